@@ -24,6 +24,7 @@ help:
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
+	@echo "make flowbench-classic [ONLY=...]  the same on a real ActiveMQ Classic (4 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
 	@echo "make test-actions  every action of docs/actions.md on a real Artemis and OpenMQ, as it is printed: its effect is held to what happens (4 min)"
 	@echo "make test-init  penstock init on a fresh Artemis 2.28 and a fresh OpenMQ, then check, twice, and undo (1 min)"
@@ -40,7 +41,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -102,7 +103,7 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find exporter tests bench dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: flowbench flowbench-openmq test-account-openmq test-actions soak-healthy soak kills
+.PHONY: flowbench flowbench-openmq flowbench-classic bench-classic test-account-openmq test-actions soak-healthy soak kills
 
 KILLS ?= 200
 
@@ -120,6 +121,9 @@ POLL ?= 5
 
 flowbench-openmq: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.openmq --only "$(ONLY)"
+
+flowbench-classic: $(VENV)/.test
+	@PYTHONPATH=tests $(BIN)/python -m flowbench.classic --only "$(ONLY)"
 
 test-account-openmq: $(VENV)/.test
 	PENSTOCK_ACCOUNT_SECONDS=$(or $(ACCOUNT_SECONDS),90) PENSTOCK_ACCOUNT_POLL=$(POLL) $(BIN)/pytest tests/e2e/test_account_openmq.py
@@ -278,6 +282,9 @@ bench-fairness: $(VENV)/.test  # nine small brokers beside one of 100,000 queues
 
 bench-held: $(VENV)/.test  # which lines keep Python's lock for long beside a broker of 100,000 queues (4 min)
 	$(BIN)/python -m bench.held
+
+bench-classic: $(VENV)/.test  # CPU that a poll of 10,000 queues takes of an ActiveMQ Classic (3 min)
+	PYTHONPATH=tests $(BIN)/python -m bench.classic
 
 bench-jmx: $(VENV)/.test  # asking an OpenMQ: a poll over Jolokia, the JMX helper beside jmxquery (15 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.jmx

@@ -27,6 +27,7 @@ class BrokerKind:
     counted_flow: delivery stops at a number of messages, of a consumer and of a connection, and goes on at a lower one.
     lasting_queue_keys: a queue's key is the broker's own id, the same after a restart of the agent.
     counts_reloaded: what a broker loads when it starts or takes over counts as added.
+    fates: queues count apart what was acknowledged, expired and killed; else `removed` counts all of it in one.
     """
 
     ARTEMIS: ClassVar["BrokerKind"]
@@ -38,6 +39,7 @@ class BrokerKind:
     counted_flow: bool = False
     lasting_queue_keys: bool = True
     counts_reloaded: bool = False
+    fates: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -45,7 +47,7 @@ class BrokerKind:
 
 BrokerKind.ARTEMIS = BrokerKind("artemis", "Apache Artemis", counts_reloaded=True)
 BrokerKind.OPENMQ = BrokerKind(
-    "openmq", "Eclipse OpenMQ", shows_sessions=False, counted_flow=True, lasting_queue_keys=False
+    "openmq", "Eclipse OpenMQ", shows_sessions=False, counted_flow=True, lasting_queue_keys=False, fates=False
 )
 BROKER_KINDS: dict[str, BrokerKind] = {kind.name: kind for kind in (BrokerKind.ARTEMIS, BrokerKind.OPENMQ)}
 """By name. `penstock.brokers.registry` adds those of its kinds that are not here."""
@@ -157,6 +159,8 @@ class AddressRow:
     consumer_flow_limit (messages sent to a consumer ahead of its acknowledgements, NaN = no limit), dead_letters (what
     is discarded goes to the dead message queue), exact (1: depths were read in this poll, 0: messages carried on from
     added and removed, delivering from the consumers, scheduled, uncommitted and bytes as last read).
+
+    Classic only: blocked_producers (those that the broker makes wait now).
     """
 
     COLUMNS: ClassVar = declared(
@@ -165,7 +169,7 @@ class AddressRow:
         " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
         " slow_consumer_kills slow_consumer_period expiry_delay"
         " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
-        " max_producers consumer_flow_limit topic dead_letters exact consumers"
+        " max_producers consumer_flow_limit topic dead_letters exact consumers blocked_producers"
     )
 
     name: str
@@ -184,6 +188,8 @@ class QueueRow:
     in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
     (NaN = never, and on queues); it has no added and no bytes. scheduled: without what is uncommitted, too.
     next_sent: when the message that is next in line was sent, by its sender's clock.
+
+    Classic: removed, too, but subscriptions have added; scheduled is not there, as none of a queue's messages is.
     """
 
     COLUMNS: ClassVar = declared(
@@ -214,11 +220,13 @@ class ConsumerRow:
 
     OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
     yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.
+
+    Classic only: transaction_begun (the oldest that is open on its connection; NaN: none).
     """
 
     COLUMNS: ClassVar = declared(
         "buffered buffered_bytes delivered acknowledged awaiting_commit last_delivery last_acknowledgement orphaned"
-        " leaving flow_paused waiting acknowledge_mode created"
+        " leaving flow_paused waiting acknowledge_mode created transaction_begun"
     )
 
     id: str

@@ -14,7 +14,7 @@ from penstock_demo.load import StompConsumer, StompProducer
 from penstock_demo.management import Management
 from penstock_demo.ports import LOOPBACK, free_port
 from penstock_demo.run import EXPORTER, Scenario
-from penstock_demo.run_openmq import OpenMQScenario
+from penstock_demo.run_stomp import OpenMQScenario
 from rig.prometheus import Prometheus
 
 ALERTS = Path(__file__).parents[2] / "alerts"

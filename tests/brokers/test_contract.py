@@ -1,10 +1,11 @@
-"""What holds for every kind of broker: the toy here, and Artemis and OpenMQ with the answers that they once gave."""
+"""What holds for every kind of broker: the toy here, and the others with the answers that they once gave."""
 
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,19 @@ def of_openmq() -> Subject:
     )  # fmt: skip
 
 
-def of_recording(name: str, start: tuple[str, int], **subject: Any) -> Subject:
-    """The first poll of a recording. start: the attribute that moves by so much when the process is another."""
+def of_classic() -> Subject:
+    return of_recording(
+        "flowbench-classic", ("UptimeMillis", -60_000), polls=100, kind=KINDS["classic"], about="BrokerVersion",
+        settings="MemoryUsageByteCount", part="producers", part_words="endpoint=*roducer",
+    )  # fmt: skip
+
+
+def of_recording(name: str, start: tuple[str, int], *, polls: int = 1, **subject: Any) -> Subject:
+    """The last of the first `polls` polls. start: the attribute that moves by so much when the process is another."""
     responses: dict[str, Response] = {}
     call: RecordedCall
-    for call in next(RecordingTransport(RECORDINGS / f"{name}.jsonl.gz")._read_polls()):
+    recorded = RecordingTransport(RECORDINGS / f"{name}.jsonl.gz")._read_polls()
+    for call in chain.from_iterable(islice(recorded, polls)):
         asked = map(json.dumps, json.loads(bytes(call.requests)))
         responses |= zip(asked, json.loads(bytes(call.answer)), strict=True)
     attribute, step = start
@@ -142,7 +151,7 @@ def of_recording(name: str, start: tuple[str, int], **subject: Any) -> Subject:
     return Subject(respond=respond, what=what, restart=restart, **subject)
 
 
-@pytest.fixture(params=[of_toy, of_artemis, of_openmq], ids=["toy", "artemis", "openmq"])
+@pytest.fixture(params=[of_toy, of_artemis, of_openmq, of_classic], ids=["toy", "artemis", "openmq", "classic"])
 def broker(request: pytest.FixtureRequest) -> Answering:
     return Answering(request.param())
 

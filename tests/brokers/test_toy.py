@@ -106,5 +106,5 @@ async def test_a_kind_of_its_own_through_the_whole_agent(tmp_path: Path) -> None
 def test_a_kind_that_is_not_registered_is_refused_with_those_that_are(tmp_path: Path) -> None:
     file = tmp_path / "penstock.yaml"
     file.write_text(CONFIG.format(url="http://127.0.0.1:1/toy").replace("toy,", "other,"))
-    with pytest.raises(ConfigError, match="kind: must be one of 'artemis' or 'openmq' or 'toy'"):
+    with pytest.raises(ConfigError, match="kind: must be one of 'artemis' or 'openmq' or 'classic' or 'toy'"):
         load(file)

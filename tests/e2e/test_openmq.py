@@ -23,7 +23,7 @@ from penstock.model import BrokerKind, Snapshot
 from penstock.transports.jmx import JmxTransport
 from penstock.transports.transport import Reader
 from penstock_demo.openmq import OpenMQBroker
-from penstock_demo.run_openmq import OpenMQScenario
+from penstock_demo.run_stomp import OpenMQScenario
 from rig.openmq import TRANSPORTS, Load, configured
 from rig.waiting import eventually
 

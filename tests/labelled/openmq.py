@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.openmq import tables
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
 from penstock.brokers.openmq.depths import Carried
@@ -38,7 +39,7 @@ class Samples:
         connections = rows(Connection, sample["connections"])
         by_id = {row.connection_id: row for row in connections}
         listing = listing_of(rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children")))
-        called = tables.DestinationNames.of(destinations)
+        called = DestinationNames.of(row.key for row in destinations)
         depths = [depth(row) for row in destinations]
         addresses, queues = self._destinations.tables(destinations, depths, self._settings, called, listing, None)
         consumers, queue, connection = self._consumers.table(listing, called, self._destinations.queue_keys)

@@ -35,7 +35,11 @@ PRINT_SECONDS = 30.0
     help="End after this time; default: run until Control-C.",
 )
 @click.option(
-    "--broker", "kind", type=click.Choice(["artemis", "openmq"]), default="artemis", help="Which broker to start."
+    "--broker",
+    "kind",
+    type=click.Choice(["artemis", "openmq", "classic"]),
+    default="artemis",
+    help="Which broker to start.",
 )
 @click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
 @click.option(
@@ -43,18 +47,19 @@ PRINT_SECONDS = 30.0
 )
 async def demo(minutes: float | None, kind: str, keep: bool, listen_addresses: tuple[str, ...]) -> int:
     """
-    Start a real Apache Artemis or Eclipse OpenMQ with healthy traffic and some faults, and watch it.
+    Start a real Apache Artemis, Eclipse OpenMQ or ActiveMQ Classic with healthy traffic and some faults, and watch it.
 
-    The broker is fetched from Maven Central the first time (46 or 18 MB, kept in ~/.cache/penstock).
+    The broker is fetched from Maven Central the first time (46, 18 or 50 MB, kept in ~/.cache/penstock).
     Needs Java 17 and Maven.
     Everything that was started is stopped at the end.
     """
     logs.set_up("warning", "logfmt")
     from penstock_demo.run import Scenario  # noqa: PLC0415 - `penstock --help` needs none of it
-    from penstock_demo.run_openmq import OpenMQScenario  # noqa: PLC0415
+    from penstock_demo.run_stomp import ClassicScenario, OpenMQScenario  # noqa: PLC0415
 
     console = Console()
-    scenario = Scenario(keep=keep) if kind == "artemis" else OpenMQScenario(keep=keep)
+    scenarios = {"artemis": Scenario, "openmq": OpenMQScenario, "classic": ClassicScenario}
+    scenario = scenarios[kind](keep=keep)
     console.print(f"Starting a real {scenario.product} with its clients; the first time it is fetched …")
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,6 +5,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from penstock.brokers.artemis.reader import ArtemisReader
+from penstock.brokers.classic.reader import CLASSIC as ABOUT_CLASSIC
+from penstock.brokers.classic.reader import ClassicReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq.reader import OpenMQReader
 from penstock.model import BROKER_KINDS, BrokerKind
@@ -49,6 +51,15 @@ OPENMQ = Kind(
     reuse_connections=False,  # the JVM agent's web server answers 40 ms later on a connection that is kept
     port_mapper=True,
 )
+CLASSIC = Kind(
+    about=ABOUT_CLASSIC,
+    reader=ClassicReader,
+    hint=Hint(
+        refused="check username and password: those of the console (conf/jetty-realm.properties), not of the broker",
+        path="ActiveMQ serves it at /api/jolokia/, its console must be on (jetty.xml in conf/activemq.xml)",
+    ),
+    checks_origin=True,
+)
 KINDS: dict[str, Kind] = {}
 
 
@@ -59,3 +70,4 @@ def register(kind: Kind) -> None:
 
 register(ARTEMIS)
 register(OPENMQ)
+register(CLASSIC)

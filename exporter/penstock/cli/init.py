@@ -6,7 +6,7 @@ import click
 
 from penstock.cli import options
 from penstock.core.errors import PenstockError
-from penstock.setup import artemis, configuration, openmq
+from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
@@ -37,24 +37,30 @@ def init(  # noqa: PLR0913 - options
 ) -> None:
     """Make a read-only account on the broker in DIRECTORY, and the configuration that uses it.
 
-    DIRECTORY is that of an Artemis instance (with etc/ in it), or where OpenMQ is installed. Every change is shown
-    before it is made, and the files as they were stay beside them. A second run changes nothing.
+    DIRECTORY is that of an Artemis instance (with etc/ in it) or of an ActiveMQ Classic (with conf/ in it), or where
+    OpenMQ is installed. Every change is shown before it is made, and the files as they were stay beside them. A second
+    run changes nothing.
     """
     etc, folder = artemis.etc_of(directory), config_file.absolute().parent
-    if etc is None and not openmq.is_home(directory):
+    instance = artemis.instance(etc, name, url) if etc else classic.instance(directory, name, url)
+    if instance is None and not openmq.is_home(directory):
         raise PenstockError(
-            f"{directory}: has neither etc/broker.xml of an Artemis instance nor bin/imqbrokerd of OpenMQ"
+            f"{directory}: has neither etc/broker.xml of an Artemis instance, conf/activemq.xml of ActiveMQ Classic"
+            " nor bin/imqbrokerd of OpenMQ"
         )
-    record = (etc or folder) / RECORD
+    record = (instance.etc if instance else folder) / RECORD
     if back:
         say(*undo(record))
         return
-    instance = artemis.instance(etc, name, url) if etc else None
-    kind, name = ("artemis", instance.name) if instance else ("openmq", name or "openmq")
+    kind = "artemis" if etc else "classic" if instance else "openmq"
+    name = instance.name if instance else name or "openmq"
     user, secret = user or ("exporter" if etc else "penstock"), password_file or folder / f"{name}.password"
     account = artemis.Account(user, configuration.password_of(secret))
     url = instance.url if instance else url or openmq.URL
-    changes = [*(artemis.plan(instance, account) if instance else openmq.plan(folder, account, url))]
+    if instance:
+        changes = [*(artemis if etc else classic).plan(instance, account)]
+    else:
+        changes = [*openmq.plan(folder, account, url)]
     entry = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
     changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
     changes.append(configuration.entry(config_file.absolute(), entry))

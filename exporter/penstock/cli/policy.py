@@ -1,15 +1,19 @@
-"""`penstock policy`: the file that makes a Jolokia agent in an OpenMQ broker read-only."""
+"""`penstock policy`: the file that makes the Jolokia of an OpenMQ or ActiveMQ Classic broker read-only."""
 
 import click
 
 from penstock.cli import options
-from penstock.setup import openmq
+from penstock.setup import classic, openmq
+
+POLICIES = {"openmq": openmq.policy, "classic": classic.policy}
 
 
-@options.command("penstock policy > openmq-policy.xml")
-def policy() -> None:
-    """Print the policy of a Jolokia agent in an OpenMQ broker that lets Penstock read, and nobody do anything else.
+@options.command("penstock policy > openmq-policy.xml", "penstock policy --kind classic > conf/jolokia-access.xml")
+@click.option("--kind", type=click.Choice([*POLICIES]), default="openmq")
+def policy(kind: str) -> None:
+    """Print the policy of Jolokia in a broker that lets Penstock read and refuses everything else.
 
-    Write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how.
+    For OpenMQ, write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how. For
+    ActiveMQ Classic it replaces conf/jolokia-access.xml, see docs/classic.md.
     """
-    click.echo(openmq.policy(), nl=False)  # noqa: TID251 - a file of our own
+    click.echo(POLICIES[kind](), nl=False)  # noqa: TID251 - a file of our own

@@ -1,7 +1,7 @@
 """`dead_lettering`: messages keep going to the dead letters."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import Condition, Raised, always, declared
+from penstock.conditions.condition import Condition, Raised, Variant, always, declared
 from penstock.conditions.dead_lettering_unusually import DEAD_LETTERING_UNUSUALLY
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.observation.activity import KILLED, moved_in_both_halves
@@ -20,5 +20,6 @@ DEAD_LETTERING = Condition(
     window=window,
     decide=failures.dies,
     silenced_by=(DEAD_LETTERING_UNUSUALLY,),
+    variants={"classic": Variant(**declared("dead_lettering", "classic"))},
     **declared("dead_lettering"),
 )

@@ -1,7 +1,7 @@
 """`expiring`: messages keep expiring."""
 
 from penstock.causes import failures
-from penstock.conditions.condition import Condition, Raised, always, declared
+from penstock.conditions.condition import Condition, Raised, Variant, always, declared
 from penstock.conditions.evidence import rate, window, window_begin
 from penstock.conditions.expiring_unusually import EXPIRING_UNUSUALLY
 from penstock.observation.activity import EXPIRED, moved_in_both_halves
@@ -20,5 +20,6 @@ EXPIRING = Condition(
     window=window,
     decide=failures.expires,
     silenced_by=(EXPIRING_UNUSUALLY,),
+    variants={"classic": Variant(**declared("expiring", "classic"))},
     **declared("expiring"),
 )

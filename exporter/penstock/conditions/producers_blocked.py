@@ -1,5 +1,7 @@
 """`producers_blocked`: nothing comes in, because the address is full, closed, or the whole broker is full."""
 
+import numpy as np
+
 from penstock.causes import limits
 from penstock.causes.surroundings import full_broker
 from penstock.conditions import openmq
@@ -20,13 +22,15 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
-    """Nothing comes in, and the address is full under BLOCK, or the whole broker is full.
+    """Nothing comes in, and the address is full under BLOCK, or the whole broker is full; or as many as the broker says
+    wait, where it says so.
 
     To none of its queues: one whose filter wants nothing of it says nothing of the producers.
     """
     address = facts.address
-    is_full = (address.limit_percent >= 100) & ~(address.paging > 0)
-    return facts.judged & (address.d_added == 0) & (is_full | broker_full)
+    is_full = (address.limit_percent >= 100) & ~(address.paging > 0) | broker_full
+    waits = np.where(np.isnan(address.blocked_producers), is_full, address.blocked_producers > 0)
+    return facts.judged & (address.d_added == 0) & waits
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
@@ -50,12 +54,13 @@ PRODUCERS_BLOCKED = Condition(
     decide=limits.blocked,
     silenced_by=(BLOCKED_BY_OPERATOR, DEAD_LETTERS_FULL),
     variants={
+        "classic": Variant(**declared("producers_blocked", "classic")),
         "openmq": Variant(
             rule=openmq_rule,
             evidence=full_destination,
             decide=limits.blocked_openmq,
             **declared("producers_blocked", "openmq"),
-        )
+        ),
     },
     **declared("producers_blocked"),
 )

@@ -7,6 +7,7 @@ from penstock.conditions import evidence, openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
+from penstock.conditions.open_transaction import begun, proven_rule
 from penstock.core.table import Column, Mask
 from penstock.core.windows import longer
 from penstock.observation.facts import or_zero
@@ -66,6 +67,12 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     return Raised(mask, openmq.unacked_since(poll))
 
 
+def outside_transactions(poll: RuleInputs) -> Raised:
+    """Where a transaction has been open for as long as nothing was settled, that is `open_transaction`."""
+    raised, at_once = poll.of(rule), poll.unacked.unacked_since + 2 * poll.found.interval
+    return raised._replace(mask=raised.mask & ~(poll.of(proven_rule).mask | (begun(poll) <= at_once)))
+
+
 def full_and_untouched(poll: RuleInputs) -> Mask:
     """Paused by its own limit, and asking for no more ever since it last made progress, while more waits."""
     state, said = openmq.of(poll)
@@ -78,6 +85,9 @@ STALLED = Condition(
     evidence=evidence.buffered,
     decide=deciding.decide,
     silenced_by=(LEAKING,),
-    variants={"openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("stalled", "openmq"))},
+    variants={
+        "openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("stalled", "openmq")),
+        "classic": Variant(rule=outside_transactions),
+    },
     **declared("stalled"),
 )

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from penstock.core.state import By, RowState, column
 from penstock.core.table import Column, Index, Join, Mask, Positions, Table, take_or_fill
 from penstock.core.windows import T
-from penstock.model import AddressRow, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
-from penstock.series.queues import ready
+from penstock.model import AddressRow, BrokerKind, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
+from penstock.series.queues import ready, scheduled
 from penstock.settings.constants import Constants
 
 Numbers: TypeAlias = NDArray[np.float64]
@@ -223,6 +223,7 @@ class AddressFacts:
     max_delivery_attempts: Column
     memory_used_ratio: Column
     expiry_delay: Column
+    blocked_producers: Column
     d_added: Column
 
 
@@ -288,7 +289,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     times = replace(times, read=times.now + seconds_of_reading(snapshot))
     if times.restarted:
         before = Seen()
-    numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues)
+    numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues, broker.kind)
     join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
     late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
     numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
@@ -302,7 +303,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     sums = {name: consumer.by_queue(getattr(consumer, name), len(queues)) for name in SUMS}
     keeps = keeping(address.non_destructive, said["added"], said["settled"])
     left = changed["d_settled"] + changed["d_expired"] + changed["d_killed"]
-    return seen, Facts(
+    found = Facts(
         now=times.now,
         read=times.read,
         apart=seconds_apart(snapshot),
@@ -326,6 +327,13 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         **sums,
         returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
+    return seen, found if broker.kind.fates else without_fates(found)
+
+
+def without_fates(found: Facts) -> Facts:
+    """Of a kind that counts in one what left: what came back is not known; dead letters are where they come in."""
+    dead = found.queues.column("dead letters", lambda row: row.kind is QueueKind.DEAD_LETTER) > 0
+    return replace(found, returned=np.zeros(len(dead)), d_killed=np.where(dead, or_zero(found.d_added), 0.0))
 
 
 def time_of(snapshot: Snapshot) -> float:
@@ -360,15 +368,23 @@ def keeping(declared: Column, added: Column, settled: Column) -> Mask:
     return keeps & (settled <= FEW_REMOVED * added) if keeps.any() else keeps
 
 
-def queue_changes(before: SeenQueues, queues: Table[QueueRow]) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
+def queue_changes(
+    before: SeenQueues, queues: Table[QueueRow], kind: BrokerKind
+) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
     """By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
-    known, and which an operator set back; what is seen now.
+    known, and which an operator set back; what is seen now. Where the kind says no more, what left and did not expire
+    stands for what was acknowledged; it never falls, as what expires may be counted before it has left.
     """
-    numbers = np.stack([queues[name] for name in QUEUE_NUMBERS])
+    columns = {name: queues[name] for name in QUEUE_NUMBERS} | {"scheduled": scheduled(queues)}
+    columns |= {} if kind.fates else {"acknowledged": queues["removed"]}
+    numbers = np.stack(list(columns.values()))
     past = before.reindexed(queues.index).numbers
     # A counter that fell: a new life of the queue, or an operator set it back.
     fell = numbers[:4] < past[:4]
     known = ~np.isnan(past[0]) & ~fell.any(axis=0)
+    if not kind.fates:
+        settled = numbers[1] - or_zero(numbers[2])
+        numbers[1] = np.where(known, np.fmax(settled, past[1]), settled)
     changes = np.where(known, numbers - past, 0.0)
     return numbers, changes, known, set_back(numbers, past, fell), since_said(numbers, past)
 

@@ -154,9 +154,9 @@ def judge(
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
     now = advance(state, found, progress, groups, constants, calendar)
-    if openmq is None:
+    if snapshot.broker.kind.fates:
         now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
-    elif openmq.said is not None:
+    elif openmq is not None and openmq.said is not None:
         now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot, constants))
     poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
     churn = state.churn.advance(poll, state.seen, state.unacked)

@@ -119,10 +119,15 @@ TARGETS: Mapping[str, Callable[[QueueSeries], float]] = {
 """Columns of what the operator wants."""
 
 
+def scheduled(queues: Table[QueueRow]) -> Column:
+    """Messages that are not due; none where queues of the kind hold no such."""
+    return queues["scheduled"] if "scheduled" in queues else np.zeros(len(queues))
+
+
 def ready(queues: Table[QueueRow]) -> Column:
     """Messages that wait for a consumer. A last-value queue does not count those in delivery among its messages."""
     delivering = np.where(queues["last_value"] > 0, 0.0, queues["delivering"])
-    return np.maximum(queues["messages"] - delivering - queues["scheduled"], 0)
+    return np.maximum(queues["messages"] - delivering - scheduled(queues), 0)
 
 
 def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Table[QueueSeries]:

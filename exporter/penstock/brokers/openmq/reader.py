@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.brokers.cadence import Aged, read_each
+from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.openmq import answers as wire
@@ -62,7 +63,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._settings: Aged[Name, wire.Settings] = Aged()
         self._members: dict[int, tuple[float, frozenset[int]]] = {}
         self._listing = tables.Listing()
-        self._called = tables.DestinationNames()
+        self._called = DestinationNames()
 
     async def read(self, poll: Poll) -> Snapshot:
         *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
@@ -85,7 +86,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         found = None
         if destinations is not None:
             await poll.collect("settings", self._refresh_settings(poll, destinations))
-            self._called = tables.DestinationNames.of(destinations)
+            self._called = DestinationNames.of(row.key for row in destinations)
             found = await poll.work(self._destination_tables, destinations, listing)
         return await poll.work(self._snapshot, poll, broker, found, listing, linked, producers, transactions)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock import model
 from penstock.brokers.clients import NameMap, client_name
+from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
@@ -26,23 +27,6 @@ ADMIN = "admin"
 SHARED = "(shared)"
 """Queue of a member whose subscription the broker does not show: several shared ones of a topic without a name."""
 CONSUMERS_PAUSED, PRODUCERS_PAUSED, BOTH_PAUSED = 1, 2, 3
-
-
-@dataclass(frozen=True, slots=True)
-class DestinationNames:
-    """What destinations are called: a topic that shares its name with a queue gets another."""
-
-    queues: frozenset[str] = frozenset()
-    both: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, destinations: Sequence[Destination]) -> "DestinationNames":
-        queues = frozenset(row.name for row in destinations if row.type == "q")
-        return cls(queues, queues & {row.name for row in destinations if row.type == "t"})
-
-    def address(self, kind: str | None, name: str | None) -> str:
-        name = name or ""
-        return f"{name} (topic)" if kind != "q" and name in self.both else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""The demo's scenario on an OpenMQ: healthy flows, a consumer that holds what it got, a queue that nobody reads."""
+"""The demo's scenario on an OpenMQ or an ActiveMQ Classic, with clients of STOMP: healthy flows, a consumer that holds
+what it got, a queue that nobody reads.
+"""
 
 import json
 import shutil
@@ -6,13 +8,16 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from penstock_demo.broker import Endpoint
+from penstock_demo.broker import Broker, Endpoint
+from penstock_demo.classic import ClassicBroker
 from penstock_demo.load import StompConsumer, StompProducer
+from penstock_demo.management import Account
 from penstock_demo.openmq import GUEST, OpenMQBroker
 from penstock_demo.run import Flow, Highlight
 
-# One consumer each: OpenMQ lets one connection at a time have a client id.
+# One consumer each: one connection at a time may have a client id.
 _HEALTHY = (
     Flow("orders", "web-shop", 20, "order-service", 1, 0.02),
     Flow("payments", "order-service", 10, "billing-service", 1, 0.02),
@@ -20,18 +25,29 @@ _HEALTHY = (
 )
 
 
-class OpenMQScenario:
-    """A real OpenMQ with clients on its STOMP bridge; `start`, then `stop`. As `Scenario` is for Artemis."""
+class StompScenario:
+    """A real broker with clients that speak STOMP; `start`, then `stop`. As `Scenario` is for Artemis."""
 
-    product = "Eclipse OpenMQ"
+    product: str
+    kind: str
 
     def __init__(self, *, keep: bool = False, read_only: bool = True) -> None:
-        """`read_only`: as for OpenMQBroker."""
-        self.broker: OpenMQBroker
+        """`read_only`: Jolokia lets Penstock read and nobody do more; else everybody everything."""
+        self.broker: Any
         self.directory: Path | None = None
         self._keep = keep
         self._read_only = read_only
         self._running = ExitStack()
+
+    def create(self, directory: Path, *, read_only: bool) -> Broker:
+        raise NotImplementedError
+
+    def endpoint(self) -> Endpoint:
+        raise NotImplementedError
+
+    def reader(self) -> Account:
+        account: Account = self.broker.reader
+        return account
 
     def start(self) -> None:
         """Start broker, healthy clients and faults; a DemoError says what is missing, and nothing is left running."""
@@ -39,7 +55,7 @@ class OpenMQScenario:
             folder = self.directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
             if not self._keep:
                 starting.callback(shutil.rmtree, folder, ignore_errors=True)
-            self.broker = OpenMQBroker.create(folder / "broker", name="demo", read_only=self._read_only)
+            self.broker = self.create(folder / "broker", read_only=self._read_only)
             starting.callback(self.broker.stop)
             self.broker.start()
             for flow in _HEALTHY:
@@ -73,10 +89,10 @@ class OpenMQScenario:
 
     def config_yaml(self, *, interval: str = "5s") -> str:
         """The agent's configuration; it holds the account's password, so write it to a file only you can read."""
-        reader = self.broker.reader
+        reader = self.reader()
         broker = {
             "name": "demo",
-            "kind": "openmq",
+            "kind": self.kind,
             "url": self.broker.jolokia_url,
             "username": reader.user,
             "password": reader.password,
@@ -88,7 +104,7 @@ class OpenMQScenario:
     ) -> None:
         starting.enter_context(
             StompConsumer(
-                self._endpoint(),
+                self.endpoint(),
                 f"/queue/{queue}",
                 client_id=client,
                 routing_type="",
@@ -99,8 +115,28 @@ class OpenMQScenario:
 
     def _produce(self, queue: str, client: str, rate: float, starting: ExitStack) -> None:
         name = f"{client}-{queue.replace('.', '-')}"
-        producer = StompProducer(self._endpoint(), f"/queue/{queue}", client_id=name, routing_type="")
+        producer = StompProducer(self.endpoint(), f"/queue/{queue}", client_id=name, routing_type="")
         starting.enter_context(producer).run(rate)
 
-    def _endpoint(self) -> Endpoint:
+
+class OpenMQScenario(StompScenario):
+    """On the STOMP bridge of an OpenMQ."""
+
+    product, kind = "Eclipse OpenMQ", "openmq"
+
+    def create(self, directory: Path, *, read_only: bool) -> Broker:
+        return OpenMQBroker.create(directory, name="demo", read_only=read_only)
+
+    def endpoint(self) -> Endpoint:
         return Endpoint(self.broker.host, self.broker.stomp_port, GUEST)
+
+
+class ClassicScenario(StompScenario):
+    product, kind = "Apache ActiveMQ Classic", "classic"
+
+    def create(self, directory: Path, *, read_only: bool) -> Broker:
+        return ClassicBroker.create(directory, name="demo", read_only=read_only)
+
+    def endpoint(self) -> Endpoint:
+        endpoint: Endpoint = self.broker.stomp()
+        return endpoint

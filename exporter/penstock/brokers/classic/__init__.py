@@ -1,0 +1,1 @@
+"""ActiveMQ Classic: what to ask, how to read the answers, one Snapshot a poll."""
