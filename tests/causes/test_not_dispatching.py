@@ -100,6 +100,8 @@ def test_an_exclusive_queue_gives_to_one_alone() -> None:
 def test_groups_need_another_consumer() -> None:
     assert found({}, {})["groups"].state is possible
     assert found({})["groups"].state is excluded
+    assert found({}, {}, groups=0.0)["groups"].state is excluded
+    assert found({}, {}, groups=20.0)["groups"].fact.startswith("it has 20 message groups")
 
 
 def test_what_is_under_way_on_the_connection_may_fill_its_socket() -> None:

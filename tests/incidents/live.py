@@ -12,6 +12,7 @@ from proton import Delivery, Link, Message, Sender
 from e2e.agent import entry
 from flowbench.observer import Observer
 from penstock.incidents.incident import Incident
+from penstock.insight.explain import incidents_in_full
 from penstock.insight.text import incident_lines
 from penstock_demo.artemis import ArtemisBroker
 from penstock_demo.broker import Broker, Endpoint
@@ -78,7 +79,9 @@ class Watch:
         while time.monotonic() < deadline:
             found = self.incidents(part)
             if len(found) == 1 and fits(found[0]):
-                print("\n" + "\n".join(incident_lines(found, time.time())))  # noqa: T201 - for whoever reads the run
+                view = self.observer.pollers[self._broker].assessor.view
+                shown = found if view is None else incidents_in_full(view, found)
+                print("\n" + "\n".join(incident_lines(shown, time.time())))  # noqa: T201 - for whoever reads the run
                 return found[0]
             time.sleep(0.2)
         raise AssertionError("\n".join(["told instead:", *incident_lines(found, time.time())]))

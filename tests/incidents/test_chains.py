@@ -222,6 +222,33 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     assert found.title == "Dead-letter address DLA is full and refuses: 331 messages are stuck"
 
 
+def diverted(policy: str, *, sends: bool = False) -> Scene:
+    """orders, which a reader reads, is diverted to audit, which nobody reads and which is full."""
+    scene = Scene()
+    scene.reader("billing", "orders")
+    scene.producers["shop"] = {"address": "orders", "client": "shop"}
+    scene.producers["far"] = {"address": "far", "client": "far"}
+    scene.come("audit", 0)
+    scene.come("far", 0)
+    scene.diverts = (("orders", "audit"), ("far", "kept"))
+    scene.run(6, lambda one: one.works("billing").sends("shop", "far").come("audit", 10))
+    scene.addresses["audit"] = {**FULL, "policy": policy, "paging": 1.0, "pages": 0.0}
+    return scene.run(6, lambda one: one.sends("far", *["shop"] * sends))
+
+
+def test_whoever_sends_to_the_source_of_a_divert_is_a_victim_of_its_full_target() -> None:
+    found = diverted("fail").incident
+    assert (found.kind, found.object, found.victims) == ("divert_target_full", "audit", ["shop"])
+    assert found.title == "audit is full and refuses: what is sent to orders fails too"
+    assert ("rejecting", "audit", "audit", "") in found.members
+
+
+@pytest.mark.parametrize(("policy", "sends"), [("drop", False), ("drop", True), ("fail", True)])
+def test_the_full_target_of_a_divert_that_hinders_nobody_is_no_root_of_its_source(policy: str, sends: bool) -> None:
+    found = diverted(policy, sends=sends).incident
+    assert (found.kind, found.object, found.victims) == ("no_consumer", "audit", ["audit (rejecting)"])
+
+
 def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     scene = Scene()
     scene.reader("hoarder", "q")

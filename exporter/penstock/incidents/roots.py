@@ -121,13 +121,20 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
 
 
 def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
-    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it."""
+    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it; also one
+    that refuses what is diverted to it, and so what is sent to the sources.
+    """
     told = {one.address for one in symptoms.free.values() if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)}
     reached = {name for name, one in symptoms.addresses.items() if one.full and one.policy == "block"}
-    for address in sorted(told | reached)[:MOST_ADDRESSES]:
-        closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0
-        group = symptoms.measured("address_blocked" if closed else "address_full", address)
-        waits = [row for row in symptoms.waiting(group) if row.address == address]
+    sources: dict[str, set[str]] = {}
+    for source, target in symptoms.poll.snapshot.diverts:
+        if (about := symptoms.addresses.get(target)) is not None and about.full and about.policy == "fail":
+            sources.setdefault(target, set()).add(source)
+    for address in sorted(told | reached | sources.keys())[:MOST_ADDRESSES]:
+        closed, of = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0, sources.get(address, ())
+        kind = "address_blocked" if closed else "divert_target_full" if of else "address_full"
+        group = symptoms.measured(kind, address)
+        waits = [row for row in symptoms.waiting(group) if row.address == address or row.address in of]
         if waits or address in told:
             group.places, group.blocked = {*symptoms.queues_of(address)}, sorted({row.client for row in waits})
             group.facts, blocked_in_send = address_facts(symptoms, address), symptoms.of_sessions(waits)
@@ -136,7 +143,13 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
             group.consumers = symptoms.consumers_of(group.victims)
             stands = sorted({one.queue for one in group.victims})
             still = f"{some(stands)} {'stands' if len(stands) == 1 else 'stand'}" if stands else ""
-            group.facts = {**group.facts, **producers(waits), "stands": some(stands), "still": still}
+            group.facts = {
+                **group.facts,
+                **producers(waits),
+                "stands": some(stands),
+                "still": still,
+                "sources": some(sorted(of)),
+            }
             yield group
 
 

@@ -67,6 +67,8 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
             Related("is sent to by", "client", producers.index.rows[j].client, f"{sent[j]:,.0f} messages")
             for j in sorted(sent, key=lambda j: -np.nan_to_num(sent[j]))
         ),
+        *(Related("is diverted to", "address", to, "") for of, to in view.snapshot.diverts if of == address),
+        *(Related("gets a copy of", "address", of, "") for of, to in view.snapshot.diverts if to == address),
         *explain.dead_letters(queues, address),
     ]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]

@@ -8,6 +8,7 @@ poll's time; after a time-out their lock-free pattern read replaces them for a w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from sys import intern
 
@@ -18,6 +19,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
 from penstock.brokers.artemis.connections import ConnectionBuilder
+from penstock.brokers.artemis.groups import AT_ONCE, counted, uneven
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
@@ -60,6 +62,7 @@ _MESSAGES = tables.QUEUE_FIELDS.index("messages")
 _MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
 _BRIDGES = Decoder(wire.BridgeAttributes)
+_DIVERTS = Decoder(wire.DivertAttributes)
 _SIZES = Decoder(wire.QueueSizes)
 _DEAD_LETTERS = Decoder(wire.QueueDeadLetters)
 _BLOCKED = Decoder(wire.AddressBlocked)
@@ -90,6 +93,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._unknown_roles = False
         self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
         self._settings: Aged[str, wire.AddressSettings] = Aged()
+        self._groups: Aged[str, float] = Aged()
+        self._diverts: tuple[tuple[str, str], ...] = ()
+        self._diverts_read = Cadence()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
         self._queue_join, self._connection_join = NameJoin(), NameJoin()
@@ -127,6 +133,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if self._connections_read.due(poll.now):  # on a large broker not at every poll
             self._connection_tables = await poll.collect("connections", self._read_connections(poll))
         connections = self._connection_tables
+        await self._read_diverts(poll)
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
         def joined() -> tuple[Keys, Keys]:
@@ -136,6 +143,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
 
         consumer_queue, consumer_connection = await poll.work(joined)
+        queues = await self._with_groups(poll, queues, consumers, consumer_queue)
         prepared = await poll.collect("transactions", self._read_prepared(poll, queues, consumers, consumer_queue))
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
@@ -148,6 +156,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             connections=connections[0] if connections else None,
             producers=connections[1] if connections else None,
             links=link_table,
+            diverts=self._diverts,
             transactions=prepared[0] if prepared else None,
             consumer_queue=consumer_queue,
             consumer_connection=consumer_connection,
@@ -420,6 +429,35 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         poll.note("connections", made.session_sight)
         poll.note("producers", made.producer_sight)
         return tables, unreadable([*connections, *sessions, *producers])
+
+    async def _read_diverts(self, poll: Poll) -> None:
+        """As they were where they cannot be read: recordings of before have none, and only texts need them."""
+        if self._too_many_for_patterns or not self._diverts_read.due(poll.now, ROLES_AGE):
+            return
+        self._diverts_read = Cadence(poll.now)
+        with suppress(SourceError):
+            (reply,) = await poll.ask([ask.diverts(self._name)])
+            _, found = await poll.work(_DIVERTS.many, reply, "diverts")
+            self._diverts = tuple((row.address, row.forwarding_address) for row in found.rows if row.forwarding_address)
+
+    async def _with_groups(
+        self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
+    ) -> Table[QueueRow] | None:
+        if queues is None or consumers is None:
+            return queues
+        rows = {row.name: row for row in queues.index.rows[await poll.work(uneven, queues, consumers, queue_of)]}
+        if due := self._groups.due(rows, poll.now)[:AT_ONCE]:
+            asked = ((row.address, row.name, row.routing_type) for row in map(rows.__getitem__, due))
+            requests = [ask.of_queue(self._name, *names, ask.GROUP_ATTRIBUTES) for names in asked]
+            with suppress(SourceError):  # then it is not known, as with an account that may not read it
+                read, _ = read_each(due, await poll.ask(requests), counted)
+                self._groups.note(due, read, poll.now)
+        if not (known := self._groups.values):
+            return queues
+        at = queues.index.positions(self._queues.keys_of([*known]))
+        groups = np.full(len(queues), np.nan)
+        groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
+        return Table(queues.index, {**queues.columns, "groups": groups})
 
     async def _read_prepared(
         self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
