@@ -213,6 +213,7 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     scene.come("src", 0)
     scene.queues["src"] |= {"dead_letter_address": "DLA"}
     scene.come("DLA", 20)
+    scene.queues["DLA"] |= {"kind": "dead_letter"}
     scene.addresses["DLA"] = {**FULL, "policy": "fail", "paging": 1.0, "pages": 0.0}
     scene.run(3)
     assert not [one for one in scene.incidents if one.kind == "dead_letter_address_full"]
@@ -220,6 +221,7 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     found = scene.run(5).incident
     assert (found.kind, found.object, found.victims) == ("dead_letter_address_full", "DLA", ["src"])
     assert found.title == "Dead-letter address DLA is full and refuses: 331 messages are stuck"
+    assert ("dead_letters_full", "DLA", "DLA", "") in found.members
 
 
 def diverted(policy: str, *, sends: bool = False) -> Scene:
