@@ -730,9 +730,11 @@ def dead_letters_are_refused(scene: Scene) -> None:
     queue, dead = scene.queue(), scene.queue()
     scene.settings(dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="FAIL")
     scene.settings(queue, maxDeliveryAttempts=1, deadLetterAddress=dead)
+    with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
+        producer.send(300)
     client = scene.jms(queue, mode="transacted", returns=1, batch=10)
-    begins(scene, queue, 30, 1000)
-    scene.until("they are refused", lambda: scene.count(dead, "MessageCount") > 10)
+    scene.begin()
+    scene.until("it is full", lambda: scene.count(dead, "MessageCount") > 5)
     scene.wait(10)
     client.close()
 
@@ -748,9 +750,12 @@ def a_ring_is_too_small(scene: Scene) -> None:
 def a_consumer_returns_more_than_its_ring_takes(scene: Scene) -> None:
     queue = scene.queue(ring_size=10)
     holder = AmqpHolder(scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder")
-    begins(scene, queue, 5)
-    scene.until("it holds them", lambda: holder.counts.received == 30)
-    scene.wait(10)
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.send(30)
+        scene.until("it holds them", lambda: holder.counts.received == 30)
+        producer.send(10)
+        scene.polls(3)
+    scene.begin()
     holder.drop()
 
 
