@@ -149,6 +149,8 @@ def test_a_sibling_that_works_excludes_a_frozen_process() -> None:
 
 @pytest.mark.parametrize(("other", "fact", "likely"), [
     ({"connection": 7, "L": START - 40.05}, "1 of 1 other consumers of its connection stopped with it", True),
+    ({"connection": 7, "L": START - 40.05, "T": 0.0, "N": 50.0, "queue": "r"},
+     "0 of 1 other consumers of its connection stopped with it", False),
     ({"connection": 7, "L": START - 4000}, "0 of 1 other consumers of its connection stopped with it", False),
     ({"connection": 8, "L": START - 40.05}, "no other consumer of its connection shows whether the process works",
      False),

@@ -27,7 +27,7 @@ SCENARIOS = (
     Scenario(
         "full", [produce(rate=100), consume(hang=10)], settings={"LimitBehavior": "FLOW_CONTROL", "MaxNumMsgs": 500}
     ),
-    Scenario("paused", [produce(rate=5), consume()], pauses="CONSUMERS"),
+    Scenario("closed", [produce(rate=5), consume()], pauses="CONSUMERS"),
     Scenario("gone", [produce(rate=5), produce(queue="gone_too", rate=5), consume(connection="leaver", leave=50),
                       consume(connection="leaver", queue="gone_too", leave=50)]),
 )  # fmt: skip
@@ -69,8 +69,8 @@ def test_a_full_destination_belongs_to_the_consumer_that_hangs(told: Mapping[str
 
 
 def test_a_paused_destination(told: Mapping[str, Sequence[Incident]]) -> None:
-    (found,) = told["paused"]
-    assert (found.kind, found.object) == ("paused", "paused")
+    (found,) = told["closed"]
+    assert (found.kind, found.object) == ("address_paused", "closed")
 
 
 def test_one_client_that_left_two_queues(told: Mapping[str, Sequence[Incident]]) -> None:

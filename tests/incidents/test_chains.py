@@ -2,6 +2,7 @@
 
 import pytest
 
+from conditions.openmq_world import openmq, openmq_polls
 from incidents.world import FULL, KIB, MIB, Scene
 
 LIMIT = 12 * MIB
@@ -272,3 +273,12 @@ def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own(
     scene.run(5, lambda one: one.works("owner"))
     scene.run(12, lambda one: one.holds("owner", n=864).come("q", 100))
     assert scene.roots == [("stalled", "owner")]
+
+
+def test_openmq_has_its_own_words_for_what_is_done_about_a_paused_destination() -> None:
+    world = openmq_polls(openmq(), 14, lambda i: {
+        "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "paused": 1.0}}, "addresses": {"q": {"paused": 1.0}},
+    })  # fmt: skip
+    (found,) = world.state.judgement.incidents.told
+    assert (found.kind, found.title) == ("address_paused", "q is paused: nothing of it is delivered")
+    assert found.advice[0].startswith("Find out who paused it and why, then `imqcmd resume dst -t q -n q`")
