@@ -3,7 +3,7 @@
 Names are those of org.apache.activemq.artemis.core.management, 2.21 to 2.56. Never asked: anything that touches
 messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
 broker would let us), and outside the listings, which have a deadline of their own, attributes that wait for an
-operator's bulk operation (an address's MessageCount, a queue's Paused).
+operator's bulk operation (an address's MessageCount, a queue's Paused; but GroupCount, which has a deadline, too).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
