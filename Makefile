@@ -34,9 +34,9 @@ help:
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
-	@echo "make test-incidents  chains of causes on a real Artemis: one incident each, with its root and its victims (7 min)"
+	@echo "make test-incidents  chains of causes on a real Artemis and OpenMQ: one incident each, with its root and its victims (11 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
-	@echo "make test-causes [ONLY=...]  situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
+	@echo "make test-causes [ONLY=...]  79 situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
@@ -155,8 +155,8 @@ check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any ord
 
 .PHONY: test-incidents
 
-test-incidents: $(VENV)/.test  # chains of causes on a real Artemis: one incident each, with its victims (7 min)
-	$(BIN)/pytest -s tests/incidents/incidents_check.py
+test-incidents: $(VENV)/.test  # chains of causes on a real Artemis and OpenMQ: one incident each, with its victims (11 min)
+	$(BIN)/pytest -s tests/incidents/incidents_check.py tests/incidents/openmq_check.py
 
 .PHONY: test-account
 

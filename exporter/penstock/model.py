@@ -181,7 +181,7 @@ class AddressRow:
 class QueueRow:
     """A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
     has_expiry_address: Artemis; NaN until read. in_doubt: messages that prepared transactions took (Artemis); NaN
-    where it was not asked.
+    where it was not asked. groups: of messages, that it knows now (Artemis); NaN likewise.
 
     OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
@@ -195,7 +195,7 @@ class QueueRow:
     COLUMNS: ClassVar = declared(
         "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
         " acknowledge_attempts ring_limit last_value exclusive grouped enabled max_consumers consumers_before_dispatch"
-        " has_dead_letter_address has_expiry_address in_doubt"
+        " has_dead_letter_address has_expiry_address in_doubt groups"
         " removed uncommitted exact last_acknowledgement next_sent"
     )
 
@@ -400,6 +400,8 @@ class Snapshot:
     connections: Table[ConnectionRow] | None = None
     producers: Table[ProducerRow] | None = None
     links: Table[LinkRow] | None = None
+    diverts: tuple[tuple[str, str], ...] = ()
+    """Source and target of each, by their addresses."""
     transactions: Table[TransactionRow] | None = None
     consumer_queue: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     consumer_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.core.errors import PenstockError
 from penstock.history.compact import DAY, read, start_of
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import BROKER, CONDITION, QUEUE
+from penstock.history.schema import BROKER, CONDITION, INCIDENT, QUEUE
 from penstock.history.store import Store
 from penstock_trends.episodes import RANK, Episode, episodes
 from penstock_trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
@@ -147,4 +147,5 @@ def told_then(history: Store, hours: Hours, span: Span) -> list[Episode]:
         at = table["stamp"].cast(pa.int64())
         return pc.and_(pc.greater_equal(at, low), pc.less(at, high))
 
-    return episodes(read(history, paths, CONDITION, mask=within).to_pylist(), span.end)
+    rows = read(history, paths, CONDITION, mask=within).to_pylist()
+    return episodes([row for row in rows if not row["condition"].startswith(INCIDENT)], span.end)

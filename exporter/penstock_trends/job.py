@@ -99,6 +99,7 @@ def report_facts(made: Tables) -> Plain:
         "brokers": made.leading("broker", made.brokers()),
         "fates": made.rows("losses", MOST_ROWS),
         "stalls": made.rows("stalls", MOST),
+        "incidents": made.rows("incidents", MOST),
         "damaged": {path: why for one in made.window.values() for path, why in one.damaged.items()},
         "refused": [path for one in made.window.values() for path in one.refused],
     }

@@ -107,6 +107,7 @@ def view(facts: Plain) -> Plain:
         "seen_hours": sum(value is not None for value in by_hour),
         "quiet_hour": "unknown" if quiet is None else f"{charts.DAYS[quiet[1] // 24]} {quiet[1] % 24:02d}:00 UTC",
         "stalls": stopped,
+        "incidents": facts.get("incidents", []),
         "behind": [
             (name, tuple(CONDITIONS[name].causes.values()))
             for name in sorted({row["condition"] for row in stopped[:20]} & CONDITIONS.keys())

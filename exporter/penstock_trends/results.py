@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.account.fates import LOSSES
-from penstock.history.schema import STAMP, UNSEEN
+from penstock.history.schema import INCIDENT, STAMP, UNSEEN
 from penstock.history.store import Store
 from penstock_trends import facts, tables
 from penstock_trends.days import Pointers, files_of
@@ -151,7 +151,9 @@ class Tables:
         self._frame("condition", tables.REPORTS).createOrReplaceTempView("condition")
         polls = self._frame("h1/kind=broker", pa.schema(fields(pa.int64(), "sid", "start", "t1")))
         self._labelled("broker", polls).createOrReplaceTempView("polls")
-        return self.session.sql(tables.sql("episodes", unseen=UNSEEN))
+        found = self.session.sql(tables.sql("episodes", unseen=UNSEEN)).persist()
+        found.createOrReplaceTempView("of_all")
+        return found.where(f"condition NOT LIKE '{INCIDENT}%'")
 
     def _fates(self) -> Any:
         of = tables.TierTables("fate")

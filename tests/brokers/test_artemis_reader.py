@@ -36,6 +36,10 @@ def prefixed(broker: str) -> str:
     return f"org.apache.activemq.artemis:broker={quote(broker)}"
 
 
+COUNTS = {"GroupCount": 20, "PreparedTransactionMessageCount": 4}
+"""Of a queue that is asked by its name."""
+
+
 class Broker:
     """Answers as Artemis does; `wrong`: what the next calls of an operation or attribute answer in its place."""
 
@@ -48,6 +52,7 @@ class Broker:
         self.bridges: dict[str, dict[str, Any]] = {}
         self.prepared: list[str] = []
         self.delivering: dict[str, str] = {}
+        self.buffered: dict[int, str] = {}
         self.wrong: dict[str, list[Wrong]] = {}
         self.asked: list[Request] = []
         self.calls: list[tuple[str, float]] = []
@@ -102,8 +107,8 @@ class Broker:
         return row | {"deliveringCount": self.delivering.get(name, "0")}
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
-        session = f"s{number}"
-        return {"id": str(number), "queue": queue, "address": queue, "session": session, "messagesInTransit": "2"}
+        row = {"id": str(number), "queue": queue, "address": queue, "session": f"s{number}"}
+        return row | {"messagesInTransit": self.buffered.get(number, "2")}
 
     def read(self, request: Request) -> dict[str, Any]:
         mbean, broker = request["mbean"], prefixed("b")
@@ -111,8 +116,8 @@ class Broker:
             return {f"{broker},component=bridges,name={quote(n)}": v for n, v in self.bridges.items()}
         if "broker-connections" in mbean:
             return {}
-        if "subcomponent=queues" in mbean and "PreparedTransactionMessageCount" in request["attribute"]:
-            return {"PreparedTransactionMessageCount": 4}
+        if of_one := COUNTS.keys() & set(request["attribute"]):
+            return {name: COUNTS[name] for name in of_one}
         if "subcomponent=queues" in mbean:
             return {self.mbean(name): self.attributes(number, name) for number, name in self.queues.items()}
         if "component=addresses" in mbean:
@@ -302,6 +307,32 @@ async def test_a_count_that_is_refused_is_missing_and_said() -> None:
     assert found.queues is not None
     assert np.isnan(found.queues["in_doubt"]).all()
     assert found.transactions is not None
+
+
+# --- message groups
+
+
+GROUPS = "GroupCount"
+
+
+async def test_queues_are_asked_for_message_groups_where_one_consumer_has_all_and_another_nothing() -> None:
+    """Once in a while, and not where all have some; one that cannot be asked is as one that has none."""
+    broker = Broker()
+    broker.consumers = {1: "orders", 2: "orders", 3: "bills", 4: "bills"}
+    broker.buffered = {1: "12", 2: "0", 3: "12", 4: "1"}
+    artemis = ArtemisReader(broker)
+    broker.wrong = {GROUPS: [{"status": 403, "error": "not allowed"}]}
+    found = await polled(artemis, broker)
+    assert found.queues is not None
+    assert "groups" not in found.queues
+    assert not errors(found)
+    found = await polled(artemis, broker, every=cadence.SETTINGS_AGE)
+    assert found.queues is not None
+    np.testing.assert_array_equal(found.queues["groups"], [20, np.nan])
+    await polled(artemis, broker, 2)
+    asked = [one["mbean"] for one in broker.asked if GROUPS in one.get("attribute", ())]
+    assert len(asked) == 2
+    assert all('queue="orders"' in one for one in asked)
 
 
 # --- parts that fail

@@ -9,7 +9,8 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from causes.mqtt import MqttHolder
@@ -19,7 +20,16 @@ from flowbench.faults import Releasing
 from flowbench.scene import Label, Place, Scenario, Scene
 from penstock.agent import Poller
 from penstock.causes.verdict import CauseState, Verdict
-from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
+from penstock_demo.management import Account
+from rig.drivers import (
+    AmqpConsumer,
+    AmqpHolder,
+    AmqpProducer,
+    AmqpTransaction,
+    ClientError,
+    StompConsumer,
+    StompProducer,
+)
 
 COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
 """Patience before anything is learned, window of trends, seconds between polls, and for which all play."""
@@ -33,6 +43,7 @@ class Truth:
     condition: str
     true: frozenset[str]
     proves: frozenset[str]
+    place: Place = Place.FAULTS
 
 
 @dataclass(slots=True)
@@ -49,10 +60,12 @@ TRUTHS: dict[str, Truth] = {}
 PLAYS: dict[str, Play] = {}
 
 
-def situation(condition: str, *true: str, proves: tuple[str, ...] = ()) -> Callable[[Play], Play]:
+def situation(
+    condition: str, *true: str, proves: tuple[str, ...] = (), place: Place = Place.FAULTS
+) -> Callable[[Play], Play]:
     def register(play: Play) -> Play:
         name = play.__name__.replace("_", "-")
-        TRUTHS[name], PLAYS[name] = Truth(condition, frozenset(true), frozenset(proves)), play
+        TRUTHS[name], PLAYS[name] = Truth(condition, frozenset(true), frozenset(proves), place), play
         return play
 
     return register
@@ -494,6 +507,266 @@ def an_exclusive_queue_has_one_worker(scene: Scene) -> None:
     begins(scene, queue, 10)
 
 
+@situation("falling_behind", "groups", proves=("groups",))
+def groups_stay_with_the_first(scene: Scene) -> None:
+    """20 groups, three further consumers: what has groups goes on to the one that came first."""
+    queue = scene.queue()
+    scene.open(AmqpConsumer, queue, credit=1000, work=0.2)
+    producer = scene.open(AmqpProducer, queue, client="producer")
+    for group in range(20):
+        producer.send(5, group_id=f"g{group}")
+    for _ in range(3):
+        scene.open(AmqpConsumer, queue, credit=1000, work=0.2)
+    scene.begin()
+    while scene.wait(1):
+        for group in range(20):
+            producer.send(group_id=f"g{group}")
+
+
+@situation("falling_behind", "selector", proves=("selector",))
+def selectors_leave_the_rest(scene: Scene) -> None:
+    queue = scene.queue()
+    producer = scene.open(AmqpProducer, queue, client="producer")
+    for _ in range(2):
+        scene.open(AmqpConsumer, queue, selector="kind = 'one'")
+    scene.begin()
+    while scene.wait(1):
+        producer.send(1, properties={"kind": "one"})
+        producer.send(9, properties={"kind": "other"})
+
+
+@situation("falling_behind", "max_consumers", proves=("max_consumers",))
+def no_more_consumers_are_let_in(scene: Scene) -> None:
+    queue = scene.queue(max_consumers=1)
+    scene.open(AmqpConsumer, queue, credit=20, work=0.25)
+    begins(scene, queue, 10)
+
+
+@situation("falling_behind", "holders", proves=("holders",))
+def one_of_two_holds(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpHolder, queue, credit=20)
+    scene.open(AmqpConsumer, queue, credit=20, work=0.25)
+    begins(scene, queue, 10)
+
+
+@situation("hoarding", "prefetch")
+def one_prefetched_all(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.jms(queue, work=600)
+    with AmqpProducer(scene.load.endpoint, queue, size=500) as producer:
+        producer.send(400)
+    scene.polls(3)
+    for _ in range(2):
+        scene.open(AmqpConsumer, queue, client="peer")
+    scene.begin()
+
+
+@situation("depaging_frozen", "page_limit")
+def pages_are_read_no_more(scene: Scene) -> None:
+    queue = scene.queue()
+    small = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000, "maxReadPageBytes": 400_000}
+    scene.settings(queue, addressFullMessagePolicy="PAGE", **small)
+    scene.open(AmqpHolder, queue, credit=5000, client="holder")
+    with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
+        for _ in range(30):
+            producer.send(100)
+    scene.open(AmqpConsumer, queue, client="peer")
+    scene.begin()
+
+
+@situation("not_dispatching", "exclusive", "no_credit")
+def an_exclusive_consumer_asks_for_none(scene: Scene) -> None:
+    queue = scene.queue(exclusive=True)
+    scene.open(AmqpHolder, queue, credit=0)
+    scene.wait(1)
+    scene.open(AmqpHolder, queue, credit=0, client="standby")
+    begins(scene, queue, 3)
+
+
+@situation("redelivery_loop", "recovers")
+def core_recovers(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=-1)
+    scene.jms(queue, mode="client", returns=1, work=100)
+    begins(scene, queue, 2)
+
+
+@situation("redelivery_loop", "listener_fails")
+def core_listener_fails(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=-1)
+    scene.jms(queue, fails=1, work=100)
+    begins(scene, queue, 2)
+
+
+# --- who does not read
+
+
+def reads(scene: Scene, queue: str) -> AmqpConsumer:
+    consumer: AmqpConsumer = scene.open(AmqpConsumer, queue)
+    sends(scene, queue, 10)
+    scene.until("it reads", lambda: consumer.counts.acknowledged > 20)
+    return consumer
+
+
+@situation("no_consumer", "application_down")
+def the_application_is_down(scene: Scene) -> None:
+    queue = scene.queue()
+    reads(scene, queue).close()
+    scene.begin()
+
+
+@situation("no_consumer", "other_queue")
+def it_reads_another_queue(scene: Scene) -> None:
+    queue, other = scene.queue(), scene.queue()
+    reads(scene, queue).close()
+    scene.load.client(other, AmqpConsumer, other, client_id=f"{queue}.consumer")
+    scene.begin()
+
+
+@situation("no_consumer", "login_refused")
+def its_login_is_refused(scene: Scene) -> None:
+    queue = scene.queue()
+    reads(scene, queue).close()
+    scene.begin()
+    wrong_password = replace(scene.load.endpoint, account=Account("billing", "no longer"))
+    while scene.wait(5):
+        with suppress(ClientError):
+            AmqpConsumer(wrong_password, queue).close()
+
+
+@situation("no_consumer", "meant_for_nobody")
+def nobody_was_meant_to_read_it(scene: Scene) -> None:
+    queue = scene.queue()
+    begins(scene, queue, 5)
+
+
+@situation("holder_gone", "connection_died")
+def the_connection_of_a_holder_dies(scene: Scene) -> None:
+    queue = scene.queue()
+    holder = AmqpHolder(scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder")
+    begins(scene, queue, 5)
+    scene.wait(COLD)
+    holder.drop()
+
+
+@situation("holder_gone", "consumer_closed")
+def a_holder_closes_its_consumer(scene: Scene) -> None:
+    queue = scene.queue()
+    holder = scene.open(AmqpHolder, queue, credit=30)
+    begins(scene, queue, 5)
+    scene.wait(COLD)
+    holder.unsubscribe()
+
+
+@situation("churn_without_progress", "reconnects")
+def it_comes_again_and_again(scene: Scene) -> None:
+    queue = scene.queue()
+    begins(scene, queue, 2)
+    while scene.wait(1):
+        holder = AmqpHolder(scene.load.endpoint, queue, credit=10, client_id=f"{queue}.consumer")
+        scene.wait(4)
+        holder.drop()
+
+
+@situation("crash_looping", "crashes")
+def one_crashes_beside_one_that_works(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpConsumer, queue, client="works", credit=5, work=0.05)
+    begins(scene, queue, 20)
+    while scene.wait(1):
+        holder = AmqpHolder(scene.load.endpoint, queue, credit=10, client_id=f"{queue}.crashes")
+        scene.wait(4)
+        holder.drop()
+
+
+# --- operators, losses
+
+
+@situation("paused", "paused", proves=("paused",))
+def an_operator_pauses_the_queue(scene: Scene) -> None:
+    queue = scene.queue()
+    reads(scene, queue)
+    scene.broker.manage.pause_queue(queue)
+    scene.begin()
+
+
+@situation("paused", "paused", proves=("paused",))
+def an_operator_pauses_the_address(scene: Scene) -> None:
+    queue = scene.queue()
+    reads(scene, queue)
+    scene.broker.manage.pause_address(queue)
+    scene.begin()
+
+
+@situation("disabled", "operator")
+def an_operator_disables_the_queue(scene: Scene) -> None:
+    queue = scene.queue()
+    reads(scene, queue)
+    scene.broker.manage.call(scene.broker.manage.queue_mbean(queue), "disable()")
+    scene.begin()
+
+
+@situation("dead_letters_lost", "no_dead_letter_queue", proves=("no_dead_letter_queue",))
+def dead_letters_have_no_queue(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=f"{queue}.nowhere")
+    scene.jms(queue, mode="transacted", returns=1, work=50)
+    begins(scene, queue, 5)
+
+
+@situation("dead_letters_lost", "dead_letter_address_full", proves=("dead_letter_address_full",))
+def dead_letters_are_dropped(scene: Scene) -> None:
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="DROP")
+    scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=dead)
+    scene.jms(queue, mode="transacted", returns=1, work=50)
+    begins(scene, queue, 5, 1000)
+
+
+@situation("unheld", "dead_letter_address_full")
+def dead_letters_are_refused(scene: Scene) -> None:
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="FAIL")
+    scene.settings(queue, maxDeliveryAttempts=1, deadLetterAddress=dead)
+    with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
+        producer.send(300)
+    client = scene.jms(queue, mode="transacted", returns=1, batch=10)
+    scene.begin()
+    scene.until("it is full", lambda: scene.count(dead, "MessageCount") > 5)
+    scene.wait(10)
+    client.close()
+
+
+@situation("ring_losing", "ring_too_small")
+def a_ring_is_too_small(scene: Scene) -> None:
+    queue = scene.queue(ring_size=10)
+    scene.open(AmqpConsumer, queue, credit=2, work=0.5)
+    begins(scene, queue, 20)
+
+
+@situation("ring_lost_by_consumer", "returned")
+def a_consumer_returns_more_than_its_ring_takes(scene: Scene) -> None:
+    queue = scene.queue(ring_size=10)
+    holder = AmqpHolder(scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder")
+    with AmqpProducer(scene.load.endpoint, queue) as producer:
+        producer.send(30)
+        scene.until("it holds them", lambda: holder.counts.received == 30)
+        producer.send(10)
+        scene.polls(3)
+    scene.begin()
+    holder.drop()
+
+
+@situation("producers_blocked", "disk_full", proves=("disk_full",), place=Place.DISK)
+def the_disk_is_full(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(AmqpConsumer, queue)
+    scene.open(AmqpProducer, queue, client="producer").run(2)
+    scene.begin()
+
+
 # --- play
 
 
@@ -520,7 +793,7 @@ def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Fo
             scene.each_poll = lambda poller: take(known[name], truth, poller, scene.queues)
             PLAYS[name](scene)
 
-        return Scenario(name, Label(), Place.FAULTS, go)
+        return Scenario(name, Label(), truth.place, go)
 
     run = Run(1, INTERVAL, seconds, cold, TREND, start=5.0)
     for result in play([scenario(*one) for one in chosen.items()], run, folder):

@@ -34,6 +34,11 @@ def test_a_subscription_is_shared_and_not_doubled() -> None:
     assert found["too_few_consumers"].fact.endswith("keep up, that share this subscription")
 
 
+@pytest.mark.parametrize("queue", [{"groups": 0.0}, {"groups": 20.0, "grouped": 1.0}])
+def test_groups_that_are_shared_out_anew_gain_by_more_consumers(queue: dict[str, float]) -> None:
+    assert states(grows({}, {}, **queue))[possible] == {"too_few_consumers"}
+
+
 HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
 
 
@@ -42,6 +47,7 @@ HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
     [
         ("exclusive", ({}, {}), {"exclusive": 1.0}),
         ("max_consumers", ({}, {}), {"max_consumers": 2.0}),
+        ("groups", ({}, {}), {"groups": 20.0}),
         ("selector", ({"filter": "k = '1'"}, {"filter": "k = '2'"}), {}),
     ],
 )
@@ -62,7 +68,7 @@ def test_nor_before_what_slows_those_that_are_there_is_mended(
     cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float], why: str
 ) -> None:
     found = grows(*consumers, **queue)
-    assert found["too_few_consumers"] == (possible, f"first mend these: {why}")
+    assert found["too_few_consumers"][:2] == (possible, f"first mend these: {why}")
     assert found[cause].fact == why
 
 

@@ -33,6 +33,12 @@ def test_connection_paused_names_the_queue_and_replaces_not_dispatching() -> Non
     assert world.one("connection_paused").evidence["held"] == 200
 
 
+def test_who_starves_is_a_victim_of_the_consumer_that_fills_the_connection() -> None:
+    (found,) = shared_connection(1).state.judgement.incidents.told
+    assert (found.kind, found.object, found.victims) == ("stalled", "app", ["fed (connection_paused)"])
+    assert len(shared_connection(2).state.judgement.incidents.told) == 2
+
+
 @pytest.mark.parametrize("options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}])
 def test_not_dispatching_without_a_blocker_on_its_connection(options: dict[str, Any]) -> None:
     assert shared_connection(**options).names == {"not_dispatching", "stalled"}

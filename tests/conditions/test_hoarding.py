@@ -8,6 +8,7 @@ import pytest
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.scenarios import FAULTS
 from conditions.world import START, Judged, World
+from penstock.settings.constants import Constants
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,7 @@ from conditions.world import START, Judged, World
         (40, 0, 1, True, {"M": 60}, False),
         (40, 0, 1, True, {"exclusive": 1}, False),
         (40, 0, 1, True, {"grouped": 1}, False),
+        (40, 0, 1, True, {"groups": 3}, False),
         (40, 0, 1, True, {"filter": "x"}, False),
     ],
 )
@@ -59,6 +61,26 @@ def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
     assert world.one("hoarding").evidence["most"] == 0
     world.run(15)
     assert "hoarding" not in world.names
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(10, False), (25, True)])
+def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(seconds: float, found: bool) -> None:
+    """Its peers have been idle all the time; what it works through in the first seconds says little of its pace."""
+    judged = Judged(step=5.0, constants=Constants(cold=20.0, floor=10.0))
+    gone = 0.0
+    for n in range(30 + int(seconds / 5)):
+        works = n >= 30
+        gone += (1 if n == 30 else 15) if works else 0
+        queue = {"A": 600, "K": gone, "M": 600 - gone, "D": 600 - gone}
+        now = judged.now + 5
+        pool: dict[str, dict[str, Any]] = {
+            "c": {"T": 600 - gone, "N": 600, "C": gone, "L": now if works else np.nan, "Ld": START},
+            "e": {"T": 0, "N": 0},
+        }
+        judged.poll({"q": queue}, pool)
+        if n == 29:
+            assert judged.names == {"stalled"}
+    assert ("hoarding" in judged.names) is found
 
 
 # --- OpenMQ

@@ -11,9 +11,7 @@ def test_a_queue_is_unknown_until_its_third_poll() -> None:
     for polls in (1, 2, 3):
         judged.poll({"q": HELD})
         (series,) = judged.tables["queue"].index
-        told = next(
-            undecided_conditions(judged.state, judged.snapshot({"q": HELD}, {}, {}), judged.policy, series), None
-        )
+        told = next(undecided_conditions(judged.state, judged.snapshot({"q": HELD}, {}, {}), series), None)
         if polls == 3:
             assert told is None
         else:

@@ -1,6 +1,5 @@
 """Faults: each a few clients that make it, and what they attest. Rings are in `rings`."""
 
-import json
 import time
 from typing import Any
 
@@ -391,20 +390,7 @@ def dead_bridge(scene: Scene) -> None:
 
 def bridge(scene: Scene, queue: str, url: str, target: str = "") -> None:
     """A bridge named as its queue, to the broker at `url`."""
-    call, broker = scene.broker.manage.call, scene.broker.manage.broker
-    call(broker, "addConnector(java.lang.String,java.lang.String)", f"to-{queue}", url)
-    account = scene.load.endpoint.account
-    said = {
-        "name": queue,
-        "queue-name": queue,
-        "forwarding-address": target or queue,
-        "static-connectors": [f"to-{queue}"],
-        "user": account.user,
-        "password": account.password,
-        "reconnect-attempts": -1,
-        "initial-connect-attempts": -1,
-    }
-    call(broker, "createBridge(java.lang.String)", json.dumps(said))
+    scene.broker.manage.create_bridge(queue, queue, url, scene.load.endpoint.account, target=target)
 
 
 def link_up(poller: Poller, name: str) -> float | None:

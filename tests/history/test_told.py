@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from history.polls import Clock, recorded, rows, writer
@@ -17,6 +18,9 @@ from penstock.history.exported import Exported
 from penstock.history.spool import Spool
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, PollRecord
+from penstock.incidents.incident import Incident
+from penstock.incidents.incidents import Incidents
+from penstock.rule_engine.judgement import Judgement
 from penstock_trends.episodes import Episode, episodes
 
 BEGIN = 1_800_000_000.0
@@ -67,6 +71,33 @@ class Agents:
 
     def episodes(self, until: float) -> list[Episode]:
         return episodes(rows(Store(str(self._directory / "history")), "condition"), BEGIN + until)
+
+
+def test_an_incident_is_told_as_a_condition_of_its_root(tmp_path: Path) -> None:
+    agents = Agents(tmp_path)
+    one = Incident(
+        "54fe491a",
+        "address_full",
+        "b",
+        "x.reply",
+        "critical",
+        BEGIN,
+        "full",
+        victims=["orders"],
+        victim_count=1,
+        size=2,
+    )
+    snapshot = replace(recorded("healthy")[0], stamp=BEGIN + 5)
+    agents.history.offer_poll("b", 5.0, snapshot, Judgement(incidents=Incidents((one,))), np.empty(0))
+    offered = agents.history._polls.get()
+    assert offered is not None
+    agents.poll(5, offered.conditions)
+    agents.poll(10, [])
+    agents.history.finish()
+    first, last = rows(Store(str(tmp_path / "history")), "condition")
+    named = {"condition": "incident address_full", "address": "x.reply", "queue": "", "client": "54fe491a"}
+    assert named.items() <= first.items()
+    assert (first["evidence"], last["event"]) == ('{"members":2.0,"victims":1.0}', "leave")
 
 
 def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(tmp_path: Path) -> None:

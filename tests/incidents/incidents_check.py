@@ -3,15 +3,19 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flowbench.core import CoreProcess
-from incidents.live import Reader, Watch, few_credits, full_memory, memory_broker, watched
+from incidents.live import INTERVAL, Reader, Watch, few_credits, full_memory, memory_broker, watched
 from penstock_demo.artemis import ArtemisBroker
 from penstock_demo.broker import Broker
-from rig.drivers import AmqpProducer
+from penstock_demo.management import Account, quoted
+from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, ClientError
+from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
 RATE = 20.0
@@ -54,8 +58,12 @@ class Stage:
 
     def sends(self, *queues: str, rate: float = RATE) -> None:
         for one in queues:
-            sender = AmqpProducer(self.broker.endpoint(), f"{self.name}.{one}", client_id=f"{self.name}.to-{one}")
-            self._clients.enter_context(sender).run(rate)
+            self.open(AmqpProducer, one, client=f"to-{one}").run(rate)
+
+    def open(self, make: Callable[..., Any], queue: str, *, client: str, **options: Any) -> Any:
+        name = f"{self.name}.{queue}"
+        opened = make(self.broker.endpoint(), name, client_id=f"{self.name}.{client}", **options)
+        return self._clients.enter_context(opened)
 
     def queues(self, *names: str) -> None:
         self.broker.manage.create_queues([f"{self.name}.{one}" for one in names])
@@ -174,6 +182,115 @@ def test_exclusive_owner(stage: Stage, watch: Watch) -> None:
     owner.frozen = True
     found = watch.one(stage.name, lambda one: one.messages > 200, TOLD)
     assert (found.kind, found.object) == ("stalled", f"{stage.name}.owner")
+
+
+def test_group_owner(stage: Stage, watch: Watch) -> None:
+    """One group, of which all messages go to the consumer that came first."""
+    stage.queues("q")
+    owner = stage.reads("q", client="owner")
+    time.sleep(1)
+    stage.reads("q", client="peer")
+    sender = stage.open(AmqpProducer, "q", client="to-q")
+    for _ in range(60):
+        sender.send(4, group_id="one")
+        time.sleep(0.1)
+    owner.frozen = True
+    sender.send(400, group_id="one")
+    found = watch.one(stage.name, lambda one: one.messages > 200, TOLD)
+    assert (found.kind, found.object) == ("stalled", f"{stage.name}.owner")
+
+
+def test_pages_that_are_not_read(stage: Stage, watch: Watch) -> None:
+    """So many bytes are unacknowledged that the queue reads no more pages: its other consumer gets nothing."""
+    small = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000, "maxReadPageBytes": 400_000}
+    stage.broker.manage.add_settings(f"{stage.name}.q", addressFullMessagePolicy="PAGE", **small)
+    stage.queues("q")
+    stage.open(AmqpHolder, "q", client="hoarder", credit=5000)
+    sender = stage.open(AmqpProducer, "q", client="to-q", size=1000)
+    for _ in range(30):
+        sender.send(100)
+    stage.open(AmqpConsumer, "q", client="peer")
+    found = watch.one(stage.name, lambda one: any(key[0] == "depaging_frozen" for key in one.members), TOLD)
+    assert (found.kind, found.object) == ("stalled", f"{stage.name}.hoarder")
+    assert found.victims == [f"{stage.name}.q (depaging_frozen)"]
+
+
+def test_refused_logins(stage: Stage, watch: Watch) -> None:
+    """A consumer whose password has changed: that the refused logins are its own is possible, and no more."""
+    stage.queues("q")
+    reader = stage.reads("q", client="billing")
+    stage.sends("q")
+    time.sleep(6)
+    reader.close()
+    wrong = replace(stage.broker.endpoint(), account=Account("billing", "no longer"))
+    for _ in range(5):
+        with pytest.raises(ClientError):
+            AmqpHolder(wrong, f"{stage.name}.q", credit=10)
+    found = watch.one(stage.name, lambda one: one.kind == "no_consumer", 2 * TOLD)
+    assert found.object == f"{stage.name}.billing"
+    assert {cause.name: cause.state for cause in found.causes}["login_refused"] == "possible"
+    refused = [int(text.split()[0]) for _, text in found.changed if text.endswith("logins were refused")]
+    assert sum(refused) == 5
+    assert f"{stage.name}.billing stopped consuming {stage.name}.q" in [text for _, text in found.changed]
+
+
+def test_full_target_of_a_bridge(stage: Stage, watch: Watch, own_artemis: Callable[..., ArtemisBroker]) -> None:
+    other = own_artemis(edit=few_credits, heap_mb=256)
+    source, target = f"{stage.name}.out", f"{stage.name}.in"
+    limits = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000}
+    other.manage.add_settings(target, addressFullMessagePolicy="BLOCK", **limits)
+    other.manage.create_queue(target)
+    stage.queues("out")
+    url = f"tcp://{other.host}:{other.port}?producerWindowSize=10000"
+    stage.broker.manage.create_bridge(f"{stage.name}.to-2", source, url, other.admin, target=target)
+    stage.open(AmqpProducer, "out", client="to-out", size=2000).run(RATE)
+    found = watch.one(stage.name, lambda one: one.kind == "bridge_stopped", TOLD)
+    assert found.object == f"{stage.name}.to-2"
+    assert [(one.name, one.state) for one in found.causes] == [("target_full", "possible")]
+    stage.broker.manage.call(
+        f"{stage.broker.manage.broker},component=bridges,name={quoted(f'{stage.name}.to-2')}", "stop()"
+    )
+
+
+def test_crash_loop(stage: Stage, watch: Watch, tmp_path: Path) -> None:
+    """Each connection that ends takes an attempt of each message sent ahead: healthy ones become dead letters."""
+    source, dead = f"{stage.name}.q", f"{stage.name}.dead"
+    stage.queues("q", "dead")
+    stage.broker.manage.add_settings(source, deadLetterAddress=dead, maxDeliveryAttempts=4, redeliveryDelay=0)
+    stage.open(AmqpProducer, "q", client="to-q").send(200)
+    with CoreProcess(tmp_path / "core") as core:
+
+        def crash() -> int:
+            core.open(stage.broker.endpoint(), source, client_id=f"{stage.name}.crashing", stuck_after=0)
+            time.sleep(INTERVAL)
+            stage.broker.manage.close_connections(source)
+            stage.open(AmqpProducer, "q", client="to-q").send(20)
+            return len(watch.incidents(stage.name))
+
+        eventually(crash, expected=1, timeout=TOLD)
+        found = watch.one(stage.name, lambda one: one.kind in ("churn_without_progress", "crash_looping"), 1.0)
+        assert found.object == f"{stage.name}.crashing"
+
+        def grown() -> bool:
+            crash()
+            return any(key[0] == "dead_lettering" for one in watch.incidents(stage.name) for key in one.members)
+
+        eventually(grown, expected=True, timeout=TOLD)
+        watch.one(stage.name, lambda one: one.victims == [f"{source} (dead_lettering)"], 1.0)
+
+
+def test_full_target_of_a_divert(stage: Stage, watch: Watch) -> None:
+    """It refuses: whoever sends to the source gets its error."""
+    stage.broker.manage.add_settings(
+        f"{stage.name}.audit", maxSizeBytes=100_000, addressFullMessagePolicy="FAIL", pageSizeBytes=50_000
+    )
+    stage.queues("orders", "audit")
+    stage.broker.manage.create_divert(f"{stage.name}.copy", f"{stage.name}.orders", f"{stage.name}.audit")
+    stage.reads("orders", client="billing")
+    stage.open(AmqpProducer, "orders", client="shop", size=2000).run(RATE)
+    found = watch.one(stage.name, lambda one: one.kind == "divert_target_full", TOLD)
+    assert found.object == f"{stage.name}.audit"
+    assert found.victims == [f"{stage.name}.shop"]
 
 
 def test_restart_of_the_agent(stage: Stage, watch: Watch) -> None:

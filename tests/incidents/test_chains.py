@@ -2,6 +2,7 @@
 
 import pytest
 
+from conditions.openmq_world import openmq, openmq_polls
 from incidents.world import FULL, KIB, MIB, Scene
 
 LIMIT = 12 * MIB
@@ -213,6 +214,7 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     scene.come("src", 0)
     scene.queues["src"] |= {"dead_letter_address": "DLA"}
     scene.come("DLA", 20)
+    scene.queues["DLA"] |= {"kind": "dead_letter"}
     scene.addresses["DLA"] = {**FULL, "policy": "fail", "paging": 1.0, "pages": 0.0}
     scene.run(3)
     assert not [one for one in scene.incidents if one.kind == "dead_letter_address_full"]
@@ -220,6 +222,34 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     found = scene.run(5).incident
     assert (found.kind, found.object, found.victims) == ("dead_letter_address_full", "DLA", ["src"])
     assert found.title == "Dead-letter address DLA is full and refuses: 331 messages are stuck"
+    assert ("dead_letters_full", "DLA", "DLA", "") in found.members
+
+
+def diverted(policy: str, *, sends: bool = False) -> Scene:
+    """orders, which a reader reads, is diverted to audit, which nobody reads and which is full."""
+    scene = Scene()
+    scene.reader("billing", "orders")
+    scene.producers["shop"] = {"address": "orders", "client": "shop"}
+    scene.producers["far"] = {"address": "far", "client": "far"}
+    scene.come("audit", 0)
+    scene.come("far", 0)
+    scene.diverts = (("orders", "audit"), ("far", "kept"))
+    scene.run(6, lambda one: one.works("billing").sends("shop", "far").come("audit", 10))
+    scene.addresses["audit"] = {**FULL, "policy": policy, "paging": 1.0, "pages": 0.0}
+    return scene.run(6, lambda one: one.sends("far", *["shop"] * sends))
+
+
+def test_whoever_sends_to_the_source_of_a_divert_is_a_victim_of_its_full_target() -> None:
+    found = diverted("fail").incident
+    assert (found.kind, found.object, found.victims) == ("divert_target_full", "audit", ["shop"])
+    assert found.title == "audit is full and refuses: what is sent to orders fails too"
+    assert ("rejecting", "audit", "audit", "") in found.members
+
+
+@pytest.mark.parametrize(("policy", "sends"), [("drop", False), ("drop", True), ("fail", True)])
+def test_the_full_target_of_a_divert_that_hinders_nobody_is_no_root_of_its_source(policy: str, sends: bool) -> None:
+    found = diverted(policy, sends=sends).incident
+    assert (found.kind, found.object, found.victims) == ("no_consumer", "audit", ["audit (rejecting)"])
 
 
 def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
@@ -243,3 +273,12 @@ def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own(
     scene.run(5, lambda one: one.works("owner"))
     scene.run(12, lambda one: one.holds("owner", n=864).come("q", 100))
     assert scene.roots == [("stalled", "owner")]
+
+
+def test_openmq_has_its_own_words_for_what_is_done_about_a_paused_destination() -> None:
+    world = openmq_polls(openmq(), 14, lambda i: {
+        "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "paused": 1.0}}, "addresses": {"q": {"paused": 1.0}},
+    })  # fmt: skip
+    (found,) = world.state.judgement.incidents.told
+    assert (found.kind, found.title) == ("address_paused", "q is paused: nothing of it is delivered")
+    assert found.advice[0].startswith("Find out who paused it and why, then `imqcmd resume dst -t q -n q`")

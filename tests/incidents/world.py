@@ -28,6 +28,7 @@ class Scene(Judged):
         self.addresses: dict[str, dict[str, Any]] = {}
         self.producers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, dict[str, Any]] = {}
+        self.diverts: tuple[tuple[str, str], ...] = ()
         self._producers, self._connections = Things(), Things()
 
     def snapshot(
@@ -51,6 +52,7 @@ class Scene(Judged):
             connections=connection_table,
             consumer_connection=np.array([keys[row.client] for row in consumers_listed], np.int64),
             links=Table(Index.of(links), numbers),
+            diverts=self.diverts,
         )
 
     def run(self, polls: int, live: Callable[["Scene"], object] = lambda _: None) -> "Scene":

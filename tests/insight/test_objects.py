@@ -186,6 +186,27 @@ def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     assert all("queues and consumers could not be read" in one.knowledge.why for one in views)
 
 
+@pytest.mark.parametrize(("polls", "state"), [(3, "healthy"), (4, "unknown")])
+def test_a_hiccup_leaves_what_was_judged_and_more_is_unknown(polls: int, state: str) -> None:
+    world = busy()
+    work(world, 30)
+    found = not_readable(world, polls)
+    assert explain_broker(found, None).knowledge.state == state
+
+
+def test_what_could_not_be_read_is_not_told_as_there_being_none() -> None:
+    world = busy()
+    work(world, 5)
+    found = not_readable(world, 4)
+    found = replace(found, snapshot=replace(found.snapshot, addresses=None, connections=None), tables={})
+    with pytest.raises(NotFound, match=r"the addresses of broker b1 could not be read$"):
+        explain_address(found, "orders", None)
+    with pytest.raises(NotFound, match=r"the connections of broker b1 could not be read$"):
+        explain_connection(found, "C1", None)
+    with pytest.raises(NotFound, match=r"the queues of broker b1 could not be read$"):
+        explain(found, "q")
+
+
 def test_a_passive_broker_is_healthy_as_one_that_serves_nobody() -> None:
     world = busy()
     work(world, 5)

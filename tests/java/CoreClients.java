@@ -331,6 +331,8 @@ public final class CoreClients {
         private void onMessage(Message message) {
             try {
                 take(message);
+            } catch (IllegalStateException asked) {
+                throw asked;
             } catch (Exception trouble) {
                 // the connection went, or the client is closed
             }
@@ -351,12 +353,20 @@ public final class CoreClients {
                 replies.send(session.createTextMessage("x".repeat((int) number("size", 0))));
                 sent.incrementAndGet();
             }
+            if (options.containsKey("fails")) {
+                returned.incrementAndGet();
+                throw new IllegalStateException("as asked");
+            }
             if (comesBack(message)) {
                 lastReturn = System.currentTimeMillis();
                 returned.addAndGet(open + 1);
                 open = 0;
                 unsettled.setLength(0);
-                session.rollback();
+                if (mode.equals("transacted")) {
+                    session.rollback();
+                } else {
+                    session.recover();
+                }
                 return;
             }
             open++;
@@ -369,7 +379,7 @@ public final class CoreClients {
         }
 
         private boolean comesBack(Message message) throws JMSException {
-            if (!mode.equals("transacted")) {
+            if (!mode.equals("transacted") && !mode.equals("client")) {
                 return false;
             }
             return poisoned ? message.propertyExists("poison") : returns > 0 && dice.nextDouble() < returns;

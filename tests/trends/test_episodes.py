@@ -95,6 +95,22 @@ def test_each_case_by_hand(asked: Asked) -> None:
     }
 
 
+def test_incidents_are_told_with_their_root_and_the_most_victims_that_they_had(asked: Asked, spark: Any) -> None:
+    one = {"broker": "b", "address": "x.reply", "queue": "", "client": "54fe491a", "condition": "incident address_full"}
+    rows = [
+        {**one, **row("enter", 160), "evidence": '{"victims": 1.0}'},
+        {**one, **row("hold", HOUR), "evidence": '{"victims": 3.0}'},
+        {**one, **row("leave", HOUR + 40), "evidence": '{"victims": 2.0}'},
+        {**one, **row("enter", 160), "condition": "stalled", "evidence": "{}"},
+        {**one, **row("enter", 160, severity="info"), "client": "a notice", "evidence": "{}"},
+    ]
+    asked(rows)
+    spark.sql(tables.sql("episodes", unseen=UNSEEN)).createOrReplaceTempView("of_all")
+    (found,) = spark.sql(tables.sql("incidents", most=9)).collect()
+    known = (found.kind, found.root, found.id, found.begin, found.end, found.open, found.victims)
+    assert known == ("address full", "x.reply", "54fe491a", 100, HOUR + 40, False, 3)
+
+
 ISLANDS = """
 WITH told AS (SELECT DISTINCT * FROM rows),
      runs AS (SELECT *, count(*) FILTER (WHERE event = 'leave')

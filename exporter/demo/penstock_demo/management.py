@@ -15,6 +15,7 @@ _DOMAIN = "org.apache.activemq.artemis"
 _ALL_ROWS = '{"field":"","operation":"","value":"","searchFilters":[]}'
 _ATTEMPTS = 5
 _BATCH = 200  # queues created per request
+_TEXT = "java.lang.String"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,26 @@ class Management:
     def add_settings(self, match: str, **settings: Any) -> None:
         """Address settings by their JSON names: `maxSizeBytes=200000, pageSizeBytes=100000`."""
         self.call(self.broker, "addAddressSettings(java.lang.String,java.lang.String)", match, _json(settings))
+
+    def create_bridge(self, name: str, queue: str, url: str, account: Account, *, target: str = "") -> None:
+        """Moves what comes to a queue to the address `target` of the broker at `url`, as this account."""
+        self.call(self.broker, "addConnector(java.lang.String,java.lang.String)", f"of-{name}", url)
+        said = {
+            "name": name,
+            "queue_name": queue,
+            "forwarding_address": target or queue,
+            "static_connectors": [f"of-{name}"],
+            "user": account.user,
+            "password": account.password,
+            "reconnect_attempts": -1,
+            "initial_connect_attempts": -1,
+        }
+        self.call(self.broker, "createBridge(java.lang.String)", _json(_dashed(said)))
+
+    def create_divert(self, name: str, source: str, target: str) -> None:
+        """What is sent to `source` goes to `target` too."""
+        operation = f"createDivert({_TEXT},{_TEXT},{_TEXT},{_TEXT},boolean,{_TEXT},{_TEXT})"
+        self.call(self.broker, operation, name, name, source, target, False, None, None)
 
     def close_connections(self, queue: str) -> None:
         """Cut the connections of all consumers of an address, as an operator would."""

@@ -17,7 +17,8 @@ STUCK = 60.0
 def grows(poll: RuleInputs, queue: int) -> Verdicts:
     """More consumers help where those that are there work, and each gets whatever comes."""
     found, columns = poll.found, {} if poll.snapshot.queues is None else poll.snapshot.queues.columns
-    exclusive, most = (columns[name][queue] if name in columns else 0.0 for name in ("exclusive", "max_consumers"))
+    said = ("exclusive", "max_consumers", "groups", "grouped")
+    exclusive, most, groups, shared = (columns[name][queue] if name in columns else 0.0 for name in said)
     there, number = np.flatnonzero(found.consumer.queue == queue), found.consumers[queue]
     chosen = {found.consumer.index.rows[i].filter for i in there.tolist()}
     stuck = there[found.now - poll.unacked.unacked_since[there] >= STUCK]
@@ -30,6 +31,9 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     idle = {
         "exclusive": "further consumers stand by" if exclusive > 0 else "",
         "max_consumers": f"{number:.0f} are there" if 0 < most <= number else "",
+        "groups": f"it has {groups:.0f} message groups, which stay with the consumers that they have"
+        if groups > 0 and not shared > 0
+        else "",
         "selector": f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else "",
     }
     slowed, stands = second < first / 2, len(stuck) > 0
@@ -50,7 +54,9 @@ def unread(poll: RuleInputs, queue: int) -> Verdicts:
     known = "consumers read it before" if read else "consumers are expected"
     unmeant = not read and not poll.expected[queue] > 0
     return {
-        "login_refused": judged(refused != 0, False, logins, "no login was refused since the broker's start"),
+        "login_refused": judged(refused != 0, False, logins, "no login was refused since the broker's start")._replace(
+            likely=refused > 0
+        ),
         "meant_for_nobody": judged(unmeant, False, "no consumer was ever seen, and none is expected", known),
     }
 

@@ -9,6 +9,8 @@ from penstock.observation.poll import RuleInputs
 
 BATCH = 2.0**20
 """Bytes of a window, and of acknowledgements that are sent together, of a Core client that says nothing else."""
+AT_ONCE = 3
+"""Clients that stop together: less is an accident."""
 FLAT = 15.0
 """Seconds without a delivery while messages wait, after which a consumer takes none."""
 
@@ -56,7 +58,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
         "never_commits": foreign if speaks in ("AMQP", "STOMP", "MQTT") else forgets,
         "puback_missing": judged(speaks == "MQTT", True, mqtt, foreign.fact),
         "blocked_in_send": blocked_in_send(poll, row),
-        "outside": possible(together.strip(": ")),
+        "outside": possible(together.strip(": "), len(others) + 1 >= AT_ONCE),
         "frozen": frozen(poll, row),
     }
 
@@ -100,10 +102,12 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     last = np.fmax(poll.unacked.settled[at], poll.found.consumer.last_acknowledgement[at])
     works = others[poll.found.now - last[:-1] <= 2 * poll.found.interval]
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
-    with_it = np.count_nonzero(np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval))
+    with_it = np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval)
+    with_it = np.count_nonzero(with_it & (poll.found.consumer.held[others] > 0))  # an idle one may have nothing to do
     stopped = f"{with_it} of {len(others)} other consumers of its connection stopped with it"
     stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
-    return judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
+    said = judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
+    return said._replace(likely=0 < len(others) == with_it)
 
 
 def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:

@@ -51,13 +51,16 @@ def of_the_queue(poll: RuleInputs, queue: int, there: Positions) -> dict[str, Ve
     more, dispatches = len(there) - present, found.consumer.delivered[there].any()
     waits = f"{present:.0f} of the {needed:.0f} consumers that it waits for are there"
     first = "one consumer gets all messages: look at the one that came first"
-    owners = "whether messages have groups is not read; listGroupsAsJSON shows their owners"
+    count = np.nan if queues is None else queues["groups"][queue]
+    known = "it is not known whether messages have groups" if np.isnan(count) else f"it has {count:.0f} message groups"
+    owners = f"{known}; listGroupsAsJSON shows their owners"
+    owned = count != 0 and (len(there) > 1 or present != 1)
     browsers = f"{more:.0f} of {len(there)} that are listed are not counted as consumers"
     exclusive = queues is not None and queues["exclusive"][queue] != 0
     return {
         "consumers_before_dispatch": judged(needed > present, not dispatches, waits, "it waits for no more consumers"),
         "exclusive": judged(exclusive, False, first, "the queue is not exclusive"),
-        "groups": judged(len(there) > 1 or present != 1, False, owners, "no other consumer could own a group"),
+        "groups": judged(owned, False, owners, "no other consumer could own a group" if count else known),
         "browser": judged(more > 0, False, browsers, "every consumer that is listed is counted"),
     }
 

@@ -15,10 +15,13 @@ class CauseState(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """On one cause. fact: what says so; of one that is possible what is missing, and when it will be known."""
+    """On one cause. fact: what says so; of one that is possible what is missing, and when it will be known. likely:
+    more speaks for it than for others that are possible.
+    """
 
     state: CauseState
     fact: str = ""
+    likely: bool = False
 
 
 Verdicts = Mapping[str, Verdict]

@@ -16,7 +16,7 @@ SHARE = 0.8
 
 def rule(poll: RuleInputs) -> Raised:
     hoards = hoarded(poll, float(nearly(poll, poll.constants.proof)))
-    return Raised(hoards, idle_since(poll, hoards), proof(poll))
+    return Raised(hoards, uneven_since(poll, hoards), proof(poll))
 
 
 def hoarded(poll: RuleInputs, idle: float) -> Mask:
@@ -40,12 +40,16 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
     return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
 
 
-def idle_since(poll: RuleInputs, asked: Mask) -> Column:
-    """Of the queues `asked`: since when the first of their consumers buffers nothing."""
-    at = poll.found.consumer.of(asked)
-    since = np.full(len(asked), np.nan)
-    np.fmin.at(since, poll.found.consumer.queue[at], poll.unacked.idle_since[at])
-    return since
+def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
+    """Of the queues `asked`: since when the first of their consumers buffers nothing and the one with nearly all works:
+    who stalled until just now has a pace that says little, and may soon be done.
+    """
+    found, at = poll.found, poll.found.consumer.of(asked)
+    queue, (idle, works) = found.consumer.queue[at], np.full((2, len(asked)), np.nan)
+    most = found.consumer.held[at] >= SHARE * found.held[queue]
+    np.fmin.at(idle, queue, poll.unacked.idle_since[at])
+    np.fmax.at(works, queue[most], poll.works_since[at][most])
+    return np.fmax(idle, works)
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -34,13 +34,13 @@ class Cause:
 
 
 def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:
-    """Those that are proven first."""
+    """Those that are proven first, then those that are likely."""
     if one.why:
         return [Cause("", CauseState.PROVEN, one.why)]
     unknown, states = possible(), [*CauseState]
     known = [(name, one.verdicts.get(name, unknown), text) for name, text in condition.causes.items()]
-    told = [Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known]
-    return sorted(told, key=lambda cause: states.index(cause.state))
+    known.sort(key=lambda one: (states.index(one[1].state), not one[1].likely))
+    return [Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known]
 
 
 def rule(condition: Condition, constants: Constants) -> str:

@@ -1,13 +1,21 @@
 """What is told of the conditions of one broker, poll by poll: by the live agent, and by a back-test in its place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.conditions.condition import ActiveCondition
-from penstock.history.schema import TOLD_EVERY, UNSEEN
-from penstock.incidents.incident import key_of
+from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.history.schema import INCIDENT, TOLD_EVERY, UNSEEN
+from penstock.incidents.incident import Incident, key_of
 from penstock.insight.events import ConditionKey
+
+
+def of_incidents(told: Iterable[Incident]) -> Iterator[ActiveCondition]:
+    """Each as a condition `incident KIND` of the object that is its root, with its id in place of a client."""
+    for one in told:
+        numbers = {"victims": float(one.victim_count), "members": float(one.size)}
+        severity = Severity[one.severity.upper()]
+        yield ActiveCondition(f"{INCIDENT}{one.kind}", one.broker, one.object, "", one.id, severity, one.begin, numbers)
 
 
 class Told(NamedTuple):

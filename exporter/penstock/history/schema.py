@@ -74,6 +74,8 @@ class FateRow:
     client: str
 
 
+INCIDENT: Final = "incident "
+"""How the conditions of history begin that are incidents, before their kind."""
 TOLD_EVERY: Final = 3600
 """Seconds after which a condition that stands is told again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0

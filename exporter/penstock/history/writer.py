@@ -24,7 +24,7 @@ from penstock.core.table import Column
 from penstock.history import told as told_file
 from penstock.history.compact import Keep, Known, tidy, warm_up
 from penstock.history.epoch import CounterEpochs
-from penstock.history.exported import Exported, Told
+from penstock.history.exported import Exported, Told, of_incidents
 from penstock.history.fates import Fates
 from penstock.history.publish import give_back, publish
 from penstock.history.schema import BROKER, CONDITION, FATE, TABLES
@@ -126,7 +126,8 @@ class HistoryWriter:
             self.dropped += 1
         else:
             openmq = judgement.openmq_account
-            found = judgement.conditions, evicted, interval, openmq if openmq.watched else judgement.account
+            told = (*judgement.conditions, *of_incidents(judgement.incidents.told))
+            found = told, evicted, interval, openmq if openmq.watched else judgement.account
             self._polls.put(PollRecord(broker, snapshot, *found))
 
     def end(self) -> None:

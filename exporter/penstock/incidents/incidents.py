@@ -140,7 +140,9 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     root = None if group.measured else min(group.own, key=lambda one: one.since)
     about = root and for_kind(poll.broker.kind.name)[root.name]
     facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what}
-    texts = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **TEXTS.get(group.kind, {})}
+    said = TEXTS.get(group.kind, {})
+    said = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **said}
+    texts = said | said.get(poll.broker.kind.name, {})
     return Incident(
         id=name,
         kind=group.kind,

@@ -9,6 +9,8 @@ import numpy as np
 from penstock.causes import surroundings
 from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.connection_paused import CONNECTION_PAUSED
+from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.incidents.incident import Group, key_of, some
@@ -23,6 +25,7 @@ UNHELD = 3.0
 MOST_ADDRESSES = 50
 """Full ones that are looked at; of more each is a root by its condition."""
 BLOCKED = PRODUCERS_BLOCKED.name
+STARVED = frozenset({CONNECTION_PAUSED.name})
 FILL = BACKLOG.union(name for name, brought in BRINGS.items() if brought & BACKLOG)
 """Messages that are not taken, and the reasons for that."""
 
@@ -115,19 +118,26 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             group.blocked = sorted(name for _, name in group.places)
             stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
             group.facts = stuck | address_facts(symptoms, target)
-            symptoms.take(group.own, on(symptoms.queues_of(target), FILL))
+            symptoms.take(group.own, on(symptoms.queues_of(target), FILL | {DEAD_LETTERS_FULL.name}))
             symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}))
             yield group
 
 
 def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
-    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it."""
+    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it; also one
+    that refuses what is diverted to it, and so what is sent to the sources.
+    """
     told = {one.address for one in symptoms.free.values() if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)}
     reached = {name for name, one in symptoms.addresses.items() if one.full and one.policy == "block"}
-    for address in sorted(told | reached)[:MOST_ADDRESSES]:
-        closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0
-        group = symptoms.measured("address_blocked" if closed else "address_full", address)
-        waits = [row for row in symptoms.waiting(group) if row.address == address]
+    sources: dict[str, set[str]] = {}
+    for source, target in symptoms.poll.snapshot.diverts:
+        if (about := symptoms.addresses.get(target)) is not None and about.full and about.policy == "fail":
+            sources.setdefault(target, set()).add(source)
+    for address in sorted(told | reached | sources.keys())[:MOST_ADDRESSES]:
+        closed, of = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0, sources.get(address, ())
+        kind = "address_blocked" if closed else "divert_target_full" if of else "address_full"
+        group = symptoms.measured(kind, address)
+        waits = [row for row in symptoms.waiting(group) if row.address == address or row.address in of]
         if waits or address in told:
             group.places, group.blocked = {*symptoms.queues_of(address)}, sorted({row.client for row in waits})
             group.facts, blocked_in_send = address_facts(symptoms, address), symptoms.of_sessions(waits)
@@ -136,7 +146,13 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
             group.consumers = symptoms.consumers_of(group.victims)
             stands = sorted({one.queue for one in group.victims})
             still = f"{some(stands)} {'stands' if len(stands) == 1 else 'stand'}" if stands else ""
-            group.facts = {**group.facts, **producers(waits), "stands": some(stands), "still": still}
+            group.facts = {
+                **group.facts,
+                **producers(waits),
+                "stands": some(stands),
+                "still": still,
+                "sources": some(sorted(of)),
+            }
             yield group
 
 
@@ -192,11 +208,14 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
 
 
 def clients(symptoms: Symptoms) -> Iterator[Group]:
-    """All that one client does wrong, on whatever queues."""
-    stopped: list[ActiveCondition] = []
+    """All that one client does wrong, on whatever queues, and who gets nothing on the connections that it fills."""
+    stopped, rows = list[ActiveCondition](), symptoms.poll.found.consumer.index.rows
+    keys = symptoms.poll.snapshot.consumer_connection
     symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPS | LOOPS)
     for group in together("", stopped, lambda one: one.client):
         group.consumers = symptoms.consumers_of(group.own)
+        beside = rows[np.isin(keys, keys[group.consumers])] if len(keys) else ()
+        symptoms.take(group.victims, on({(row.address, row.queue) for row in beside}, STARVED))
         yield group
 
 

@@ -90,8 +90,12 @@ class BrokerView:
         """Without rows where it could not be made."""
         return self.tables.get(name, Table(Index.empty()))
 
-    def missing(self, kind: str, name: str, names: Sequence[str], plural: str = "") -> "NotFound":
-        """The error of a name that is not among these."""
+    def missing(self, kind: str, name: str, names: Sequence[str] | None, plural: str = "") -> "NotFound":
+        """The error of a name that is not among these; None: they could not be read."""
+        if names is None:
+            return NotFound(
+                f"the {plural or f'{kind}s'} of broker {self.policy.broker} could not be read", "see penstock check"
+            )
         return NotFound(f"broker {self.policy.broker} has no {kind} {name!r}", near(name, names, plural or f"{kind}s"))
 
 
@@ -281,14 +285,14 @@ def concerns(incident: Incident, series: QueueSeries, client: str | None) -> boo
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:
     """Where nothing can be said of the queue, or of these clients of it."""
-    return sure.undecided_conditions(view.state, view.snapshot, view.policy, series, clients)
+    return sure.undecided_conditions(view.state, view.snapshot, series, clients)
 
 
 def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[QueueSeries, int]:
     table: Table[QueueSeries] | None = view.tables.get("queue")
     broker = view.policy.broker
     if table is None:
-        raise NotFound(f"the queues of broker {broker} could not be read yet", "see penstock check")
+        raise view.missing("queue", queue, None)
     rows = table.index.rows.tolist()
     for i, row in enumerate(rows):
         if row.queue == queue and address in (None, row.address):
@@ -465,7 +469,7 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
     for note in snapshot.notes:
         yield "part of the broker", note
     trend = view.state.judgement.activity.trend
-    why = sure.not_judged(view.state, snapshot, view.policy)
+    why = sure.not_judged(view.state, snapshot)
     if why:
         yield "all conditions", why
     elif trend.seconds < view.policy.constants.window:

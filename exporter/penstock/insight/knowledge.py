@@ -130,10 +130,10 @@ def json_seconds(seconds: float) -> float:
 
 
 def undecided_conditions(
-    state: State, snapshot: Snapshot, policy: Policy, series: QueueSeries, clients: Iterable[str] = ()
+    state: State, snapshot: Snapshot, series: QueueSeries, clients: Iterable[str] = ()
 ) -> Iterator[ActiveCondition]:
     """Of the queue, and of these clients of it; where nothing of it is judged the queue says so, and they do not."""
-    why = not_judged(state, snapshot, policy)
+    why = not_judged(state, snapshot)
     if not why and series.kind not in JUDGED:
         why = f"queues of kind {series.kind} are not judged"
     if why:
@@ -157,9 +157,10 @@ def undecided_conditions(
             yield found
 
 
-def not_judged(state: State, snapshot: Snapshot, policy: Policy) -> str:
-    """Why nothing is judged; empty where it is, or was at a poll whose verdicts still stand."""
-    if state.judgement.still_stands(time_of(snapshot), policy.constants):
+def not_judged(state: State, snapshot: Snapshot) -> str:
+    """Why nothing is judged; empty where it was at one of the last polls."""
+    times = state.judgement.seen.times
+    if time_of(snapshot) - times.now <= POLLS * max(0.0, times.interval):
         return ""
     missing = [name for name in NEEDED if name in snapshot.collectors and not snapshot.collectors[name].usable]
     return f"the last polls could not be judged: {' and '.join(missing) or 'queues or consumers'} could not be read"

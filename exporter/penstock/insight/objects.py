@@ -53,8 +53,8 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
 def explain_address(view: BrokerView, address: str, failing: Failing | None) -> ObjectView:
     """NotFound: the broker has no such address."""
     addresses = view.snapshot.addresses
-    names = [] if addresses is None else [row.name for row in addresses.index]
-    if addresses is None or address not in names:
+    names = None if addresses is None else [row.name for row in addresses.index]
+    if addresses is None or names is None or address not in names:
         raise view.missing("address", address, names, "addresses")
     i = names.index(address)
     producers: Table[ProducerSeries] = view.table("producer")
@@ -67,6 +67,8 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
             Related("is sent to by", "client", producers.index.rows[j].client, f"{sent[j]:,.0f} messages")
             for j in sorted(sent, key=lambda j: -np.nan_to_num(sent[j]))
         ),
+        *(Related("is diverted to", "address", to, "") for of, to in view.snapshot.diverts if of == address),
+        *(Related("gets a copy of", "address", of, "") for of, to in view.snapshot.diverts if to == address),
         *explain.dead_letters(queues, address),
     ]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
@@ -80,8 +82,8 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
 def explain_connection(view: BrokerView, connection: str, failing: Failing | None) -> ObjectView:
     """connection: the broker's id of it. NotFound: there is no such connection now."""
     connections, consumers = view.snapshot.connections, view.snapshot.consumers
-    ids = [] if connections is None else [row.id for row in connections.index]
-    if connections is None or connection not in ids:
+    ids = None if connections is None else [row.id for row in connections.index]
+    if connections is None or ids is None or connection not in ids:
         raise view.missing("connection", connection, ids)
     i = ids.index(connection)
     row = connections.index.rows[i]
@@ -234,7 +236,7 @@ def _known(
 
 def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> str:
     """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
-    why = sure.not_judged(view.state, view.snapshot, view.policy)
+    why = sure.not_judged(view.state, view.snapshot)
     for row, client in () if why else asked:
         found = next(explain.unknown_conditions(view, row, [client] if client else []), None)
         if found is None:

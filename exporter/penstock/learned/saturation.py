@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column
 from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.windows import since
 from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
 
@@ -136,17 +137,21 @@ RATE_POLLS = 3
 
 @dataclass(frozen=True, slots=True)
 class ServiceRate(RowState):
-    """rates: (polls, consumers), what each settled per second at the last polls, newest first; NaN before it came."""
+    """rates: (polls, consumers), what each settled per second at the last polls, newest first; NaN before it came.
+    since: when it began to settle without a pause of so many polls (broker's clock); NaN while it does not.
+    """
 
     rates: NDArray[np.float32] = column(lines=RATE_POLLS, dtype=np.float32, saved=False)
+    since: Column = column(saved=False)
 
     def advance(self, found: Facts, step: float) -> "ServiceRate":
         """step: seconds since the poll before."""
         index = found.consumer.index
+        before = self.reindexed(index)
         rates = np.empty((RATE_POLLS, len(index)), np.float32)
         rates[0] = found.consumer.d_left / step if step > 0 else 0.0
-        rates[1:] = self.reindexed(index).rates[:-1]
-        return ServiceRate(index, rates)
+        rates[1:] = before.rates[:-1]
+        return ServiceRate(index, rates, since(np.fmax.reduce(rates) > 0, before.since, found.now))
 
     def best(self) -> Column:
         """The highest of each."""

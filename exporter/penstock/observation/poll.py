@@ -35,6 +35,7 @@ class RuleInputs:
     """All that the rules of one poll read.
 
     client_patience: per consumer, NaN where it is not judged; eager: where more than its age speaks against it.
+    works_since: since when each settles without a longer pause; NaN while it does not.
     queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
     nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
     with the same node id. left_out: beyond the broker's budgets. losses: by the account of an Artemis broker.
@@ -62,6 +63,7 @@ class RuleInputs:
     closed: Mask
     at_risk: Column
     service_rate: Column
+    works_since: Column
     buffers: Buffers = field(default_factory=Buffers)
     rivals: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

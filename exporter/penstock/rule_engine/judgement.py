@@ -292,6 +292,7 @@ def rule_inputs(
         closed=closed(groups.queues, snapshot.stamp),
         at_risk=lost.at_risk(found),
         service_rate=now.service_rate.best(),
+        works_since=now.service_rate.since,
         buffers=now.buffers,
         rivals=snapshot.observation.rivals,
         left_out=snapshot.observation.left_out,

@@ -119,9 +119,7 @@ class Stage:
             if "made by" not in options:
                 manage.create_queue(queue, **options)
         for source, target in situation.diverts.items():
-            text = "java.lang.String"
-            operation = f"createDivert({text},{text},{text},{text},boolean,{text},{text})"
-            manage.call(manage.broker, operation, f"to.{target}", f"to.{target}", source, target, False, None, None)
+            manage.create_divert(f"to.{target}", source, target)
         for source, target in situation.bridges.items():
             self._bridge(source, target)
 

@@ -81,6 +81,11 @@ class BridgeAttributes(msgspec.Struct, rename="pascal"):
     queue_name: str = ""
 
 
+class DivertAttributes(msgspec.Struct, rename="pascal"):
+    address: str = ""
+    forwarding_address: str = ""
+
+
 class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):
     id: Int64
     buffered: Count = named("messagesInTransit")
@@ -177,6 +182,10 @@ class QueueSizes(msgspec.Struct, rename="pascal", gc=False):
 
 class QueueInDoubt(msgspec.Struct, rename="pascal", gc=False):
     prepared_transaction_message_count: Count = NAN
+
+
+class QueueGroups(msgspec.Struct, rename="pascal", gc=False):
+    group_count: Count = NAN
 
 
 class QueueDeadLetters(msgspec.Struct, rename="pascal", gc=False):

@@ -8,6 +8,7 @@ poll's time; after a time-out their lock-free pattern read replaces them for a w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from sys import intern
 
@@ -18,6 +19,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
 from penstock.brokers.artemis.connections import ConnectionBuilder
+from penstock.brokers.artemis.groups import AT_ONCE, SHARE, uneven
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
@@ -60,6 +62,8 @@ _MESSAGES = tables.QUEUE_FIELDS.index("messages")
 _MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
 _BRIDGES = Decoder(wire.BridgeAttributes)
+_DIVERTS = Decoder(wire.DivertAttributes)
+_GROUPS = Decoder(wire.QueueGroups)
 _SIZES = Decoder(wire.QueueSizes)
 _DEAD_LETTERS = Decoder(wire.QueueDeadLetters)
 _BLOCKED = Decoder(wire.AddressBlocked)
@@ -90,6 +94,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._unknown_roles = False
         self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
         self._settings: Aged[str, wire.AddressSettings] = Aged()
+        self._groups: Aged[str, float] = Aged()
+        self._diverts: tuple[tuple[str, str], ...] = ()
+        self._diverts_read = Cadence()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
         self._queue_join, self._connection_join = NameJoin(), NameJoin()
@@ -127,6 +134,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if self._connections_read.due(poll.now):  # on a large broker not at every poll
             self._connection_tables = await poll.collect("connections", self._read_connections(poll))
         connections = self._connection_tables
+        await self._read_diverts(poll)
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
         def joined() -> tuple[Keys, Keys]:
@@ -139,6 +147,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         prepared = await poll.collect("transactions", self._read_prepared(poll, queues, consumers, consumer_queue))
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
+        queues = await self._with_groups(poll, queues, consumers, consumer_queue)
         return Snapshot(
             stamp=poll.now,
             broker=replace(broker, unguarded=self._unguarded, object_name=ask.object_name(self._name)),
@@ -148,6 +157,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             connections=connections[0] if connections else None,
             producers=connections[1] if connections else None,
             links=link_table,
+            diverts=self._diverts,
             transactions=prepared[0] if prepared else None,
             consumer_queue=consumer_queue,
             consumer_connection=consumer_connection,
@@ -316,8 +326,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
-        requests = [ask.of_queue(self._name, row.address, row.name, row.routing_type) for row in rows]
-        replies = [reply for bulk in ask.in_bulks(requests) for reply in await poll.ask(bulk)]
+        bulks = ask.in_bulks(self._of_each(rows, ask.SIZE_ATTRIBUTES))
+        replies = [reply for bulk in bulks for reply in await poll.ask(bulk)]
 
         def decode() -> str:
             # A queue that went away since it was listed is no error.
@@ -421,6 +431,36 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         poll.note("producers", made.producer_sight)
         return tables, unreadable([*connections, *sessions, *producers])
 
+    async def _read_diverts(self, poll: Poll) -> None:
+        """As they were where they cannot be read: only texts need them."""
+        if self._too_many_for_patterns or not self._diverts_read.due(poll.now, ROLES_AGE):
+            return
+        self._diverts_read = Cadence(poll.now)
+        with suppress(SourceError):
+            (reply,) = await poll.ask([ask.diverts(self._name)])
+            found = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
+            self._diverts = tuple((row.address, row.forwarding_address) for row in found if row.forwarding_address)
+
+    async def _with_groups(
+        self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
+    ) -> Table[QueueRow] | None:
+        if queues is None or consumers is None:
+            return queues
+        rows = {row.name: row for row in queues.index.rows[await poll.work(uneven, queues, consumers, queue_of)]}
+        if due := self._groups.due(rows, poll.now)[:AT_ONCE]:
+            self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
+            with suppress(SourceError):
+                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES), SHARE)
+                self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
+        if not (known := self._groups.values):
+            return queues
+        at, groups = queues.index.positions(self._queues.keys_of([*known])), np.full(len(queues), np.nan)
+        groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
+        return Table(queues.index, {**queues.columns, "groups": groups})
+
+    def _of_each(self, rows: Sequence[QueueRow], attributes: Sequence[str]) -> list[Request]:
+        return [ask.of_queue(self._name, row.address, row.name, row.routing_type, attributes) for row in rows]
+
     async def _read_prepared(
         self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
     ) -> tuple[tuple[Table[model.TransactionRow], Column | None], str]:
@@ -429,9 +469,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and consumers is not None:
             at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
             rows = queues.index.rows[at].tolist()
-        each = [
-            ask.of_queue(self._name, row.address, row.name, row.routing_type, ask.IN_DOUBT_ATTRIBUTES) for row in rows
-        ]
+        each = self._of_each(rows, ask.IN_DOUBT_ATTRIBUTES)
         listed, *counts = await poll.ask([ask.prepared_transactions(self._name), *each])
         table = await poll.work(self._prepared.table, listed)
         if queues is None or not counts:
@@ -504,6 +542,11 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
         authentication_failures=attributes.authentication_failure_count,
         sessions_made=attributes.total_session_count,
     )
+
+
+def _groups_of(reply: wire.Reply, queue: str) -> float | None:
+    """None where the queue is gone."""
+    return None if reply.nothing_found else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
 
 
 def _notes(version: versions.Version, *, by_patterns: bool) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Names are those of org.apache.activemq.artemis.core.management, 2.21 to 2.56. Never asked: anything that touches
 messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the
 broker would let us), and outside the listings, which have a deadline of their own, attributes that wait for an
-operator's bulk operation (an address's MessageCount, a queue's Paused).
+operator's bulk operation (an address's MessageCount, a queue's Paused; but GroupCount, which has a deadline, too).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +18,13 @@ DOMAIN = "org.apache.activemq.artemis"
 
 BROKER_ATTRIBUTES = attributes(wire.BrokerAttributes)
 BRIDGE_ATTRIBUTES = attributes(wire.BridgeAttributes)
+DIVERT_ATTRIBUTES = attributes(wire.DivertAttributes)
 CONNECTION_ATTRIBUTES = ("Started", "Connected")
 ADDRESS_ATTRIBUTES = attributes(wire.AddressAttributes)
 BLOCKED_ATTRIBUTES = attributes(wire.AddressBlocked)
 SIZE_ATTRIBUTES = attributes(wire.QueueSizes)
 IN_DOUBT_ATTRIBUTES = attributes(wire.QueueInDoubt)
+GROUP_ATTRIBUTES = attributes(wire.QueueGroups)
 DEAD_LETTER_ATTRIBUTES = attributes(wire.QueueDeadLetters)
 QUEUE_ATTRIBUTES = attributes(wire.QueueAttributes)
 
@@ -58,6 +60,12 @@ def addresses(broker: str, attributes: Sequence[str] = ADDRESS_ATTRIBUTES) -> Re
 def queues(broker: str, attributes: Sequence[str]) -> Request:
     return _read(
         f"broker={quote(broker)},component=addresses,address=*,subcomponent=queues,routing-type=*,queue=*", attributes
+    )
+
+
+def diverts(broker: str) -> Request:
+    return _read(
+        f"broker={quote(broker)},component=addresses,address=*,subcomponent=diverts,divert=*", DIVERT_ATTRIBUTES
     )
 
 

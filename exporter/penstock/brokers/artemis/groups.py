@@ -1,0 +1,20 @@
+"""Message groups, of queues where one consumer has much and another nothing: no listing has how many there are."""
+
+import numpy as np
+
+from penstock.core.table import Keys, Positions, Table
+from penstock.model import ConsumerRow, QueueRow
+
+MUCH = 10.0
+"""Messages."""
+AT_ONCE, SHARE = 50, 0.2
+"""Queues that are asked in one poll, and their share of the time left: a count waits for its queue's lock."""
+
+
+def uneven(queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:
+    """Queues whose messages may have groups: these go to one consumer each, whatever the others have."""
+    at, held = queues.index.positions(queue_of), consumers["buffered"]
+    most, least = np.zeros(len(queues)), np.full(len(queues), np.inf)
+    np.fmax.at(most, at[at >= 0], held[at >= 0])
+    np.fmin.at(least, at[at >= 0], held[at >= 0])
+    return np.flatnonzero((most >= MUCH) & (least == 0))
