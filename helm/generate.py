@@ -62,6 +62,7 @@ def schema() -> dict[str, Any]:
     thresholds = msgspec_json.schema(Thresholds)["$defs"]["Thresholds"]
     made["properties"]["prometheusRule"]["properties"]["thresholds"] = thresholds
     made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; others are its own."}
+    made["properties"]["secrets"]["properties"]["values"]["additionalProperties"] = {"type": "string"}
     made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {"type": ["integer", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
 
