@@ -1,7 +1,9 @@
 """What the chart makes of the values that platforms give it: lawful objects that fit each other, `make test-chart`."""
 
+import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from cli.documented import parse
 from deploy import chart
 from deploy.custom import SPECS
 from deploy.test_chart import CUSTOM, needs_helm
+from penstock.assets.rule_files import OBJECT, rule_files
+from penstock.assets.values import AlertValues
 from penstock.config import load
 from rig import prometheus
 
@@ -97,3 +101,44 @@ def fitting(pod: Any, held: set[tuple[str, str]]) -> None:
         assert not claim["claimName"].startswith("r-") or ("PersistentVolumeClaim", claim["claimName"]) in held
     for config in (one["configMap"] for one in own.values() if "configMap" in one):
         assert not config["name"].startswith("r-") or ("ConfigMap", config["name"]) in held
+
+
+IDENTITIES: list[tuple[str, ...]] = [("cluster", "namespace"), ("region",), ("region", "stage", "cluster"), ()]
+
+
+@needs_helm
+@pytest.mark.parametrize("identity", IDENTITIES)
+def test_the_labels_that_tell_brokers_apart_are_those_of_the_values(identity: tuple[str, ...], tmp_path: Path) -> None:
+    """Rules as `penstock alerts write --values` writes them, dashboards as they would be generated."""
+    values = SETS["one broker"] | {
+        "identity": list(identity),
+        "prometheusRule": {"enabled": True, **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), "https://a.example")},
+        "dashboards": {"enabled": True},
+    }
+    manifests = chart.made_of(values, tmp_path)
+    (rules,) = (one["spec"]["groups"] for one in manifests if one["kind"] == "PrometheusRule")
+    links = dict.fromkeys(("runbooks_url", "grafana_url", "agent_url"), "https://a.example")
+    written = rule_files(AlertValues(preset="kube-prometheus-stack", identity=identity, **links))[OBJECT]  # type: ignore[arg-type]
+    assert rules == yaml.safe_load(written)["spec"]["groups"]
+    made = {
+        name: json.loads(text)
+        for one in manifests
+        if one["kind"] == "ConfigMap"
+        for name, text in one["data"].items()
+        if name.endswith(".json")
+    }
+    assert made == generated(identity)
+
+
+def generated(identity: tuple[str, ...]) -> dict[str, Any]:
+    """The dashboards for other labels, of a process of its own: these are constants of the generator."""
+    program = (
+        "import json, sys; from msgspec import structs; from penstock.assets import values;"
+        "values.DEFAULT = structs.replace(values.DEFAULT, identity=tuple(json.loads(sys.argv[1])));"
+        "from dashboards.generate import DASHBOARDS; from dashboards.generate.frame import document;"
+        "print(json.dumps({one.file: document(one) for one in DASHBOARDS}))"
+    )
+    command = [sys.executable, "-c", program, json.dumps(identity)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=chart.TOP)
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made

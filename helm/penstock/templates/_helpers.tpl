@@ -43,9 +43,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /* (dict "root" $ "context" .Values.podSecurityContext): OpenShift gives each namespace users of its own. */ -}}
 {{- define "penstock.securityContext" -}}
-{{- $said := dig "compatibility" "openshift" "auto" .root.Values.global | toString -}}
-{{- $openshift := or (eq $said "true") (and (eq $said "auto") (.root.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
-{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context $openshift | toYaml }}
+{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context (not (empty (include "penstock.openshift" .root))) | toYaml }}
+{{- end }}
+
+{{- define "penstock.openshift" -}}
+{{- $said := dig "compatibility" "openshift" "auto" .Values.global | toString -}}
+{{- if or (eq $said "true") (and (eq $said "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}yes{{ end }}
 {{- end }}
 
 {{- /* Where pods of this chart run, and what names they know. */ -}}
