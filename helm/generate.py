@@ -20,7 +20,8 @@ from penstock.config import json_schema
 CHART = Path(__file__).parent / "penstock"
 
 FREE = {
-    "commonLabels", "identity", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
+    "commonLabels", "identity", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config",
+    "trends.resources",
     "service.annotations", "service.labels", "service.ipFamilies", "ingress.annotations", "route.annotations",
     "hostAliases", "dnsConfig", "strategy", "initContainers", "extraContainers", "probes.startup",
     "podMonitor.tlsConfig", "podMonitor.basicAuth", "serviceMonitor.labels", "serviceMonitor.tlsConfig",

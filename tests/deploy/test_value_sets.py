@@ -74,8 +74,15 @@ def lawful(manifest: chart.Manifest, folder: Path) -> None:
 
 
 def pods(manifests: list[chart.Manifest]) -> Iterator[Any]:
-    """The specs of all pods."""
+    """The specs of all pods; of the Spark operator's in the same form."""
     for one in manifests:
+        if one["kind"] == "ScheduledSparkApplication":
+            template = one["spec"]["template"]
+            command = ["run", *template["arguments"]]
+            for role in ("driver", "executor"):
+                mounts = template[role]["volumeMounts"]
+                container = {"name": "trends", "args": ["trends", *command], "volumeMounts": mounts}
+                yield {"volumes": template["volumes"], "containers": [container]}
         if one["kind"] in {"Deployment", "StatefulSet"}:
             claims = [{"name": claim["metadata"]["name"]} for claim in one["spec"].get("volumeClaimTemplates", [])]
             pod = one["spec"]["template"]["spec"]
@@ -95,7 +102,7 @@ def fitting(pod: Any, held: set[tuple[str, str]]) -> None:
         assert len(set(places)) == len(places)
         if container["name"] in {"penstock", "trends"}:
             parse(" ".join(["penstock", *container["args"]]).replace("$(POD_NAME)", "p-0"))
-            assert "/tmp" in places  # the root file system is read-only
+            assert "/tmp" in places  # noqa: S108 - the root file system is read-only
     own = {one["name"]: one for one in pod["volumes"]}
     for claim in (one["persistentVolumeClaim"] for one in own.values() if "persistentVolumeClaim" in one):
         assert not claim["claimName"].startswith("r-") or ("PersistentVolumeClaim", claim["claimName"]) in held
@@ -112,7 +119,10 @@ def test_the_labels_that_tell_brokers_apart_are_those_of_the_values(identity: tu
     """Rules as `penstock alerts write --values` writes them, dashboards as they would be generated."""
     values = SETS["one broker"] | {
         "identity": list(identity),
-        "prometheusRule": {"enabled": True, **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), "https://a.example")},
+        "prometheusRule": {
+            "enabled": True,
+            **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), "https://a.example"),
+        },
         "dashboards": {"enabled": True},
     }
     manifests = chart.made_of(values, tmp_path)
