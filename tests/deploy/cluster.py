@@ -56,7 +56,8 @@ def cluster(home: Path) -> Iterator[Path]:
     ]  # fmt: skip
     server = [
         str(TOOLS / "kube-apiserver"), f"--etcd-servers=http://{LOOPBACK}:{client}", f"--bind-address={LOOPBACK}",
-        f"--secure-port={secure}", f"--cert-dir={home / 'certs'}", "--service-cluster-ip-range=10.0.0.0/24,fd00:10::/108",
+        f"--secure-port={secure}", f"--cert-dir={home / 'certs'}",
+        "--service-cluster-ip-range=10.0.0.0/24,fd00:10::/108",
         "--service-account-issuer=https://kubernetes.example", f"--service-account-key-file={home / 'sa.key'}",
         f"--service-account-signing-key-file={home / 'sa.key'}", f"--token-auth-file={home / 'tokens.csv'}",
         "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
@@ -109,7 +110,7 @@ def custom_objects() -> list[Path]:
 
 
 def others() -> Iterator[Any]:
-    """Definitions that take any fields: of operators whose own are not at hand; `custom.py` holds these objects to what it knows."""
+    """Definitions that take any fields, of operators whose own are not at hand; `custom.py` holds what is used."""
     for kind, api in SPECS:
         group, version = api.split("/")
         plural = f"{kind.lower()}s"
@@ -159,7 +160,7 @@ def main() -> int:
 
 
 def installed(folder: Path, space: str, name: str, values: dict[str, Any]) -> Iterator[str]:
-    """Install with a set of values, and take it back; what went wrong. Containers that it brings along are its own matter."""
+    """Install with a set of values, and uninstall; what went wrong. Containers that it brings are its own matter."""
     file = folder / f"{space}.yaml"
     file.write_text(yaml.safe_dump(values))
     options = ("--namespace", space, "--values", str(file))

@@ -152,7 +152,9 @@ def test_promtool_takes_the_configuration_of_compose(tmp_path: Path) -> None:
     text = (DEPLOY / "compose" / "prometheus.yaml").read_text()
     file = tmp_path / "prometheus.yaml"
     file.write_text(text.replace("/etc/prometheus/penstock", str(DEPLOY.parent / "alerts")))
-    done = subprocess.run([prometheus.tool("promtool"), "check", "config", file], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [prometheus.tool("promtool"), "check", "config", file], check=False, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
