@@ -41,7 +41,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-boards, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -52,10 +52,10 @@ help:
 	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
 	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
-	@echo "make test-cluster  the chart on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
+	@echo "make test-cluster  the chart with 46 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
-	@echo "make test-install  each documented way to install without a cluster: checkout, wheel, sdist, .deb (5 min)"
+	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 20 min; images need root, buildah, mmdebstrap)"
 	@echo "make release-dry  wheel, sdist, .deb, chart and notes of a release in build/release; nothing is published (1 min)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
@@ -246,7 +246,7 @@ test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, bytes beside Prometheus (10 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-boards bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
@@ -273,6 +273,9 @@ bench-pages: $(VENV)/.test  # how long the status page takes at 10,000 queues, a
 
 bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (4 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.prometheus
+
+bench-boards: $(VENV)/.test  # answers and CPU of each dashboard's first screen on a real Prometheus with 10,000 queues (10 min)
+	PYTHONPATH=tests $(BIN)/python -m bench.boards --details
 
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 	$(BIN)/python -m bench.growth
@@ -357,7 +360,7 @@ test-chart: $(VENV)/.test $(HELM)
 .PHONY: test-cluster sbom audit licences release-dry test-install
 
 test-install: $(VENV)/.test
-	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py
+	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py tests/deploy/image_check.py
 
 release-dry: $(VENV)/.test
 	HELM=$(HELM) deploy/release.sh build/release

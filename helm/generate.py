@@ -14,13 +14,14 @@ from msgspec import structs
 
 from penstock.assets.rule_files import OBJECT, rule_files
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
-from penstock.assets.values import AlertValues
+from penstock.assets.values import OF_SCRAPES, AlertValues
 from penstock.config import json_schema
 
 CHART = Path(__file__).parent / "penstock"
 
 FREE = {
-    "commonLabels", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config", "trends.resources",
+    "commonLabels", "identity", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config",
+    "trends.resources",
     "service.annotations", "service.labels", "service.ipFamilies", "ingress.annotations", "route.annotations",
     "hostAliases", "dnsConfig", "strategy", "initContainers", "extraContainers", "probes.startup",
     "podMonitor.tlsConfig", "podMonitor.basicAuth", "serviceMonitor.labels", "serviceMonitor.tlsConfig",
@@ -62,12 +63,15 @@ def schema() -> dict[str, Any]:
     thresholds = msgspec_json.schema(Thresholds)["$defs"]["Thresholds"]
     made["properties"]["prometheusRule"]["properties"]["thresholds"] = thresholds
     made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; others are its own."}
+    label = {"type": "string", "pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"}
+    made["properties"]["identity"] |= {"items": label, "uniqueItems": True}
+    made["properties"]["secrets"]["properties"]["values"]["additionalProperties"] = {"type": "string"}
     made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {"type": ["integer", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
 
 
 def rules() -> str:
-    """The groups of the rules with @NAME@ in place of thresholds and links, which the template fills in.
+    """The groups of the rules with @NAME@ and IDENTITY in place of what the template fills in.
 
     A critical alert has a name of its own: the Alertmanager of kube-prometheus-stack lets it inhibit, within the
     namespace, all warnings of its name, also those of other queues.
@@ -75,10 +79,11 @@ def rules() -> str:
     thresholds = Thresholds(**{name: f"@{name}@" for name in Thresholds.__struct_fields__})
     links = {"runbooks_url": "runbook_url", "grafana_url": "dashboard_url", "agent_url": "agent_url"}
     urls = {name: f"http://@{link}@" for name, link in links.items()}
-    values = AlertValues(preset="kube-prometheus-stack", thresholds=thresholds, **urls)
+    values = AlertValues(preset="kube-prometheus-stack", identity=("IDENTITY",), thresholds=thresholds, **urls)
     head = "# Made by `python helm/generate.py`; do not edit.\n"
     spec = yaml.safe_load(rule_files(values)[OBJECT])["spec"]
-    return head + yaml.safe_dump(spec, sort_keys=False, width=10_000, allow_unicode=True)
+    text = yaml.safe_dump(spec, sort_keys=False, width=10_000, allow_unicode=True)
+    return head + text.replace(values.scraped, "@scraped@")
 
 
 def _schema(value: Any, path: str) -> dict[str, Any]:
@@ -149,6 +154,7 @@ def main() -> int:
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         "README.md": readme(),
         "files/rules.yaml": rules(),
+        "files/scraped.txt": f"{', '.join(OF_SCRAPES)}\n",
         "files/thresholds.yaml": yaml.safe_dump(structs.asdict(THRESHOLDS), sort_keys=False),
     }
     stale = [name for name, text in made.items() if not _same(CHART / name, text)]

@@ -4,6 +4,7 @@ from dashboards.generate.common import DONE
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
+    IDENTITY,
     OK,
     Query,
     Row,
@@ -19,7 +20,7 @@ from dashboards.generate.panels import (
 )
 
 S = Scope(("broker",))
-_TARGET = '{cluster=~"$cluster",namespace=~"$namespace",job=~"$job",instance=~"$instance"}'
+_TARGET = "{" + ",".join(f'{name}=~"${name}"' for name in (*IDENTITY, "job", "instance")) + "}"
 _BY_BROKER = "instance, broker"
 _NO_HISTORY = "No history is kept"
 

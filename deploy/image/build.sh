@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Builds the image where no container engine runs, as root, on a base made from Debian's packages: a proof that the
-# Dockerfile works. $1: a directory for what is made (2 GB), $2: the stage (agent or trends).
+# Dockerfile works. $1: a directory for what is made (4 GB), $2: the stage (agent, agent-jmx or trends),
+# or base for that alone.
 set -euo pipefail
 work=$(realpath -m "${1:?a directory for what is made}")
 stage=${2:-agent}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$work"
-buildah() { command buildah --storage-driver vfs --root "$work/root" --runroot "$work/run" "$@"; }
+buildah() { command buildah --storage-driver "$driver" --root "$work/root" --runroot "$work/run" "$@"; }
 
 command -v buildah mmdebstrap >/dev/null || { echo "needs the packages buildah and mmdebstrap" >&2; exit 1; }
+# With overlay the steps that stages share are kept; within a container there may be none, and vfs copies each step.
+driver=overlay
+buildah info >/dev/null 2>&1 || driver=vfs
 if ! buildah inspect --type image localhost/base >/dev/null 2>&1; then
 	mkdir -p "$work/base"
 	mmdebstrap --variant=apt --include=python3,python3-venv,ca-certificates bookworm "$work/base/root.tar"
@@ -16,9 +20,11 @@ if ! buildah inspect --type image localhost/base >/dev/null 2>&1; then
 	buildah build --isolation chroot --tag localhost/base "$work/base"
 	rm "$work/base/root.tar"
 fi
+[ "$stage" != base ] || exit 0
 # A copy of the machine's own authorities: it may reach the registries through a proxy.
 cp -rLT /etc/ssl/certs "$work/certs" 2>/dev/null || true  # some links may lead nowhere
-buildah build --isolation chroot --network host --volume "$work/certs:/etc/ssl/certs" \
+keep=$([ "$driver" = overlay ] && echo true || echo false)
+buildah build --isolation chroot --network host --layers="$keep" --volume "$work/certs:/etc/ssl/certs" \
 	--env PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg BASE=localhost/base --target "$stage" \
 	--file "$top/deploy/image/Dockerfile" --tag "localhost/penstock:$stage" "$top"
 container=$(buildah from "localhost/penstock:$stage")

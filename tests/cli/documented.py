@@ -11,7 +11,7 @@ from penstock.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "helm/penstock/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"(?<!`)`(penstock [a-z][^`]*)`(?!`)")
 SHELL = {"", "sh", "shell", "bash", "console"}
 
@@ -26,7 +26,7 @@ def lines() -> dict[str, str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    for block in _FENCE.finditer(text):
+    for block in FENCE.finditer(text):
         if block[2] in SHELL:
             for line in block[3].replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ").removeprefix(".venv/bin/")
@@ -39,7 +39,7 @@ def inline() -> dict[str, str]:
     return {
         " ".join(found.split()): str(page.relative_to(ROOT))
         for page in PAGES
-        for found in _INLINE.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+        for found in _INLINE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     }
 
 

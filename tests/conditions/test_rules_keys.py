@@ -1,5 +1,7 @@
 """What the operator says about queues and clients, in what is judged and shown."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -181,3 +183,13 @@ def test_outside_of_business_hours_nobody_is_missed(start: str, names: set[str])
     few.now = at(start)
     ruled_polls(few, 3, added=1)
     assert few.names() == ({"too_few_consumers"} if names else set())
+
+
+def test_a_machine_without_a_database_of_zones_knows_its_default() -> None:
+    """Some images have none, and none of their brokers could be judged."""
+    program = (
+        "import sys, zoneinfo; sys.modules['tzdata'] = None; zoneinfo.reset_tzpath(());"
+        "from penstock.settings.business_hours import time_zone; print(time_zone('UTC'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "UTC\n", done.stderr

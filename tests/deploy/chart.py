@@ -35,6 +35,25 @@ def rendered(variant: str) -> list[Manifest]:
     return [_short(one) for one in yaml.safe_load_all(made.stdout) if one]
 
 
+def value_sets() -> dict[str, dict[str, Any]]:
+    """By what they want of the chart; with one broker where they name none."""
+    sets: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "value_sets.yaml").read_text())
+    for values in sets.values():
+        config = values.setdefault("config", {})
+        if "existingConfigSecret" not in values and not {"brokers", "discovery"} & config.keys():
+            config["brokers"] = [{"name": "b1", "kind": "artemis", "url": "http://b1:8161/console/jolokia/"}]
+    return sets
+
+
+def made_of(values: dict[str, Any], folder: Path) -> list[Manifest]:
+    """What helm makes of values."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    made = run_helm("template", "r", str(CHART), "--namespace", "mq", "--values", str(file))
+    assert made.returncode == 0, made.stderr
+    return [one for one in yaml.load_all(made.stdout, Loader=yaml.CSafeLoader) if one]
+
+
 def values_of(variant: str) -> Path:
     return CHART / "ci" / f"{variant}-values.yaml"
 

@@ -18,22 +18,18 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from deploy import chart
+from deploy.custom import SPECS
 from penstock_demo.ports import LOOPBACK, free_port
 
 TOOLS = chart.TOP / ".tools"
 TIMEOUT = 60
 ANY = ssl._create_unverified_context()  # noqa: S323 - its certificate is made at its start
-VARIANTS = {
-    "minimal": (),
-    "sharded": (),
-    # No Grafana operator and no Spark operator is installed there.
-    "full": ("--set", "dashboards.grafanaOperator=false"),
-    "podmonitor": ("--set", "trends.mode=cronjob"),
-}
+VARIANTS = ("minimal", "sharded", "full", "podmonitor")
 
 
 @contextmanager
@@ -60,7 +56,8 @@ def cluster(home: Path) -> Iterator[Path]:
     ]  # fmt: skip
     server = [
         str(TOOLS / "kube-apiserver"), f"--etcd-servers=http://{LOOPBACK}:{client}", f"--bind-address={LOOPBACK}",
-        f"--secure-port={secure}", f"--cert-dir={home / 'certs'}", "--service-cluster-ip-range=10.0.0.0/24",
+        f"--secure-port={secure}", f"--cert-dir={home / 'certs'}",
+        "--service-cluster-ip-range=10.0.0.0/24,fd00:10::/108",
         "--service-account-issuer=https://kubernetes.example", f"--service-account-key-file={home / 'sa.key'}",
         f"--service-account-signing-key-file={home / 'sa.key'}", f"--token-auth-file={home / 'tokens.csv'}",
         "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
@@ -112,6 +109,28 @@ def custom_objects() -> list[Path]:
     return [folder / f"monitoring.coreos.com_{name}.yaml" for name in names]
 
 
+def others() -> Iterator[Any]:
+    """Definitions that take any fields, of operators whose own are not at hand; `custom.py` holds what is used."""
+    for kind, api in SPECS:
+        group, version = api.split("/")
+        plural = f"{kind.lower()}s"
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        yield {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": f"{plural}.{group}",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},  # groups of k8s.io need it
+            },
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+                "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+            },
+        }
+
+
 def main() -> int:
     """Print what was done; 1 when the server refused or warned."""
     wrong: list[str] = []
@@ -119,27 +138,47 @@ def main() -> int:
         kubeconfig = stack.enter_context(cluster(Path(home)))
         config = json.loads(kubeconfig.read_text())
         url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        for file in custom_objects():
-            definition = json.dumps(yaml.safe_load(file.read_text())).encode()
-            ask(f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", token, definition)
+        for definition in [*(yaml.safe_load(file.read_text()) for file in custom_objects()), *others()]:
+            made = json.dumps(definition).encode()
+            ask(f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", token, made)
         os.environ["KUBECONFIG"] = str(kubeconfig)
-        for variant, more in VARIANTS.items():
-            space = {"metadata": {"name": variant, "labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+        sets = list(chart.value_sets().items())
+        spaces = [*VARIANTS, *(f"set-{n}" for n in range(len(sets))), "observability", "monitoring", "grafana"]
+        for name in spaces:
+            space = {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
             ask(f"{url}/api/v1/namespaces", token, json.dumps(space).encode())
-            wrong += played(variant, more)
+        for variant in VARIANTS:
+            wrong += played(variant)
+        for n, (name, values) in enumerate(sets):
+            wrong += installed(Path(home), f"set-{n}", name, values)
         bogus = ("--set", "serviceMonitor.enabled=true", "--set", "serviceMonitor.interval=bogus")
         bad = helm("install", "bad", "minimal", *bogus)
         if bad.returncode == 0:
             wrong.append("the server took a ServiceMonitor with a bogus interval: it checks nothing")
-    print(json.dumps({"variants": len(VARIANTS), "wrong": wrong}))  # noqa: T201
+    print(json.dumps({"variants": len(VARIANTS), "value_sets": len(sets), "wrong": wrong}))  # noqa: T201
     return int(bool(wrong))
 
 
-def played(variant: str, more: tuple[str, ...]) -> Iterator[str]:
+def installed(folder: Path, space: str, name: str, values: dict[str, Any]) -> Iterator[str]:
+    """Install with a set of values, and uninstall; what went wrong. Containers that it brings are its own matter."""
+    file = folder / f"{space}.yaml"
+    file.write_text(yaml.safe_dump(values))
+    options = ("--namespace", space, "--values", str(file))
+    done = chart.run_helm("install", space, str(chart.CHART), *options)
+    if done.returncode:
+        yield f"{name}: {done.stderr.strip()}"
+    if not {"extraContainers", "initContainers"} & values.keys():
+        yield from (f"{name}: {line}" for line in done.stderr.splitlines() if "violate PodSecurity" in line)
+    gone = chart.run_helm("uninstall", space, "--namespace", space)
+    if gone.returncode:
+        yield f"{name}: {gone.stderr.strip()}"
+
+
+def played(variant: str) -> Iterator[str]:
     """Install, upgrade, roll back; what went wrong."""
     steps = (
-        ("install", "r", variant, *more),
-        ("upgrade", "r", variant, *more, "--set", "resources.limits.memory=512Mi"),
+        ("install", "r", variant),
+        ("upgrade", "r", variant, "--set", "resources.limits.memory=512Mi"),
         ("rollback", "r", variant, "1"),
     )
     for step in steps:

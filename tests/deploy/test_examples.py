@@ -3,6 +3,7 @@
 import configparser
 import copy
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from penstock.agent.process import limit_mib
 from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT
+from rig import prometheus
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SIDECAR = DEPLOY / "sidecar"
@@ -121,6 +123,39 @@ def test_the_compose_file_mounts_what_the_configuration_names() -> None:
     assert (DEPLOY / "plain" / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
     assert service["ports"] == [f"127.0.0.1:{DEFAULT_PORT}:{DEFAULT_PORT}"]
     assert set(service["secrets"]) == set(compose["secrets"])
+
+
+def test_compose_mounts_what_is_there_and_its_files_are_lawful(tmp_path: Path) -> None:
+    """All names lead to services, all files exist, and each is read by its own tool."""
+    folder = DEPLOY / "compose"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = compose["services"]
+    assert services.keys() == {"broker", "penstock", "prometheus", "alertmanager", "grafana"}
+    for service in services.values():
+        assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]) if "image" in service else service["build"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for volume in service["volumes"]:
+            source = volume.partition(":")[0]
+            assert (folder / source).exists() if source.startswith(".") else source in compose["volumes"], volume
+    texts = [path.read_text() for path in folder.rglob("*.yaml") if path.name != "compose.yaml"]
+    assert {host for text in texts for host in re.findall(r"(?:http://|\[\")(\w+):\d+", text)} <= services.keys()
+    (broker,) = load(folder / "penstock.yaml", {"ARTEMIS_PASSWORD": "x"}).brokers
+    assert broker.username == services["broker"]["environment"]["ARTEMIS_USER"]
+    (source,) = yaml.safe_load((folder / "grafana/datasources.yaml").read_text())["datasources"]
+    assert source["type"] == "prometheus"
+    (provider,) = yaml.safe_load((folder / "grafana/dashboards.yaml").read_text())["providers"]
+    assert any(one.split(":")[1] == provider["options"]["path"] for one in services["grafana"]["volumes"])
+
+
+@pytest.mark.prometheus
+def test_promtool_takes_the_configuration_of_compose(tmp_path: Path) -> None:
+    text = (DEPLOY / "compose" / "prometheus.yaml").read_text()
+    file = tmp_path / "prometheus.yaml"
+    file.write_text(text.replace("/etc/prometheus/penstock", str(DEPLOY.parent / "alerts")))
+    done = subprocess.run(
+        [prometheus.tool("promtool"), "check", "config", file], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_unit_starts_a_command_that_there_is() -> None:

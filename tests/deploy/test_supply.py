@@ -73,6 +73,20 @@ def test_the_image_has_the_extras_that_the_chart_can_ask_for(flavour: str, extra
         assert asked.specifier.contains(found[asked.name][0]), f"{asked}: {flavour}"
 
 
+def test_image_and_source_distribution_are_built_with_what_links_of_the_package_lead_to() -> None:
+    text = (IMAGE / "Dockerfile").read_text()
+    copied = [ROOT / one for line in re.findall(r"^COPY (?!-)(.+) \S+$", text, re.MULTILINE) for one in line.split()]
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    links = [path for path in (ROOT / "exporter").rglob("*") if path.is_symlink()]
+    assert links
+    for link in links:
+        assert any(link.resolve().is_relative_to(place) for place in copied), f"{link}: not in the image's build"
+        name = link.resolve().relative_to(ROOT)
+        for where, patterns in ((".dockerignore", sent), ("sdist", targets["sdist"]["include"])):
+            assert any(name.is_relative_to(one) or name.match(one) for one in patterns), f"{link}: not in {where}"
+
+
 def test_the_base_is_named_by_its_digest() -> None:
     text = (IMAGE / "Dockerfile").read_text()
     assert re.findall(r"^ARG BASE(.*)$", text, re.MULTILINE) == ["", ""], "no default"

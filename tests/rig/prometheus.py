@@ -55,7 +55,8 @@ class Prometheus:
     """
     A Prometheus that scrapes one target `HOST:PORT` each second, for job `penstock`; a context manager.
 
-    rules: rule files, evaluated each second. alertmanagers: `HOST:PORT` of those that are sent what fires.
+    rules: rule files, evaluated each second. alertmanagers: `HOST:PORT` of those that are sent what fires. options: more
+    of the program's.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Prometheus:
         metrics_path: str = "/metrics",
         rules: Sequence[Path] = (),
         alertmanagers: Sequence[str] = (),
+        options: Sequence[str] = (),
         **scrape: Any,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -88,7 +90,7 @@ class Prometheus:
         self.url = f"http://{LOOPBACK}:{port}"
         storage = f"--storage.tsdb.path={directory / 'data'}"
         listen = f"--web.listen-address={LOOPBACK}:{port}"
-        command = [str(tool("prometheus")), f"--config.file={file}", storage, listen]
+        command = [str(tool("prometheus")), f"--config.file={file}", storage, listen, *options]
         self._process = Process("prometheus", command, directory / "prometheus.log")
         self._opener = build_opener(ProxyHandler({}))
 
@@ -98,6 +100,11 @@ class Prometheus:
 
     def __exit__(self, *_: object) -> None:
         self._process.stop()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def api(self, path: str, **parameters: str) -> Any:
         """The `data` of an API answer: `api("query", query="up")`, `api("targets")`, `api("metadata")`."""

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -39,7 +39,7 @@ class Hours:
 def time_zone(name: str) -> tzinfo:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - most agents have no hours to keep
 
-    return ZoneInfo(name)
+    return UTC if name == "UTC" else ZoneInfo(name)  # the one that a machine without a database of zones has
 
 
 def parse_hours(text: object) -> Hours:

@@ -22,8 +22,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ include "penstock.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- range $name, $value := .Values.commonLabels }}
-{{ $name }}: {{ $value | toString | quote }}
+{{- include "penstock.strings" .Values.commonLabels }}
+{{- end }}
+
+{{- /* Labels, annotations: Kubernetes refuses numbers and booleans in them. */ -}}
+{{- define "penstock.strings" -}}
+{{- range $name, $value := . }}
+{{ $name }}: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
 {{- end }}
 {{- end }}
 
@@ -31,16 +36,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default .Release.Namespace .Values.namespaceOverride }}
 {{- end }}
 
-{{- /* A CronJob's name has at most 52 characters, of which its runs' names are made. */ -}}
+{{- /* Names of runs are made of it: of a CronJob it has at most 52 characters, of a ScheduledSparkApplication 43, as the label of a run. */ -}}
 {{- define "penstock.trendsName" -}}
-{{- printf "%s-trends" (include "penstock.fullname" . | trunc 45 | trimSuffix "-") }}
+{{- printf "%s-trends" (include "penstock.fullname" . | trunc (ternary 36 45 (eq .Values.trends.mode "sparkoperator")) | trimSuffix "-") }}
 {{- end }}
 
 {{- /* (dict "root" $ "context" .Values.podSecurityContext): OpenShift gives each namespace users of its own. */ -}}
 {{- define "penstock.securityContext" -}}
-{{- $said := dig "compatibility" "openshift" "auto" .root.Values.global | toString -}}
-{{- $openshift := or (eq $said "true") (and (eq $said "auto") (.root.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
-{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context $openshift | toYaml }}
+{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context (not (empty (include "penstock.openshift" .root))) | toYaml }}
+{{- end }}
+
+{{- define "penstock.openshift" -}}
+{{- $said := dig "compatibility" "openshift" "auto" .Values.global | toString -}}
+{{- if or (eq $said "true") (and (eq $said "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}yes{{ end }}
 {{- end }}
 
 {{- /* Where pods of this chart run, and what names they know. */ -}}
@@ -51,15 +59,23 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- range $key := list "nodeSelector" "tolerations" "affinity" "hostAliases" "dnsConfig" }}
-{{- with get $.Values $key }}
-{{ $key }}:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
+{{- include "penstock.scheduling" . }}
 {{- range $key := list "priorityClassName" "dnsPolicy" }}
 {{- with get $.Values $key }}
 {{ $key }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.scheduling" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- include "penstock.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- range $key := list "tolerations" "affinity" "hostAliases" "dnsConfig" }}
+{{- with get $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -4,12 +4,12 @@ metadata:
   annotations:
     checksum/secrets: {{ toJson .Values.secrets.values | sha256sum }}
     {{- with .Values.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
+    {{- include "penstock.strings" . | trim | nindent 4 }}
     {{- end }}
   labels:
     {{- include "penstock.labels" . | nindent 4 }}
     {{- with .Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
+    {{- include "penstock.strings" . | trim | nindent 4 }}
     {{- end }}
 spec:
   serviceAccountName: {{ include "penstock.serviceAccountName" . }}
