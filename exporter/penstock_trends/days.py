@@ -53,6 +53,12 @@ class Pointer:
     def start(self) -> int:
         return int(start_of(self.day, ALL_DAY))
 
+    @property
+    def end(self) -> int:
+        """Up to when the day is whole, seconds since 1970: its begin as long as nothing of its last hour is there."""
+        unfinished = all("/hour=" in path and f"/hour={ALL_DAY}/" not in path for path in self.inputs)
+        return self.start + DAY * (not unfinished or any("/hour=23/" in path for path in self.inputs))
+
     def add(self, table: str, parts: Iterable[str], buckets: int = 1) -> None:
         """These are now the files of a table."""
         self.files[table], self.buckets[table] = sorted(parts), buckets
@@ -82,6 +88,17 @@ def load(out: Store, days: Iterable[str]) -> Pointers:
         content = read_json(out, f"{DAYS}/{day}.json")
         if content:
             found[day] = Pointer(**{name: value for name, value in content.items() if name in names})
+    return found
+
+
+def plausible(days: Iterable[str], now: float) -> list[str]:
+    """Without the days of a clock that was set ahead: in the future, and not right after a day before them."""
+    found: list[str] = []
+    for day in sorted(days):
+        start = start_of(day, ALL_DAY)
+        if found and start > max(now, start_of(found[-1], ALL_DAY) + DAY):
+            break
+        found.append(day)
     return found
 
 

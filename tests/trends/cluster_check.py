@@ -114,7 +114,8 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
     for path in packages.iterdir():
         if path.name.split(".")[0] in SHIPPED:
             (site / path.name).symlink_to(path)
-    (site / "penstock").symlink_to(Path(job.__file__).parents[1])
+    for name in ("penstock", "penstock_trends"):
+        (site / name).symlink_to(Path(job.__file__).parents[1] / name)
     subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), "."], check=True)
     options = ["--archives", f"{tmp_path}/site.tar#site", "--conf", "spark.executorEnv.PYTHONPATH=site"]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock_trends/job.py")]

@@ -22,8 +22,7 @@ from penstock.model import Snapshot
 from penstock.settings.policy import Policy
 from penstock_demo.history import Fleet, generate
 from penstock_trends import session
-from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, backtest
-from penstock_trends.episodes import Episode
+from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, Episode, backtest
 from penstock_trends.judging import Policies, Span
 
 RULES = "judgement: {cold: 45s, trend: 60s}\nrules:\n- {match: {queue: quiet}, silence: true}\n"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.history.compact import DAY, Keep, tidy
+from penstock.history.compact import DAY, Keep, start_of, tidy
 from penstock.history.store import Store
 from penstock_demo.history import Truth
 from penstock_trends import days as pointers
@@ -155,8 +155,11 @@ def test_a_damaged_file_is_named_and_stops_nothing(spark: Any, own_fleet: Store,
     own_fleet.write_bytes(torn, content[torn][:middle] + b"\xff" * 64 + content[torn][middle + 64 :])
     own_fleet.write_bytes(empty, b"")
     own_fleet.write_table(foreign, pa.table({"other": [1]}))
+    ahead = torn.replace("2026-09-02", "2099-01-01")
+    own_fleet.write_bytes(ahead, content[torn])
     out = Store(str(tmp_path / "out"))
-    assert roll_up(spark, own_fleet, out).days == DAYS
+    rolled_up = roll_up(spark, own_fleet, out)
+    assert (rolled_up.days, rolled_up.ahead) == (DAYS, [ahead])
     damaged = pointers.load(out, DAYS)["2026-09-02"].damaged
     assert {empty, foreign} <= damaged.keys() <= {torn, empty, foreign}
     assert "without" in damaged[foreign]
@@ -279,6 +282,16 @@ def test_what_an_older_version_made_is_kept(spark: Any, own_fleet: Store, rolled
     assert added(out) == added(rolled)
     assert rows_of(out, "d1/kind=queue")["bins"].to_pylist() == rows_of(rolled, "d1/kind=queue")["bins"].to_pylist()
     assert roll_up(spark, own_fleet, out).days == []
+
+
+def test_a_day_ahead_of_the_clock_does_not_move_the_window() -> None:
+    """Of one clock that was set ahead; a history that was imagined in the future is no such thing."""
+    days, now = ["2026-09-01", "2026-09-02"], start_of("2026-09-02", "all") + 3600
+    for far in ("2099-01-01", "2026-09-05"):
+        assert pointers.plausible([far, *days], now) == days
+        assert pointers.plausible([far], now) == [far]
+    assert pointers.plausible(["2026-09-03", *days, "2026-09-04"], now) == [*days, "2026-09-03", "2026-09-04"]
+    assert pointers.plausible([*days, "2026-09-09"], now + 8 * DAY) == [*days, "2026-09-09"], "a gap is none"
 
 
 def test_another_kernel_makes_days_anew_whose_files_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
