@@ -230,7 +230,7 @@ demo-trends: $(VENV)/.test  # a report on the imagined history of two brokers, i
 
 .PHONY: demo-trends
 
-bench-forecast: $(VENV)/.test  # scores the forecast on the M4 hourly series: M4_TRAIN=Hourly-train.csv [M4_TEST=...] (1 min)
+bench-forecast: $(VENV)/.test  # scores the forecast on imagined queues, and on the M4 hourly series: [M4_TRAIN=Hourly-train.csv M4_TEST=...] (1 min)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.forecast
 
 bench-conclusions: $(VENV)/.test  # scores limits, growth, changes, pace and what-if against known truths (1 min)

@@ -147,7 +147,7 @@ def locked(out: Store) -> Iterator[None]:
     file = Path(out.path("_lock"))
     with contextlib.ExitStack() as stack:
         with out.errors(file.name):
-            file.parent.mkdir(parents=True, exist_ok=True)  # others read the report in it
+            (file.parent / PAGES).mkdir(parents=True, exist_ok=True)  # others read the report in both
             handle = stack.enter_context(appending(file))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ from penstock.core.errors import PenstockError
 from penstock_trends import charts
 from penstock_trends.fates import totals, went
 from penstock_trends.summary import limits_of, summary
-from penstock_trends.wording import UNKNOWN, day_text, lasted, met_text, named
+from penstock_trends.wording import UNKNOWN, day_text, lasted, met_text, named, signed
 
 Plain = dict[str, Any]
 VERSION: Final = 2
@@ -42,7 +42,7 @@ def pages(facts: Plain, name: str = REPORT) -> dict[str, str]:
     environment.filters |= {
         "number": lambda value: UNKNOWN if value is None else charts.short_number(value),
         "percent": lambda value: UNKNOWN if value is None else f"{100 * value:.1f} %",
-        "signed": lambda value: UNKNOWN if value is None else f"{100 * value:+.1f} %",
+        "signed": signed,
         "duration": lasted,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "day": day_text,

@@ -11,6 +11,8 @@ MOST: Final = 6
 """Rows of each table."""
 SEVERITIES: Final = {"critical": 7.0, "warning": 30.0, "notice": 90.0}
 """By how many days there are at least until a limit is met."""
+ALIKE: Final = 1.1
+"""Times the hours, in which queues were seen, of the period before: with less, that is none to compare with."""
 LONGEST: Final = 365.0
 """Days, beyond which no date is said."""
 PARTS: Final = {"memory": "memory of", "disk": "disk of", "messages": "messages of", "bytes": "bytes of"}
@@ -64,8 +66,10 @@ def changes(facts: Plain) -> list[Plain]:
     for key, name in {**names, "seconds": "Time with an active condition"}.items():
         row: Plain = {"name": name, "is_time": key == "seconds"}
         for period in ("week", "month"):
-            now, before = (periods.get(one, {}).get(key) for one in (period, f"{period} before"))
-            change = None if now is None or not before else now / before - 1
+            new, old = (periods.get(one, {}) for one in (period, f"{period} before"))
+            now, before = new.get(key), old.get(key)
+            alike = before and new.get("hours", 0) <= ALIKE * old.get("hours", 0)
+            change = now / before - 1 if alike else None
             row[period] = {"now": now, "before": before, "change": change}
         rows.append(row)
     return rows if periods else []

@@ -7,10 +7,18 @@ from penstock.insight.formatting import duration
 
 Plain = dict[str, Any]
 UNKNOWN: Final = "\N{EN DASH}"
+MANIFOLD: Final = 9.0
 
 
 def named(one: Plain) -> tuple[str, str, str]:
     return one["broker"], one["address"], one["queue"]
+
+
+def signed(change: float | None) -> str:
+    """A share more or less."""
+    if change is None:
+        return UNKNOWN
+    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{100 * change:+.1f} %"
 
 
 def lasted(seconds: float | None) -> str:

@@ -206,7 +206,7 @@ def test_the_report_says_where_messages_went(done: Done) -> None:
         "q | b | expired | 4,000 | \N{EN DASH} | its time to live",
     ]  # fmt: skip
     assert "Counted since 2026-09-01" in section
-    first = page[page.index("Lost messages</h3>") : page.index("2 How complete")]
+    first = page[page.index("<h3>Lost messages since 2026-09-01</h3>") : page.index("2 How complete")]
     said = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line)) for line in first.splitlines() if "<td" in line]
     assert "rejected | address a | b | at least 42 | a full address (policy FAIL) | \N{EN DASH}" in said
 

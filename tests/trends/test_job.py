@@ -33,6 +33,8 @@ def test_the_report_needs_nothing_else_and_is_always_the_same(done: Path) -> Non
     made = pages(json.loads((done / "facts.json").read_text()))
     assert {name: (done / name).read_text() for name in made} == made
     assert len([*(done / "brokers").iterdir()]) == FLEET.brokers
+    others = {path.stat().st_mode & 0o044 for path in (done / "brokers", done / "report.html")}
+    assert len(others) == 1, "who may read the one may read the other"
     for name, page in made.items():
         assert not re.findall(r'(?:src|href)="?(?:https?:)?//', page)
         assert "<script" not in page

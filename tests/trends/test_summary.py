@@ -13,6 +13,7 @@ from penstock_trends.analysis import cleaned, limit_facts
 from penstock_trends.report import pages
 from penstock_trends.summary import headline, risks, summary
 from penstock_trends.wanted import Wanted
+from penstock_trends.wording import UNKNOWN, signed
 from trends.test_unseen import facts_of
 
 HOUR = 3600
@@ -67,13 +68,16 @@ def test_the_headline_is_one_sentence_of_what_matters() -> None:
 
 
 def test_changes_are_told_only_of_what_the_history_holds() -> None:
-    now = {"added": 150.0, "lost": 5, "conditions": 2, "seconds": 60.0}
-    before = {"added": 100.0, "lost": 0, "conditions": 4, "seconds": 120.0}
+    now = {"added": 150.0, "lost": 5, "conditions": 2, "seconds": 60.0, "hours": 168}
+    before = {"added": 100.0, "lost": 0, "conditions": 4, "seconds": 120.0, "hours": 168}
     rows = {row["name"]: row for row in summary(facts(periods={"week": now, "week before": before}), [])["changes"]}
     assert rows["Messages added"]["week"] == {"now": 150.0, "before": 100.0, "change": 0.5}
     assert rows["Messages lost"]["week"]["change"] is None, "of nothing before there is no share"
     assert rows["Messages added"]["month"] == {"now": None, "before": None, "change": None}
     assert summary(facts(), [])["changes"] == []
+    half = summary(facts(periods={"week": now, "week before": before | {"hours": 84}}), [])["changes"]
+    assert {row["week"]["change"] for row in half} == {None}, "what was seen half as long is no less"
+    assert (signed(0.5), signed(-0.1), signed(51.4), signed(None)) == ("+50.0 %", "-10.0 %", "52 times", UNKNOWN)
 
 
 def test_the_budget_is_what_the_target_allows() -> None:
@@ -81,8 +85,8 @@ def test_the_budget_is_what_the_target_allows() -> None:
     (one,) = summary(facts(flow={"target": 0.999, "queues": 3, "missed": 1, "worst": [row]}), [])["flow"]
     assert one["budget"] == pytest.approx(2.5)
     page = pages(facts(flow={"target": 0.999, "queues": 3, "missed": 1, "worst": [row]}))["report.html"]
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", next(line for line in page.splitlines() if "99.75 %" in line))
-    assert cells == ["q", "b", "99.75 %", "4 min 10 s", "250 %", "checkout"]
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", next(line for line in page.splitlines() if "99.750 %" in line))
+    assert cells == ["q", "b", "99.750 %", "4 min 10 s", "250 %", "checkout"]
     whole = facts(flow={"target": 1.0, "queues": 3, "missed": 1, "worst": [row]})
     assert summary(whole, [])["flow"][0]["budget"] is None, "a target of 100 % has none"
 
