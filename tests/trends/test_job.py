@@ -98,9 +98,12 @@ def test_killed_before_its_end_or_torn_the_next_run_makes_all_of_it(
     done: Path, fleet: tuple[Store, Truth], spark: Any
 ) -> None:
     """What cannot be read is named, with what to do: after that, all is as before."""
-    whole = {file.name: file.read_bytes() for file in done.glob("*.parquet")}
-    (done / "run.json").unlink()
-    for file in done.glob("*.parquet"):
+
+    def made() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in (*done.glob("*.parquet"), done / "facts.json")}
+
+    whole = made()
+    for file in (*done.glob("*.parquet"), done / "facts.json"):
         if file.name != "series.parquet":
             file.unlink()
     torn = next(done.glob("i1/kind=queue/dt=2026-09-02/*/*.parquet"))
@@ -113,7 +116,7 @@ def test_killed_before_its_end_or_torn_the_next_run_makes_all_of_it(
     assert "Traceback" not in str(said.value)
     day.unlink()
     job.run(fleet[0].url, str(done), session=spark)
-    assert {file.name: file.read_bytes() for file in done.glob("*.parquet")} == whole
+    assert made() == whole
 
 
 def test_weekly_totals_are_what_came(done: Path, fleet: tuple[Store, Truth]) -> None:
@@ -184,10 +187,3 @@ def test_a_torn_file_of_its_own_is_named(done: Path, fleet: tuple[Store, Truth],
             job.run(fleet[0].url, str(done), session=spark)
     finally:
         file.write_bytes(whole)
-
-
-def test_facts_that_were_removed_are_made_again(done: Path, fleet: tuple[Store, Truth], spark: Any) -> None:
-    whole = (done / "facts.json").read_bytes()
-    (done / "facts.json").unlink()
-    assert job.run(fleet[0].url, str(done), session=spark)["window"]["days"] == FLEET.days
-    assert (done / "facts.json").read_bytes() == whole

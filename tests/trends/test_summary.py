@@ -22,7 +22,7 @@ NAMES = {"broker": "b", "address": "a", "queue": "q", "owner": "checkout"}
 
 def broker(name: str, days: float, hours: int = 1440) -> dict[str, Any]:
     """One whose disk is full in so many days; 0: it is full."""
-    level = 0.9 - 0.0002 * (days * 24 - 6 * (days == 0) + np.arange(hours)[::-1])
+    level = 0.9 - 0.0002 * (days * 24 - 6 * (days == 0) + np.arange(float(hours))[::-1])
     limits = {"disk": limit_facts(level, 0.9, 0, hours * HOUR), "memory": limit_facts(level * 0 + 0.1, 0.9, 0, 0)}
     numbers = {"coverage": 1.0, "missing_hours": 0, "restarts": 0, "sid": 1 + int(days), "owner": f"team {name}"}
     made: dict[str, Any] = cleaned({"broker": name, "limits": limits, **numbers})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock_trends.analysis import cleaned, limit_facts
-from penstock_trends.report import met_text
+from penstock_trends.wording import met_text
 
 NOW = 1_796_083_200.0  # 2026-12-01
 
