@@ -21,8 +21,9 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.schema import BROKER, CONDITION, QUEUE, UNSEEN
 from penstock.history.store import Store
 from penstock_trends import tables
-from penstock_trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
+from penstock_trends.judging import SCHEMA, Hours, Span, hours_of, judge_units
 from penstock_trends.session import clear_errors, spread
+from penstock_trends.wanted import Policies
 
 QUEUES_A_PART: Final = 2000
 POLLED: Final = ("unix_seconds(date_trunc('hour', stamp)) AS start", "unix_micros(stamp) / 1e6 AS t1")

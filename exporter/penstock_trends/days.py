@@ -63,6 +63,11 @@ class Pointer:
         """These are now the files of a table."""
         self.files[table], self.buckets[table] = sorted(parts), buckets
 
+    def part(self, table: str, bucket: int) -> list[str]:
+        """The files of a table that hold a bucket, of a number of them that is no less than this day's."""
+        name = f"/part-{bucket % self.buckets.get(table, 1):05d}.parquet"
+        return [path for path in self.files.get(table, ()) if path.endswith(name)]
+
     def is_dirty(self, now: Inputs) -> bool:
         """Whether a file is new or another one. Days of an older kernel are, too, while all of their files are there;
         one that is gone (retention) makes no day dirty.

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import getitem
 from typing import Any, Final
 
 import numpy as np
@@ -86,15 +87,7 @@ class Source:
         span = {"first": min(one.start for one in pointers), "until": max(one.end for one in pointers)}
         units = []
         for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
-            paths = {
-                table: [
-                    path
-                    for one in pointers
-                    for path in one.files.get(name, ())
-                    if holds(path, bucket, one.buckets[name])
-                ]
-                for table, name in names.items()
-            }
+            paths = {key: [path for one in pointers for path in one.part(name, bucket)] for key, name in names.items()}
             mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
             if paths["hours"]:
                 units.append(json.dumps(span | paths | {"bucket": bucket, "of": of, "sids": mine}))
@@ -110,10 +103,6 @@ def details(session: Any, source: Source, kind: str, sids: Sequence[int]) -> lis
     """All that is known of some series, by sid."""
     rows = source.rows(session, kind, sids, details_of_units, DETAILS).collect()
     return [json.loads(row.details) | {"sid": row.sid} for row in sorted(rows, key=lambda row: row.sid)]
-
-
-def holds(path: str, bucket: int, buckets: int) -> bool:
-    return path.endswith(f"/part-{bucket % buckets:05d}.parquet")
 
 
 Calendars = Mapping[str, Calendar]
@@ -143,16 +132,10 @@ def details_of_units(url: str, kind: str, calendars: Calendars, batches: Iterato
 
 def value_at(found: Mapping[str, Any], path: str) -> Any:
     """NaN is null: not known."""
-    value: Any = found
-    for name in path.split("."):
-        value = value[name]
-    return (
-        bool(value)
-        if isinstance(value, bool | np.bool_)
-        else None
-        if value is None or np.isnan(value)
-        else float(value)
-    )
+    value: Any = reduce(getitem, path.split("."), found)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return None if value is None or np.isnan(value) else float(value)
 
 
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ from penstock_trends.report import PAGES, REPORT, VERSION, pages
 from penstock_trends.results import MOST, MOST_ROWS, Tables
 from penstock_trends.session import clear_errors, description, settings_of, spark_session
 from penstock_trends.tiers import roll_up
-from penstock_trends.wanted import Wanted
+from penstock_trends.wanted import Wanted, policy_of
 
 RUN: Final = "run.json"
 FACTS: Final = "facts.json"
@@ -127,11 +128,9 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
         "unread": {path: why for one in made.window.values() for path, why in one.damaged.items()}
         | {path: "came late, when other files were gone" for one in made.window.values() for path in one.refused},
     }
-    for one in (row for name in OWNED for row in facts[name]):
+    for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
         one["owner"] = wanted.owner(one)
-    for one in facts["flow"]["worst"]:
-        one["owner"] = wanted.owner(one)
-    facts["zones"] = sorted({wanted.policy(broker["broker"]).calendar.zone for broker in facts["brokers"]})
+    facts["zones"] = sorted({policy_of(wanted.policies, one["broker"]).calendar.zone for one in facts["brokers"]})
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
     finish_forecasts(facts["queues"])

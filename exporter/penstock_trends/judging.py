@@ -5,7 +5,7 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -24,14 +24,13 @@ from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock_trends import tables
+from penstock_trends.wanted import Policies, policy_of
 
 ROWS: Final = 2_000_000
 """Rows of a kind that are in memory at once."""
 SPLIT_BY: Final = ("addresses", "queues", "consumers")
 """Tables of which a part has its addresses only; of the others each part has all."""
 
-Policies = Mapping[str, Policy]
-"""By broker; "" for any other."""
 Files = dict[str, list[str]]
 """Kind → paths."""
 Hours = dict[tuple[str, str], Files]
@@ -56,8 +55,9 @@ def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
-            policy = by_broker.get(unit["broker"]) or replace(by_broker[""], broker=unit["broker"])
-            yield pa.RecordBatch.from_pylist(judge_unit(store, policy, unit, warm_up), SCHEMA)
+            yield pa.RecordBatch.from_pylist(
+                judge_unit(store, policy_of(by_broker, unit["broker"]), unit, warm_up), SCHEMA
+            )
 
 
 def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:

@@ -139,9 +139,12 @@ class Tables:
         return {row.name: row.asDict() for row in made}
 
     def flow(self, target: float) -> Plain:
-        """How many queues there are, how many of them missed the target, and those that missed it most."""
+        """How many queues there are, how many missed the target, and which most. budget: share of the time without flow
+        that the target allows, that was used; None of a target that allows none.
+        """
         missed = f"availability < {target}"
-        flow = self.session.table("flow")
+        budget = f"without_flow / nullif((1 - {target}) * seen, 0) AS budget"
+        flow = self.session.table("flow").selectExpr("*", budget)
         counts = flow.selectExpr("count(*) AS queues", f"count_if({missed}) AS missed").first().asDict()
         worst = flow.where(missed).orderBy("availability", *PLACE_NAMES).limit(MOST).collect()
         return {"target": target, **counts, "worst": [row.asDict() for row in worst]}

@@ -37,7 +37,7 @@ NEEDED: Final = {
 def summary(facts: Plain, gone: Sequence[Plain]) -> Plain:
     """gone: where messages went, losses first."""
     lost = [one for one in gone if one["lost"]]
-    found = {"risks": risks(facts), "lost": lost, "flow": flow(facts), "actions": actions(facts, lost)}
+    found = {"risks": risks(facts), "lost": lost, "flow": facts["flow"]["worst"], "actions": actions(facts, lost)}
     more: Plain = {f"more_{name}": max(len(rows) - MOST, 0) for name, rows in found.items()}
     found = {name: rows[:MOST] for name, rows in found.items()}
     more |= {"changes": changes(facts), "unknown": not_known(facts), "headline": headline(facts, found["risks"], lost)}
@@ -116,16 +116,7 @@ def more_room(name: str, limit: Plain) -> str:
     return f"{more} Half as much again would last {until} at the present rate."
 
 
-# --- flow, advice
-
-
-def flow(facts: Plain) -> list[Plain]:
-    """The queues that missed the target. budget: what they used of the time without flow that it allows, as a share."""
-    allowed = 1 - facts["flow"]["target"]
-    return [
-        one | {"budget": one["without_flow"] / (allowed * one["seen"]) if allowed else None}
-        for one in facts["flow"]["worst"]
-    ]
+# --- advice
 
 
 def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:

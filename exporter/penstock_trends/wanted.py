@@ -11,15 +11,20 @@ FLOW_TARGET: Final = 0.999
 """Share of the time in which messages of a queue are to get on."""
 
 
+Policies = Mapping[str, Policy]
+"""By broker; "" for any other."""
+
+
+def policy_of(policies: Policies, broker: str) -> Policy:
+    return policies.get(broker) or replace(policies[""], broker=broker)
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """policies: by broker, "" for any other. flow_target: a share."""
+    """flow_target: a share."""
 
-    policies: Mapping[str, Policy] = field(default_factory=lambda: {"": Policy("")})
+    policies: Policies = field(default_factory=lambda: {"": Policy("")})
     flow_target: float = FLOW_TARGET
-
-    def policy(self, broker: str) -> Policy:
-        return self.policies.get(broker) or replace(self.policies[""], broker=broker)
 
     def calendars(self) -> dict[str, Calendar]:
         """By broker, "" for any other."""
@@ -28,7 +33,7 @@ class Wanted:
     def owner(self, one: Mapping[str, Any]) -> str:
         """Team and owner of a queue, address, client or broker, by its names; empty where no rule says it."""
         broker, address, queue, client = (one.get(name) or "" for name in ("broker", "address", "queue", "client"))
-        said = self.policy(broker).rules.resolve(broker, address, queue, client or None)
+        said = policy_of(self.policies, broker).rules.resolve(broker, address, queue, client or None)
         return ", ".join(filter(None, (said.team, said.owner)))
 
     def key(self) -> list[Any]:

@@ -143,6 +143,8 @@ def test_flow_is_the_time_without_the_stalls(done: Path) -> None:
     facts = json.loads((done / "facts.json").read_text())
     missed = [row for row in rows if row["availability"] < facts["flow"]["target"]]
     assert facts["flow"]["missed"] == len(missed) > 0
+    for row in facts["flow"]["worst"]:
+        assert row["budget"] == pytest.approx((1 - row["availability"]) / 0.001)
     assert facts["periods"] == {}, "four days are no week"
 
 

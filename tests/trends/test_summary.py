@@ -80,15 +80,13 @@ def test_changes_are_told_only_of_what_the_history_holds() -> None:
     assert (signed(0.5), signed(-0.1), signed(51.4), signed(None)) == ("+50.0 %", "-10.0 %", "52 times", UNKNOWN)
 
 
-def test_the_budget_is_what_the_target_allows() -> None:
-    row = NAMES | {"seen": 100_000.0, "without_flow": 250.0, "availability": 0.9975}
-    (one,) = summary(facts(flow={"target": 0.999, "queues": 3, "missed": 1, "worst": [row]}), [])["flow"]
-    assert one["budget"] == pytest.approx(2.5)
+def test_queues_below_the_target_are_shown_with_the_budget_that_they_used() -> None:
+    row = NAMES | {"seen": 100_000.0, "without_flow": 250.0, "availability": 0.9975, "budget": 2.5}
     page = pages(facts(flow={"target": 0.999, "queues": 3, "missed": 1, "worst": [row]}))["report.html"]
     cells = re.findall(r"<td[^>]*>(.*?)</td>", next(line for line in page.splitlines() if "99.750 %" in line))
     assert cells == ["q", "b", "99.750 %", "4 min 10 s", "250 %", "checkout"]
-    whole = facts(flow={"target": 1.0, "queues": 3, "missed": 1, "worst": [row]})
-    assert summary(whole, [])["flow"][0]["budget"] is None, "a target of 100 % has none"
+    none = {"target": 1.0, "queues": 3, "missed": 1, "worst": [row | {"budget": None}]}
+    assert '<td class="n">\N{EN DASH}</td><td>checkout</td>' in pages(facts(flow=none))["report.html"]
 
 
 def test_an_owner_is_who_the_rules_say() -> None:
