@@ -3,13 +3,17 @@
 
 rollup: raw rows to hourly ones by the job on a warm Spark session, beside DuckDB for the same aggregates of the same
 files, in turn. daily: a run after one more day, with 90 and with 365 days of history. bytes: of a value in a day file,
-beside Prometheus' own blocks for the same samples, of the generator and of a real broker.
+beside Prometheus' own blocks for the same samples, of the generator and of a real broker. scale: the whole job, as a
+process of its own, on one day of so many queues with five consumers each, polled each minute: CPU of all its processes
+and memory of the driver, beside DuckDB for the aggregates of queues and consumers, and a run with nothing new.
 """
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +22,11 @@ from statistics import median
 from typing import Any
 
 import click
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bench.harness import facts, print_table
+from bench.trends_peer import QUEUES, aggregate
 
 from penstock.agent import Agent
 from penstock.history.compact import Keep, tidy
@@ -30,7 +34,6 @@ from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock_demo.history import Fleet, generate
 from penstock_trends import job
-from penstock_trends.kernel import QUEUE
 from penstock_trends.session import spark_session
 from penstock_trends.tiers import roll_up
 from rig.prometheus import tool
@@ -40,6 +43,11 @@ RUNS = 5
 DAY = 86400.0
 SAMPLED = 50
 """Queues of which the generator's samples go into Prometheus."""
+CONSUMERS = 5
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+SAMPLE = 0.25
+"""Seconds between two looks at the processes."""
+START = "from penstock_trends.session import spark_session; spark_session().range(1).count()"
 MINUTES = 5.0
 """For which the real broker is polled, each second."""
 
@@ -55,32 +63,13 @@ def timed(work: Callable[[], Any]) -> float:
 
 def hourly_by_duckdb(history: Path, out: Path) -> Callable[[], None]:
     """The same columns, and the same bins, written as the same kind of file."""
-    waits = "(messages - delivering - coalesce(scheduled, 0) > 0 AND consumers > 0)"
-    made = {"backlog": f"{waits}::INT", "starved": f"({waits} AND delivering = 0)::INT"}
-    gauges = [f"{how}({made.get(name, name)}) AS {name}_{how}" for name, ways in QUEUE.gauges.items() for how in ways]
-    counters = [
-        f"{how}({name}) AS {end}_{name}" for name in QUEUE.counters for end, how in (("lo", "min"), ("hi", "max"))
-    ]
-    bins = "histogram(CASE WHEN messages >= 1 THEN least(1 + floor(8 * log2(messages)), 399)::INT ELSE 0 END) AS hist"
-    query = f"""
-        COPY (SELECT sid, inc, date_trunc('hour', stamp) AS start, any_value(broker) AS broker,
-              {", ".join(f"any_value({name}) AS {name}" for name in QUEUE.texts)}, count(*) AS n,
-              max(interval) AS every, {", ".join((*gauges, *counters))}, {bins}
-              FROM read_parquet('{history}/raw/kind=queue/*/*/*.parquet', hive_partitioning = false)
-              GROUP BY sid, inc, start) TO '{out}' (FORMAT parquet, COMPRESSION zstd)"""  # noqa: S608 - own names
-
-    def work() -> None:
-        with duckdb.connect() as database:
-            database.execute("SET TimeZone = 'UTC'")
-            database.execute(query)
-
-    return work
+    return lambda: aggregate(history, out, "queue", QUEUES)
 
 
 def bench_rollup(session: Any, folder: Path, days: int) -> dict[str, Any]:
     history = Store(str(folder / "history"))
     generate(history, Fleet(brokers=4, queues=125, days=days, interval=15, gaps=0.0))
-    peer = hourly_by_duckdb(folder / "history", folder / "peer.parquet")
+    peer = hourly_by_duckdb(folder / "history", folder / "peer")
     ours: list[float] = []
     theirs: list[float] = []
     for number in range(RUNS + 1):
@@ -88,7 +77,7 @@ def bench_rollup(session: Any, folder: Path, days: int) -> dict[str, Any]:
         ours.append(timed(lambda: roll_up(session, history, out)))  # noqa: B023 - called at once
         theirs.append(timed(peer))
     rows = sum(pq.read_metadata(out.path(e.path)).num_rows for e in out.files("h1/kind=queue"))
-    wanted = pq.read_metadata(folder / "peer.parquet").num_rows
+    wanted = pq.read_metadata(folder / "peer-queue.parquet").num_rows
     if rows != wanted:
         raise SystemExit(f"{rows} hourly rows, DuckDB has {wanted}")
     ratio = median(a / b for a, b in zip(ours[1:], theirs[1:], strict=True))
@@ -132,6 +121,73 @@ def with_history(session: Any, folder: Path, days: int) -> tuple[Path, Path, str
 def forget(out: Path, day: str) -> None:
     """As if the last day had not been rolled up yet."""
     (out / "days" / f"{day}.json").unlink()
+
+
+# --- scale
+
+
+def bench_scale(folder: Path, queues: int) -> dict[str, Any]:
+    """One day of a fleet; brokers have up to 2,500 queues each."""
+    history, out = folder / f"history-{queues}", folder / f"trends-{queues}"
+    brokers = -(-queues // 2500)
+    fleet = Fleet(
+        brokers=brokers, queues=queues // brokers, days=1, interval=60, gaps=0.0, consumers=CONSUMERS, active=1.0
+    )
+    generate(Store(str(history)), fleet)
+    start = observed([sys.executable, "-c", START])
+    job_of = [sys.executable, "-m", "penstock_trends.job", "--history", str(history), "--out", str(out)]
+    first, again = observed(job_of), observed(job_of)
+    theirs = observed([sys.executable, "-m", "bench.trends_peer", str(history), str(folder / "peer")])
+    report = [path.stat().st_size for path in (out / "report.html", *(out / "brokers").iterdir())]
+    return {
+        "queues": queues,
+        "cpu_s": first["cpu_s"],
+        "duckdb_cpu_s": theirs["cpu_s"],
+        "allowed_cpu_s": round(3 * theirs["cpu_s"] + 60, 1),
+        "driver_mb": first["driver_mb"],
+        "tree_mb": first["tree_mb"],
+        "nothing_new_beyond_start_cpu_s": round(again["cpu_s"] - start["cpu_s"], 1),
+        "start_cpu_s": start["cpu_s"],
+        "report_mb": round(max(report) / 1e6, 2),
+        "tables_mb": round(sum(file.stat().st_size for file in out.rglob("*.parquet")) / 1e6, 1),
+    }
+
+
+def observed(command: list[str]) -> dict[str, float]:
+    """CPU seconds of a process and all it starts; highest memory of its driver (itself and Java) and of all, in MB."""
+    cpu: dict[int, float] = {}
+    driver = tree = 0.0
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as run:
+        while run.poll() is None:
+            found = processes_of(run.pid)
+            cpu |= {pid: seconds for pid, (seconds, _, _) in found.items()}
+            driver = max(
+                driver, sum(size for pid, (_, size, name) in found.items() if pid == run.pid or name == "java")
+            )
+            tree = max(tree, sum(size for _, size, _ in found.values()))
+            time.sleep(SAMPLE)
+        if run.returncode:
+            log.seek(0)
+            raise SystemExit(f"{command}: {log.read().decode()[-2000:]}")
+    return {"cpu_s": round(sum(cpu.values()), 1), "driver_mb": round(driver), "tree_mb": round(tree)}
+
+
+def processes_of(root: int) -> dict[int, tuple[float, float, str]]:
+    """CPU seconds, resident MB and name of a process and all below it."""
+    parents, seen = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
+            resident = int((path / "statm").read_text().split()[1]) * PAGE / 1e6
+        except (OSError, IndexError):
+            continue
+        parts = rest.split()
+        pid, parents[int(path.name)] = int(path.name), int(parts[1])
+        seen[pid] = (int(parts[11]) + int(parts[12])) / TICKS, resident, name
+    mine = {root}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return {pid: seen[pid] for pid in mine & seen.keys()}
 
 
 # --- bytes
@@ -224,12 +280,17 @@ async def watched(agent: Agent, minutes: float) -> None:
 @click.command()
 @click.option("--days", default=7, show_default=True, help="Of 2.9 million raw rows each, for the rollup.")
 @click.option("--minutes", default=MINUTES, show_default=True, help="For which a real broker is polled; 0: not at all.")
-@click.option("--only", type=click.Choice(["rollup", "daily", "bytes"]), help="One part; default: all.")
-def main(*, days: int, minutes: float, only: str | None) -> None:
+@click.option("--only", type=click.Choice(["rollup", "daily", "bytes", "scale"]), help="One part; default: all.")
+@click.option("--queues", multiple=True, default=(500, 2000, 10_000), show_default=True, help="Of the scale.")
+def main(*, days: int, minutes: float, only: str | None, queues: tuple[int, ...]) -> None:
     found: dict[str, Mapping[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        session = None if only == "bytes" else spark_session("local[*]")
+        if only in (None, "scale"):
+            for size in queues:
+                found[f"scale_{size}"] = bench_scale(folder, size)
+                print(json.dumps(found[f"scale_{size}"]), flush=True)
+        session = None if only in ("bytes", "scale") else spark_session("local[*]")
         if only in (None, "rollup"):
             found["rollup"] = bench_rollup(session, folder, days)
             shutil.rmtree(folder / "rolled-0")

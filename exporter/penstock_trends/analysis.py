@@ -4,7 +4,7 @@ One function per series, pure: its hourly rows (`i1`, or `h1` of a kind without 
 bucket by bucket (`facts.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ LEAST_HOURS: Final = 21 * 24
 LEAST_COVERAGE: Final = 0.5
 LEAST_DAY_HOURS: Final = 22
 SCORES: Final = 100
+COUNTED: Final = ("added", "acknowledged", "expired", "killed", "evicted")
 
 Series = NDArray[np.float64]
 Plain = dict[str, Any]
@@ -91,24 +92,30 @@ def increases(rows: Columns, counter: str) -> Series:
 
 def total(rows: Columns, counter: str) -> float:
     """NaN where the counter is not known."""
-    grown = increases(rows, counter)
-    return float(np.nansum(grown)) if np.isfinite(grown).any() else np.nan
+    return known_sum(increases(rows, counter))
 
 
-def queue_facts(rows: Columns, until: float) -> Plain:
+def known_sum(values: Series) -> float:
+    return float(np.nansum(values)) if np.isfinite(values).any() else np.nan
+
+
+def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
+    """until: up to when the history is whole, by the clock of the rows. holidays: days since 1970, that say nothing of
+    other days.
+    """
     first = int(rows["start"].min())
     came, left = complete(rows, "added"), complete(rows, "acknowledged")
+    usual = without(came, first, holidays)
     left = left if np.isfinite(left).any() else complete(rows, "removed")
     means = (regular(rows, rows[f"{name}_sum"]) for name in ("messages", "consumers", "backlog"))
     mean_depth, consumers, backlog = (total / regular(rows, rows["n"].astype(float)) for total in means)
     peak = regular(rows, rows["messages_max"], "max")
-    traffic = whole_days(up_to(came, first, until), first)
+    traffic = whole_days(up_to(usual, first, until), first)
     grown = growth(traffic)
     jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
     highest = _finite_max(peak)
     return {
-        "first": first,
-        "last": int(rows["start"].max()) + HOUR,
+        **span(rows),
         "coverage": coverage(rows),
         "consumers": float(consumers[-1]),
         "messages": {
@@ -119,28 +126,62 @@ def queue_facts(rows: Columns, until: float) -> Plain:
         },
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
-        **{name: total(rows, name) for name in ("added", "acknowledged", "expired", "killed", "evicted")},
+        **{name: total(rows, name) for name in COUNTED},
         "ring": float(rows["ring_limit_max"][np.argmax(rows["start"])]),
         "traffic": asdict(grown) | {"clear": grown.clear},
         "changes": jumps,
         "week": dict(zip(("ratio", "clear"), week_over_week(traffic), strict=True)),
         "pace": asdict(pace(left, consumers, backlog)),
-        "profile": profile(came, first),
+        "profile": profile(usual, first),
+        "weeks": weeks(rows, until),
         "idle_hours": np.nan if is_gone(rows, until) else idle_hours(rows),
     }
 
 
-def queue_details(rows: Columns, until: float) -> Plain:
+def span(rows: Columns) -> Plain:
+    """When it was first and last seen, seconds since 1970; `offset`: what the clock of the rows is ahead of UTC."""
+    begins = rows["start"] - rows.get("offset", 0)
+    return {"first": int(begins.min()), "last": int(begins.max()) + HOUR}
+
+
+def weeks(rows: Columns, until: float) -> list[Plain]:
+    """Totals of the seven days before `until`, the seven before these (`back` 1) and so on, with what came in gaps.
+    hours: in which it was seen.
+    """
+    back = ((until - HOUR - rows["start"]) // (7 * DAY)).astype(int)
+    grown = {name: increases(rows, name) for name in COUNTED}
+    return [
+        {"back": number, "hours": len(np.unique(rows["start"][back == number]))}
+        | {name: known_sum(column[back == number]) for name, column in grown.items()}
+        for number in np.unique(back[back >= 0]).tolist()
+    ]
+
+
+def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
     """What only the report shows, of few queues."""
     came, first, gone = complete(rows, "added"), int(rows["start"].min()), is_gone(rows, until)
     depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     days = enumerate(whole_days(came, first).tolist(), _first_day(first))
-    return {
-        "daily": [[day, value] for day, value in days if np.isfinite(value)],
-        "forecasts": {
-            name: None if gone else foreseen(values) for name, values in (("added", came), ("messages", depth))
-        },
-    }
+    usual = {name: without(values, first, holidays) for name, values in (("added", came), ("messages", depth))}
+    made = {name: None if gone else foreseen(values) for name, values in usual.items()}
+    for one in filter(None, made.values()):
+        one["values"] = like_sundays(np.array(one["values"]), first // HOUR + len(came), holidays).tolist()
+    return {"daily": [[day, value] for day, value in days if np.isfinite(value)], "forecasts": made}
+
+
+def without(hourly: Series, first: int, holidays: Collection[int]) -> Series:
+    """The hours of other days than these; theirs are unknown."""
+    day = (first // HOUR + np.arange(len(hourly))) // 24
+    return np.where(np.isin(day, [*holidays]), np.nan, hourly)
+
+
+def like_sundays(values: Series, hour: int, holidays: Collection[int]) -> Series:
+    """A week ahead from an hour (since 1970) on: what is usual on its Sunday is usual on holidays, too."""
+    hours = hour + np.arange(len(values))
+    sunday, holiday = (hours // 24 + 3) % 7 == 6, np.isin(hours // 24, [*holidays])  # 1970 began on a Thursday
+    usual = np.zeros(24)
+    usual[hours[sunday] % 24] = values[sunday]
+    return np.where(holiday, usual[hours % 24], values)
 
 
 def is_gone(rows: Columns, until: float) -> bool:
@@ -224,34 +265,48 @@ def idle_hours(rows: Columns) -> float:
     return len(np.unique(rows["start"][rows["start"] > last]))
 
 
-def broker_facts(rows: Columns, until: float) -> Plain:
-    memory = regular(rows, rows["memory_used_bytes_sum"]) / regular(rows, rows["n"].astype(float))
-    disk = regular(rows, rows["disk_used_ratio_sum"]) / regular(rows, rows["n"].astype(float))
-    limits = {"memory": float(rows["memory_limit_bytes_max"][-1]), "disk": float(rows["disk_limit_ratio_max"][-1])}
+def broker_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:
     uptime = rows["uptime_max"]
-    facts: Plain = {
-        "first": int(rows["start"].min()),
-        "last": int(rows["start"].max()) + HOUR,
+    return {
+        **span(rows),
         "coverage": coverage(rows, until),
         "missing_hours": span_hours(rows, until) - len(np.unique(rows["start"])),
         "restarts": int((np.diff(uptime) < 0).sum()) if np.isfinite(uptime).any() else None,
-        "limits": {},
+        "limits": {name: limit_of(rows, *of, until) for name, of in BROKER_LIMITS.items()},
     }
-    for name, series in (("memory", memory), ("disk", disk)):
-        facts["limits"][name] = limit_facts(series, limits[name], facts["first"], until)
-    return facts
+
+
+def address_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:
+    """The limits that it has; on OpenMQ those of the destination."""
+    limits = {name: limit_of(rows, *of, until) for name, of in ADDRESS_LIMITS.items()}
+    return {**span(rows), "limits": {name: one for name, one in limits.items() if one["limit"] > 0}}
+
+
+def limit_of(rows: Columns, level: str, limit: str, until: float) -> Plain:
+    """level, limit: columns, without how they are summed up."""
+    mean = regular(rows, rows[f"{level}_sum"]) / regular(rows, rows["n"].astype(float))
+    return limit_facts(mean, float(rows[f"{limit}_max"][np.argmax(rows["start"])]), int(rows["start"].min()), until)
 
 
 def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
-    """When it is met, from `days_low` to `days_high`, in days after the last hour; inf where not within 90 days."""
-    now = outlook(up_to(hourly, first, until), limit)
+    """When it is met, from `days_low` to `days_high`, in days after `now` (seconds since 1970); inf where not within 90
+    days.
+    """
+    known = up_to(hourly, first, until)
+    now = outlook(known, limit)
     never = now.state in ("far", "falls back")
     days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
     daily = _daily(hourly, first)
-    return asdict(now) | days | {"limit": limit, "peak": _finite_max(hourly), "daily": daily}
+    more = {"limit": limit, "peak": _finite_max(hourly), "daily": daily, "now": first + len(known) * HOUR}
+    return asdict(now) | days | more
 
 
-FACTS: Final = {"queue": queue_facts, "broker": broker_facts}
+BROKER_LIMITS: Final = {
+    "memory": ("memory_used_bytes", "memory_limit_bytes"),
+    "disk": ("disk_used_ratio", "disk_limit_ratio"),
+}
+ADDRESS_LIMITS: Final = {"messages": ("messages", "limit_messages"), "bytes": ("memory_bytes", "limit_bytes")}
+FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "address": address_facts}
 DETAILED: Final = {"queue": queue_details}
 
 

@@ -1,35 +1,55 @@
 """The live rules over raw history: what would have been told with other rules, how often, for how long, where.
 
 A unit of work is some brokers, a part of their addresses and a slice of time; it begins to judge some hours early, so
-that what the rules learn is there when its slice begins. Spark spreads the units, what they tell is joined again.
+that what the rules learn is there when its slice begins. Spark spreads the units; episodes are those of the trends.
 """
 
 import json
 import pickle
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.errors import PenstockError
 from penstock.history.compact import DAY, read, start_of
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import BROKER, CONDITION, INCIDENT, QUEUE
+from penstock.history.schema import BROKER, CONDITION, INCIDENT, QUEUE, UNSEEN
 from penstock.history.store import Store
-from penstock_trends.episodes import RANK, Episode, episodes
-from penstock_trends.judging import SCHEMA, Hours, Policies, Span, hours_of, judge_units
-from penstock_trends.session import spread
+from penstock_trends import tables
+from penstock_trends.judging import SCHEMA, Hours, Span, hours_of, judge_units
+from penstock_trends.session import clear_errors, spread
+from penstock_trends.wanted import Policies
 
 QUEUES_A_PART: Final = 2000
+POLLED: Final = ("unix_seconds(date_trunc('hour', stamp)) AS start", "unix_micros(stamp) / 1e6 AS t1")
 
 
 class BacktestError(PenstockError):
     """There is nothing to judge, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A condition from its begin to its end, seconds since 1970. open: still active at the last poll."""
+
+    broker: str
+    address: str
+    queue: str
+    client: str
+    condition: str
+    severity: str
+    begin: float
+    end: float
+    open: bool
+
+    @property
+    def seconds(self) -> float:
+        return max(self.end - self.begin, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +65,7 @@ class BacktestPlan:
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """rules: by the rules given; agent: as the agent told them at the time. polls: by broker, judged."""
+    """rules: by the rules given; agent: as the agent reported them at the time. polls: by broker, judged."""
 
     rules: list[Episode]
     agent: list[Episode]
@@ -62,20 +82,34 @@ def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPla
     units = [json.dumps(unit) for unit in units_of(history, hours, span, plan)]
     # The rules travel with the function: they are objects, made where the configuration can be read.
     work = partial(judge_units, history.url, pickle.dumps(dict(policies)), plan.warm_up)
-    rows = [row.asDict() for row in spread(session, units, work, SCHEMA).collect()]
-    polls: dict[str, int] = defaultdict(int)
-    last: dict[str, float] = defaultdict(float)
-    for row in rows:
-        if not row["condition"]:
-            polls[row["broker"]] += row["polls"]
-            last[row["broker"]] = max(last[row["broker"]], row["end"])
-    if not any(polls.values()):
-        raise BacktestError(
-            f"{history.url}: its polls of this time were imported; rules need what an agent kept itself"
+    with clear_errors():
+        rows = spread(session, units, work, SCHEMA).persist()
+        polled = rows.where("condition IS NULL").selectExpr("broker", *POLLED, "polls")
+        polled.createOrReplaceTempView("polls")
+        counts = session.sql("SELECT broker, sum(polls) AS polls FROM polls GROUP BY broker ORDER BY broker").collect()
+        if not counts:
+            raise BacktestError(
+                f"{history.url}: its polls of this time were imported; rules need what an agent kept itself"
+            )
+        paths = [path for files in hours.values() for path in files.get(CONDITION.name, [])]
+        told = tables.frame(session, history, paths, tables.REPORTS).where(f"condition NOT LIKE '{INCIDENT}%'")
+        told = told.where(f"unix_micros(stamp) BETWEEN {round(span.begin * 1e6)} AND {round(span.end * 1e6) - 1}")
+        again = episodes(session, rows.where("condition IS NOT NULL"))
+        return BacktestResult(again, episodes(session, told), {row.broker: row.polls for row in counts})
+
+
+def episodes(session: Any, reports: Any) -> list[Episode]:
+    """By the query of the trends, of the polls in the view `polls`."""
+    reports.createOrReplaceTempView("condition")
+    rows = session.sql(tables.sql("episodes", unseen=UNSEEN)).collect()
+    names = ("broker", "address", "queue", "client", "condition", "severity")
+    found = [
+        Episode(
+            **{name: row[name] for name in names}, begin=row.begin.timestamp(), end=row.end.timestamp(), open=row.open
         )
-    again = joined([row for row in rows if row["condition"]])
-    then = told_then(history, hours, span)
-    return BacktestResult(ended(again, last), ended(then, last), dict(sorted(polls.items())))
+        for row in rows
+    ]
+    return sorted(found, key=astuple)
 
 
 # --- what there is
@@ -111,41 +145,3 @@ def units_of(history: Store, hours: Hours, span: Span, plan: BacktestPlan) -> It
             begin = span.begin + number * step
             at = {"broker": broker, "begin": begin, "end": min(begin + step, span.end), "parts": parts}
             yield from ({**at, "part": part} for part in range(parts))
-
-
-# --- together again
-
-
-def joined(pieces: Sequence[Mapping[str, Any]]) -> list[Episode]:
-    """Episodes over the ends of slices: what stood at the end of one and at the first poll of the next is one."""
-    found: list[Episode] = []
-    names = ("broker", "address", "queue", "client", "condition")
-    fields = (*names, "severity", "begin", "end", "open")
-    for piece in sorted(pieces, key=lambda one: (*(one[name] for name in names), one["end"])):
-        one = Episode(**{name: piece[name] for name in fields})
-        before = found[-1] if found else None
-        same = before is not None and all(getattr(before, name) == getattr(one, name) for name in names)
-        if before is not None and same and before.open and piece["stood"]:
-            worst = max(before.severity, one.severity, key=RANK.__getitem__)
-            found[-1] = replace(before, end=one.end, open=one.open, severity=worst)
-        else:
-            found.append(one)
-    return found
-
-
-def ended(found: Sequence[Episode], last: Mapping[str, float]) -> list[Episode]:
-    """Open is what stood at the last poll of its broker; it is known up to that."""
-    return [replace(e, open=e.end >= last[e.broker], end=min(e.end, last[e.broker])) if e.open else e for e in found]
-
-
-def told_then(history: Store, hours: Hours, span: Span) -> list[Episode]:
-    """What the agent told at the time."""
-    paths = [path for files in hours.values() for path in files.get(CONDITION.name, [])]
-    low, high = round(span.begin * 1e6), round(span.end * 1e6)
-
-    def within(table: Any) -> Any:
-        at = table["stamp"].cast(pa.int64())
-        return pc.and_(pc.greater_equal(at, low), pc.less(at, high))
-
-    rows = read(history, paths, CONDITION, mask=within).to_pylist()
-    return episodes([row for row in rows if not row["condition"].startswith(INCIDENT)], span.end)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 720, 200
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 10, 24
@@ -26,8 +27,11 @@ def lines(
     title: str,
     band: Sequence[tuple[float, float, float]] = (),
     limit: float | None = None,
+    marks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Lines over time (seconds since 1970); band: (time, low, high). From 0 up."""
+    """Lines over time (seconds since 1970), a point a day; band: (time, low, high). From 0 up. Days without a point are
+    shaded. marks: times with what happened then.
+    """
     points = [point for _, line in series for point in line] + [(t, high) for t, _, high in band]
     first, last = min(t for t, _ in points), max(t for t, _ in points)
     step = round_step(max([v for _, v in points] + [limit or 0.0]))
@@ -44,10 +48,34 @@ def lines(
         ring = [(x(t), y(high)) for t, _, high in band] + [(x(t), y(low)) for t, low, _ in reversed(band)]
         parts.append(f'<polygon class="band" points="{_points(ring)}"/>')
     for style, line in series:
-        parts.append(f'<polyline class="{style}" points="{_points([(x(t), y(v)) for t, v in line])}"/>')
+        pieces = runs(line)
+        parts += [
+            f'<rect class="gap" x="{x(a[-1][0]):.1f}" y="{TOP}" width="{x(b[0][0]) - x(a[-1][0]):.1f}"'
+            f' height="{HEIGHT - TOP - BOTTOM}"/>'
+            for a, b in pairwise(pieces)
+        ]
+        parts += [
+            f'<polyline class="{style}" points="{_points([(x(t), y(v)) for t, v in (one * 2)[: max(len(one), 2)]])}"/>'
+            for one in pieces
+        ]
+    for t, what in marks:
+        parts.append(
+            f'<line class="mark" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+            f'<text x="{x(t) + 3:.1f}" y="{TOP + 10}">{escape(what)}</text>'
+        )
     if limit is not None:
         parts.append(f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>')
     return _svg(title, "".join(parts), HEIGHT)
+
+
+def runs(line: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Points without a missing day between them."""
+    found: list[list[tuple[float, float]]] = []
+    for t, value in line:
+        if not found or t - found[-1][-1][0] > 1.5 * 86400:
+            found.append([])
+        found[-1].append((t, value))
+    return found
 
 
 def heat_map(profile: Sequence[float | None], title: str) -> str:

@@ -53,9 +53,20 @@ class Pointer:
     def start(self) -> int:
         return int(start_of(self.day, ALL_DAY))
 
+    @property
+    def end(self) -> int:
+        """Up to when the day is whole, seconds since 1970: its begin as long as nothing of its last hour is there."""
+        unfinished = all("/hour=" in path and f"/hour={ALL_DAY}/" not in path for path in self.inputs)
+        return self.start + DAY * (not unfinished or any("/hour=23/" in path for path in self.inputs))
+
     def add(self, table: str, parts: Iterable[str], buckets: int = 1) -> None:
         """These are now the files of a table."""
         self.files[table], self.buckets[table] = sorted(parts), buckets
+
+    def part(self, table: str, bucket: int) -> list[str]:
+        """The files of a table that hold a bucket, of a number of them that is no less than this day's."""
+        name = f"/part-{bucket % self.buckets.get(table, 1):05d}.parquet"
+        return [path for path in self.files.get(table, ()) if path.endswith(name)]
 
     def is_dirty(self, now: Inputs) -> bool:
         """Whether a file is new or another one. Days of an older kernel are, too, while all of their files are there;
@@ -82,6 +93,17 @@ def load(out: Store, days: Iterable[str]) -> Pointers:
         content = read_json(out, f"{DAYS}/{day}.json")
         if content:
             found[day] = Pointer(**{name: value for name, value in content.items() if name in names})
+    return found
+
+
+def plausible(days: Iterable[str], now: float) -> list[str]:
+    """Without the days of a clock that was set ahead: in the future, and not right after a day before them."""
+    found: list[str] = []
+    for day in sorted(days):
+        start = start_of(day, ALL_DAY)
+        if found and start > max(now, start_of(found[-1], ALL_DAY) + DAY):
+            break
+        found.append(day)
     return found
 
 

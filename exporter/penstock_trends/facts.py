@@ -5,25 +5,32 @@ A unit of work is a bucket of series over the days of the window, read by the na
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache, partial, reduce
+from operator import getitem
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from penstock.history.compact import DAY, HOUR
 from penstock.history.store import Store
+from penstock.settings.business_hours import time_zone
+from penstock.settings.calendar import Calendar
 from penstock_trends import tables
-from penstock_trends.analysis import DETAILED, FACTS, cleaned, split
+from penstock_trends.analysis import COUNTED, DETAILED, FACTS, cleaned, split
 from penstock_trends.days import Pointers
 from penstock_trends.kernel import TIERS
 from penstock_trends.session import spread
 
 LIMIT: Final = pa.struct([
     *((name, pa.string()) for name in ("limit_name", "state")),
-    *((name, pa.float64()) for name in ("limit", "level", "peak", "days", "low", "high", "slope", "window")),
+    *((name, pa.float64()) for name in ("limit", "level", "peak", "days", "low", "high", "slope", "window", "now")),
 ])  # fmt: skip
-"""Of the table limits, as `limits.Outlook` has it: days until it is met, and the range of them; slope: a day."""
+"""Of the table limits, as `limits.Outlook` has it: days from `now` until it is met, from low to high; slope: a day."""
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "queue": {
         **{name: name for name in (
@@ -35,92 +42,100 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "week_ratio": "week.ratio", "week_clear": "week.clear", "pace": "pace.rate", "pace_change": "pace.change",
     },
     "broker": {name: name for name in ("first", "last", "coverage", "missing_hours", "restarts")},
+    "address": {name: name for name in ("first", "last")},
 }  # fmt: skip
 """Kind → column of its table of facts → where in the facts it stands."""
 FLAGS: Final = ("growth_clear", "week_clear")
 
 
+WEEK: Final = pa.struct([("back", pa.int64()), ("hours", pa.int64()), *((name, pa.float64()) for name in COUNTED)])
+"""Of the table weeks, see `analysis.weeks`."""
+LISTS: Final = {"limits": pa.list_(LIMIT), "weeks": pa.list_(WEEK), "profile": pa.list_(pa.float64())}
+"""Columns that become tables of their own; profiles (by hour of the week) become one sum."""
+
+
 def schema_of(kind: str) -> Any:
-    """Of what makes the table facts-KIND; limits become a table of their own, profiles (by hour of the week) a sum."""
+    """Of what makes the table of a kind."""
     numbers = [(name, pa.bool_() if name in FLAGS else pa.float64()) for name in COLUMNS[kind]]
-    lists = [("limits", pa.list_(LIMIT)), ("profile", pa.list_(pa.float64()))]
-    return pa.schema([("sid", pa.int64()), *numbers, *lists])
+    return pa.schema([("sid", pa.int64()), *numbers, *LISTS.items()])
 
 
+EPOCH: Final = date(1970, 1, 1).toordinal()
 DETAILS: Final = pa.schema([("sid", pa.int64()), ("details", pa.string())])
 
 
-def facts(session: Any, out: Store, window: Pointers, kind: str) -> Any:
-    """A DataFrame with a row for each series of a kind."""
-    return spread(session, units_of(window, kind), partial(facts_of_units, out.url, kind), schema_of(kind))
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tiers of the days of `window`. calendars: of brokers by name, "" of any other."""
+
+    out: Store
+    window: Pointers
+    calendars: Mapping[str, Calendar]
+
+    def rows(self, session: Any, kind: str, sids: Sequence[int] | None, work: Any, schema: Any) -> Any:
+        """A DataFrame: what `work` makes of each series of a kind, or of some."""
+        return spread(session, self.units(kind, sids), partial(work, self.out.url, kind, dict(self.calendars)), schema)
+
+    def units(self, kind: str, sids: Sequence[int] | None = None) -> list[str]:
+        """A unit names its bucket, and of each day the files that hold it."""
+        hours = f"i1/kind={kind}" if TIERS[kind].counters else f"h1/kind={kind}"
+        names = {"hours": hours, "days": f"d1/kind={kind}"}
+        if len(set(self.calendars.values())) > 1:  # only then it matters whose a series is
+            names["labels"] = f"series/kind={kind}"
+        pointers = self.window.values()
+        of = max((one.buckets.get(name, 1) for one in pointers for name in names.values()), default=1)
+        span = {"first": min(one.start for one in pointers), "until": max(one.end for one in pointers)}
+        units = []
+        for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
+            paths = {key: [path for one in pointers for path in one.part(name, bucket)] for key, name in names.items()}
+            mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
+            if paths["hours"]:
+                units.append(json.dumps(span | paths | {"bucket": bucket, "of": of, "sids": mine}))
+        return units
 
 
-def details(session: Any, out: Store, window: Pointers, kind: str, sids: Sequence[int]) -> list[dict[str, Any]]:
+def facts(session: Any, source: Source, kind: str, sids: Sequence[int] | None = None) -> Any:
+    """A DataFrame with a row for each series of a kind, or for some of them."""
+    return source.rows(session, kind, sids, facts_of_units, schema_of(kind))
+
+
+def details(session: Any, source: Source, kind: str, sids: Sequence[int]) -> list[dict[str, Any]]:
     """All that is known of some series, by sid."""
-    units = units_of(window, kind, sids)
-    rows = spread(session, units, partial(details_of_units, out.url, kind), DETAILS).collect()
+    rows = source.rows(session, kind, sids, details_of_units, DETAILS).collect()
     return [json.loads(row.details) | {"sid": row.sid} for row in sorted(rows, key=lambda row: row.sid)]
 
 
-def units_of(window: Pointers, kind: str, sids: Sequence[int] | None = None) -> list[str]:
-    """A unit names its bucket, and of each day the files that hold it."""
-    names = (f"i1/kind={kind}" if TIERS[kind].counters else f"h1/kind={kind}", f"d1/kind={kind}")
-    of = max((one.buckets.get(name, 1) for one in window.values() for name in names), default=1)
-    units, until = [], max(pointer.start for pointer in window.values())
-    for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
-        paths = [
-            [
-                path
-                for one in window.values()
-                for path in one.files.get(name, ())
-                if holds(path, bucket, one.buckets[name])
-            ]
-            for name in names
-        ]
-        mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
-        if paths[0]:
-            unit = {"bucket": bucket, "of": of, "hours": paths[0], "days": paths[1], "sids": mine, "until": until}
-            units.append(json.dumps(unit))
-    return units
+Calendars = Mapping[str, Calendar]
 
 
-def holds(path: str, bucket: int, buckets: int) -> bool:
-    return path.endswith(f"/part-{bucket % buckets:05d}.parquet")
-
-
-def facts_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
+def facts_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker."""
     schema = schema_of(kind)
     rows: list[dict[str, Any]] = []
-    for sid, until, one in series_of_units(url, kind, batches):
-        found = FACTS[kind](one, until)
+    for sid, series in series_of_units(url, kind, calendars, batches):
+        found = FACTS[kind](*series)
         row = {column: value_at(found, path) for column, path in COLUMNS[kind].items()}
-        rows.append(row | {"sid": sid, "limits": limits_of(found), "profile": cleaned(found.get("profile"))})
+        lists = {name: cleaned(found.get(name)) for name in ("weeks", "profile")}
+        rows.append(row | lists | {"sid": sid, "limits": limits_of(found)})
         if len(rows) == 1000:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows = []
     yield pa.RecordBatch.from_pylist(rows, schema)
 
 
-def details_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
+def details_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker."""
-    for sid, until, one in series_of_units(url, kind, batches):
-        found = FACTS[kind](one, until) | (DETAILED[kind](one, until) if kind in DETAILED else {})
+    for sid, series in series_of_units(url, kind, calendars, batches):
+        found = FACTS[kind](*series) | (DETAILED[kind](*series) if kind in DETAILED else {})
         yield pa.RecordBatch.from_pylist([{"sid": sid, "details": json.dumps(cleaned(found))}], DETAILS)
 
 
 def value_at(found: Mapping[str, Any], path: str) -> Any:
     """NaN is null: not known."""
-    value: Any = found
-    for name in path.split("."):
-        value = value[name]
-    return (
-        bool(value)
-        if isinstance(value, bool | np.bool_)
-        else None
-        if value is None or np.isnan(value)
-        else float(value)
-    )
+    value: Any = reduce(getitem, path.split("."), found)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return None if value is None or np.isnan(value) else float(value)
 
 
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -131,9 +146,11 @@ def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def series_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Of each series in the units: its sid, the begin of the last day of all, and its rows, ascending by life and hour,
-    with the bins of its days.
+def series_of_units(
+    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
+) -> Iterator[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]]:
+    """Of each series in the units: its sid, and its rows, ascending by life and hour, with the bins of its days; up to
+    when all is known, and holidays (days since 1970). Times are those of the wall clock of its broker.
     """
     store, of = Store(url), tables.TierTables(kind)
     schema = of.increases if of.tier.counters else of.rows
@@ -143,9 +160,25 @@ def series_of_units(url: str, kind: str, batches: Iterator[Any]) -> Iterator[tup
             hours = columns_of(bucket_rows(store, unit["hours"], unit, schema))
             days = bucket_rows(store, unit["days"], unit, of.rows) if of.tier.histogram else None
             bins = bins_of(days) if days is not None else {}
+            labels = bucket_rows(store, unit.get("labels", []), unit, of.labels)
+            broker = dict(zip(labels["sid"].to_pylist(), labels["broker"].to_pylist(), strict=True))
             for one in split(hours):
                 sid = int(one["sid"][0])
-                yield sid, unit["until"], one | bins.get(sid, {})
+                calendar = calendars.get(broker.get(sid, ""), calendars[""])
+                ahead = hours_ahead(calendar.zone, unit["first"], unit["until"])
+                offset = ahead[(one["start"] - unit["first"]) // HOUR]
+                clock = {"start": (one["start"] + offset) // HOUR * HOUR, "offset": offset}
+                holidays = frozenset(day.toordinal() - EPOCH for day in calendar.holidays)
+                until = unit["until"] + float(ahead[(unit["until"] - unit["first"]) // HOUR])
+                yield sid, (one | clock | bins.get(sid, {}), until, holidays)
+
+
+@cache
+def hours_ahead(zone: str, first: int, until: int) -> NDArray[np.int64]:
+    """By hour from the first to a day after `until`, in seconds: what a wall clock there is ahead of UTC."""
+    there = time_zone(zone)
+    moments = (datetime.fromtimestamp(hour, there) for hour in range(first, until + DAY + HOUR, HOUR))
+    return np.array([int(one.utcoffset().total_seconds()) for one in moments])  # type: ignore[union-attr]
 
 
 def bucket_rows(store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any) -> Any:
@@ -179,7 +212,7 @@ def bins_of(table: Any) -> dict[int, dict[str, Any]]:
     at, counts = lists.keys.to_numpy(), lists.items.to_numpy()
     order = np.argsort(sid, kind="stable")
     ids, begins = np.unique(sid[order], return_index=True)
-    ends = np.append(begins[1:], len(order))
+    ends = np.append(begins, len(order))[1:]
     return {
         int(one): {"hist_at": at[order[begin:end]], "hist_n": counts[order[begin:end]]}
         for one, begin, end in zip(ids, begins, ends, strict=True)

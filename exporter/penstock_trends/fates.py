@@ -34,7 +34,7 @@ def went(facts: Plain) -> list[Plain]:
     clients, accounts = of_clients(fates), {one["broker"] for one in fates}
     rows = [one for one in fates if not one["client"] and one["fate"] != HANDLED]
     rows += [
-        {name: queue[name] for name in ("broker", "address", "queue")}
+        {name: queue[name] for name in ("broker", "address", "queue", "owner")}
         | {"fate": fate, "messages": int(queue[fate]), "uncertain": 0}
         for queue in facts["queues"]
         for fate in CAUSES

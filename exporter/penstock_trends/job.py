@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,19 +28,19 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store
 from penstock_trends.advice import advise, utilised
 from penstock_trends.analysis import WINDOW_DAYS, cleaned
-from penstock_trends.days import day_names, files_of, generation, load, read_json
+from penstock_trends.days import day_names, files_of, generation, load, plausible, read_json
 from penstock_trends.forecast import WEEK, pooled_quantile
-from penstock_trends.report import render
+from penstock_trends.report import PAGES, REPORT, VERSION, pages
 from penstock_trends.results import MOST, MOST_ROWS, Tables
-from penstock_trends.session import description, settings_of, spark_session
+from penstock_trends.session import clear_errors, description, settings_of, spark_session
 from penstock_trends.tiers import roll_up
+from penstock_trends.wanted import Wanted, policy_of
 
-VERSION: Final = 1
-"""Of what is made of the tiers: another one makes it anew."""
 RUN: Final = "run.json"
 FACTS: Final = "facts.json"
 GAUGES: Final = "gauges.json"
-REPORT: Final = "report.html"
+OWNED: Final = ("queues", "brokers", "addresses", "fates", "stalls")
+"""Facts of which each row has an owner."""
 
 Plain = dict[str, Any]
 
@@ -55,54 +56,82 @@ def run(
     progress: Callable[[str], None] = lambda _: None,
     session: Any = None,
     settings: Mapping[str, str] | None = None,
+    wanted: Wanted | None = None,
 ) -> Plain:
     """Bring everything in `out` up to date; returns the facts of the report. Raises PenstockError.
 
     settings: of Spark, by name.
     """
-    source, target = Store(history), Store(out)
-    with locked(target):
+    source, target, wanted = Store(history), Store(out), wanted or Wanted()
+    with locked(target), clear_errors():
         if session is None:
             session = spark_session(master, settings)
             progress(description(session))
         began = time.time()
         rolled = roll_up(session, source, target, progress)
-        window = load(target, days_within(day_names(target)))
+        window = load(target, days_within(plausible(day_names(target), began)))
         if not files_of(window, "h1/kind=queue"):
             raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
         this_run = {day: generation(VERSION, one.generation, one.increases) for day, one in window.items()}
+        this_run["made of"] = generation(wanted.key(), rolled.ahead)
         last_run, facts = read_json(target, RUN), read_json(target, FACTS)
         if this_run != last_run or not facts or not target.exists(REPORT):
             progress(f"analysing {len(window)} days")
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
-            made = Tables(session, target, window)
+            made = Tables(session, target, window, wanted.calendars())
             made.write(changed)
-            facts = report_facts(made)
+            facts = report_facts(made, wanted)
+            facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
             progress("replaying what other settings would have done")
             facts["advice"] = advise(session, source, facts["queues"])
             target.write_table("forecast.parquet", forecast_table(facts["queues"]))
             target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
-            target.write_bytes(REPORT, render(facts).encode(), FOR_OTHERS)
+            write_report(target, facts)
         facts["window"]["rolled"] = len(rolled.days)
         target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode(), FOR_OTHERS)
         target.write_bytes(RUN, json.dumps(this_run).encode())
     return facts
 
 
-def report_facts(made: Tables) -> Plain:
+def pages_again(out: str, name: str) -> dict[str, str]:
+    """The report of the last run, that of the fleet by this name. Raises PenstockError where there was none."""
+    facts = read_json(Store(out), FACTS)
+    if not facts:
+        raise JobError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
+    return pages(facts, name)
+
+
+def write_report(target: Store, facts: Plain) -> None:
+    """The page of the fleet last: its links lead to pages that are there."""
+    made = pages(facts)
+    for name, page in reversed(made.items()):
+        target.write_bytes(name, page.encode(), FOR_OTHERS)
+    for entry in target.files(PAGES):
+        if entry.path not in made:
+            target.delete(entry.path)
+
+
+def report_facts(made: Tables, wanted: Wanted) -> Plain:
     """All that the report, the forecasts and the gauges are about: the rows of what leads, and sums of the rest."""
     window = list(made.window)
     facts: Plain = {
-        "window": {"first": window[0], "last": window[-1], "days": len(window)},
+        "version": VERSION,
+        "window": {"first": window[0], "last": window[-1], "days": len(window), "until": made.until},
+        "periods": made.periods(),
+        "flow": made.flow(wanted.flow_target),
         "fleet": made.fleet(),
         "queues": made.leading("queue", made.top_queues()),
         "brokers": made.leading("broker", made.brokers()),
         "fates": made.rows("losses", MOST_ROWS),
         "stalls": made.rows("stalls", MOST),
         "incidents": made.rows("incidents", MOST),
-        "damaged": {path: why for one in made.window.values() for path, why in one.damaged.items()},
-        "refused": [path for one in made.window.values() for path in one.refused],
+        "addresses": made.addresses(),
+        "unread": {path: why for one in made.window.values() for path, why in one.damaged.items()}
+        | {path: "came late, when other files were gone" for one in made.window.values() for path in one.refused},
     }
+    for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
+        one["owner"] = wanted.owner(one)
+    facts["zones"] = sorted({policy_of(wanted.policies, one["broker"]).calendar.zone for one in facts["brokers"]})
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
     finish_forecasts(facts["queues"])
@@ -118,7 +147,7 @@ def locked(out: Store) -> Iterator[None]:
     file = Path(out.path("_lock"))
     with contextlib.ExitStack() as stack:
         with out.errors(file.name):
-            file.parent.mkdir(parents=True, exist_ok=True)  # others read the report in it
+            (file.parent / PAGES).mkdir(parents=True, exist_ok=True)  # others read the report in both
             handle = stack.enter_context(appending(file))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

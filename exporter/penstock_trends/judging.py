@@ -5,7 +5,7 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -23,15 +23,14 @@ from penstock.history.store import Store
 from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
-from penstock_trends.episodes import episodes
+from penstock_trends import tables
+from penstock_trends.wanted import Policies, policy_of
 
 ROWS: Final = 2_000_000
 """Rows of a kind that are in memory at once."""
 SPLIT_BY: Final = ("addresses", "queues", "consumers")
 """Tables of which a part has its addresses only; of the others each part has all."""
 
-Policies = Mapping[str, Policy]
-"""By broker; "" for any other."""
 Files = dict[str, list[str]]
 """Kind → paths."""
 Hours = dict[tuple[str, str], Files]
@@ -46,13 +45,8 @@ class Span:
     end: float
 
 
-SCHEMA: Final = pa.schema(
-    [(name, pa.string()) for name in ("broker", "address", "queue", "client", "condition", "severity")]
-    + [(name, pa.float64()) for name in ("begin", "end")]
-    + [(name, pa.bool_()) for name in ("open", "stood")]
-    + [("polls", pa.int64())]
-)
-"""An episode of one slice; stood: at its first poll. Without a condition: how many polls were judged."""
+SCHEMA: Final = pa.schema([*tables.REPORTS, ("polls", pa.int64())])
+"""Reports of conditions; and of each hour, without a condition, its last poll and how many there were."""
 
 
 def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any]) -> Iterator[Any]:
@@ -61,39 +55,39 @@ def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
-            policy = by_broker.get(unit["broker"]) or replace(by_broker[""], broker=unit["broker"])
-            yield pa.RecordBatch.from_pylist(judge_unit(store, policy, unit, warm_up), SCHEMA)
+            yield pa.RecordBatch.from_pylist(
+                judge_unit(store, policy_of(by_broker, unit["broker"]), unit, warm_up), SCHEMA
+            )
 
 
 def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:
     """The rows of one unit."""
     state, kept, told = State(), LastGood(), Exported()
     rows: list[dict[str, Any]] = []
-    standing_first: set[tuple[str, ...]] = set()
-    polls, last = 0, unit["begin"]
+    hours: dict[float, list[float]] = defaultdict(list)
     for interval, snapshot in polls_of(store, unit, warm_up):
         kept, retained = keep_last_good(kept, snapshot, keep_seconds(interval))
         state, _ = assess(state, retained, policy)
         if micros(snapshot.stamp) < micros(unit["begin"]):
             continue
         events = told.advance(snapshot.stamp, state.judgement.conditions)
-        if not polls:
-            standing_first = {(c.address, c.queue, c.client, c.name) for _, c, _ in events}
         rows += [row_of(policy.broker, snapshot.stamp, one) for one in events]
-        polls, last = polls + 1, snapshot.stamp
-    found = [asdict(one) for one in episodes(rows, last)]
-    for one in found:
-        name = (one["address"], one["queue"], one["client"], one["condition"])
-        one |= {"polls": None, "stood": name in standing_first}
-        standing_first.discard(name)
-    return [*found, {"broker": policy.broker, "polls": 0 if unit["part"] else polls, "end": last if polls else 0.0}]
+        hours[snapshot.stamp // HOUR].append(snapshot.stamp)
+    return rows + [
+        {"broker": policy.broker, "stamp": moment(stamps[-1]), "polls": 0 if unit["part"] else len(stamps)}
+        for stamps in hours.values()
+    ]
+
+
+def moment(stamp: float) -> datetime:
+    return datetime.fromtimestamp(micros(stamp) / 1e6, UTC)
 
 
 def row_of(broker: str, stamp: float, told: Told) -> dict[str, Any]:
     """As history keeps it."""
     condition = told.condition
     return {
-        "stamp": datetime.fromtimestamp(micros(stamp) / 1e6, UTC),
+        "stamp": moment(stamp),
         "since": datetime.fromtimestamp(round(condition.since * 1e3) / 1e3, UTC),
         "seen": datetime.fromtimestamp(round(told.seen * 1e3) / 1e3, UTC),
         "event": told.event,

@@ -9,8 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.account.fates import LOSSES
+from penstock.history.compact import DAY
 from penstock.history.schema import INCIDENT, STAMP, UNSEEN
 from penstock.history.store import Store
+from penstock.settings.calendar import Calendar
 from penstock_trends import facts, tables
 from penstock_trends.days import Pointers, files_of
 from penstock_trends.kernel import TIERS
@@ -29,7 +31,8 @@ def fields(kind: Any, *names: str) -> list[Any]:
     return [(name, kind) for name in names]
 
 
-PLACE: Final = fields(pa.string(), "broker", "address", "queue")
+PLACE_NAMES: Final = ("broker", "address", "queue")
+PLACE: Final = fields(pa.string(), *PLACE_NAMES)
 SERIES: Final = pa.schema([("sid", pa.int64()), *fields(pa.string(), "kind", *LABELS, "first_day", "last_day")])
 EPISODES: Final = pa.schema([
     *PLACE, *fields(pa.string(), "client", "condition"), *fields(STAMP, "begin", "end"),
@@ -49,12 +52,29 @@ ADDRESSES: Final = pa.schema([*SERIES, *fields(
 )])  # fmt: skip
 
 
-class Tables:
-    """The tables of one run over the days of `window`, as Parquet files in `out` and as Spark's views."""
+WEEKS: Final = pa.schema([("sid", pa.int64()), *PLACE, *list(facts.WEEK)])
+FLOW: Final = pa.schema([*PLACE, *fields(pa.float64(), "seen", "without_flow", "availability")])
+WITHOUT_FLOW: Final = (
+    "stalled", "open_transaction", "orphaned", "redelivery_loop", "churn_without_progress", "not_dispatching",
+    "no_consumer", "paused", "disabled", "depaging_frozen", "producers_blocked", "blocked_by_operator", "rejecting",
+)  # fmt: skip
+"""Conditions in which messages of a queue do not get on, or not with one of its clients."""
+FLOW_WEEKS: Final = 4
+PERIODS: Final = {"week": (0, 1), "week before": (1, 2), "month": (0, 4), "month before": (4, 8)}
+"""Of which page 1 of the report has sums: from and to which week back."""
 
-    def __init__(self, session: Any, out: Store, window: Pointers) -> None:
+
+class Tables:
+    """The tables of one run over the days of `window`, as Parquet files in `out` and as Spark's views.
+
+    calendars: of brokers by name, "" of any other.
+    """
+
+    def __init__(self, session: Any, out: Store, window: Pointers, calendars: facts.Calendars | None = None) -> None:
         self.session, self.out, self.window = session, out, window
+        self.source = facts.Source(out, window, calendars or {"": Calendar()})
         self.profile: list[float | None] = []
+        self.until = max((one.end for one in window.values()), default=0)
 
     def write(self, changed: Pointers) -> None:
         """Make all tables. changed: days of the window that are not those of the last run."""
@@ -62,17 +82,18 @@ class Tables:
         self._save("episodes", self._episodes(), EPISODES, "broker", "address", "queue", "client", "condition", "begin")
         self._save("consumers", self._of_days("consumer", "consumers"), CONSUMERS, "sid")
         self._save("addresses", self._of_days("address", "addresses"), ADDRESSES, "sid")
-        limits = None
-        for kind, name in (("queue", "queues"), ("broker", "brokers")):
-            found = self._labelled(kind, facts.facts(self.session, self.out, self.window, kind)).persist()
-            lists = ("limits", "profile")
-            schema = pa.schema([*SERIES, *(field for field in [*facts.schema_of(kind)][1:] if field.name not in lists)])
-            self._save(name, found.drop(*lists), schema, "sid")
-            if kind == "queue":
-                self.profile = sums_by_hour(found)
-            more = found.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
-            limits = more if limits is None else limits.unionByName(more)
+        queues, brokers = (self._facts(kind).persist() for kind in ("queue", "broker"))
+        for name, kind, found in (("queues", "queue", queues), ("brokers", "broker", brokers)):
+            columns = [field for field in [*facts.schema_of(kind)][1:] if field.name not in facts.LISTS]
+            self._save(name, found.drop(*facts.LISTS), pa.schema([*SERIES, *columns]), "sid")
+        self.profile = sums_by_hour(queues)
+        weeks = queues.selectExpr("sid", "broker", "address", "queue", "inline(weeks)")
+        self._save("weeks", weeks, WEEKS, "sid", "back")
+        limited = self.session.table("addresses").where("limit_messages > 0 OR limit_bytes > 0").select("sid").collect()
+        limits = brokers.unionByName(self._facts("address", [row.sid for row in limited]), allowMissingColumns=True)
+        limits = limits.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
         self._save("limits", limits, LIMITS, "sid", "limit_name")
+        self._save("flow", self._flow(), FLOW, "broker", "address", "queue")
 
     def write_accounts(self, changed: Pointers) -> None:
         """Which series there are, and where messages went."""
@@ -91,7 +112,7 @@ class Tables:
             return []
         labels = self.session.table("series").where(f"kind = '{kind}' AND sid IN ({', '.join(map(str, sids))})")
         by_sid = {row.sid: {name: row[name] for name in ("broker", *TIERS[kind].texts)} for row in labels.collect()}
-        found = [by_sid[one["sid"]] | one for one in facts.details(self.session, self.out, self.window, kind, sids)]
+        found = [by_sid[one["sid"]] | one for one in facts.details(self.session, self.source, kind, sids)]
         return sorted(found, key=lambda one: tuple(one.get(name, "") for name in ("broker", "address", "queue")))
 
     def clients_of(self, queues: Iterable[Plain]) -> list[Plain]:
@@ -105,6 +126,33 @@ class Tables:
     def rows(self, query: str, most: int) -> list[Plain]:
         """Of a query in `sql/` about the tables."""
         return [row.asDict() for row in self.session.sql(tables.sql(query, most=most)).collect()]
+
+    def periods(self) -> dict[str, Plain]:
+        """Sums over the fleet of the last seven and 28 days, and of those before; only what the history holds whole."""
+        whole = (self.until - min(one.start for one in self.window.values())) // (7 * DAY)
+        known = {name: weeks for name, weeks in PERIODS.items() if weeks[1] <= whole}
+        rows = ", ".join(
+            f"('{name}', {first}, {last - 1}, {self.until - last * 7 * DAY}, {self.until - first * 7 * DAY})"
+            for name, (first, last) in known.items()
+        )
+        made = self.session.sql(tables.sql("periods", rows=rows)).collect() if rows else []
+        return {row.name: row.asDict() for row in made}
+
+    def flow(self, target: float) -> Plain:
+        """How many queues there are, how many missed the target, and which most. budget: share of the time without flow
+        that the target allows, that was used; None of a target that allows none.
+        """
+        missed = f"availability < {target}"
+        budget = f"without_flow / nullif((1 - {target}) * seen, 0) AS budget"
+        flow = self.session.table("flow").selectExpr("*", budget)
+        counts = flow.selectExpr("count(*) AS queues", f"count_if({missed}) AS missed").first().asDict()
+        worst = flow.where(missed).orderBy("availability", *PLACE_NAMES).limit(MOST).collect()
+        return {"target": target, **counts, "worst": [row.asDict() for row in worst]}
+
+    def addresses(self) -> list[Plain]:
+        """Limits of addresses that are met, or will be, the first to be met first."""
+        rows = self.session.table("limits").where("kind = 'address' AND state IN ('met', 'rising')")
+        return [row.asDict() for row in rows.orderBy("low", "sid", "limit_name").limit(MOST).collect()]
 
     def fleet(self) -> Plain:
         """Sums over all queues. profile: messages an hour by hour of the week, None where nothing was seen."""
@@ -138,6 +186,13 @@ class Tables:
         found.createOrReplaceTempView("named")
         labels = ", ".join(f"max_by({name}, last_day) AS {name}" for name in LABELS)
         return self.session.sql(tables.sql("series", labels=labels))
+
+    def _facts(self, kind: str, sids: Sequence[int] | None = None) -> Any:
+        return self._labelled(kind, facts.facts(self.session, self.source, kind, sids))
+
+    def _flow(self) -> Any:
+        begin, names = self.until - FLOW_WEEKS * 7 * DAY, ", ".join(f"'{name}'" for name in WITHOUT_FLOW)
+        return self.session.sql(tables.sql("flow", begin=begin, until=self.until, weeks=FLOW_WEEKS, conditions=names))
 
     def _labelled(self, kind: str, found: Any) -> Any:
         return found.join(self.session.table("series").where(f"kind = '{kind}'"), "sid")

@@ -1,8 +1,10 @@
 """The Spark session: embedded by default, any cluster by its master URL; under spark-submit the one that is there."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from penstock.core.errors import PenstockError
 
 LOCAL = "local[*]"
 TASKS_PER_CORE = 3
+TIME_ZONE = "spark.sql.session.timeZone"
 DRIVER_MEMORY = "1g"
 """Enough for any fleet: the driver gets names of files, counts, and the rows of the report."""
 
@@ -38,7 +41,7 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     defaults = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
+        TIME_ZONE: "UTC",
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": "8",
@@ -50,8 +53,27 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    session.conf.set(TIME_ZONE, "UTC")  # whatever session was there
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """What fails in Spark is a PenstockError: of a file that a worker could not read or write, what to do with it."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - only where Spark is
+
+    try:
+        yield
+    except PySparkException as error:
+        said = str(error)
+        file = re.search(r"StoreError: (.+?\.parquet): (.+)", said)
+        if file is None:
+            store = re.search(r"StoreError: (.+)", said)
+            raise PenstockError(store[1] if store else f"Spark failed: {said.strip().splitlines()[0]}") from error
+        day = re.search(r"(.*?)/[^/]+(?:/kind=[^/]+)?/dt=([^/]+)/gen=", file[1])
+        what = f"{day[1]}/days/{day[2]}.json" if day else "it"
+        raise PenstockError(f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again") from error
 
 
 def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
@@ -72,9 +94,11 @@ def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
         if not separator:
             raise PenstockError(f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g")
         found[name.strip()] = value.strip()
-    for name in found:
+    for name, value in found.items():
         if not name.startswith("spark."):
             raise PenstockError(f"{name}: not a setting of Spark; their names begin with `spark.`")
+        if name == TIME_ZONE and value != "UTC":
+            raise PenstockError(f"{name}={value}: days of the tables are those of UTC; leave it out")
     return found
 
 

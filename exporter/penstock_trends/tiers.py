@@ -42,12 +42,15 @@ class RollupError(PenstockError):
 
 @dataclass(slots=True)
 class Rolled:
-    """What a run did: days rolled up anew, raw files and bytes read, hourly rows written."""
+    """What a run did: days rolled up anew, raw files and bytes read, hourly rows written. ahead: files left out, dated
+    ahead of the clock.
+    """
 
     days: list[str] = field(default_factory=list)
     files: int = 0
     bytes: int = 0
     rows: int = 0
+    ahead: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,9 @@ def roll_up(session: Any, history: Store, out: Store, progress: Progress = lambd
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
     job, done = Job(session, history, out, progress), Rolled()
     for _ in range(ATTEMPTS):
-        present = listed(history)
+        every = listed(history)
+        present = {day: every[day] for day in pointers.plausible(every, time.time())}
+        done.ahead = sorted(path for day in every.keys() - present for path in every[day])
         known = pointers.load(out, present)
         dirty = [day for day in present if known.get(day, Pointer(day)).is_dirty(present[day])]
         work = sorted([*dirty, *old_days(out, present)])

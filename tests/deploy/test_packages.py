@@ -31,6 +31,8 @@ def test_the_wheel_holds_what_the_agent_needs_and_no_more(tmp_path: Path) -> Non
         "penstock/server/pages/static/penstock.js",
         "penstock/server/pages/templates/base.html",
         "penstock/transports/jmx-helper.jar",
+        "penstock_trends/templates/base.html",
+        "penstock_trends/templates/broker.html",
         "penstock_trends/templates/report.html",
         "penstock/py.typed",
     } <= names

@@ -6,6 +6,7 @@ Run by `make test-spark-cluster`; not part of `make test`.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyspark
@@ -26,6 +28,8 @@ from penstock_demo.process import Process
 from penstock_trends import days as pointers
 from penstock_trends import job
 from rig.s3 import CREDENTIALS, below, s3_server
+from trends.conftest import FLEET
+from trends.stopped import stopped_at_each_step
 
 SHIPPED = {"numpy", "pyarrow", "pandas", "dateutil", "pytz", "tzdata", "six", "numpy_libs"}
 """What the workers need of the environment, beside Penstock; pyspark comes with Spark."""
@@ -106,6 +110,19 @@ def test_killed_on_the_way_the_next_run_gives_the_same(master: str, bucket: str)
     assert tiers(out) == tiers(below(bucket, "alone"))
 
 
+def test_stopped_at_each_step_readers_of_the_bucket_see_whole_days(
+    spark: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the S3 server what test_rollup does on a disk, with a fleet of its own."""
+    history = Store(below(bucket, "stopped-history"))
+    generate(history, FLEET)
+    for entry in history.files("raw"):
+        if not re.search("kind=(queue|broker)/dt=2026-09-0[34]", entry.path):
+            history.delete(entry.path)
+    out, whole = (Store(below(bucket, name)) for name in ("stopped", "whole"))
+    assert stopped_at_each_step(spark, history, out, whole, monkeypatch) == 7
+
+
 def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket: str, tmp_path: Path) -> None:
     """As docs/trends.md says: the environment travels as an archive, the workers have Python alone."""
     out, site, bare = below(bucket, "submitted"), tmp_path / "site", Path(sys.base_prefix) / "bin" / "python3"
@@ -114,7 +131,8 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
     for path in packages.iterdir():
         if path.name.split(".")[0] in SHIPPED:
             (site / path.name).symlink_to(path)
-    (site / "penstock").symlink_to(Path(job.__file__).parents[1])
+    for name in ("penstock", "penstock_trends"):
+        (site / name).symlink_to(Path(job.__file__).parents[1] / name)
     subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), "."], check=True)
     options = ["--archives", f"{tmp_path}/site.tar#site", "--conf", "spark.executorEnv.PYTHONPATH=site"]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock_trends/job.py")]

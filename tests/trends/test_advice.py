@@ -69,11 +69,12 @@ def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> Non
         for broker, queue in names
     ]
     found = {(one["broker"], one["queue"]): one["do"] for one in advise(spark, fleet[0], facts)}
-    paths = [path for day in last_days(fleet[0]) for path in day]
+    sids = {series_id(broker, queue, queue): (broker, queue) for broker, queue in names}
+    every = polls_of(fleet[0], [path for day in last_days(fleet[0]) for path in day], list(sids))
     alone = {
-        (broker, queue): one["do"]
-        for broker, queue in names
-        for one in advice_of(polls_of(fleet[0], paths, [series_id(broker, queue, queue)]))
+        name: one["do"]
+        for sid, name in sids.items()
+        for one in advice_of({column: values[every["sid"] == sid] for column, values in every.items()})
     }
     assert found == alone != {}
     assert advise(spark, fleet[0], [facts[0] | {"backlog_share": 0.01}]) == []
@@ -82,9 +83,9 @@ def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> Non
 def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
     named = {"broker": "broker-1", "address": "orders.0", "queue": "orders.0"}
     facts = [named | {"ring": None, "consumers": 2.0, "backlog_share": 0.5}]
-    whole = advise(spark, own_fleet, facts)
-    first = next(entry.path for entry in own_fleet.files("raw/kind=queue"))
-    own_fleet.write_bytes(first, b"torn")
+    paths = [entry.path for entry in own_fleet.files("raw/kind=queue")]
+    whole = advice_of(polls_of(own_fleet, paths, [series_id("broker-1", "orders.0", "orders.0")]))
+    own_fleet.write_bytes(paths[0], b"torn")
     found = advise(spark, own_fleet, facts)
     assert [one["subject"] for one in found] == [one["subject"] for one in whole] != []
 

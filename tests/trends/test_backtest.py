@@ -22,9 +22,9 @@ from penstock.model import Snapshot
 from penstock.settings.policy import Policy
 from penstock_demo.history import Fleet, generate
 from penstock_trends import session
-from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, backtest
-from penstock_trends.episodes import Episode
-from penstock_trends.judging import Policies, Span
+from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, Episode, backtest
+from penstock_trends.judging import Span
+from penstock_trends.wanted import Policies
 
 RULES = "judgement: {cold: 45s, trend: 60s}\nrules:\n- {match: {queue: quiet}, silence: true}\n"
 ARTEMIS = ("stuck-listener", "no-consumer", "ring-overflow", "reconnect-churn", "healthy")

@@ -42,7 +42,7 @@ CASES: dict[str, tuple[list[Row], list[tuple[float, float, bool, str | None]]]] 
     "the agent was away, and it was active after": (still(HOUR, 2 * HOUR, 4 * HOUR), [(100, NOW, True, None)]),
     "the agent was away and it had ended": (still(HOUR, 2 * HOUR), [(100, 2 * HOUR, False, "missing hold")]),
     "the end was never written, then it began again": (
-        [*still(HOUR), row("enter", 8000, since=7900), row("leave", 8100)],
+        [*still(HOUR), row("enter", 8000, since=7900), row("leave", 8100, since=7900)],
         [(100, HOUR, False, "enter"), (7900, 8100, False, "leave")],
     ),
     "a leave that says when it was seen": (
@@ -50,10 +50,32 @@ CASES: dict[str, tuple[list[Row], list[tuple[float, float, bool, str | None]]]] 
     ),
     "a restart of the agent in between": ([*still(), row("leave", 300, seen=160)], [(100, 300, False, "leave")]),
     "ended and began at one poll": (
-        [row("enter", 160), row("leave", 400), row("enter", 400, since=390), row("leave", 500)],
+        [row("enter", 160), row("leave", 400), row("enter", 400, since=390), row("leave", 500, since=390)],
         [(100, 400, False, "leave"), (390, 500, False, "leave")],
     ),
     "only a leave": ([row("leave", 400)], []),
+    "its begin became another": (
+        [*still(HOUR), row("severity", 4000, since=2000), row("leave", 5000, since=2000)],
+        [(100, 5000, False, "leave")],
+    ),
+    "raised again since the same begin": (
+        [*still(), row("leave", 400), row("enter", 600), row("leave", 800)], [(100, 800, False, "leave")],
+    ),
+    # Each agent has its own begin, polls at its own times, and sees the end a little later.
+    "two agents": (
+        [*still(HOUR), row("enter", 163, since=103), row("hold", 3603, since=103), row("leave", 3700),
+         row("leave", 3715, since=103)],
+        [(100, 3715, False, "leave")],
+    ),
+    "two agents, of which one began later": (
+        [*still(HOUR, 2 * HOUR), row("enter", 175, since=165), row("hold", 3603, since=165), row("leave", 8000),
+         row("leave", 8010, since=165)],
+        [(100, 8010, False, "leave")],
+    ),
+    "two agents, both on at the last poll": (
+        [*still(HOUR, 2 * HOUR, 4 * HOUR), row("enter", 170, since=165), row("hold", 4 * HOUR + 7, since=165)],
+        [(100, NOW, True, None)],
+    ),
 }  # fmt: skip
 Asked = Callable[[list[Row]], list[Row]]
 

@@ -18,7 +18,7 @@ from penstock_demo.history import Truth, _table
 from penstock_trends import job
 from penstock_trends.days import day_names, load
 from penstock_trends.fates import totals, went
-from penstock_trends.report import render
+from penstock_trends.report import pages
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
 from trends.rows import START
@@ -122,7 +122,7 @@ def test_losses_come_first_with_whom_and_in_words() -> None:
         row("evicted", 1, client="other"), row("dropped", 42, None, queue=""), row("duplicate", 0, 3.0, queue=""),
         row("unwanted", 0, queue=""),
     ]  # fmt: skip
-    queue = {"broker": "b", "address": "a", "queue": "q", "added": 2000, "expired": 7}
+    queue = {"broker": "b", "address": "a", "queue": "q", "owner": "", "added": 2000, "expired": 7}
     found = went({"fates": fates, "queues": [queue]})
     assert [(one["queue"], one["fate"], one["amount"], one["who"]) for one in found] == [
         ("", "dropped", "at least 42", "a full address (policy DROP)"),
@@ -137,7 +137,8 @@ def test_losses_come_first_with_whom_and_in_words() -> None:
 
 
 def test_a_broker_whose_history_has_no_account_says_what_its_queues_counted() -> None:
-    queue = {"broker": "old", "address": "a", "queue": "q", "added": 100, "expired": 7, "killed": 0, "evicted": None}
+    queue = {"broker": "old", "address": "a", "queue": "q", "owner": "x", "added": 100}
+    queue |= {"expired": 7, "killed": 0, "evicted": None}
     assert [(one["fate"], one["amount"]) for one in went({"queues": [queue]})] == [("expired", "7")]
 
 
@@ -195,7 +196,7 @@ def test_the_example_of_the_documentation_is_answered(done: Done) -> None:
 
 def test_the_report_says_where_messages_went(done: Done) -> None:
     page = (done[0] / "report.html").read_text()
-    section = page[page.index("10 Where messages went") : page.index("11 Queues")]
+    section = page[page.index("10 Where messages went") : page.index("11 Unused")]
     said = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line)) for line in section.splitlines() if "<td" in line]
     said = [line for line in said if "broker-" not in line]
     assert said == [
@@ -205,18 +206,20 @@ def test_the_report_says_where_messages_went(done: Done) -> None:
         "q | b | expired | 4,000 | \N{EN DASH} | its time to live",
     ]  # fmt: skip
     assert "Counted since 2026-09-01" in section
-    assert "a on b: at least 42 messages rejected." in page[: page.index("2 How complete")]
+    first = page[page.index("<h3>Lost messages since 2026-09-01</h3>") : page.index("2 How complete")]
+    said = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line)) for line in first.splitlines() if "<td" in line]
+    assert "rejected | address a | b | at least 42 | a full address (policy FAIL) | \N{EN DASH}" in said
 
 
 def test_without_a_loss_the_report_says_so(done: Done) -> None:
     queues = [queue | {"evicted": None, "expired": 0, "killed": 0} for queue in done[1]["queues"]]
-    page = render(done[1] | {"fates": [], "queues": queues})
-    assert "<p>None.</p>" in page[page.index("Where messages went") : page.index("11 Queues")]
+    page = pages(done[1] | {"fates": [], "queues": queues})["report.html"]
+    assert "<p>None.</p>" in page[page.index("Where messages went") : page.index("11 Unused")]
 
 
 def test_a_history_without_an_account_still_reads(spark: Any, own_fleet: Store, tmp_path: Path) -> None:
     for entry in own_fleet.files():
-        if "kind=fate" in entry.path:
+        if "kind=fate" in entry.path or "dt=2026-09-01" not in entry.path:
             own_fleet.delete(entry.path)
     facts = job.run(own_fleet.url, str(tmp_path / "out"), session=spark)
     assert facts["fates"] == []

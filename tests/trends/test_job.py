@@ -5,17 +5,21 @@ import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.agent.trends import Trends
+from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
 from penstock.history.store import Store, StoreError
 from penstock_demo.history import Truth
 from penstock_trends import job
-from penstock_trends.report import render
+from penstock_trends.report import pages
+from penstock_trends.session import settings_of
 from trends.conftest import FLEET
+from trends.test_rollup import SUMS
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +30,21 @@ def done(spark: Any, fleet: tuple[Store, Truth], tmp_path_factory: pytest.TempPa
 
 
 def test_the_report_needs_nothing_else_and_is_always_the_same(done: Path) -> None:
-    page = (done / "report.html").read_text()
-    assert not re.findall(r'(?:src|href)="?(?:https?:)?//', page)
-    assert "<script src" not in page
-    assert page == render(json.loads((done / "facts.json").read_text()))
+    made = pages(json.loads((done / "facts.json").read_text()))
+    assert {name: (done / name).read_text() for name in made} == made
+    assert len([*(done / "brokers").iterdir()]) == FLEET.brokers
+    others = {path.stat().st_mode & 0o044 for path in (done / "brokers", done / "report.html")}
+    assert len(others) == 1, "who may read the one may read the other"
+    for name, page in made.items():
+        assert not re.findall(r'(?:src|href)="?(?:https?:)?//', page)
+        assert "<script" not in page
+        assert "None" not in page.replace("<p>None.</p>", "").replace("<p>None was", "")
+        assert not re.search(r"\bnan\b", page)
+        links = [(done / name).parent / link for link in re.findall('href="([^"]*)"', page)]
+        assert {link.resolve() for link in links} <= {(done / other).resolve() for other in made}
+        assert links
+    page = made["report.html"]
     assert [int(number) for number in re.findall(r"<h2[^>]*>(\d+) ", page)] == list(range(1, 13))
-    assert "None" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).replace("<p>None.</p>", "")
-    assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
 
 
 def test_stalls_are_those_imagined(done: Path, fleet: tuple[Store, Truth]) -> None:
@@ -82,16 +94,72 @@ def test_nothing_new_is_no_work_but_for_the_time_of_the_run(done: Path, fleet: t
     assert after[0]["values"]["timestamp"] > gauges[0]["values"]["timestamp"]
 
 
-def test_killed_before_its_end_the_next_run_makes_all_of_it(
-    done: Path, fleet: tuple[Store, Truth], spark: Any, monkeypatch: pytest.MonkeyPatch
+def test_killed_before_its_end_or_torn_the_next_run_makes_all_of_it(
+    done: Path, fleet: tuple[Store, Truth], spark: Any
 ) -> None:
-    whole = {file.name: file.read_bytes() for file in done.glob("*.parquet")}
-    (done / "run.json").unlink()
-    for file in done.glob("*.parquet"):
+    """What cannot be read is named, with what to do: after that, all is as before."""
+
+    def made() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in (*done.glob("*.parquet"), done / "facts.json")}
+
+    whole = made()
+    for file in (*done.glob("*.parquet"), done / "facts.json"):
         if file.name != "series.parquet":
             file.unlink()
+    torn = next(done.glob("i1/kind=queue/dt=2026-09-02/*/*.parquet"))
+    torn.write_bytes(torn.read_bytes()[:200])
+    day = done / "days" / "2026-09-02.json"
+    with pytest.raises(PenstockError) as said:
+        job.run(fleet[0].url, str(done), session=spark)
+    assert str(said.value).startswith(f"{torn}: ")
+    assert str(said.value).endswith(f"; remove {day} and run again: what is lost is made again")
+    assert "Traceback" not in str(said.value)
+    day.unlink()
     job.run(fleet[0].url, str(done), session=spark)
-    assert {file.name: file.read_bytes() for file in done.glob("*.parquet")} == whole
+    assert made() == whole
+
+
+def test_weekly_totals_are_what_came(done: Path, fleet: tuple[Store, Truth]) -> None:
+    """By an independent query of the raw history."""
+    with duckdb.connect() as database:
+        wanted = dict(database.execute(SUMS.format(fleet[0].root)).fetchall())
+    rows = pq.read_table(done / "weeks.parquet").to_pylist()
+    assert {row["sid"]: row["added"] for row in rows} == wanted
+    assert {row["back"] for row in rows} == {0}
+    assert max(row["hours"] for row in rows) <= 24 * FLEET.days
+
+
+def test_flow_is_the_time_without_the_stalls(done: Path) -> None:
+    held: dict[tuple[str, str], set[int]] = {}
+    for one in pq.read_table(done / "episodes.parquet").to_pylist():
+        begin, end = (round(one[name].timestamp()) for name in ("begin", "end"))
+        held.setdefault((one["broker"], one["queue"]), set()).update(range(begin, end))
+    rows = pq.read_table(done / "flow.parquet").to_pylist()
+    assert len(rows) == FLEET.brokers * FLEET.queues
+    for row in rows:
+        away = len(held.get((row["broker"], row["queue"]), ()))
+        assert row["without_flow"] == pytest.approx(away, abs=2)
+        assert row["availability"] == pytest.approx(1 - away / row["seen"], abs=1e-5)
+    facts = json.loads((done / "facts.json").read_text())
+    missed = [row for row in rows if row["availability"] < facts["flow"]["target"]]
+    assert facts["flow"]["missed"] == len(missed) > 0
+    for row in facts["flow"]["worst"]:
+        assert row["budget"] == pytest.approx((1 - row["availability"]) / 0.001)
+    assert facts["periods"] == {}, "four days are no week"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (["spark.sql.session.timeZone=Europe/Berlin"], "days of the tables are those of UTC; leave it out"),
+        (["driver.memory=2g"], "not a setting of Spark"),
+        (["spark.driver.memory"], "write it as KEY=VALUE"),
+    ],
+)
+def test_a_setting_that_would_change_the_numbers_is_refused(pairs: list[str], said: str) -> None:
+    with pytest.raises(PenstockError, match=said):
+        settings_of(None, pairs)
+    assert settings_of(None, ["spark.sql.session.timeZone=UTC"]) == {"spark.sql.session.timeZone": "UTC"}
 
 
 def test_the_example_of_the_documentation_reads_the_tables(done: Path, spark: Any) -> None:
@@ -121,10 +189,3 @@ def test_a_torn_file_of_its_own_is_named(done: Path, fleet: tuple[Store, Truth],
             job.run(fleet[0].url, str(done), session=spark)
     finally:
         file.write_bytes(whole)
-
-
-def test_facts_that_were_removed_are_made_again(done: Path, fleet: tuple[Store, Truth], spark: Any) -> None:
-    whole = (done / "facts.json").read_bytes()
-    (done / "facts.json").unlink()
-    assert job.run(fleet[0].url, str(done), session=spark)["window"]["days"] == FLEET.days
-    assert (done / "facts.json").read_bytes() == whole

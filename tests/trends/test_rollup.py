@@ -1,8 +1,6 @@
 """The tiers on Spark: only what is new, the same whatever way the files came, whole days whenever it is killed."""
 
-import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.history.compact import DAY, Keep, tidy
+from penstock.history.compact import DAY, Keep, start_of, tidy
 from penstock.history.store import Store
 from penstock_demo.history import Truth
 from penstock_trends import days as pointers
@@ -20,6 +18,7 @@ from penstock_trends import kernel, tables, tiers
 from penstock_trends.kernel import HOUR
 from penstock_trends.tiers import RollupError, roll_up
 from trends.conftest import FLEET
+from trends.stopped import published, stopped_at_each_step
 
 DAYS = [f"2026-09-0{day}" for day in range(1, 5)]
 SUMS = """
@@ -28,17 +27,6 @@ SELECT sid, sum(grown)::BIGINT AS grown FROM (
   FROM (SELECT DISTINCT sid, inc, stamp, added FROM read_parquet('{}/raw/kind=queue/**/*.parquet')))
 GROUP BY sid ORDER BY sid
 """
-
-
-def published(out: Store) -> dict[str, str]:
-    """What readers see: each file that a pointer lists, by its name without the generation."""
-    found = {}
-    for pointer in pointers.load(out, pointers.day_names(out)).values():
-        for path in (path for paths in pointer.files.values() for path in paths):
-            content = out.read_bytes(path)
-            assert content is not None, "a reader would miss it"
-            found[re.sub("gen=[^/]*/", "", path)] = hashlib.sha256(content).hexdigest()
-    return found
 
 
 def rows_of(out: Store, table: str) -> Any:
@@ -155,8 +143,11 @@ def test_a_damaged_file_is_named_and_stops_nothing(spark: Any, own_fleet: Store,
     own_fleet.write_bytes(torn, content[torn][:middle] + b"\xff" * 64 + content[torn][middle + 64 :])
     own_fleet.write_bytes(empty, b"")
     own_fleet.write_table(foreign, pa.table({"other": [1]}))
+    ahead = torn.replace("2026-09-02", "2099-01-01")
+    own_fleet.write_bytes(ahead, content[torn])
     out = Store(str(tmp_path / "out"))
-    assert roll_up(spark, own_fleet, out).days == DAYS
+    rolled_up = roll_up(spark, own_fleet, out)
+    assert (rolled_up.days, rolled_up.ahead) == (DAYS, [ahead])
     damaged = pointers.load(out, DAYS)["2026-09-02"].damaged
     assert {empty, foreign} <= damaged.keys() <= {torn, empty, foreign}
     assert "without" in damaged[foreign]
@@ -217,51 +208,10 @@ def as_before(rolled: Store, kind: str, day: str) -> Any:
 def test_stopped_at_any_step_readers_see_whole_days(
     spark: Any, own_fleet: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step is a table's files or a pointer. Old days stay as they were until the new ones are there."""
+    """Old days stay as they were until the new ones are there. On S3: make test-spark-cluster."""
     only(own_fleet, "queue", "broker")
     out = Store(str(tmp_path / "out"))
-    late = [e.path for e in own_fleet.files("raw") if re.search("dt=2026-09-0[34]/hour=2", e.path)]
-    kept = {path: own_fleet.read_bytes(path) or b"" for path in late}
-    for path in late:
-        own_fleet.delete(path)
-    roll_up(spark, own_fleet, out)
-    old = published(out)
-    for path, content in kept.items():
-        own_fleet.write_bytes(path, content)
-    whole = Store(str(tmp_path / "whole"))
-    roll_up(spark, own_fleet, whole)
-    new = published(whole)
-    write, publish, steps = tables.write, pointers.publish, [0]
-
-    def counted(work: Any) -> Any:
-        def step(*arguments: Any) -> Any:
-            if steps[0] == 0:
-                raise KeyboardInterrupt
-            steps[0] -= 1
-            return work(*arguments)
-
-        return step
-
-    monkeypatch.setattr(tables, "write", counted(write))
-    monkeypatch.setattr(pointers, "publish", counted(publish))
-    stops = 0
-    while True:
-        steps[0] = stops
-        try:
-            roll_up(spark, own_fleet, out)
-        except KeyboardInterrupt:
-            stops += 1
-            seen = published(out)
-            for day in DAYS:
-                mine = {path: of for path, of in seen.items() if day in path}
-                assert mine in (
-                    {p: of for p, of in old.items() if day in p},
-                    {p: of for p, of in new.items() if day in p},
-                )
-            continue
-        break
-    assert stops == 7
-    assert published(out) == new
+    assert stopped_at_each_step(spark, own_fleet, out, Store(str(tmp_path / "whole")), monkeypatch) == 7
 
 
 def test_what_an_older_version_made_is_kept(spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path) -> None:
@@ -279,6 +229,16 @@ def test_what_an_older_version_made_is_kept(spark: Any, own_fleet: Store, rolled
     assert added(out) == added(rolled)
     assert rows_of(out, "d1/kind=queue")["bins"].to_pylist() == rows_of(rolled, "d1/kind=queue")["bins"].to_pylist()
     assert roll_up(spark, own_fleet, out).days == []
+
+
+def test_a_day_ahead_of_the_clock_does_not_move_the_window() -> None:
+    """Of one clock that was set ahead; a history that was imagined in the future is no such thing."""
+    days, now = ["2026-09-01", "2026-09-02"], start_of("2026-09-02", "all") + 3600
+    for far in ("2099-01-01", "2026-09-05"):
+        assert pointers.plausible([far, *days], now) == days
+        assert pointers.plausible([far], now) == [far]
+    assert pointers.plausible(["2026-09-03", *days, "2026-09-04"], now) == [*days, "2026-09-03", "2026-09-04"]
+    assert pointers.plausible([*days, "2026-09-09"], now + 8 * DAY) == [*days, "2026-09-09"], "a gap is none"
 
 
 def test_another_kernel_makes_days_anew_whose_files_are_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from penstock.history.compact import DAY
 from penstock_trends.analysis import broker_facts, cleaned, complete, idle_hours, queue_details, queue_facts, whole_days
 from penstock_trends.kernel import HOUR
-from penstock_trends.report import render, view
+from penstock_trends.report import VERSION, pages, view
 from penstock_trends.results import sums_by_hour
 from penstock_trends.tables import TierTables
 
@@ -90,16 +90,18 @@ def test_of_a_broker_that_says_little_it_is_known_when_it_was_seen() -> None:
 
 
 def test_the_first_day_says_what_it_cannot_know() -> None:
-    broker = broker_facts(of_kind("broker", 6, uptime_max=np.arange(6.0)), 0.0) | {"broker": "<!--<script>"}
-    facts = cleaned(facts_of([None] * 168) | {"brokers": [broker]})
+    broker = broker_facts(of_kind("broker", 6, uptime_max=np.arange(6.0)), 0.0)
+    facts = cleaned(facts_of([None] * 168) | {"brokers": [broker | {"broker": "<!--<script>", "sid": 7, "owner": ""}]})
     facts["window"] = {"first": "2026-09-01", "last": "2026-09-01", "days": 1}
-    page = render(facts)
+    page, of_broker = pages(facts).values()
     assert "when these limits are met: disk of &lt;!--&lt;script&gt;, memory of" in page
     assert "growth (from 21 days on)" in page
     assert "No forecast was made" in page
     assert "Not known before two weeks were seen." in page
-    assert "<!--" not in page, "in a script it would hide the end of the page"
-    later = render(facts | {"window": facts["window"] | {"days": 40}})
+    assert "No limit is known to be met within 90 days; no message is known to be lost since" in page
+    assert "flow is not known yet." in page
+    assert "<!--" not in page + of_broker
+    later = pages(facts | {"window": facts["window"] | {"days": 60}})["report.html"]
     assert "days on)" not in later
     assert "No queue is known to have had no traffic" in later
 
@@ -127,5 +129,7 @@ def test_the_quietest_hour_is_one_that_was_seen(spark: Any) -> None:
 
 def facts_of(profile: list[float | None]) -> dict[str, Any]:
     fleet = {"queues": 2, "unclear": 0, "profile": profile}
-    lists = {name: [] for name in ("queues", "brokers", "stalls", "fates", "refused")}  # type: ignore[var-annotated]
-    return {**lists, "fleet": fleet, "window": {"days": 90}, "damaged": {}}
+    lists = {name: [] for name in ("queues", "brokers", "stalls", "fates", "addresses", "zones")}  # type: ignore[var-annotated]
+    flow = {"target": 0.999, "queues": 0, "missed": 0, "worst": []}
+    window = {"days": 90, "first": "2026-09-01", "last": "2026-11-29"}
+    return {**lists, "version": VERSION, "fleet": fleet, "window": window, "unread": {}, "periods": {}, "flow": flow}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock_trends.analysis import cleaned, limit_facts
-from penstock_trends.report import met_text
+from penstock_trends.wording import met_text
 
 NOW = 1_796_083_200.0  # 2026-12-01
 
@@ -30,6 +30,16 @@ NOW = 1_796_083_200.0  # 2026-12-01
 )
 def test_days_until_a_limit(limit: dict[str, Any], said: str) -> None:
     assert met_text(limit, NOW) == said
+
+
+def test_a_date_counts_from_the_end_of_the_history_also_where_a_broker_was_not_seen_of_late() -> None:
+    """It would else be early by as long as it was not seen."""
+    rising = np.array([0.001 * hour for hour in range(600)])
+    seen = limit_facts(rising, 0.9, 0, 600 * 3600)
+    late = limit_facts(rising, 0.9, 0, 630 * 3600)
+    dates = [one["now"] + 86400 * one["days"] for one in (seen, late)]
+    assert dates == pytest.approx([900 * 3600] * 2, abs=6 * 3600)
+    assert met_text(cleaned(seen), seen["now"]) == met_text(cleaned(late), late["now"])
 
 
 def test_what_was_last_seen_long_ago_is_unknown() -> None:

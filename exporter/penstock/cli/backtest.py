@@ -16,8 +16,7 @@ from penstock.config import Config, load_rules
 from penstock.settings.policy import Policy
 
 if TYPE_CHECKING:
-    from penstock_trends.backtest import BacktestResult
-    from penstock_trends.episodes import Episode
+    from penstock_trends.backtest import BacktestResult, Episode
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
 """Seconds that a condition must stand until its alert fires."""
@@ -89,7 +88,7 @@ def alarming(one: "Episode") -> bool:
 
 def as_lines(found: "BacktestResult") -> list[str]:
     """A line per condition, then one per queue or client on which it stood."""
-    from penstock_trends.report import lasted  # noqa: PLC0415 - needs the extra
+    from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
 
     out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers judged", ""]
     head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "told then")

@@ -7,7 +7,8 @@ import click
 
 from penstock.cli import files as writing
 from penstock.cli import options
-from penstock.cli.backtest import backtest
+from penstock.cli.backtest import backtest, policies_of
+from penstock.config import load_rules
 from penstock.core.errors import PenstockError
 from penstock.insight.formatting import duration
 from penstock.tui.lines import say, say_json
@@ -29,13 +30,18 @@ trends.add_command(backtest)
 @options.spark_master
 @click.option("--conf", multiple=True)
 @click.option("--spark.file", "spark_file", type=options.FILE)
-def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark_file: Path | None) -> None:
+@click.option("--rules", type=options.FILE)
+@click.option("--flow-target", type=click.FloatRange(0, 100), default=99.9, show_default=True)
+def run(history: str, out: str, master: str | None, **given: Any) -> None:
     """Bring tables, report and gauges up to date; only days with something new are read."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
     from penstock_trends.session import settings_of  # noqa: PLC0415
+    from penstock_trends.wanted import Wanted  # noqa: PLC0415
 
-    settings = settings_of(spark_file, conf)
-    facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings)
+    settings = settings_of(given["spark_file"], given["conf"])
+    policies = {"policies": policies_of(load_rules(given["rules"]))} if given["rules"] else {}
+    wanted = Wanted(**policies, flow_target=given["flow_target"] / 100)
+    facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings, wanted=wanted)
     say(job.summary(facts, out))
 
 
@@ -88,13 +94,8 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 @out
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:
-    """Write the HTML report anew from the facts of the last run."""
-    from penstock.history.store import Store  # noqa: PLC0415
-    from penstock_trends.days import read_json  # noqa: PLC0415
-    from penstock_trends.job import FACTS, REPORT  # noqa: PLC0415
-    from penstock_trends.report import render  # noqa: PLC0415
+    """Write the HTML report again from the facts of the last run, and the pages of the brokers in `brokers/`."""
+    from penstock_trends.job import pages_again  # noqa: PLC0415
 
-    facts = read_json(Store(out), FACTS)
-    if not facts:
-        raise PenstockError(f"{out}: holds no {FACTS}; `penstock trends run` makes it")
-    writing.write_one(output or Path(REPORT), render(facts))
+    target = output or Path("report.html")
+    writing.write(target.parent, pages_again(out, target.name))
