@@ -1,8 +1,9 @@
 """The whole job: history → tiers → tables of facts → report. `python -m penstock_trends.job` is the spark-submit entry.
 
 In the output: the tiers (see `days.py`), the tables of the last run (`*.parquet`), `facts.json` (the rows of the
-report), `report.html`, and `gauges.json`, which the agent shows in /metrics; `run.json` is written last. The report and
-the gauges may be read by others as the umask allows, all else by its owner only.
+report), `report.html`, and what agents read: `gauges.json`, shown in /metrics, and `profiles.parquet`, by which they
+judge; `run.json` is written last. These and the report may be read by others as the umask allows, all else by its
+owner only.
 """
 
 import argparse
@@ -29,12 +30,13 @@ from penstock_trends.advice import advise, utilised
 from penstock_trends.analysis import WINDOW_DAYS, cleaned
 from penstock_trends.days import day_names, files_of, generation, load, read_json
 from penstock_trends.forecast import WEEK, pooled_quantile
+from penstock_trends.profiles import write_profiles
 from penstock_trends.report import render
 from penstock_trends.results import MOST, MOST_ROWS, Tables
 from penstock_trends.session import description, settings_of, spark_session
 from penstock_trends.tiers import roll_up
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what is made of the tiers: another one makes it anew."""
 RUN: Final = "run.json"
 FACTS: Final = "facts.json"
@@ -77,6 +79,7 @@ def run(
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
             made = Tables(session, target, window)
             made.write(changed)
+            write_profiles(session, target, window)
             facts = report_facts(made)
             progress("replaying what other settings would have done")
             facts["advice"] = advise(session, source, facts["queues"])

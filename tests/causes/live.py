@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from causes.mqtt import MqttHolder
 from flowbench.advice import wrong
 from flowbench.bench import Run, play
 from flowbench.faults import Releasing
@@ -20,6 +19,7 @@ from flowbench.scene import Label, Place, Scenario, Scene
 from penstock.agent import Poller
 from penstock.causes.verdict import CauseState, Verdict
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
+from rig.mqtt import MqttHolder
 
 COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
 """Patience before anything is learned, window of trends, seconds between polls, and for which all play."""

@@ -96,6 +96,8 @@ class Normal(RowState):
     hour: int = unindexed(lambda: -1)
     """The present one, and the last one that was learned, by `Calendar.hour`."""
     told: int = unindexed(lambda: -1)
+    ahead: int = unindexed(int)
+    """Hours of the zone before UTC, in which history is."""
     seconds: float = unindexed(float)
     """Of this hour, that were seen."""
     gap: float = unindexed(lambda: -np.inf)
@@ -112,7 +114,8 @@ class Normal(RowState):
         one = self.reindexed(found.queues, found.known).placed(found, found.queues.new_since(self.index))
         hour = calendar.hour(found.now)
         if hour > one.hour:
-            one = replace(one.closed(hour, calendar), holiday_end=calendar.last_holiday(found.now))
+            one = replace(one, ahead=hour - Calendar().hour(found.now), holiday_end=calendar.last_holiday(found.now))
+            one = one.closed(hour, calendar)
         one = replace(one, expected=one.expected.reindexed(found.queues))
         watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
         if not watched:  # what came, and when, is not known
@@ -251,11 +254,12 @@ class Normal(RowState):
         weeks = known
         if self.history is not None:
             at = self.history.flows.places(names)
-            past, past_away = self.history.flows.around(hour, at), self.history.absences
+            then, past_away = hour - self.ahead, self.history.absences
+            past = self.history.flows.around(then, at)
             young = known < 2  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
-            days = np.where(young, np.maximum(days, self.history.flows.highest(day, at)), days)
+            away = np.where(young, np.maximum(away, past_away.around(then, past_away.places(names))), away)
+            days = np.where(young, np.maximum(days, self.history.flows.highest(then // 24, at)), days)
             guesses[1] = middle(past[INFLOW, :, 1])
             better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
