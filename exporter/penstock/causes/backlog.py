@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes.slowness import ALIKE
 from penstock.causes.verdict import Verdicts, judged
 from penstock.core.windows import halves
 from penstock.model import QueueKind
@@ -28,16 +29,21 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     idle = {
         "exclusive": "further consumers stand by" if exclusive > 0 else "",
         "max_consumers": f"{number:.0f} are there" if 0 < most <= number else "",
-        "selector": f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else "",
     }
-    slowed, stands = second < first / 2, len(stuck) > 0
+    selectors = f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else ""
+    free = bool(selectors) and not found.consumer.held[there].any()
+    times, stands = poll.usual.times[queue], len(stuck) > 0
+    if not np.isnan(times):
+        slower = f"a message takes {times:.1f} times as long as usual"
+    slowed = times >= ALIKE or (np.isnan(times) and second < first / 2)
     mend = f"first mend these: {holds if stands else slower}"
     more = mend if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
     return {
         **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
+        "selector": judged(selectors, free, selectors, "it is not so"),
         "holders": judged(stands, True, holds, "all acknowledge"),
-        "became_slower": judged(slowed, False, slower, slower),
-        "too_few_consumers": judged(not any(idle.values()), False, more, "more would get none"),
+        "became_slower": judged(slowed or np.isnan(times), times >= ALIKE, slower, slower),
+        "too_few_consumers": judged(not any(idle.values()) and not free, False, more, "more would get none"),
     }
 
 

@@ -111,12 +111,15 @@ class Normal(RowState):
         calendar: Calendar,
     ) -> "Normal":  # fmt: skip
         """step: seconds since the poll before, NaN where there was none."""
-        one = self.reindexed(found.queues, found.known).placed(found, found.queues.new_since(self.index))
+        fresh = found.queues.new_since(self.index)
+        one = self.reindexed(found.queues, found.known).placed(found, fresh)
         hour = calendar.hour(found.now)
         if hour > one.hour:
             one = replace(one, ahead=hour - Calendar().hour(found.now), holiday_end=calendar.last_holiday(found.now))
             one = one.closed(hour, calendar)
         one = replace(one, expected=one.expected.reindexed(found.queues))
+        if (one.place[fresh] >= 0).any():  # known from before, or from history
+            one = replace(one, expected=one.expected_at(hour, calendar))
         watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
         if not watched:  # what came, and when, is not known
             return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), gap=found.now)
@@ -195,13 +198,10 @@ class Normal(RowState):
         if hour // 24 != max(one.hour, one.told) // 24:
             one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
         size = len(one.index)
-        expected = one.expect(hour)
-        if calendar.is_holiday(hour):
-            expected = expected.more_lenient(one.expect(SUNDAY + hour % 24))
         return replace(
             one,
             hour=hour,
-            expected=expected,
+            expected=one.expected_at(hour, calendar),
             seconds=0.0,
             counts=np.zeros((2, size)),
             pause=np.full(size, np.nan),
@@ -239,6 +239,11 @@ class Normal(RowState):
         flows, absences = self.flows.without_unused(here, most), self.absences.without_unused(here, most)
         place = self.place if flows is self.flows else flows.places(here)
         return replace(self, flows=flows, absences=absences, place=place, capacity=capacity)
+
+    def expected_at(self, hour: int, calendar: Calendar) -> Expected:
+        """In this hour, which may be one of a holiday."""
+        expected = self.expect(hour)
+        return expected.more_lenient(self.expect(SUNDAY + hour % 24)) if calendar.is_holiday(hour) else expected
 
     def expect(self, hour: int) -> Expected:
         """In this hour of the week."""

@@ -28,7 +28,7 @@ from penstock.history.profiles import profile_table
 from penstock.learned.profile import profile_of
 from penstock.settings.calendar import HOURS, Calendar
 
-AT_ONCE, INTERVAL, SECONDS, COLD, TREND = 20, 4.0, 385.0, 80.0, 90.0
+AT_ONCE, INTERVAL, SECONDS, COLD, TREND = 20, 4.0, 385.0, 80.0, 150.0
 """Situations, seconds between polls, for which all play, of patience before anything is learned, and of trends."""
 START = 20.0
 LONGEST = {"steady": 2.0, "bursts": 12.0, "trickle": 6.0}

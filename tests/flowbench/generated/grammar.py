@@ -72,7 +72,7 @@ FAILURES: Final = {
     ),
     "slow": Failure(
         ARTEMIS - {"mqtt"}, "slowed falling_behind", "work_slow became_slower", "find_what_is_slow faster_consumers",
-        "larger_ring", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
+        "larger_ring match_selector", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
         queues=frozenset({"anycast", "subscription", "selector"}), whole=True, seconds=170,
     ),
     "crash loop": Failure(
@@ -154,7 +154,7 @@ FAILURES: Final = {
     "overload": Failure(
         ARTEMIS - {"mqtt"}, "falling_behind", "too_few_consumers", "add_consumers", "faster_consumers larger_ring",
         "surge " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
-        queues=frozenset({"anycast", "subscription"}), whole=True, seconds=150,
+        queues=frozenset({"anycast", "subscription"}), whole=True, seconds=200,
     ),
 }  # fmt: skip
 HEALTHY: Final = ("none", "none", "rollout")
