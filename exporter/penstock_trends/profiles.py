@@ -24,6 +24,7 @@ from penstock_trends.tables import FILE, write
 PROFILES: Final = "profiles.parquet"
 FEWEST: Final = 10
 """Messages that left in an hour, before a share of them says something."""
+INPUTS: Final = ("start", "n", "added", "acknowledged", "expired", "killed", "messages_max", "consumers_sum")
 Columns = dict[str, NDArray[np.float64]]
 _TABLES: Final = SCHEMA.names[3:]
 ROWS: Final = pa.schema([("sid", pa.int64()), ("weeks", pa.int8()), *((name, pa.binary()) for name in _TABLES[1:])])
@@ -58,7 +59,7 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     Lives of its counters within an hour are put together. What came in a gap is left out, as its hour is not known.
     """
     seen = rows["complete"] > 0
-    rows = {name: column[seen] for name, column in rows.items()}
+    rows = {name: rows[name][seen] for name in INPUTS}
     start, at = np.unique(rows["start"], return_inverse=True)
 
     def together(how: Any, name: str, begin: float) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, *
 
 def test_a_pool_that_works_needs_more_consumers() -> None:
     found = grows({}, {})
-    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers"})
+    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers", "became_slower"})
     assert found["too_few_consumers"].fact == ("4 at this pace keep up, without message groups, or with as many groups")
 
 
@@ -70,7 +70,7 @@ def test_nor_before_what_slows_those_that_are_there_is_mended(
 def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() -> None:
     """What a filtered queue gets is all selected: its consumers are busy, and what grows is theirs."""
     found = grows({"filter": "k = '1'", "T": 10.0}, {"filter": "k = '1'", "T": 10.0})
-    assert (states(found)[proven], states(found)[possible]) == (set(), {"selector", "too_few_consumers"})
+    assert (states(found)[proven], states(found)[possible]) == (set(), {"selector", "too_few_consumers", "became_slower"})
 
 
 def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:

@@ -16,10 +16,12 @@ from penstock.history.publish import ALL_DAY, RAW, in_order
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock_demo.history import _table
-from penstock_trends import job
-from penstock_trends.profiles import absences
+from penstock_trends.days import day_names, load
+from penstock_trends.profiles import PROFILES, absences, write_profiles
+from penstock_trends.results import Tables
+from penstock_trends.tiers import roll_up
 
-FIRST, DAYS, EVERY = int(START) // DAY * DAY - 22 * DAY, 22, 1200
+FIRST, DAYS, EVERY = int(START) // DAY * DAY - 21 * DAY, (0, 7, 14), 1200
 RATE = 0.5
 QUEUES = ("steady", "nightly")
 
@@ -44,29 +46,36 @@ def day_of(number: int) -> Any:
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the job makes of three weeks."""
+    """What the job makes of one weekday of three weeks, by its steps for this file (`test_job` has all of it)."""
     history, out = (tmp_path_factory.mktemp(name) for name in ("history", "out"))
-    for number in range(DAYS):
+    for number in DAYS:
         day = str(np.datetime64(FIRST + number * DAY, "s").astype("datetime64[D]"))
         path = f"{RAW}/kind=queue/dt={day}/hour={ALL_DAY}/part.parquet"
         Store(str(history)).write_table(path, in_order(day_of(number), QUEUE))
-    job.run(str(history), str(out), session=spark)
-    return out / "profiles.parquet"
+    source, target = Store(str(history)), Store(str(out))
+    roll_up(spark, source, target, lambda _: None)
+    window = load(target, day_names(target))
+    Tables(spark, target, window).write_accounts(window)
+    write_profiles(spark, target, window)
+    return out / PROFILES
 
 
-def noon(profile: Any, **rates: float) -> Judged:
-    """An agent that starts at two o'clock in the afternoon, and its first hour."""
+def morning(profile: Any, **rates: float) -> set[str]:
+    """What an agent says that starts at half past two: the reader of the one queue leaves at three."""
     judged = Judged(step=30.0)
     judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(profile))
-    judged.now = START // DAY * DAY + 14 * 3600
-    came = dict.fromkeys(QUEUES, 1000.0)
+    judged.now = START // DAY * DAY + 2.5 * 3600
+    came, read = dict.fromkeys(QUEUES, 1000.0), 1000.0
     worst: set[str] = set()
-    for _ in range(120):
+    for poll in range(120):
         came = {name: count + round(30 * rates.get(name, RATE)) for name, count in came.items()}
+        read = came["nightly"] if poll < 60 else read
         worked = {"A": came["steady"], "K": came["steady"], "M": 0.0, "D": 0.0}
-        waits = {"A": came["nightly"], "K": 0.0, "M": came["nightly"], "D": 0.0}
-        reader = {"queue": "steady", "T": 0, "N": came["steady"], "C": came["steady"]}
-        judged.poll({"steady": worked, "nightly": waits}, {"c": reader})
+        waits = {"A": came["nightly"], "K": read, "M": came["nightly"] - read, "D": 0.0}
+        consumers = {"c": {"queue": "steady", "T": 0, "N": came["steady"], "C": came["steady"]}}
+        if poll < 60:
+            consumers["n"] = {"queue": "nightly", "T": 0, "N": read, "C": read}
+        judged.poll({"steady": worked, "nightly": waits}, consumers)
         worst |= {f"{one.queue}: {one.name}" for one in judged.conditions if one.severity is not Severity.INFO}
     return worst
 
@@ -74,13 +83,13 @@ def noon(profile: Any, **rates: float) -> Judged:
 def test_a_batch_is_quiet_from_the_first_day_on_and_a_silence_is_told(made: Path) -> None:
     profile = ProfileFile(made).of("b")
     assert profile is not None
-    assert noon(None) == {"nightly: no_consumer"}, "without a profile"
-    assert noon(profile) == set()
-    assert "steady: producer_silent" in noon(profile, steady=0.0)
+    assert morning(None) == {"nightly: no_consumer"}, "without a profile"
+    assert morning(profile) == set()
+    assert "steady: producer_silent" in morning(profile, steady=0.0, nightly=5.0)
 
 
 def test_it_says_on_how_many_weeks_it_rests_and_may_be_read_by_an_agent(made: Path) -> None:
-    assert {row["queue"]: row["weeks"] for row in pq.read_table(made).to_pylist()} == {"steady": 4, "nightly": 4}
+    assert {row["queue"]: row["weeks"] for row in pq.read_table(made).to_pylist()} == {"steady": 3, "nightly": 3}
     assert made.stat().st_mode & 0o044 == 0o044
 
 

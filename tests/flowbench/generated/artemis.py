@@ -24,6 +24,8 @@ from rig.proxy import Fault, Proxy
 WARM = (45.0, 70.0)
 """Seconds for which a situation is healthy, and of those that begin early."""
 EARLY = (15.0, 25.0)
+LATE = (115.0, 130.0)
+"""Of those against whose pace before it is judged."""
 RING = 300
 KEYS = 50
 """Of a last-value queue."""
@@ -123,7 +125,7 @@ class Play:
     def warm(self) -> None:
         """All works for a while."""
         self.scene.until("all is delivered", lambda: self.sum("acknowledged") > 0)
-        self.scene.wait(self.dice.uniform(*(EARLY if self.one.truth.early else WARM)))
+        self.scene.wait(self.dice.uniform(*(EARLY if self.one.truth.early else LATE if self.one.failure == "slow" else WARM)))
 
     def deploy(self, *, whole: bool = False, **broken: Any) -> Any:
         """A version with a fault, in place of the first consumer, or of all; gives the first."""
@@ -265,7 +267,7 @@ def cut(play: Play) -> None:
     play.warm()
     proxy.fault = Fault.HANG
     play.scene.begin()
-    play.scene.wait(2)
+    play.scene.wait(20)  # it works through what it has
     play.attest_idle("it settles nothing any more", client, counted(client, "acknowledged"))
 
 
@@ -342,12 +344,12 @@ def overload(play: Play) -> None:
     play.scene.attest("more comes than they can do", 0.2 < (play.sum("acknowledged") - settled) / max(came, 1) < 0.8)
 
 
-@failure("silent producer")
+@failure("idle producer")
+@failure("gone producer")
 def silent_producer(play: Play) -> None:
-    """Gone, or connected and idle."""
     play.warm()
     play.sender.stop()
-    if play.dice.random() < 0.5:
+    if play.one.failure == "gone producer":
         play.sender.client.close()
     play.scene.begin()
     sent = play.sender.sent

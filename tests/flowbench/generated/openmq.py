@@ -35,7 +35,7 @@ def scenario_of(one: Situation) -> Scenario:
         "not started": {"start": "false"},
         "never receives": {"receive": "never"},
     }
-    sends = {"rate": rate, **({"count": later} if one.failure == "silent producer" else {})}
+    sends = {"rate": rate, **({"count": later} if one.failure == "idle producer" else {})}
     consumers = [
         consume(**{**said, **(broken.get(one.failure, {}) if one.truth.whole or number == 0 else {})})
         for number in range(many)
@@ -50,7 +50,7 @@ def scenario_of(one: Situation) -> Scenario:
 
 def begin_of(one: Situation, ready: float) -> float:
     """When the fault began, about. ready: when the clients were."""
-    later = {"hang": BEFORE, "gone": BEFORE, "silent producer": BEFORE, "frozen": FROZEN}
+    later = {"hang": BEFORE, "gone": BEFORE, "idle producer": BEFORE, "frozen": FROZEN}
     return ready + later.get(one.failure, 0.0)
 
 
@@ -68,7 +68,7 @@ def untrue(one: Situation, counts: Counts) -> list[str]:
         "never commits": bool(done) and done[0] == 0 < got[0],
         "never acknowledges": bool(done) and done[0] == 0 < got[0],
         "rejects": bool(done) and done[0] == 0 and got[0] > 20,
-        "silent producer": sent <= BEFORE * round(one.rate) and sum(done) >= 0.8 * sent - 5,
+        "idle producer": sent <= BEFORE * round(one.rate) and sum(done) >= 0.8 * sent - 5,
         "gone": many > 0 and sum(done) < 0.8 * sent,
         "wrong selector": sum(got) == 0,
         "not started": sum(got) == 0,

@@ -114,6 +114,8 @@ def outcome(one: Situation, seen: Seen, begin: float, bound: float, void: Iterab
     """bound: seconds from the begin within which it has to be told."""
     truth = one.truth
     need, lawful = truth.need.split(), {*truth.need.split(), *truth.also.split()}
+    if one.queue == "groups":  # who holds up its groups is not seen
+        lawful |= {"not_dispatching"} if need else set()
     loud = {name for name, severity in seen.worst.items() if severity is not Severity.INFO}
     hits = [seen.first[name] - begin for name in need if name in seen.first and (name in loud or truth.notice)]
     marks = {True: "", False: " (notice)"}
