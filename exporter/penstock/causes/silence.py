@@ -32,6 +32,7 @@ def moved(poll: RuleInputs, queue: int) -> str:
     with np.errstate(invalid="ignore"):
         high, low = usual.expected.inflow[1][queue] / 3600, usual.expected.low[queue]
         alike = (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
+        alike &= ~(usual.expected.weeks > 0)  # known from before: it did not begin now
         began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))
     others = began[began != queue]
     return str(poll.found.queues.rows[others[0]].name) if len(others) else ""
