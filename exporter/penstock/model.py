@@ -253,6 +253,10 @@ class ConnectionRow:
     remote_host: str
 
 
+ANONYMOUS = "(anonymous)"
+"""The address of producers that name one with each message."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
     """A producer. produced: messages. created: OpenMQ only."""

@@ -1,8 +1,9 @@
 """The whole job: history → tiers → tables of facts → report. `python -m penstock_trends.job` is the spark-submit entry.
 
 In the output: the tiers (see `days.py`), the tables of the last run (`*.parquet`), `facts.json` (the rows of the
-report), `report.html`, and `gauges.json`, which the agent shows in /metrics; `run.json` is written last. The report and
-the gauges may be read by others as the umask allows, all else by its owner only.
+report), `report.html`, and what agents read: `gauges.json`, shown in /metrics, and `profiles.parquet`, by which they
+judge; `run.json` is written last. These and the report may be read by others as the umask allows, all else by its
+owner only.
 """
 
 import argparse

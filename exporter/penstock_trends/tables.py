@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.core.safe_files import OWNER_ONLY
 from penstock.history.schema import CONDITION, STAMP, TIME, fitted, parquet_options
 from penstock.history.store import Store
 from penstock_trends.kernel import TIERS, Tier
@@ -103,20 +104,22 @@ def sql(name: str, **values: object) -> str:
 # --- DataFrames → files
 
 
-def write(frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: Any = None) -> list[WrittenFile]:
+def write(
+    frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: Any = None, mode: int = OWNER_ONLY
+) -> list[WrittenFile]:
     """Write the rows into the files that their column `file` names, in the order of `keys`; only counts come back.
 
-    labels: schema of columns that are written once per sid, beside: `h1/…` → `series/…`.
+    labels: schema of columns that are written once per sid, beside: `h1/…` → `series/…`. mode: who may read the files.
     """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only where Spark is
 
     ordered = frame.repartition(FILE).sortWithinPartitions(FILE, *keys)
-    work = partial(write_parts, store.url, schema, labels)
+    work = partial(write_parts, store.url, schema, labels, mode)
     made = ordered.mapInArrow(work, from_arrow_schema(PART)).collect()
     return sorted((WrittenFile(**row.asDict()) for row in made), key=lambda part: (part.file, part.problem))
 
 
-def write_parts(url: str, schema: Any, labels: Any, batches: Iterator[Any]) -> Iterator[Any]:
+def write_parts(url: str, schema: Any, labels: Any, mode: int, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker: rows that are together by file → files, and a row of PART for each."""
     store = Store(url)
     for name, group in groupby(runs(batches), key=itemgetter(0)):
@@ -126,7 +129,7 @@ def write_parts(url: str, schema: Any, labels: Any, batches: Iterator[Any]) -> I
             continue
         part: dict[str, Any] = {"file": name, "rows": 0, "polls": 0, "problem": ""}
         texts: list[Any] = []
-        store.write_with(name, partial(fill, schema, labels, (batch for _, batch in group), part, texts))
+        store.write_with(name, partial(fill, schema, labels, (batch for _, batch in group), part, texts), mode)
         if labels is not None:
             store.write_table(name.replace("h1/", "series/", 1), once(pa.concat_tables(texts)))
         yield pa.RecordBatch.from_pylist([part], PART)

@@ -16,12 +16,13 @@ from core.things import patiently
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import listings, tables
 from penstock.brokers.artemis import requests as ask
-from penstock.brokers.artemis.connections import ANONYMOUS, ConnectionBuilder
+from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader, listing_page
 from penstock.brokers.rows import integers, matrix
 from penstock.core.errors import BadAnswer, Refused
 from penstock.core.table import Positions
+from penstock.model import ANONYMOUS
 
 FIELDS = ("buffered", "delivered")
 Row = dict[str, Any]

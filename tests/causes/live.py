@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from causes.mqtt import MqttHolder
 from flowbench.advice import wrong
 from flowbench.bench import Run, play
 from flowbench.faults import Releasing
@@ -30,6 +29,7 @@ from rig.drivers import (
     StompConsumer,
     StompProducer,
 )
+from rig.mqtt import MqttHolder
 
 COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
 """Patience before anything is learned, window of trends, seconds between polls, and for which all play."""

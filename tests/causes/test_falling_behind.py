@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from causes.world import excluded, possible, proven, states, verdicts
+from penstock.actions.catalogue import ACTIONS
 from penstock.causes.verdict import Verdict
 from penstock.model import QueueKind
 
@@ -25,7 +26,7 @@ def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, *
 
 def test_a_pool_that_works_needs_more_consumers() -> None:
     found = grows({}, {})
-    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers"})
+    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers", "became_slower"})
     assert found["too_few_consumers"].fact == ("4 at this pace keep up, without message groups, or with as many groups")
 
 
@@ -48,7 +49,7 @@ HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
         ("exclusive", ({}, {}), {"exclusive": 1.0}),
         ("max_consumers", ({}, {}), {"max_consumers": 2.0}),
         ("groups", ({}, {}), {"groups": 20.0}),
-        ("selector", ({"filter": "k = '1'"}, {"filter": "k = '2'"}), {}),
+        ("selector", ({"filter": "k = '1'", "T": 0.0}, {"filter": "k = '2'", "T": 0.0}), {}),
     ],
 )
 def test_more_consumers_are_not_advised_where_they_get_none(
@@ -62,7 +63,7 @@ def test_more_consumers_are_not_advised_where_they_get_none(
 @pytest.mark.parametrize(("cause", "consumers", "queue", "why"), [
     ("holders", ({}, HOLDS), {}, "1 of 2 consumers buffer 80 messages"),
     ("became_slower", ({}, {}), {"later": 20.0},
-     "500 were acknowledged in the first half of the time, 220 in the second"),
+     "a message takes 2.5 times as long as usual"),
 ])  # fmt: skip
 def test_nor_before_what_slows_those_that_are_there_is_mended(
     cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float], why: str
@@ -70,6 +71,22 @@ def test_nor_before_what_slows_those_that_are_there_is_mended(
     found = grows(*consumers, **queue)
     assert found["too_few_consumers"][:2] == (possible, f"first mend these: {why}")
     assert found[cause].fact == why
+
+
+def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() -> None:
+    """What a filtered queue gets is all selected: its consumers are busy, and what grows is theirs."""
+    found = grows({"filter": "k = '1'", "T": 10.0}, {"filter": "k = '1'", "T": 10.0})
+    assert (states(found)[proven], states(found)[possible]) == (
+        set(),
+        {"selector", "too_few_consumers", "became_slower"},
+    )
+
+
+def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:
+    found = grows({}, {}, later=20.0)
+    assert found["became_slower"].state is proven
+    spoiled = next(action for action in ACTIONS if action.name == "add_consumers").spoiled
+    assert {"became_slower", "holders"} <= spoiled
 
 
 def test_a_selector_of_some_leaves_the_rest_to_the_others() -> None:

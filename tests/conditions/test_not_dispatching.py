@@ -26,6 +26,18 @@ def test_a_queue_whose_messages_stay_though_acknowledged_may_be_non_destructive(
     assert judged.names == names
 
 
+def test_what_no_selector_selects_may_come_in_bursts() -> None:
+    """At no two polls that follow each other; what is left over and grows no more stays quiet."""
+    judged = Judged()
+    for n in range(60):
+        some = 10.0 * (n // 3 + 1)
+        judged.poll({"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}})
+    assert judged.names == {"not_dispatching"}
+    for _ in range(40):
+        judged.poll({"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}})
+    assert not judged.names
+
+
 def told(queue: Numbers, consumers: Mapping[str, Numbers], *, comes: float = 0.0, **address: float) -> set[str]:
     judged = Judged()
     for n in range(30):

@@ -66,6 +66,29 @@ def test_while_the_agent_was_away_nothing_is_known_of_pauses() -> None:
     assert judged.names == {NAME}
 
 
+def test_a_queue_that_appears_within_an_hour_is_known_from_history() -> None:
+    """The broker deletes queues that nothing uses, and makes them again; what is normal stays by name."""
+    judged = knowing(q=steady(20.0))
+    for _ in range(4):
+        judged.poll({"other": {"A": 0, "K": 0, "M": 0, "D": 0}}, {})
+    flow = Flow(judged).run(300, 20.0).run(60, 0.0)
+    assert not judged.conditions
+    flow.run(400, 0.0)
+    assert judged.names == {NAME}
+
+
+def test_history_is_in_utc_and_right_in_every_zone() -> None:
+    """Silent from eight to twelve by UTC, in any of the weeks."""
+    busy = steady(20.0)
+    busy["inflow"] = np.where(BEFORE % 24 // 4 == START % 86400 // 3600 // 4, 0.0, 72000.0)
+    for zone, hours in (("Asia/Tokyo", 0), ("America/New_York", 12)):
+        judged = knowing(step=60.0, q=busy)
+        judged.policy = replace(judged.policy, calendar=Calendar(zone))
+        judged.now += hours * 3600
+        Flow(judged).run(300, 20.0).run(600, 0.0)
+        assert judged.names == ({NAME} if hours else set()), zone
+
+
 def test_planned_maintenance_and_holidays_are_quiet() -> None:
     at = datetime.fromtimestamp(START, UTC).replace(tzinfo=None)
     for calendar in (

@@ -1,5 +1,7 @@
 """`slowed`: several times the usual service time while there is a backlog, also where it lies in the clients."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from conditions.normal_world import BEFORE, Flow, knowing, steady
@@ -40,6 +42,21 @@ def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
     judged = knowing(q=usual(0.05))
     Flow(judged).run(600, 5.0).run(300, 5.0, settles=0.0)
     assert NAME not in judged.names
+
+
+def test_what_a_stalled_consumer_buffers_is_no_backlog_of_the_others() -> None:
+    """It owns all groups but one: what comes for that, one message in ten, is settled at once by its peer."""
+    judged = knowing(step=5.0, q=usual(0.05))
+    judged.policy = replace(judged.policy, constants=replace(judged.policy.constants, cold=60.0))
+    Flow(judged).run(120, 4.0)
+    added = settled = 2000.0
+    for _ in range(40):
+        added, settled = added + 20, settled + 2
+        depth = added - settled
+        holder = {"queue": "q", "protocol": "AMQP", "T": depth, "N": depth, "C": 0.0}
+        peer = {"queue": "q", "T": 0, "N": settled, "C": settled}
+        judged.poll({"q": {"A": added, "K": settled, "M": depth, "D": depth}}, {"h": holder, "p": peer})
+    assert judged.names == {"stalled"}
 
 
 def test_the_usual_is_learned_from_windows_with_a_backlog() -> None:

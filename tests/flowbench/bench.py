@@ -184,10 +184,22 @@ def brokers(places: Iterable[Place], folder: Path) -> Iterator[dict[Place, Artem
             broker.kill()
 
 
-def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
-    """Play them all at once; recordings stay in `folder`/agent."""
+def play(
+    scenarios: Sequence[Scenario], run: Run, folder: Path, each: Callable[[Poller], None] = lambda _: None,
+    **configuration: Any,
+) -> list[Result]:  # fmt: skip
+    """Play them all at once; recordings stay in `folder`/agent.
+
+    each: called after each poll until the end. configuration: more of the agent's.
+    """
     notes, ending = Notes(), threading.Event()
     dice = random.Random(run.seed)  # noqa: S311 - the same run for the same seed
+
+    def after_poll(poller: Poller) -> None:
+        notes.take(poller)
+        if not notes.closed:
+            each(poller)
+
     with ExitStack() as stack:
         made = stack.enter_context(brokers({one.place for one in scenarios}, folder))
         core = stack.enter_context(CoreProcess(folder / "core"))
@@ -197,10 +209,11 @@ def play(scenarios: Sequence[Scenario], run: Run, folder: Path) -> list[Result]:
                 folder / "agent",
                 brokers=[entry(broker) for broker in made.values()],
                 checkpoint=lambda name: learned.memory() if name == Place.LEARNED else None,
-                on_poll=notes.take,
+                on_poll=after_poll,
                 interval=f"{run.interval:g}s",
                 judgement=judgement,
                 rules=[{"match": {"queue": f"{SHORT}#"}, "patience": f"{SHORT_SECONDS:g}s"}],
+                **configuration,
             )
         )
         for one in scenarios:

@@ -302,11 +302,12 @@ def scenario_of(address: str) -> str:
 
 
 def observed(
-    broker: OpenMQBroker, folder: Path, each: Callable[[Poller], None], interval: float, seconds: float, cold: float
-) -> None:
-    """Polls the broker for so many seconds; `each` is called after each poll."""
+    broker: OpenMQBroker, folder: Path, each: Callable[[Poller], None], interval: float, seconds: float, cold: float,
+    **configuration: Any,
+) -> None:  # fmt: skip
+    """Polls the broker for so many seconds; `each` is called after each poll. configuration: more of the agent's."""
     file, judgement = folder / "penstock.yaml", {"cold": f"{cold:g}s", "trend": "60s"}
-    said = {"interval": f"{interval:g}s", "judgement": judgement, "brokers": [entry(broker)]}
+    said = {"interval": f"{interval:g}s", "judgement": judgement, "brokers": [entry(broker)], **configuration}
     file.write_text(yaml.safe_dump(said))
     asyncio.run(_observed(file, each, time.time() + seconds))
 

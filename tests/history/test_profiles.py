@@ -54,9 +54,13 @@ def test_pauses_of_whole_hours_come_from_the_counts() -> None:
     assert np.nanmin(noon) == np.nanmax(noon) == pytest.approx(36000, rel=0.04)
 
 
+def refused(_: Path) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 @pytest.mark.parametrize(("content", "why"), [(b"no parquet", "is no Parquet file"), (None, "is no file of profiles")])
 def test_a_file_that_cannot_be_used_is_told_once_and_what_was_read_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None, why: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
 ) -> None:
     path = written(tmp_path / "profiles.parquet", q=1.0)
     file = ProfileFile(path)
@@ -71,6 +75,11 @@ def test_a_file_that_cannot_be_used_is_told_once_and_what_was_read_stays(
     assert file.of("b") is before
     assert file.of("b") is before
     assert sum(why in record.message for record in caplog.records) == 1
+    if content is None:  # a directory that may not be read, say
+        monkeypatch.setattr(Path, "stat", refused)
+        assert file.of("b") is file.of("b") is before
+        assert sum("Permission denied" in record.message for record in caplog.records) == 1
+        monkeypatch.undo()
     written(path, q=2.0)
     os.utime(path, (1, 1))
     now = file.of("b")

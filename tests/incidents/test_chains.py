@@ -2,6 +2,7 @@
 
 import pytest
 
+from conditions.normal_world import history, steady
 from conditions.openmq_world import openmq, openmq_polls
 from incidents.world import FULL, KIB, MIB, Scene
 
@@ -144,6 +145,33 @@ def test_many_clients_that_stop_at_once_have_one_root() -> None:
         "broker": "excluded",
         "host": "excluded",
     }
+
+
+def silent(*names: str, beside: int = 0) -> Scene:
+    """These get five messages a second until they fall silent; others go on."""
+    scene, others = Scene(), [f"other-{n}" for n in range(beside)]
+    scene.step = 30.0
+    profile = history(**dict.fromkeys([*names, *others], steady(5.0)))
+    scene.state = type(scene.state)(judgement=scene.state.judgement.with_profile(profile))
+    scene.queues = {name: {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0} for name in (*names, *others)}
+
+    def come(one: Scene, to: list[str]) -> None:
+        for name in to:
+            one.queues[name] = {**one.queues[name], "A": one.queues[name]["A"] + 150, "K": one.queues[name]["K"] + 150}
+
+    scene.run(6, lambda one: come(one, [*names, *others]))
+    return scene.run(14, lambda one: come(one, others))
+
+
+def test_most_queues_that_fall_silent_together_have_one_root() -> None:
+    found = silent(*"abcdef", beside=4).incident
+    assert (found.kind, found.object, len(found.members)) == ("traffic_stopped", "b", 6)
+    assert found.title == "6 of the 10 queues of b that get messages fell silent together"
+
+
+def test_a_few_queues_that_fall_silent_stay_apart() -> None:
+    assert {root for root, _ in silent(*"abcdef", beside=8).roots} == {"producer_silent"}
+    assert {root for root, _ in silent(*"abcd").roots} == {"producer_silent"}
 
 
 def test_clients_that_stop_one_after_the_other_stay_apart() -> None:

@@ -369,6 +369,9 @@ public final class CoreClients {
                 }
                 return;
             }
+            if (count % number("skips", Long.MAX_VALUE) == 0) {
+                return; // never acknowledged
+            }
             open++;
             boolean due = commitMillis > 0
                 ? System.currentTimeMillis() - lastCommit >= commitMillis

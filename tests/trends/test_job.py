@@ -13,6 +13,7 @@ from penstock.agent.trends import Trends
 from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
+from penstock.history.profiles import read_profiles
 from penstock.history.store import Store, StoreError
 from penstock_demo.history import Truth
 from penstock_trends import job
@@ -69,6 +70,12 @@ def test_gauges_come_back_in_metrics(done: Path) -> None:
         if queue["evicted"]:
             labels = f'{{broker="{queue["broker"]}",address="{queue["address"]}",queue="{queue["queue"]}"}}'
             assert f"mq_trend_ring_loss_ratio{labels} " in text
+
+
+def test_profiles_come_back_to_agents(done: Path) -> None:
+    profiles, facts = read_profiles(done / "profiles.parquet"), json.loads((done / "facts.json").read_text())
+    names = {(broker, *name) for broker, profile in profiles.items() for name in profile.flows.names}
+    assert {(queue["broker"], queue["address"], queue["queue"]) for queue in facts["queues"]} <= names
 
 
 def test_a_file_that_is_no_such_file_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

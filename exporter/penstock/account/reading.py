@@ -4,13 +4,11 @@ import numpy as np
 
 from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Mask, RowT, Table
-from penstock.model import ProducerRow, Snapshot
+from penstock.model import ANONYMOUS, ProducerRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
 SPREAD = 2.0
 """By so much the rate between two reads may be above the mean of the interval."""
-ANONYMOUS = "(anonymous)"
-"""Address of a producer that names one with each message."""
 
 
 def read(snapshot: Snapshot, table: Table[RowT] | None, part: str) -> Table[RowT] | None:

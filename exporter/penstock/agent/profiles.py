@@ -16,6 +16,7 @@ class ProfileFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
+        self._fault = ""
         self._profiles: dict[str, Profile] = {}
         self._lock = threading.Lock()
 
@@ -29,11 +30,16 @@ class ProfileFile:
                     from penstock.history.profiles import read_profiles  # noqa: PLC0415 - agents run without pyarrow
 
                     self._profiles = read_profiles(self._path)
+                    self._fault = ""
                     log.info("%s says what is normal on %d brokers", self._path, len(self._profiles))
             except FileNotFoundError:
                 self._seen, self._profiles = None, {}
             except (OSError, ValueError, ImportError) as error:
-                log.warning("%s cannot be used: %s; what is normal is learned by the agent alone", self._path, error)
+                if str(error) != self._fault:
+                    self._fault = str(error)
+                    log.warning(
+                        "%s cannot be used: %s; what is normal is learned by the agent alone", self._path, error
+                    )
             return self._profiles.get(broker)
 
 

@@ -4,12 +4,16 @@ from operator import attrgetter
 
 import numpy as np
 
+from penstock.causes.slowness import ALIKE
 from penstock.causes.verdict import Verdicts, judged
 from penstock.core.windows import halves
 from penstock.model import QueueKind
 from penstock.observation.activity import FLOW_OUT
 from penstock.observation.poll import RuleInputs
+from penstock.observation.usual import WINDOWS
 
+KNOWN = 86400.0
+"""Seconds for which a queue must be known, before its best pace so far says that it is as fast as ever."""
 STUCK = 60.0
 """Seconds without an acknowledgement, after which a consumer that buffers messages has no share in the pace."""
 
@@ -34,16 +38,23 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
         "groups": f"it has {groups:.0f} message groups, which stay with the consumers that they have"
         if groups > 0 and not shared > 0
         else "",
-        "selector": f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else "",
     }
-    slowed, stands = second < first / 2, len(stuck) > 0
+    selectors = f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else ""
+    free = bool(selectors) and not found.consumer.held[there].any()
+    times, stands = poll.usual.times[queue], len(stuck) > 0
+    founded = poll.usual.windows[queue] >= WINDOWS or poll.usual.known_for(found.now, KNOWN)[queue]
+    known = times >= ALIKE or (founded and not np.isnan(times))
+    slowed = times >= ALIKE or (not known and second < first / 2)
+    if known:
+        slower = f"a message takes {times:.1f} times as long as usual"
     mend = f"first mend these: {holds if stands else slower}"
     more = mend if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
     return {
         **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
+        "selector": judged(selectors, free, selectors, "it is not so"),
         "holders": judged(stands, True, holds, "all acknowledge"),
-        "became_slower": judged(slowed, False, slower, slower),
-        "too_few_consumers": judged(not any(idle.values()), False, more, "more would get none"),
+        "became_slower": judged(slowed or not known, times >= ALIKE, slower, slower),
+        "too_few_consumers": judged(not any(idle.values()) and not free, False, more, "more would get none"),
     }
 
 

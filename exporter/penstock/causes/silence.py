@@ -3,6 +3,7 @@
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
+from penstock.model import ANONYMOUS
 from penstock.observation.poll import RuleInputs
 
 TOGETHER = 600.0
@@ -14,12 +15,14 @@ ALIKE = 2.0
 def silent(poll: RuleInputs, queue: int) -> Verdicts:
     rows, address = poll.snapshot.producers, poll.found.queues.rows[queue].address
     connected = None if rows is None else sum(row.address == address for row in rows.index)
+    others = 0 if rows is None else sum(row.address == ANONYMOUS for row in rows.index)
     there = f"{connected} producers of {address} are connected"
+    there += f", and {others} that may send to any address" if others else ""
     to = moved(poll, queue)
     return {
         "moved": judged(to, False, f"{to} gets as much since" if to else "", "no other queue began to get as much"),
         "producer_gone": judged(connected in (None, 0), False, "" if connected is None else there, there),
-        "producer_idle": judged(connected != 0, False, "" if connected is None else there, there),
+        "producer_idle": judged(connected != 0 or others, False, "" if connected is None else there, there),
     }
 
 
@@ -29,6 +32,7 @@ def moved(poll: RuleInputs, queue: int) -> str:
     with np.errstate(invalid="ignore"):
         high, low = usual.expected.inflow[1][queue] / 3600, usual.expected.low[queue]
         alike = (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
+        alike &= ~(usual.expected.weeks > 0)  # known from before: it did not begin now
         began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))
     others = began[began != queue]
     return str(poll.found.queues.rows[others[0]].name) if len(others) else ""

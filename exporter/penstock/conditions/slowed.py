@@ -7,6 +7,8 @@ from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import ago, numbers
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.redelivery_loop import rule as redelivery_rule
+from penstock.conditions.stalled import openmq_rule as openmq_stalled
+from penstock.conditions.stalled import rule as stalled_rule
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -19,14 +21,16 @@ SECONDS = 120.0
 def rule(poll: RuleInputs) -> Raised:
     """Against a bound only while more comes than goes: who is busy all the time need not be slow.
 
-    Nothing of it in a redelivery loop, where the same messages come again: `falling_behind` may say so then.
+    Nothing of it in a redelivery loop, where the same messages come again: `falling_behind` may say so then. Nor while
+    a consumer is stalled: what that buffers is no backlog of the others.
     """
     found, usual, flow = poll.found, poll.usual, poll.trend
     highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
-    mask &= ~poll.of(redelivery_rule).mask
+    stalled = poll.of(openmq_stalled if poll.openmq and poll.openmq.said else stalled_rule).mask
+    mask &= ~poll.of(redelivery_rule).mask & ~(found.of_queue(stalled) > 0)
     return Raised(found.judged & ~found.parked & mask, ago(poll, SECONDS))
 
 

@@ -34,7 +34,7 @@ def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
     selective = np.bincount(consumer.queue[idle[consumer.selective[idle]]], minlength=size)
     none_buffered = facts.held + facts.of_queue(consumer.uncommitted) == 0
     served = (facts.exclusive == 0) | none_buffered
-    wanted = (selective < free) | (facts.d_added > 0)
+    wanted = (selective < free) | (facts.d_added > 0) | (poll.trend.rate_in > 0)  # some come in bursts
     starves = waits & (free > 0) & served & wanted
     return starves & ~may_keep(facts, starves)
 

@@ -11,6 +11,7 @@ from penstock.conditions.blocked_by_operator import BLOCKED_BY_OPERATOR
 from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
+from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.incidents.incident import Group, key_of, some
@@ -18,6 +19,7 @@ from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
 from penstock.model import ProducerRow
 
+SILENT, FEWEST_SILENT = PRODUCER_SILENT.name, 5
 TOGETHER, FEWEST = 2.0, 3
 """Seconds within which so many clients stop, where something common to them is the cause."""
 UNHELD = 3.0
@@ -207,6 +209,21 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     return group
 
 
+def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
+    """More than half of the queues that get messages, of five or more, fall silent within two polls."""
+    silent = sorted((one for one in symptoms.free.values() if one.name == SILENT), key=lambda one: one.since)
+    arrival, near = symptoms.poll.usual.arrival, 2 * symptoms.poll.found.interval
+    gaps = [i for i in range(1, len(silent)) if silent[i].since - silent[i - 1].since > near]
+    for first, last in pairwise([0, *gaps, len(silent)]):
+        begin = silent[first].since if silent else 0.0
+        active = np.count_nonzero(arrival >= begin - near)
+        if last - first >= FEWEST_SILENT and 2 * (last - first) > active:
+            group = Group("traffic_stopped", symptoms.poll.groups.broker, begin)
+            group.facts = {"count": str(last - first), "active": str(active)}
+            symptoms.take(group.own, lambda one, at_once={*map(key_of, silent[first:last])}: key_of(one) in at_once)
+            yield group
+
+
 def clients(symptoms: Symptoms) -> Iterator[Group]:
     """All that one client does wrong, on whatever queues, and who gets nothing on the connections that it fills."""
     stopped, rows = list[ActiveCondition](), symptoms.poll.found.consumer.index.rows
@@ -221,5 +238,5 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
 
 Rule = Callable[[Symptoms], Iterator[Group]]
 RESOURCES: tuple[Rule, ...] = full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
-CLIENTS: tuple[Rule, ...] = common_causes, clients
+CLIENTS: tuple[Rule, ...] = silent_broker, common_causes, clients
 """After those."""

@@ -8,13 +8,12 @@ import numpy as np
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
 from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
-from penstock.account.reading import ANONYMOUS
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.formatting import amount_text as text
-from penstock.model import QueueRow
+from penstock.model import ANONYMOUS, QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 

@@ -96,6 +96,8 @@ class Normal(RowState):
     hour: int = unindexed(lambda: -1)
     """The present one, and the last one that was learned, by `Calendar.hour`."""
     told: int = unindexed(lambda: -1)
+    ahead: int = unindexed(int)
+    """Hours of the zone before UTC, in which history is."""
     seconds: float = unindexed(float)
     """Of this hour, that were seen."""
     gap: float = unindexed(lambda: -np.inf)
@@ -109,11 +111,15 @@ class Normal(RowState):
         calendar: Calendar,
     ) -> "Normal":  # fmt: skip
         """step: seconds since the poll before, NaN where there was none."""
-        one = self.reindexed(found.queues, found.known).placed(found, found.queues.new_since(self.index))
+        fresh = found.queues.new_since(self.index)
+        one = self.reindexed(found.queues, found.known).placed(found, fresh)
         hour = calendar.hour(found.now)
         if hour > one.hour:
-            one = replace(one.closed(hour, calendar), holiday_end=calendar.last_holiday(found.now))
+            one = replace(one, ahead=hour - Calendar().hour(found.now), holiday_end=calendar.last_holiday(found.now))
+            one = one.closed(hour, calendar)
         one = replace(one, expected=one.expected.reindexed(found.queues))
+        if (one.place[fresh] >= 0).any():  # known from before, or from history
+            one = replace(one, expected=one.expected_at(hour, calendar))
         watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
         if not watched:  # what came, and when, is not known
             return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), gap=found.now)
@@ -192,13 +198,10 @@ class Normal(RowState):
         if hour // 24 != max(one.hour, one.told) // 24:
             one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
         size = len(one.index)
-        expected = one.expect(hour)
-        if calendar.is_holiday(hour):
-            expected = expected.more_lenient(one.expect(SUNDAY + hour % 24))
         return replace(
             one,
             hour=hour,
-            expected=expected,
+            expected=one.expected_at(hour, calendar),
             seconds=0.0,
             counts=np.zeros((2, size)),
             pause=np.full(size, np.nan),
@@ -237,6 +240,11 @@ class Normal(RowState):
         place = self.place if flows is self.flows else flows.places(here)
         return replace(self, flows=flows, absences=absences, place=place, capacity=capacity)
 
+    def expected_at(self, hour: int, calendar: Calendar) -> Expected:
+        """In this hour, which may be one of a holiday."""
+        expected = self.expect(hour)
+        return expected.more_lenient(self.expect(SUNDAY + hour % 24)) if calendar.is_holiday(hour) else expected
+
     def expect(self, hour: int) -> Expected:
         """In this hour of the week."""
         size, day = len(self.index), hour // 24
@@ -251,11 +259,12 @@ class Normal(RowState):
         weeks = known
         if self.history is not None:
             at = self.history.flows.places(names)
-            past, past_away = self.history.flows.around(hour, at), self.history.absences
+            then, past_away = hour - self.ahead, self.history.absences
+            past = self.history.flows.around(then, at)
             young = known < 2  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
-            days = np.where(young, np.maximum(days, self.history.flows.highest(day, at)), days)
+            away = np.where(young, np.maximum(away, past_away.around(then, past_away.places(names))), away)
+            days = np.where(young, np.maximum(days, self.history.flows.highest(then // 24, at)), days)
             guesses[1] = middle(past[INFLOW, :, 1])
             better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better

@@ -11,10 +11,7 @@ from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
 from penstock.core.table import Index, KeyAllocator, Keys, Matrix, Table, positions
-from penstock.model import ConnectionRow, ProducerRow
-
-ANONYMOUS = "(anonymous)"
-"""Address of a producer that names one with each message."""
+from penstock.model import ANONYMOUS, ConnectionRow, ProducerRow
 
 
 def hashes(texts: Iterable[str]) -> Keys:
