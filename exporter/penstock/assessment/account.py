@@ -86,6 +86,14 @@ def unexplained(books: QueueBooks | DestinationBooks, queues: Queues) -> dict[st
     return {"unexplained": queues.grouping.sum(np.where(amount > 0, amount, np.nan))}
 
 
+def redistributed(account: MessageAccount, queues: Queues) -> dict[str, Column]:
+    """A column of the queues' series: what others of the cluster got; NaN: nothing yet."""
+    passed_on = account.redistribution.passed_on
+    if account.redistribution.index is not queues.grouping.source:
+        return {}
+    return {"redistributed": queues.grouping.sum(np.where(passed_on > 0, passed_on, np.nan))}
+
+
 def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:
     """A column of the queues' series: messages of prepared transactions that no client has, at least; NaN: none."""
     if account.in_doubt.index is not queues.grouping.source:

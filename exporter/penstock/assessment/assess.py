@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.assessment import health, openmq
-from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexplained
+from penstock.assessment.account import MessageFate, fate_table, in_doubt, redistributed, unexplained
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -143,6 +143,7 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         queue |= health.without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
     queue |= unexplained(account, state.queues) | in_doubt(judgement.account, state.queues)
+    queue |= redistributed(judgement.account, state.queues)
     measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]
@@ -202,9 +203,8 @@ def prepared_transactions(snapshot: Snapshot) -> float:
 
 
 def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
-    row = BrokerSeries(
-        policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, broker.role
-    )
+    role = "mirror" if (policy.mirror_of or broker.mirror_of) and broker.role is Role.ACTIVE else broker.role
+    row = BrokerSeries(policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, role)
     numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
         "info": 1.0,
         "start": round(clock.start, 3),

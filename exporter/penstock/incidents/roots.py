@@ -53,6 +53,15 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     yield group
 
 
+def failed_over(symptoms: Symptoms) -> Iterator[Group]:
+    """It serves for the other one of its pair, which cannot be reached: nothing takes over from it."""
+    took = symptoms.poll.snapshot.observation.takeover
+    if took is not None and took.alone:
+        group = symptoms.measured("failover", symptoms.poll.groups.broker)
+        group.begin, group.facts = took.time, {"took": took.text, "other": took.broker}
+        yield group
+
+
 def producers(rows: list[ProducerRow]) -> dict[str, str]:
     """How many wait, and who."""
     clients, count = sorted({row.client for row in rows}), len(rows)
@@ -199,6 +208,13 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
 
 
 Rule = Callable[[Symptoms], Iterator[Group]]
-RESOURCES: tuple[Rule, ...] = full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
+RESOURCES: tuple[Rule, ...] = (
+    failed_over,
+    full_broker,
+    stopped_bridges,
+    dead_letters_refused,
+    full_addresses,
+    paused_addresses,
+)
 CLIENTS: tuple[Rule, ...] = common_causes, clients
 """After those."""

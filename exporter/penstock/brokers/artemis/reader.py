@@ -141,7 +141,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         return Snapshot(
             stamp=poll.now,
-            broker=replace(broker, unguarded=self._unguarded, object_name=ask.object_name(self._name)),
+            broker=replace(
+                broker,
+                unguarded=self._unguarded,
+                object_name=ask.object_name(self._name),
+                mirror_of=tables.mirror_of(connections[1] if connections else None, link_table),
+            ),
             addresses=addresses,
             queues=queues,
             consumers=consumers,
