@@ -95,8 +95,7 @@ def test_what_a_cluster_forwards_and_redistributes_counts_once(brokers: Estate, 
     scrape = agent.fresh("c1")
     assert recorded(scrape, "mq_queue_messages_added_total", "rests") == 600, "the brokers' own counters"
     assert recorded(scrape, "mq_queue_messages_redistributed_total", "rests") == 300
-    assert seen[-1] == (0, 500, 500)
-    assert told(agent, "moved") == [], "no operator did that"
+    assert not told(agent, "moved"), "no operator did that"
 
 
 def test_a_mirrors_copies_count_nowhere(brokers: Estate, agent: Agent) -> None:
@@ -127,6 +126,10 @@ def test_a_link_says_what_waits_for_it_and_that_it_is_stuck(brokers: Estate, age
 @pytest.mark.parametrize("replicated", [False, True], ids=["shared store", "replicated"])
 def test_a_pair_through_a_failover_and_a_split(tmp_path: Path, *, replicated: bool) -> None:
     live, backup = ha_pair(tmp_path / "pair", replicated=replicated)
+    settings = live.directory / "etc" / "broker.xml"  # as many run a pair: the live one goes on without its backup
+    settings.write_text(
+        settings.read_text().replace("<vote-on-replication-failure>true", "<vote-on-replication-failure>false")
+    )
     with ExitStack() as stack:
         for broker in (live, backup):
             stack.callback(broker.kill)
@@ -145,11 +148,12 @@ def test_a_pair_through_a_failover_and_a_split(tmp_path: Path, *, replicated: bo
         assert sums(agent, "live", "backup")[0] == 70
         text = "took over from live; counters begin again; 70 messages reloaded"
         eventually(lambda: told(agent, "failover"), [("failover", "backup", text)], timeout=20)
-        actives = lambda scrape: [one["broker"] for one, _ in scrape.find("mq_broker_info", role="active")]  # noqa: E731
-        agent.until(actives, ["backup"])
+        agent.until(
+            lambda one: [labels["broker"] for labels, _ in one.find("mq_broker_info", role="active")], ["backup"]
+        )
         eventually(lambda: incidents(agent).get("failover"), f"backup {text}", timeout=20)
         if replicated:  # it was frozen only: now both serve
             live.resume()
             eventually(lambda: "two_actives" in incidents(agent), expected=True, timeout=60)
-            assert "failover" not in incidents(agent)
+            eventually(lambda: "failover" in incidents(agent), expected=False)
         assert len(told(agent, "failover")) == 1

@@ -12,7 +12,6 @@ from penstock.account.in_doubt import InDoubt
 from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import read
-from penstock.account.redistribution import Redistribution
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks
 from penstock.account.visits import Visits
@@ -39,7 +38,6 @@ class MessageAccount:
     moves: Moves = field(default_factory=Moves)
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     returns: GivenBack = field(default_factory=GivenBack)
-    redistribution: Redistribution = field(default_factory=Redistribution)
     watched: bool = False
 
     def advance(
@@ -63,7 +61,6 @@ class MessageAccount:
             address_books=arrivals,
             duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
             ring_losses=self.ring_losses.advance(ring_found, ring_before, books, snapshot),
-            redistribution=self.redistribution.advance(found, snapshot),
             watched=True,
         )
         if read(snapshot, snapshot.addresses, "addresses") is None:

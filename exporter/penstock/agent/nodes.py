@@ -71,7 +71,9 @@ class Nodes:
             return
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        active_before, stamp, messages = float(np.fmax(before.last, -np.inf)), snapshot.stamp, messages_of(snapshot)
+        active_before, stamp, queues = float(np.fmax(before.last, -np.inf)), snapshot.stamp, snapshot.queues
+        judged = [] if queues is None else [row.kind in JUDGED for row in queues.index]
+        messages = np.nan if queues is None else float(np.nansum(queues["messages"][judged]))
         self._seen[name] = SeenNode(
             Role.ACTIVE, node_id, process, stamp, stamp, active_before, messages, was_passive, process
         )
@@ -151,11 +153,3 @@ class Nodes:
         # What an older file knows says of no name: it is of this one, or of its pair.
         begun = own.process.clock - own.process.uptime > known.now
         return not known.broker or own.was_passive or was_passive or begun or same_process(known, own.process)
-
-
-def messages_of(snapshot: Snapshot) -> float:
-    """In the queues of applications; NaN where they were not read."""
-    queues = snapshot.queues
-    if queues is None or "messages" not in queues:
-        return np.nan
-    return float(np.nansum(queues["messages"][[row.kind in JUDGED for row in queues.index]]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.assessment import health, openmq
-from penstock.assessment.account import MessageFate, fate_table, in_doubt, redistributed, unexplained
+from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexplained
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -143,7 +143,6 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
         queue |= health.without_kept(judgement, state.queues, tables["queue"])
     account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
     queue |= unexplained(account, state.queues) | in_doubt(judgement.account, state.queues)
-    queue |= redistributed(judgement.account, state.queues)
     measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
     if "address" in tables:
         addresses = tables["address"]

@@ -207,14 +207,7 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
         yield group
 
 
-Rule = Callable[[Symptoms], Iterator[Group]]
-RESOURCES: tuple[Rule, ...] = (
-    failed_over,
-    full_broker,
-    stopped_bridges,
-    dead_letters_refused,
-    full_addresses,
-    paused_addresses,
-)
-CLIENTS: tuple[Rule, ...] = common_causes, clients
+Rules = tuple[Callable[[Symptoms], Iterator[Group]], ...]
+RESOURCES: Rules = failed_over, full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
+CLIENTS: Rules = common_causes, clients
 """After those."""

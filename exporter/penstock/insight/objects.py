@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
-from penstock.core.table import Positions, Table
+from penstock.core.table import Index, Positions, Table
 from penstock.insight import explain
 from penstock.insight import knowledge as sure
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
@@ -18,7 +18,7 @@ from penstock.insight.formatting import NAMES, moment
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.lists import CLIENT
 from penstock.insight.sheets import sheets_of
-from penstock.model import Role
+from penstock.model import LinkRow, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
@@ -102,17 +102,20 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     return _made(view, "connection", connection, facts, told, related, known)
 
 
+def linked(view: BrokerView) -> Table[LinkRow]:
+    return view.snapshot.links or Table(Index.empty(), {"up": np.empty(0), "pending": np.empty(0)})
+
+
 def links_of(view: BrokerView) -> list[Related]:
-    links, states = view.snapshot.links, {1.0: "up", 0.0: "down"}
-    if links is None:
-        return []
+    links, states = linked(view), {1.0: "up", 0.0: "down"}
     stopped = {one.object: f"; {one.title}" for one in view.incidents.told if one.kind == "bridge_stopped"}
-    rows = zip(links.index, links["up"].tolist(), links["pending"].tolist(), strict=True)
-    return [
-        Related("is linked by", row.kind, row.name, f"{states.get(up, 'not known whether it is up')}, "
-                f"{explain.amount_text(json_number(pending))} messages wait{stopped.get(row.name, '')}")
-        for row, up, pending in rows
-    ]  # fmt: skip
+    found = []
+    for i, row in enumerate(links.index):
+        up = states.get(links["up"][i], "not known whether it is up")
+        waits = f"{links['pending'][i]:,.0f}" if links["pending"][i] >= 0 else "an unknown number of"
+        told = f"{up}, {waits} messages wait{stopped.get(row.name, '')}"
+        found.append(Related("is linked by", row.kind, row.name, told))
+    return found
 
 
 def _clients(view: BrokerView, at: Positions) -> dict[tuple[str, str, str], bool]:
@@ -155,8 +158,8 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     about, table = view.snapshot.broker, view.table("queue")
     passive = about is not None and about.role is Role.PASSIVE
     at = np.flatnonzero([row.address == address if address else row.kind in JUDGED for row in table.index])
-    links = view.snapshot.links
-    waits = [] if links is None else zip((one.kind for one in links.index), links["pending"].tolist(), strict=True)
+    links = linked(view)
+    forwards = [row.kind == "cluster" for row in links.index]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
     return AddressSum(
@@ -166,7 +169,7 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         mirror_of=view.policy.mirror_of or (about.mirror_of if about else ""),
         links=links_of(view),
         stamp=view.snapshot.stamp,
-        on_its_way=float(np.nansum([pending for kind, pending in waits if kind == "cluster"])),
+        on_its_way=float(np.nansum(links["pending"][forwards])),
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
         told=[explain.listed(one, view) for one in told if not one.silenced],
         known=_known(view, "address", told, failing, why),
@@ -195,16 +198,17 @@ def clusters(parts: Iterable[AddressSum]) -> list[ObjectView]:
         groups = [*(group for group in groups if group not in near), [*(each for group in near for each in group), one]]
     found = []
     for group in groups:
-        if len(group) > 1 or group[0].links:
+        if any(one.counts for one in serving(group)) and (len(group) > 1 or group[0].links):
             view = _summed("cluster", ", ".join(one.broker for one in group), serving(group), {})
-            spare = [one for one in group if one.passive or one.mirror_of]
-            others = [Related("mirrors" if one.mirror_of else "is passive", "broker", one.broker, "") for one in spare]
-            links = [
-                Related(f"links {one.broker} to", link.kind, end_of(link, group), link.told)
-                for one in serving(group)
-                for link in one.links
-            ]
-            found.append(replace(view, related=[*view.related, *others, *links]))
+            for one in group:
+                if one.passive or one.mirror_of:
+                    role = "mirrors" if one.mirror_of else "is passive"
+                    view.related.append(Related(role, "broker", one.broker, ""))
+                for link in one.links:
+                    ends = [two.broker for two in group if two.node_id and link.name.endswith(two.node_id)]
+                    end = " or ".join(ends) or link.name
+                    view.related.append(Related(f"links {one.broker} to", link.kind, end, link.told))
+            found.append(view)
     return found
 
 
@@ -212,12 +216,6 @@ def joined(one: AddressSum, other: AddressSum) -> bool:
     """Whether they serve one node id, or the one is linked to the other or mirrors it."""
     linked = any(other.node_id and link.name.endswith(other.node_id) for link in one.links)
     return linked or one.node_id == other.node_id != "" or one.mirror_of in (other.broker, other.node_id or None)
-
-
-def end_of(link: Related, group: Iterable[AddressSum]) -> str:
-    """The name of the broker at the other end of a cluster link; else that of the link."""
-    ends = [one.broker for one in group if one.node_id and link.name.endswith(one.node_id)]
-    return " or ".join(ends) or link.name
 
 
 def serving(parts: Iterable[AddressSum]) -> list[AddressSum]:
@@ -245,13 +243,13 @@ def _summed(
     related += [Related("may be on", "broker", name, f"not known: {why}") for name, why in missing.items()]
     found = {one.broker: one.known for one in parts}
     found |= {name: Knowledge("unknown", f"not known: {why}", None, []) for name, why in missing.items()}
-    state = min((one.state for one in found.values()), key=WORST.index, default="unknown")
+    state = min((one.state for one in found.values()), key=WORST.index)
     deciding = {name: one for name, one in found.items() if one.state == state}
     why = "; ".join(f"{name}: {one.why}" for name, one in deciding.items())
     since = min((one.since for one in deciding.values() if one.since is not None), default=None)
     known = Knowledge(state, why, since, [each for one in deciding.values() for each in one.watched])
     told = [one for part in parts for one in part.told]
-    stamp = min((one.stamp for one in parts), default=0.0)
+    stamp = min(one.stamp for one in parts)
     return ObjectView("", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
 
 

@@ -147,8 +147,8 @@ class ConnectionBuilder:
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
         user = row.user or row.validated_user
         client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
-        if row.address.startswith(MIRROR):
-            client = row.client_id  # the node id of the broker that is mirrored here
+        if (row.address or "").startswith(MIRROR):
+            client = row.client_id or ""  # the node id of the broker that is mirrored here
         return ProducerRow(row.id, _address(row), client, row.session)
 
 

@@ -486,7 +486,8 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
         raise BadAnswer(f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM")
     attributes = found.rows[0]
     if not attributes.version:
-        raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
+        why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
+        raise BadAnswer(f"the broker does not say its version; {why}")
     return key_of(names[0], "broker"), attributes, found.unreadable
 
 
