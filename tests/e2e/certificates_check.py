@@ -54,7 +54,7 @@ def broker(authority: trustme.CA, folder: Path) -> Iterator[ArtemisBroker]:
     """As docs/artemis.md has it, step by step; `jolokia_url` is the agent's."""
     made = ArtemisBroker.create(folder / "broker", name="b1", read_only_user="exporter")
     etc, port = made.directory / "etc", free_port()
-    own = authority.issue_cert(LOOPBACK, common_name="broker")
+    own = authority.issue_cert(LOOPBACK, common_name="broker", key_type=trustme.KeyType.RSA)
     own.cert_chain_pems[0].write_to_path(str(folder / "broker.pem"))
     own.private_key_pem.write_to_path(str(folder / "broker.key"))
     said = {
