@@ -37,6 +37,10 @@ help:
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
 	@echo "make test-incidents  chains of causes on a real Artemis and OpenMQ: one incident each, with its root and its victims (11 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
+	@echo "make test-clusters  cluster, bridge, mirror and pairs of real Artemis brokers: no message counts twice, failovers, split brain (6 min)"
+	@echo "make test-appservers  GlassFish and Payara with an application: numbers against its own, a bean that hangs (12 min)"
+	@echo "make test-versions  Artemis 2.28, 2.44 and the newest: collectors, numbers, conditions, guard (3 min)"
+	@echo "make test-certificates  a real Artemis behind Jolokia's agent with mutual TLS (1 min)"
 	@echo "make test-causes [ONLY=...]  79 situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
 	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
@@ -158,6 +162,20 @@ test-trust: $(VENV)/.test  # faults that take longer than make test has time for
 
 check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
 	$(BIN)/pytest -s tests/e2e/consumers_check.py
+
+.PHONY: test-clusters test-appservers test-versions test-certificates
+
+test-clusters: $(VENV)/.test
+	$(BIN)/pytest -s tests/e2e/clusters_check.py
+
+test-appservers: $(VENV)/.test
+	$(BIN)/pytest -s tests/e2e/appservers_check.py
+
+test-versions: $(VENV)/.test
+	$(BIN)/pytest -s tests/e2e/versions_check.py
+
+test-certificates: $(VENV)/.test
+	$(BIN)/pytest -s tests/e2e/certificates_check.py
 
 .PHONY: test-incidents
 

@@ -139,6 +139,8 @@ class Broker:
     """A `ResourceState` (OpenMQ)."""
     object_name: str = ""
     """Of its management (Artemis)."""
+    mirror_of: str = ""
+    """Node id of the broker that mirrors its messages to this one (Artemis)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,12 +368,30 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Takeover:
+    """From the other broker of a pair. time: of the first poll at which this one was active. messages: in its queues
+    then, NaN where they were not read. alone: the other one cannot be reached.
+    """
+
+    broker: str
+    time: float
+    messages: float
+    alone: bool
+
+    @property
+    def text(self) -> str:
+        reloaded = "" if np.isnan(self.messages) else f"; {self.messages:,.0f} messages reloaded"
+        return f"took over from {self.broker}; counters begin again{reloaded}"
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What one poll is of, said once, by the poll engine.
 
     process: which start of which broker answered. Whoever keeps something of a broker keeps the process it is of, and
     asks `Process.replaces` at the next poll: that may be of another reader, or of another agent.
     rivals: other brokers of this agent that are active with the same node id at the same time; the agent says.
+    takeover: where another one served its node id before; the agent says it too.
     inconsistent: for information: the tables that were read in pages between which rows moved. What was there before
     and no page showed stays with its last numbers until it is proven gone; what had just come may be missing until
     the next poll.
@@ -381,6 +401,7 @@ class Observation:
 
     process: Process = field(default_factory=Process)
     rivals: tuple[str, ...] = ()
+    takeover: Takeover | None = None
     inconsistent: frozenset[str] = frozenset()
     left_out: tuple[LeftOut, ...] = ()
     late: Mapping[str, Keys] = field(default_factory=dict)

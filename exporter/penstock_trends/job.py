@@ -81,6 +81,7 @@ def run(
             changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
             made = Tables(session, target, window, wanted.calendars())
             made.write(changed)
+            write_profiles(session, target, window)
             facts = report_facts(made, wanted)
             facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
             progress("replaying what other settings would have done")

@@ -1,7 +1,6 @@
 """What is normal for each queue, out of its hours: the file that agents read at their start (`normal.profiles`)."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +15,8 @@ from penstock.learned.byte_tables import WEEKS
 from penstock.learned.profile import profile_of
 from penstock.settings.calendar import Calendar
 from penstock_trends.days import Pointers
-from penstock_trends.facts import series_of_units, units_of
+from penstock_trends.facts import Calendars, Source, series_of_units
 from penstock_trends.kernel import HOUR
-from penstock_trends.session import spread
 from penstock_trends.tables import FILE, write
 
 PROFILES: Final = "profiles.parquet"
@@ -36,16 +34,16 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
 
     until = max(one.start for one in window.values())
     recent = {day: one for day, one in window.items() if until - one.start < 7 * WEEKS * DAY}
-    rows = spread(session, units_of(recent, "queue"), partial(profiles_of_units, out.url), ROWS)
+    rows = Source(out, recent, {"": Calendar()}).rows(session, "queue", None, profiles_of_units, ROWS)
     names = session.table("series").where("kind = 'queue'").select("sid", *SCHEMA.names[:3])
     named = rows.join(names, "sid").drop("sid").withColumn(FILE, f.lit(PROFILES))
     if not write(named, out, SCHEMA, SCHEMA.names[:3], mode=FOR_OTHERS):
         out.write_table(PROFILES, SCHEMA.empty_table())
 
 
-def profiles_of_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
+def profiles_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker: a row of each queue of which whole hours were seen."""
-    for sid, _, rows in series_of_units(url, "queue", batches):
+    for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches):
         hours, columns = hours_of(rows)
         if len(hours):
             table = profile_table([("", ("", ""), profile_of(hours, columns))]).select(_TABLES)

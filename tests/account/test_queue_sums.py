@@ -1,5 +1,7 @@
 """What came to a queue is there or left: the sums of one row, fault by fault and with what looks like it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from conditions.situations import ring
 from conditions.world import World
 from penstock.insight.explain import NotFound
 from penstock.insight.text import account_lines
-from penstock.model import Role
+from penstock.model import QueueKind, Role
 
 NOT_LOST = {"moved": 0, "expired": 0, "dead_lettered": 0, "purged": 0}
 
@@ -348,3 +350,42 @@ def test_a_version_without_numbers_of_consumers_says_only_what_is_sure() -> None
     broker.see({"q": queue(7, 3, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2)
     assert broker.sheet().left["evicted"] == 4
     assert broker.sheet().lost_by == {"arrivals": (0, 4), "(not known)": (0, 4)}
+
+
+# --- what a cluster passes on
+
+
+def passed_on(broker: Broker) -> dict[str, float]:
+    table = broker.tables["queue"]
+    return {row.queue: float(table["redistributed"][i]) for i, row in enumerate(table.index)}
+
+
+def clustered(k: float, forwarded: float, consumers: float = 0.0) -> dict[str, dict[str, float]]:
+    return {
+        "q": queue(300, 300 - k, K=k, consumers=consumers),
+        "sf.other": queue(forwarded, 0, K=forwarded, consumers=1.0, kind=QueueKind.LINK),
+    }
+
+
+def test_what_a_cluster_redistributes_is_counted() -> None:
+    broker = Broker().see(clustered(0, 200), polls=2).see(clustered(300, 500), polls=2)
+    assert passed_on(broker)["q"] == 300
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (clustered(0, 200, consumers=1.0), clustered(300, 500, consumers=1.0)),
+        (clustered(0, 200, consumers=1.0), clustered(300, 500)),
+        (clustered(0, 200), clustered(300, 200)),
+    ],
+    ids=["a consumer took it", "a consumer took it and went", "an operator moved it"],
+)
+def test_what_leaves_by_other_ways_is_not_redistributed(before: dict[str, Any], after: dict[str, Any]) -> None:
+    broker = Broker().see(before, polls=2).see(after, polls=2)
+    assert np.isnan(passed_on(broker)["q"])
+
+
+def test_no_more_is_redistributed_than_came_to_links() -> None:
+    broker = Broker().see(clustered(0, 200), polls=2).see(clustered(300, 250), polls=2)
+    assert passed_on(broker)["q"] == 50

@@ -8,6 +8,7 @@ import pytest
 from agent.pair import QUEUE, Brokers, Made
 from agent.world import BEGIN
 from penstock.insight.events import Change
+from penstock.insight.lists import ListQuery
 from penstock.model import Role
 from penstock.server.pages import views
 from penstock.server.pages.render import page
@@ -78,7 +79,7 @@ async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(pair: Br
             to(*((one, other, pair.now) if to is take_over else (other, one, pair.now)))
             client += 1
             for _ in range(3):
-                work(other, client, 10)
+                work(other, client, 10, waits=70)
                 other.world.consumer_rows[client] = (other.world.consumer_rows[client][0], QUEUE)
                 await pair.poll()
                 now = pair.samples(DELIVERED, client="c20")
@@ -86,7 +87,86 @@ async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(pair: Br
                 before |= now
         told = [("backup", Change.ROLE, "passive to active"), ("backup", Change.ROLE, "active to passive")]
         assert pair.events(Change.ROLE) == told * (number + 1)
+        text = "took over from {}; counters begin again; 70 messages reloaded"
+        both = [(name, Change.FAILOVER, text.format(of)) for name, of in (("backup", "live"), ("live", "backup"))]
+        assert pair.events(Change.FAILOVER) == both * (number + 1)
     assert pair.events(Change.CONDITION_ON) == []
+
+
+def incidents(pair: Brokers) -> list[tuple[str, str]]:
+    return [(one.broker, one.title) for one in pair.agent.lookups.incidents("", ListQuery()).rows]
+
+
+async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    for _ in range(4):
+        await pair.poll()
+    (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
+    assert (found.kind, found.severity, found.object) == ("failover", "warning", "backup")
+    assert found.title == "backup took over from live; counters begin again; 70 messages reloaded"
+    assert found.impact == ["live cannot be reached: until it is back, nothing takes over from backup."]
+    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    for _ in range(4):
+        await pair.poll()
+    assert incidents(pair) == []
+    assert len(pair.events(Change.FAILOVER)) == 1
+
+
+async def test_the_dead_one_shows_nothing_once_the_other_serves(pair: Brokers) -> None:
+    """Not for the three polls for which a broker that is only away keeps its numbers."""
+    live, backup = pair.made.values()
+    live.up = False
+    await pair.poll()
+    assert pair.samples("mq_queue_messages") == {"live": 70}, "it may only be cut off from here"
+    take_over(live, backup, pair.now)
+    await pair.poll("live", "backup")
+    await pair.poll("live")
+    assert pair.samples("mq_queue_messages") == {"backup": 70}
+    assert pair.samples("mq_broker_info", role="active").keys() == {"backup"}
+
+
+async def test_what_is_no_failover_is_not_called_one(pair: Brokers) -> None:
+    """A restart of the one that serves; a while out of reach; both down, and the same one first again."""
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    await pair.poll()
+    come_back(live, backup, pair.now)
+    for _ in range(2):
+        await pair.poll()
+    before = len(pair.events(Change.FAILOVER))
+    live.started = pair.now
+    for _ in range(2):
+        await pair.poll()
+    for up, polls in ((False, 10), (True, 3)):
+        live.up = up
+        for _ in range(polls):
+            await pair.poll()
+    live.up = backup.up = False
+    await pair.poll()
+    live.up, live.started = True, pair.now
+    for _ in range(4):
+        await pair.poll()
+    assert len(pair.events(Change.FAILOVER)) == before == 2
+    assert incidents(pair) == []
+
+
+async def test_a_pair_whose_two_both_serve_has_not_failed_over(pair: Brokers) -> None:
+    """The live one only froze, and goes on: split brain."""
+    live, backup = pair.made.values()
+    live.up, backup.role = False, Role.ACTIVE
+    backup.world.queue(QUEUE, "orders", messages=70, added=70)
+    for _ in range(3):
+        await pair.poll()
+    assert [title for _, title in incidents(pair)] == [
+        "backup took over from live; counters begin again; 70 messages reloaded"
+    ]
+    live.up = True
+    for _ in range(6):
+        await pair.poll()
+    assert {broker for broker, _ in incidents(pair)} == {"live", "backup"}
+    assert pair.samples("mq_broker_unhealthy", cause="two_actives") == {"live": 2, "backup": 2}
+    assert not [title for _, title in incidents(pair) if "took over" in title]
 
 
 async def test_a_failover_while_the_agent_is_away_is_told(pair: Brokers) -> None:

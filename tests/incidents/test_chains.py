@@ -232,7 +232,7 @@ def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     assert not scene.incidents
     scene.run(8, lambda one: one.come("out", 100))
     found = scene.incident
-    assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Bridge to-2 takes nothing from out")
+    assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Link to-2 takes nothing from out")
     assert [cause.name for cause in found.causes] == ["target_full"]
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
 

@@ -15,9 +15,16 @@ from penstock.core.table import Index, Table
 from penstock.insight.answers import ObjectView
 from penstock.insight.explain import BrokerView, NotFound, explain
 from penstock.insight.knowledge import Failing
-from penstock.insight.objects import address_sum, explain_address, explain_broker, explain_connection, sum_of_address
+from penstock.insight.objects import (
+    address_sum,
+    clusters,
+    explain_address,
+    explain_broker,
+    explain_connection,
+    sum_of_address,
+)
 from penstock.insight.text import object_lines
-from penstock.model import AddressRow, Collector, ConnectionRow, QueueKind, Role, Snapshot
+from penstock.model import AddressRow, Collector, ConnectionRow, LinkRow, QueueKind, Role, Snapshot
 
 if TYPE_CHECKING:
     from penstock.series.labels import QueueSeries
@@ -96,11 +103,23 @@ def test_a_connection_with_what_its_consumers_hold() -> None:
 
 
 def as_link(broker: Broker, name: str) -> BrokerView:
-    """Its queue of this name stores messages for another broker."""
+    """Its queue of this name stores messages for another broker of its cluster."""
     found = view(broker)
+    queues = found.snapshot.queues
+    assert queues is not None
+    waits = queues["messages"][[row.name == name for row in queues.index]]
+    links = Table(Index.of([LinkRow(name, "cluster", name)]), {"up": np.ones(1), "pending": waits})
     table: Table[QueueSeries] = found.tables["queue"]
     rows = [replace(row, kind=QueueKind.LINK) if row.queue == name else row for row in table.index]
-    return replace(found, tables={**found.tables, "queue": Table(Index.of(rows), table.columns)})
+    tables = {**found.tables, "queue": Table(Index.of(rows), table.columns)}
+    return replace(found, tables=tables, snapshot=replace(found.snapshot, links=links))
+
+
+def at_node(found: BrokerView, name: str, node_id: str, *, mirror_of: str = "") -> BrokerView:
+    about = found.snapshot.broker
+    assert about is not None
+    about = replace(about, node_id=node_id, mirror_of=mirror_of)
+    return replace(found, snapshot=replace(found.snapshot, broker=about), policy=replace(found.policy, broker=name))
 
 
 def over(*views: BrokerView, failing: Failing | None = None, **missing: str) -> ObjectView:
@@ -112,7 +131,7 @@ def over(*views: BrokerView, failing: Failing | None = None, **missing: str) -> 
 def test_an_address_over_a_cluster_counts_nothing_twice() -> None:
     one = Broker().see({"orders": queue(90, 40, K=50), "sf.two": queue(10, 3, K=7)}, polls=4)
     two = Broker().see({"orders": queue(7, 2, K=5)}, polls=4)
-    found = over(as_link(one, "sf.two"), view(two))
+    found = over(at_node(as_link(one, "sf.two"), "one", "n1"), at_node(view(two), "two", "n2"))
     facts = {one.name: one.value for one in found.facts}
     assert (facts["messages"], facts["added"]) == (42, 97)
     assert facts["on its way between the brokers, of all addresses"] == 3
@@ -245,6 +264,30 @@ def test_what_is_critical_of_the_broker_concerns_its_addresses(broker: Broker) -
         broker.state = replace(broker.state, judgement=replace(broker.state.judgement, conditions=(one,)))
         assert explain_address(view(broker), "orders", None).knowledge.state == state
         assert over(view(broker)).knowledge.state == state
+
+
+def clusters_of(*views: BrokerView) -> dict[str, ObjectView]:
+    return {one.name: one for one in clusters([address_sum(view, "", None) for view in views])}
+
+
+def test_clusters_are_told_by_links_node_ids_and_mirrors() -> None:
+    queues = {"orders": queue(90, 40, K=50), "sf.n2": queue(10, 3, K=7)}
+    one = at_node(as_link(Broker().see(queues, polls=4), "sf.n2"), "one", "n1")
+    two, copy = (Broker().see({"orders": queue(7, 2, K=5)}, polls=4) for _ in "ab")
+    alone, mirror = at_node(view(two), "alone", "n9"), at_node(view(copy), "mirror", "n3", mirror_of="n1")
+    found = clusters_of(alone, one, at_node(view(two), "two", "n2"), mirror)
+    assert list(found) == ["one, two, mirror"]
+    (cluster,) = found.values()
+    assert [one.value for one in cluster.facts[:2]] == [42, 42], "the mirror's two are copies"
+    assert told(cluster)["links one to", "cluster", "two"] == "up, 3 messages wait"
+    assert ("mirrors", "broker", "mirror") in told(cluster)
+
+
+def test_of_a_pair_what_was_read_last_counts_even_before_the_other_is_known_to_be_dead() -> None:
+    dead = at_node(view(Broker().see({"orders": queue(70, 70)}, polls=4)), "r1", "n1")
+    serves = at_node(view(Broker().see({"orders": queue(70, 70)}, polls=5)), "r2", "n1")
+    (cluster,) = clusters_of(dead, serves).values()
+    assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
 
 
 def test_a_sum_names_the_brokers_that_it_lacks() -> None:

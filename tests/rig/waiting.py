@@ -3,12 +3,9 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
-
-T = TypeVar("T")
 
 
-def eventually(get: Callable[[], T], expected: T, *, timeout: float = 10.0) -> None:
+def eventually(get: Callable[[], object], expected: object, *, timeout: float = 10.0) -> None:
     """Ask until `get` gives `expected`; fails with the last answer when it does not within `timeout` s."""
     deadline = time.monotonic() + timeout
     while (last := get()) != expected and time.monotonic() < deadline:

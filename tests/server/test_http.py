@@ -82,7 +82,7 @@ class Agent:
         self.may_go.wait(10)
         return QueueList([], 0)
 
-    clients = consumers = conditions = incidents = queues
+    clients = consumers = conditions = incidents = clusters = queues
 
     def explain(self, *_: object) -> Any:
         self.asked_in.add(threading.get_ident())

@@ -7,7 +7,7 @@ import click
 from penstock.history.store import Store
 from penstock.tui.lines import say
 from penstock_demo.history import Fleet, generate
-from penstock_trends import job
+from penstock_trends import job, report
 
 
 @click.command()
@@ -20,7 +20,7 @@ def demo(directory: Path, days: int, queues: int) -> None:
     generate(Store(str(directory / "history")), Fleet(brokers=2, queues=queues, days=days, interval=300, consumers=2))
     results = directory / "trends"
     job.run(str(directory / "history"), str(results), None, lambda text: say(text, err=True))
-    say(str(results / job.REPORT))
+    say(str(results / report.REPORT))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, Mask, Matrix
+from penstock.model import QueueKind
 from penstock.observation.facts import Facts, or_zero
 
 BASE = ("account_a0", "account_k0", "account_e0", "account_x0")
@@ -26,6 +27,9 @@ class QueueBooks(RowState):
     the process had lost before it was polled; lost0: `lost` less that. lacking: what the sum of this poll lacks;
     negative: more left than came. At the last polls: gaps, what no reason explains; unheld, in delivery to no consumer
     that is listed.
+
+    passed_on: to other brokers of the cluster: what was acknowledged while there was no consumer, and no more than came
+    to the queues of links meanwhile. consumers, came_last: at the poll before.
     """
 
     BY = By.QUEUE
@@ -48,6 +52,9 @@ class QueueBooks(RowState):
     lacking: Column = column()
     gaps: Matrix = column(lines=3, saved=False)
     unheld: Matrix = column(lines=4, saved=False)
+    passed_on: Column = counter(0.0, outlives=True)
+    consumers: Column = column(saved=False)
+    came_last: Column = column(0.0, saved=False)
 
     def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
@@ -86,6 +93,9 @@ class QueueBooks(RowState):
         lost0 = np.where(loses & (readable | ~np.isnan(before.lost0)), lost0, np.nan)
         # What expired on arrival since the poll before is in no other sum yet.
         gap = np.minimum(lacking + totals[2], 0.0) + np.where(loses, 0.0, np.maximum(lacking + on_arrival, 0.0))
+        linked = found.queues.column("is_link", lambda row: row.kind is QueueKind.LINK) > 0
+        passed = np.where((found.consumers == 0) & (before.consumers == 0) & ~linked, or_zero(found.d_settled), 0.0)
+        forwarded = float((found.d_added + before.came_last)[linked].sum())
         return QueueBooks(
             index=found.queues,
             since=np.where(first, found.now, before.since),
@@ -106,6 +116,9 @@ class QueueBooks(RowState):
             lacking=lacking,
             gaps=np.vstack([before.gaps[1:], gap]),
             unheld=np.vstack([before.unheld[1:], held_by_none]),
+            passed_on=before.passed_on + np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0))),
+            consumers=found.consumers,
+            came_last=found.d_added,
         )
 
     @property

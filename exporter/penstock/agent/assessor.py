@@ -135,7 +135,7 @@ class Assessor:
         if self.next_policy is not self.policy:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)
-        snapshot = with_noted(snapshot, self.nodes.rivals(self.name), self.budget.left_out)
+        snapshot = with_noted(snapshot, self.nodes, self.name, self.budget.left_out)
         if self._summary is None:
             self._summary = self._as_left(snapshot)
         self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
@@ -265,7 +265,7 @@ class Assessor:
             self._show_as_left()
         since = np.fmin(self.failing_since, time.time())
         self.failing_since = float(since) if failed else np.nan
-        if failed and time.monotonic() > self.fresh_until:
+        if failed and (time.monotonic() > self.fresh_until or self.nodes.is_succeeded(self.name)):
             self.forget()
         changed = list(self.changes(poll))
         self.on_record(self, changed)
@@ -318,10 +318,10 @@ def held_back(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, consumers=None, producers=None)
 
 
-def with_noted(snapshot: Snapshot, rivals: tuple[str, ...], series: LeftOut | None) -> Snapshot:
-    """With who else serves its node id, and the series that were left out of the poll before."""
-    if rivals:
-        snapshot = replace(snapshot, observation=replace(snapshot.observation, rivals=rivals))
+def with_noted(snapshot: Snapshot, nodes: Nodes, name: str, series: LeftOut | None) -> Snapshot:
+    """With who else serves its node id, or did before, and the series that were left out of the poll before."""
+    noted = replace(snapshot.observation, rivals=nodes.rivals(name), takeover=nodes.takeover(name))
+    snapshot = replace(snapshot, observation=noted)
     if series is None:
         return snapshot
     observation = replace(snapshot.observation, left_out=(*snapshot.observation.left_out, series))

@@ -162,9 +162,15 @@ class Lookups:
         views = [self._last_view(name) for name in known]
         return [objects.address_sum(view, address, failing) for view, failing in views]
 
-    def _sum_of_address(self, address: str) -> answers.ObjectView:
+    def _parts(self, address: str) -> dict[str, objects.AddressSum]:
         parts = [self.address_sums(address), *self.asked("address_sums", address)]
-        found = {one.broker: one for some in parts for one in some}
+        return {one.broker: one for some in parts for one in some}
+
+    def clusters(self) -> Sequence[answers.ObjectView]:
+        return objects.clusters(self._parts("").values())
+
+    def _sum_of_address(self, address: str) -> answers.ObjectView:
+        found = self._parts(address)
         missing = [broker for broker in self._fleet.config.brokers if broker.name not in found]
         why = {broker.name: self._state(broker).error or "it was not asked yet" for broker in missing}
         return objects.sum_of_address(address, found.values(), why)

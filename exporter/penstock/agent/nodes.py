@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.agent.checkpoint import Checkpoint, node_of, same_process
-from penstock.model import Process, Role, Snapshot
+from penstock.model import Process, Role, Snapshot, Takeover
+from penstock.observation.facts import JUDGED
 
 AT_ONCE = 0.25
 """Seconds within which two brokers that start count as one that is watched under two names."""
@@ -23,8 +24,9 @@ class Undecided(Exception):
 class SeenNode:
     """A configured broker as its last poll left it; role: None where that did not reach it.
 
-    first, last: of the polls at which this process was active, by the agent's clock. was_passive: before them.
-    process, begun: as it called itself at the last of them, and at the first.
+    first, last: of the polls at which this process was active, by the agent's clock; last stays when it is so no more.
+    before: when it was active last before them; was_passive: whether it was passive. messages: in its queues at the
+    first of them. process, begun: as it called itself at the last of them, and at the first.
     """
 
     role: Role | None = None
@@ -32,6 +34,8 @@ class SeenNode:
     process: Process = field(default_factory=Process)
     first: float = np.nan
     last: float = np.nan
+    before: float = -np.inf
+    messages: float = np.nan
     was_passive: bool = False
     begun: Process = field(default_factory=Process)
 
@@ -59,13 +63,20 @@ class Nodes:
         before = self._seen.get(name, SeenNode())
         node_id = node_of(broker, name)
         if broker.role is Role.PASSIVE:
-            self._seen[name] = SeenNode(Role.PASSIVE, node_id, process, was_passive=True)
+            self._seen[name] = SeenNode(Role.PASSIVE, node_id, process, last=before.last, was_passive=True)
             return
         goes_on = before.node_id == node_id and not process.replaces(before.process) and not np.isnan(before.first)
-        first, begun = (before.first, before.begun) if goes_on else (snapshot.stamp, process)
+        if goes_on:
+            self._seen[name] = replace(before, role=Role.ACTIVE, process=process, last=snapshot.stamp)
+            return
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        self._seen[name] = SeenNode(Role.ACTIVE, node_id, process, first, snapshot.stamp, was_passive, begun)
+        active_before, stamp, queues = float(np.fmax(before.last, -np.inf)), snapshot.stamp, snapshot.queues
+        judged = [] if queues is None else [row.kind in JUDGED for row in queues.index]
+        messages = np.nan if queues is None else float(np.nansum(queues["messages"][judged]))
+        self._seen[name] = SeenNode(
+            Role.ACTIVE, node_id, process, stamp, stamp, active_before, messages, was_passive, process
+        )
 
     def failed(self, name: str) -> None:
         """Note a poll that did not reach it."""
@@ -74,7 +85,7 @@ class Nodes:
     def forget(self, name: str) -> None:
         """What was seen of it is too old to be used."""
         before = self._seen.get(name, SeenNode())
-        self._seen[name] = SeenNode(None, before.node_id, was_passive=before.was_passive)
+        self._seen[name] = SeenNode(None, before.node_id, last=before.last, was_passive=before.was_passive)
 
     def rivals(self, name: str) -> tuple[str, ...]:
         """Who else was active with its node id while it was. In a failover neither is seen active after the other.
@@ -84,14 +95,31 @@ class Nodes:
         own = self._seen.get(name)
         if own is None or own.role is Role.PASSIVE:
             return ()
-        watched = self.watched()
-        mates = ((other, seen) for other, seen in self._seen.copy().items() if seen.node_id == own.node_id)
-        together = (
-            other
-            for other, seen in mates
-            if other != name and own.first < seen.last and seen.first < own.last and not seen.is_one_with(own)
-        )
-        return tuple(sorted(other for other in together if other in watched))
+        together = (other for other, seen in self._mates(name) if own.first < seen.last and seen.first < own.last)
+        return tuple(sorted(together))
+
+    def takeover(self, name: str) -> Takeover | None:
+        """From whom it took over, where that one served the node until then and is seen to do so no more."""
+        own = self._seen.get(name)
+        if own is None or own.role is not Role.ACTIVE:
+            return None
+        mates = self._mates(name)
+        before = [(seen.last, other, seen.role) for other, seen in mates if own.before < seen.last < own.first]
+        if not before or any(seen.role is Role.ACTIVE for _, seen in mates):
+            return None
+        _, other, role = max(before)
+        return Takeover(other, own.first, own.messages, alone=role is None)
+
+    def is_succeeded(self, name: str) -> bool:
+        """Whether another one serves its node by now."""
+        own = self._seen.get(name, SeenNode())
+        return any(seen.role is Role.ACTIVE and seen.first > own.last for _, seen in self._mates(name))
+
+    def _mates(self, name: str) -> list[tuple[str, SeenNode]]:
+        """Other brokers that are watched and were seen with its node id, but for its own process by another name."""
+        own, watched = self._seen.get(name, SeenNode()), self.watched()
+        mates = ((other, seen) for other, seen in self._seen.copy().items() if other != name and other in watched)
+        return [(other, seen) for other, seen in mates if seen.node_id == own.node_id and not seen.is_one_with(own)]
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
         return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)

@@ -79,11 +79,13 @@ def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
 
 
 def unexplained(books: QueueBooks | DestinationBooks, queues: Queues) -> dict[str, Column]:
-    """A column of the queues' series: what no reason explains; NaN where there is none."""
+    """Columns of the queues' series: what no reason explains; what others of the cluster got. NaN: none."""
     if books.index is not queues.grouping.source:
         return {}
-    amount = np.abs(books.unexplained)
-    return {"unexplained": queues.grouping.sum(np.where(amount > 0, amount, np.nan))}
+    amounts = {"unexplained": np.abs(books.unexplained)}
+    if isinstance(books, QueueBooks):
+        amounts["redistributed"] = books.passed_on
+    return {name: queues.grouping.sum(np.where(one > 0, one, np.nan)) for name, one in amounts.items()}
 
 
 def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:

@@ -202,9 +202,8 @@ def prepared_transactions(snapshot: Snapshot) -> float:
 
 
 def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
-    row = BrokerSeries(
-        policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, broker.role
-    )
+    role = "mirror" if (policy.mirror_of or broker.mirror_of) and broker.role is Role.ACTIVE else broker.role
+    row = BrokerSeries(policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, role)
     numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
         "info": 1.0,
         "start": round(clock.start, 3),

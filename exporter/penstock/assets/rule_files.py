@@ -34,6 +34,7 @@ _COUNTERS = (
     "mq_queue_messages_removed_total",
     "mq_queue_messages_evicted_total",
 )
+_REDISTRIBUTED = "mq_queue_messages_redistributed_total"
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
 
@@ -57,6 +58,8 @@ def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
         rate = f"rate({name}[5m])"
         if "evicted" in name:
             rate = f"sum without (reason) ({rate})"
+        elif "removed" not in name:  # what a cluster redistributes counts at both brokers
+            rate = f"({rate} - (rate({_REDISTRIBUTED}[5m]) or 0 * {rate}))"
         yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate, values)}
 
 

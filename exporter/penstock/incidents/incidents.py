@@ -122,6 +122,7 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
     return (
         any(one.severity > Severity.INFO for one in active)
         or bool(surroundings.full_broker(poll.broker))
+        or poll.snapshot.observation.takeover is not None
         or (addresses is not None and bool((addresses["limit_percent"] >= 100).any()))
         or (links is not None and any(row.queue for row in links.index) and bool((links["pending"] > 0).any()))
     )

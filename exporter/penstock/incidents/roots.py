@@ -59,6 +59,15 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     yield group
 
 
+def failed_over(symptoms: Symptoms) -> Iterator[Group]:
+    """It serves for the other one of its pair, which cannot be reached: nothing takes over from it."""
+    took = symptoms.poll.snapshot.observation.takeover
+    if took is not None and took.alone:
+        group = symptoms.measured("failover", symptoms.poll.groups.broker)
+        group.begin, group.facts = took.time, {"took": took.text, "other": took.broker}
+        yield group
+
+
 def producers(rows: list[ProducerRow]) -> dict[str, str]:
     """How many wait, and who."""
     clients, count = sorted({row.client for row in rows}), len(rows)
@@ -220,7 +229,9 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
         if last - first >= FEWEST_SILENT and 2 * (last - first) > active:
             group = Group("traffic_stopped", symptoms.poll.groups.broker, begin)
             group.facts = {"count": str(last - first), "active": str(active)}
-            symptoms.take(group.own, lambda one, at_once={*map(key_of, silent[first:last])}: key_of(one) in at_once)
+            group.own = silent[first:last]
+            own = {*map(key_of, group.own)}
+            symptoms.free = {key: one for key, one in symptoms.free.items() if key not in own}
             yield group
 
 
@@ -236,7 +247,7 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
         yield group
 
 
-Rule = Callable[[Symptoms], Iterator[Group]]
-RESOURCES: tuple[Rule, ...] = full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
-CLIENTS: tuple[Rule, ...] = silent_broker, common_causes, clients
+Rules = tuple[Callable[[Symptoms], Iterator[Group]], ...]
+RESOURCES: Rules = failed_over, full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
+CLIENTS: Rules = silent_broker, common_causes, clients
 """After those."""

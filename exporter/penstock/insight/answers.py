@@ -435,12 +435,12 @@ class Explanation(OnQueue, frozen=True):
 
 
 class ObjectView(Struct, frozen=True):
-    """All that is known of an object that is no queue. broker: empty for an address over all brokers. conditions: on
+    """All that is known of an object that is no queue. broker: empty for what is on several brokers. conditions: on
     it, the worst first. account: of an address. incidents: of which it is the root or a victim.
     """
 
     broker: str
-    kind: Literal["broker", "address", "connection"]
+    kind: Literal["broker", "address", "connection", "cluster"]
     name: str
     stamp: Time
     knowledge: Knowledge
@@ -449,6 +449,12 @@ class ObjectView(Struct, frozen=True):
     related: list[Related]
     account: list["AccountSheet"]
     incidents: Sequence[Incident] = ()
+
+
+class ClusterList(Struct, frozen=True):
+    """Brokers that serve one node id, are linked to each other, or mirror one another. Sums count no message twice."""
+
+    rows: Sequence[ObjectView] = field(name="clusters")
 
 
 class RecentClient(Struct, frozen=True):

@@ -11,7 +11,7 @@ from penstock.account.account import MessageAccount
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.incidents.incident import Incident
-from penstock.model import Observation, Process, Snapshot
+from penstock.model import Observation, Process, Snapshot, Takeover
 from penstock.observation.facts import JUDGED
 
 ConditionKey = tuple[str, str, str, str]
@@ -34,6 +34,8 @@ class Change(StrEnum):
     BROKER_DOWN = "broker_down"
     BROKER_RESTART = "broker_restart"
     ROLE = "role"
+    FAILOVER = "failover"
+    """It took over from the other broker of its pair."""
     INCIDENT_BEGIN = "incident_begin"
     INCIDENT_END = "incident_end"
     MOVED = "moved"
@@ -83,6 +85,7 @@ class StatusSummary:
     start: float = np.nan
     """By the agent's clock."""
     process: Process = field(default_factory=Process)
+    takeover: Takeover | None = None
     conditions: Told = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
     account: MessageAccount = field(default_factory=MessageAccount)
@@ -107,6 +110,7 @@ def summarize(
         role=about.role if about else before.role,
         start=state.clock.start,
         process=state.clock.process,
+        takeover=snapshot.observation.takeover if snapshot else before.takeover,
         conditions=conditions if about else before.conditions,
         incidents=state.judgement.incidents.told if about else before.incidents,
         account=state.judgement.account if about else before.account,
@@ -154,6 +158,8 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
         yield Event(now, Change.BROKER_UP, broker)
     if after.role and before.role and after.role != before.role:
         yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
+    if (took := after.takeover) and (before.takeover is None or took.time > before.takeover.time):
+        yield Event(now, Change.FAILOVER, broker, since=round(took.time, 3), detail=took.text)
     if after.process.replaces(before.process):
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
     else:

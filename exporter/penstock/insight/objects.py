@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
-from penstock.core.table import Positions, Table
+from penstock.core.table import Index, Positions, Table
 from penstock.insight import explain
 from penstock.insight import knowledge as sure
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
@@ -18,18 +18,18 @@ from penstock.insight.formatting import NAMES, moment
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.lists import CLIENT
 from penstock.insight.sheets import sheets_of
-from penstock.model import QueueKind, Role
+from penstock.model import LinkRow, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
 FACTS: Mapping[str, Mapping[str, str]] = NAMES["facts"]
 """Units of what a table says of an object, by its kind and name."""
-SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged")
+SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged", "redistributed")
 
 
 def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Related] = ()) -> ObjectView:
     """pair: other brokers that serve the same node id."""
-    about, links = view.snapshot.broker, view.snapshot.links
+    about = view.snapshot.broker
     facts, related = [], list(pair)
     if about is not None:
         texts = {"version": about.product_version or about.version, "role": str(about.role), "node id": about.node_id}
@@ -38,12 +38,7 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
     for severity in (Severity.CRITICAL, Severity.WARNING):
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
-    if links is not None:
-        states = {1.0: "up", 0.0: "down"}
-        up = (states.get(one, "not known whether it is up") for one in links["up"].tolist())
-        related += [
-            Related("is linked by", row.kind, row.name, told) for row, told in zip(links.index, up, strict=True)
-        ]
+    related += links_of(view)
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
     known = _known(view, "broker", own, failing, why)
@@ -109,6 +104,22 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     return _made(view, "connection", connection, facts, told, related, known)
 
 
+def linked(view: BrokerView) -> Table[LinkRow]:
+    return view.snapshot.links or Table(Index.empty(), {"up": np.empty(0), "pending": np.empty(0)})
+
+
+def links_of(view: BrokerView) -> list[Related]:
+    links, states = linked(view), {1.0: "up", 0.0: "down"}
+    stopped = {one.object: f"; {one.title}" for one in view.incidents.told if one.kind == "bridge_stopped"}
+    found = []
+    for i, row in enumerate(links.index):
+        up = states.get(links["up"][i], "not known whether it is up")
+        waits = f"{links['pending'][i]:,.0f}" if links["pending"][i] >= 0 else "an unknown number of"
+        told = f"{up}, {waits} messages wait{stopped.get(row.name, '')}"
+        found.append(Related("is linked by", row.kind, row.name, told))
+    return found
+
+
 def _clients(view: BrokerView, at: Positions) -> dict[tuple[str, str, str], bool]:
     """The clients, by their labels, whose consumers these are; and whether these may be the ones that are stalled."""
     grouping, judgement = view.state.consumers.clients, view.state.judgement
@@ -126,13 +137,15 @@ HELD = ("buffered", "delivered", "acknowledged")
 
 @dataclass(frozen=True, slots=True)
 class AddressSum:
-    """Of an address on one broker, and of what is on its way from it to others, which lies in queues of links.
-
-    node_id: that the broker serves; empty where it is passive. sums: empty where it has no queue of the address.
+    """Of an address on one broker, or of all, and of what is on its way from it to others, which lies in queues of
+    links. mirror_of: the broker of which it has copies. sums: empty where it has no queue of the address.
     """
 
     broker: str
     node_id: str
+    passive: bool
+    mirror_of: str
+    links: Sequence[Related]
     stamp: float
     on_its_way: float
     sums: Mapping[str, float]
@@ -143,17 +156,22 @@ class AddressSum:
 
 
 def address_sum(view: BrokerView, address: str, failing: Failing | None) -> AddressSum:
+    """address: empty for all."""
     about, table = view.snapshot.broker, view.table("queue")
     passive = about is not None and about.role is Role.PASSIVE
-    at = np.flatnonzero([row.address == address for row in table.index])
-    linked = np.flatnonzero([row.kind == QueueKind.LINK for row in table.index])
+    at = np.flatnonzero([row.address == address if address else row.kind in JUDGED for row in table.index])
+    links = linked(view)
+    forwards = [row.kind == "cluster" for row in links.index]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
     return AddressSum(
         broker=view.policy.broker,
         node_id=view.node_id,
+        passive=passive,
+        mirror_of=view.policy.mirror_of or (about.mirror_of if about else ""),
+        links=links_of(view),
         stamp=view.snapshot.stamp,
-        on_its_way=float(np.nansum(table["messages"][linked])) if len(linked) else 0.0,
+        on_its_way=float(np.nansum(links["pending"][forwards])),
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
         told=[explain.listed(one, view) for one in told if not one.silenced],
         known=_known(view, "address", told, failing, why),
@@ -167,16 +185,57 @@ WORST = ("unhealthy", "stale", "unknown", "watching", "healthy")
 
 def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[str, str]) -> ObjectView:
     """Over the brokers of a cluster. missing: why nothing is known of a broker, by its name."""
-    parts = list(parts)
-    served = {one.node_id for one in parts if one.known.state != "stale"} - {""}
-    # What a broker held that has failed over is held by the one that serves its node now.
-    parts = [one for one in parts if one.known.state != "stale" or one.node_id not in served]
-    on_its_way = sum(one.on_its_way for one in parts)
-    parts = [one for one in parts if one.counts]
-    if not any(one.sums for one in parts):
+    parts = serving(parts)
+    if not any(one.sums for one in parts if one.counts):
         hint = "; ".join(f"{name} is not known: {why}" for name, why in missing.items())
         raise NotFound(f"no broker has queues on an address {address!r}", hint or "GET /api/v1/queues has all")
+    return _summed("address", address, parts, missing)
+
+
+def clusters(parts: Iterable[AddressSum]) -> list[ObjectView]:
+    """Brokers that serve one node id, are linked to each other, or mirror one another, with their sums and links."""
+    groups: list[list[AddressSum]] = []
+    for one in parts:
+        near = [group for group in groups if any(joined(one, other) or joined(other, one) for other in group)]
+        groups = [*(group for group in groups if group not in near), [*(each for group in near for each in group), one]]
+    found = []
+    for group in groups:
+        if any(one.counts for one in serving(group)) and (len(group) > 1 or group[0].links):
+            view = _summed("cluster", ", ".join(one.broker for one in group), serving(group), {})
+            for one in group:
+                if one.passive or one.mirror_of:
+                    role = "mirrors" if one.mirror_of else "is passive"
+                    view.related.append(Related(role, "broker", one.broker, ""))
+                for link in one.links:
+                    ends = [two.broker for two in group if two.node_id and link.name.endswith(two.node_id)]
+                    end = " or ".join(ends) or link.name
+                    view.related.append(Related(f"links {one.broker} to", link.kind, end, link.told))
+            found.append(view)
+    return found
+
+
+def joined(one: AddressSum, other: AddressSum) -> bool:
+    """Whether they serve one node id, or the one is linked to the other or mirrors it."""
+    linked = any(other.node_id and link.name.endswith(other.node_id) for link in one.links)
+    return linked or one.node_id == other.node_id != "" or one.mirror_of in (other.broker, other.node_id or None)
+
+
+def serving(parts: Iterable[AddressSum]) -> list[AddressSum]:
+    """What each node has now: of a pair the one that was read last, as its messages have been reloaded there. A mirror
+    has copies.
+    """
+    of_node = {one.node_id or one.broker: one for one in sorted(parts, key=lambda one: one.stamp) if not one.passive}
+    return [one for one in of_node.values() if not one.mirror_of]
+
+
+def _summed(
+    kind: Literal["address", "cluster"], name: str, parts: list[AddressSum], missing: Mapping[str, str]
+) -> ObjectView:
+    on_its_way = sum(one.on_its_way for one in parts)
+    parts = [one for one in parts if one.counts]
     sums = {name: sum(one.sums.get(name, 0.0) for one in parts) for name in SUMS}
+    for twice in ("added", "acknowledged"):
+        sums[twice] -= sums["redistributed"]
     facts = [Fact(name, json_number(value), "messages" if name != "consumers" else "") for name, value in sums.items()]
     facts.append(Fact("on its way between the brokers, of all addresses", json_number(on_its_way), "messages"))
     related = []
@@ -193,7 +252,7 @@ def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[s
     known = Knowledge(state, why, since, [each for one in deciding.values() for each in one.watched])
     told = [one for part in parts for one in part.told]
     stamp = min(one.stamp for one in parts)
-    return ObjectView("", "address", address, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
+    return ObjectView("", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
 
 
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:

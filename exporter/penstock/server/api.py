@@ -136,6 +136,8 @@ ROUTES: Sequence[Route] = (
     Route("address", "All that is known of one address; its sums over all brokers where none is named",
           answers.ObjectView, lambda agent, given: agent.thing(given.get("broker", ""), "address", given["address"]),
           OF_BROKER, Parameter("address", "Name of the address.", required=True)),
+    Route("clusters", "Pairs, clusters and mirrors, each with its sums, its brokers and its links",
+          answers.ClusterList, lambda agent, _: answers.ClusterList(agent.clusters())),
     Route("connection", "All that is known of one connection",
           answers.ObjectView, lambda agent, given: agent.thing(given["broker"], "connection", given["connection"]),
           BROKER, Parameter("connection", "The broker's id of it.", required=True)),

@@ -49,5 +49,6 @@ class AgentView(Protocol):
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         """All that is known of the broker itself, or of its address or connection (`kind`) of this name."""
 
+    def clusters(self) -> Sequence[answers.ObjectView]: ...
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
         """The newest changes, at most `limit`, oldest first."""

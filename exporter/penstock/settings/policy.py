@@ -34,5 +34,7 @@ class Policy:
     calendar: Calendar = field(default_factory=Calendar)
     profiles: str = ""
     """File of what is normal, from history; empty: none."""
+    mirror_of: str = ""
+    """The broker of which this one has copies of messages: no sum over brokers has them."""
     sum_temporary: bool = True
     """Show temporary and non-durable subscription queues as one sum."""

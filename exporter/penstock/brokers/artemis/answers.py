@@ -14,11 +14,13 @@ from penstock.brokers import replies as shared
 from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting, named
 from penstock.core.errors import BadAnswer
 
+BY_CERTIFICATE = "a certificate's user and role are those of etc/cert-users.properties and cert-roles.properties"
+
 
 def _remedy(response: shared.Response) -> str:
     if "rigin" in (response.error or ""):
         return "set `origin` to http://HOST as etc/jolokia-access.xml allows it"
-    return "the role needs list*, get* and is* in etc/management.xml"
+    return f"the role needs list*, get* and is* in etc/management.xml; {BY_CERTIFICATE}"
 
 
 class Reply(shared.Reply):

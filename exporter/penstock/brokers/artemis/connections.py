@@ -6,6 +6,7 @@ from sys import intern
 import numpy as np
 
 from penstock.brokers.artemis import answers as wire
+from penstock.brokers.artemis.kinds import MIRROR
 from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
@@ -143,6 +144,8 @@ class ConnectionBuilder:
     def _producer(self, row: wire.ProducerListed) -> ProducerRow:
         user = row.user or row.validated_user
         client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
+        if (row.address or "").startswith(MIRROR):
+            client = row.client_id or ""  # the node id of the broker that is mirrored here
         return ProducerRow(row.id, _address(row), client, row.session)
 
 

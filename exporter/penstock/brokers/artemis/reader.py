@@ -150,7 +150,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
         return Snapshot(
             stamp=poll.now,
-            broker=replace(broker, unguarded=self._unguarded, object_name=ask.object_name(self._name)),
+            broker=replace(
+                broker,
+                unguarded=self._unguarded,
+                object_name=ask.object_name(self._name),
+                mirror_of=tables.mirror_of(connections[1] if connections else None, link_table),
+            ),
             addresses=addresses,
             queues=queues,
             consumers=consumers,
@@ -519,7 +524,8 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
         raise BadAnswer(f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM")
     attributes = found.rows[0]
     if not attributes.version:
-        raise BadAnswer("the broker does not say its version; may the user read attributes (get*, is*)?")
+        why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
+        raise BadAnswer(f"the broker does not say its version; {why}")
     return key_of(names[0], "broker"), attributes, found.unreadable
 
 

@@ -21,7 +21,7 @@ from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix,
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import TableBuilder
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
-from penstock.model import AddressRow, ConsumerRow, LinkRow, QueueRow
+from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
@@ -365,9 +365,20 @@ class LinkBuilder:
         forwards = queues.index.column("forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)) > 0
         for name in (row.name for row in queues.index.rows[forwards]):
             up = number("consumers", name)
-            found[LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster")] = (float(up > 0), number("messages", name))
+            link = LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster", name)
+            found[link] = (float(up > 0), number("messages", name))
         rows = [*found]
         if list(self._index) != rows:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
         return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
+
+
+def mirror_of(producers: Table[ProducerRow] | None, links: Table[LinkRow] | None) -> str:
+    """Node id of the broker whose mirror sends to this one; empty where this one mirrors, too: who knows which has
+    the copies.
+    """
+    if producers is None or (links is not None and any(row.kind == "mirror" for row in links.index)):
+        return ""
+    at = np.flatnonzero(producers.index.column("mirrors", lambda row: row.address.startswith(MIRROR)))
+    return producers.index.rows[at[0]].client if len(at) else ""

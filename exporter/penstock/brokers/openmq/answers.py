@@ -46,7 +46,7 @@ class About(msgspec.Struct, rename="pascal"):
     version: str = ""
     host: str | None = None
     port: Port = 0
-    resource_state: str | None = None
+    resource_state: object = None  # an error, where the broker is in the JVM of an application server
     start_time: Millis = NAN
     uptime: Millis = NAN
     total_memory: Setting = NAN
@@ -71,7 +71,10 @@ _NOTHING = About()
 def about(found: Sequence[Reply]) -> tuple[About, int]:
     """All together, and how many values are missing because they could not be read."""
     if found[0].nothing_found:
-        raise BadAnswer("the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ")
+        raise BadAnswer(
+            "the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ; in GlassFish and"
+            " Payara it starts at first use: run `asadmin jms-ping`, or set lazy-init=false on the jms-host"
+        )
     names = ("broker attributes", "runtime attributes", "heap", "totals", "limits", "number of connections")
     parts = [_ABOUT.counted(reply, what) for reply, what in zip(found, names, strict=True)]
     said = {

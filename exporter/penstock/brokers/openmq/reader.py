@@ -40,6 +40,12 @@ NOTES = (
     "OpenMQ shows no sessions, no bytes per consumer, no refused logins",
     "OpenMQ counts what leaves a queue for whatever reason in one number: acknowledged, expired, removed",
 )
+EMBEDDED = "jmsdirect"
+"""Service of applications in the broker's own JVM, which is that of an application server."""
+IN_SERVER = (
+    "applications of this server are one client, USER@HOST, but for those whose connection factory sets clientId",
+    "a message-driven bean in this server is one consumer: it buffers one message more than its pool has instances",
+)
 
 _CONNECTION = Decoder(wire.Connection)
 _CONSUMER = Decoder(wire.Consumer)
@@ -110,7 +116,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             clock = timestamp + 0.5
         host = said.host or ""
         known_as = self.options.name if host in ("", "localhost") or host.startswith("127.") else ""
-        state = (said.resource_state or "").strip().upper()
+        state = str(said.resource_state).strip().upper()
         limit = said.max_total_msg_bytes
         return Broker(
             kind=BrokerKind.OPENMQ,
@@ -312,6 +318,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         rows = [row for row in linked or () if row.service_name != tables.ADMIN]
         by_id = {row.connection_id: row for row in rows}
         by_end = {(row.host or "", row.port or 0): row for row in rows}
+        notes = NOTES + IN_SERVER * any(row.service_name == EMBEDDED for row in rows)
         made, called, read = self._connection_tables, self._called, dict[str, Any]()
         if found is not None:
             read["addresses"], read["queues"] = found
@@ -327,7 +334,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             read["transactions"], read["transaction_connection"] = made.transactions(transactions.rows, by_end)
         for name in read.keys() & {"consumers", "producers"}:
             self.budgets[name].shown(read[name].index)
-        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read)
+        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=notes, **read)
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
