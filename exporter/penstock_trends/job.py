@@ -31,6 +31,7 @@ from penstock_trends.advice import advise, utilised
 from penstock_trends.analysis import WINDOW_DAYS, cleaned
 from penstock_trends.days import day_names, files_of, generation, load, plausible, read_json
 from penstock_trends.forecast import WEEK, pooled_quantile
+from penstock_trends.profiles import write_profiles
 from penstock_trends.report import PAGES, REPORT, VERSION, pages
 from penstock_trends.results import MOST, MOST_ROWS, Tables
 from penstock_trends.session import clear_errors, description, settings_of, spark_session
