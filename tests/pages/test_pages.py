@@ -55,6 +55,7 @@ async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Ser
     start = await page.get("")
     queue = await page.get(start.link("queue", queue="orders"))
     assert STALLED.when.partition("{")[0] in queue.text
+    assert "Client stuck on h , connection c1 CORE as u 200 messages, the oldest for at least" in queue.text
     client = await page.get(queue.link("client", client="stuck"))
     assert "stalled on orders" in client.text
     assert "Sends to" not in client.text
@@ -277,6 +278,17 @@ async def test_what_cannot_be_shown(page: Served, path: str, status: int, told: 
     found = await page.get(path, status)
     assert told.lower() in found.text.lower()
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 1
+
+
+async def test_a_path_that_is_no_page_leads_a_browser_to_those_there_are(page: Served) -> None:
+    headers = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with page.client.get(page.url + "quueues", headers=headers) as response:
+        assert response.status == 404
+        found = Page.of(await response.text())
+    assert "There is no page here." in found.text
+    assert {"./", "queues", "clients", "events"} <= set(found.links)
+    async with page.client.get(page.url + "quueues") as response:
+        assert (response.status, response.content_type) == (404, "text/plain")
 
 
 async def test_parameters_that_no_page_has_are_passed_over(page: Served) -> None:
