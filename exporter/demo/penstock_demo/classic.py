@@ -119,13 +119,13 @@ class ClassicBroker(Broker):
             else:
                 return
 
-    @property
-    def client_jars(self) -> list[Path]:
-        """What a JMS client needs."""
-        return [*(self.home / "lib").glob("*.jar"), *(self.home / "lib" / "optional").glob("*log4j*.jar")]
-
     def stomp(self, user: str = "penstock") -> Endpoint:
         return Endpoint(self.host, self.stomp_port, self.accounts[user])
+
+
+def client_jars(home: Path) -> list[Path]:
+    """What a JMS client needs."""
+    return [*(home / "lib").glob("*.jar"), *(home / "lib" / "optional").glob("*log4j*.jar")]
 
 
 def _rewrite(path: Path, change: Callable[[str], str]) -> None:
