@@ -78,7 +78,7 @@ class ClassicBroker(Broker):
         _rewrite(conf / "jetty.xml", lambda text: text.replace('value="8161"', f'value="{http}"'))
         _rewrite(conf / "activemq.xml", lambda text: edit(_small(text, name, openwire, stomp)))
         if read_only:
-            policy = files("penstock.brokers.classic").joinpath("jolokia-access.xml").read_text(encoding="utf-8")
+            policy = files("penstock.brokers.classic").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
             (conf / "jolokia-access.xml").write_text(policy)
         where = {"home": home, "base": directory, "conf": conf, "data": directory / "data"}
         command = [

@@ -83,11 +83,6 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
     delivered: Count = named("DispatchedCounter")
     acknowledged: Count = named("DequeueCounter")
 
-    @property
-    def consumes(self) -> bool:
-        """Not a durable subscription that nothing reads."""
-        return True
-
 
 class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
     """A consumer of a topic, which is a subscription as well; a durable one is there without a consumer, too."""
@@ -96,10 +91,6 @@ class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
     subscription_name: str | None = None
     pending: Count = named("PendingQueueSize")
     added: Count = named("EnqueueCounter")
-
-    @property
-    def consumes(self) -> bool:
-        return self.active is not False
 
 
 class Producer(msgspec.Struct, rename="pascal", gc=False):

@@ -161,7 +161,9 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
             self.budgets["queues"].shown(found[1].index)
         if listing is not None:
             read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers(
-                [one for one in listing if one[1].consumes], self._links, self._destinations
+                [one for one in listing if getattr(one[1], "active", True) is not False],
+                self._links,
+                self._destinations,
             )
             self.budgets["consumers"].shown(read["consumers"].index)
         return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read, **self._sending)

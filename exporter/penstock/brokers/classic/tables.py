@@ -248,7 +248,7 @@ _POLICIES: Mapping[object, str] = {True: "block", False: "page"}
 
 def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
     pending, buffered, added, removed = matrix(rows, ("pending", "buffered", "added", "acknowledged"))
-    active = np.array([float(row.consumes) for row in rows])
+    active = np.array([float(row.active is not False) for row in rows])
     return {
         "messages": pending + buffered,
         "delivering": buffered,
