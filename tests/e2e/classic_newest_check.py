@@ -44,5 +44,5 @@ def test_the_newest_is_read_as_5_18_is(tmp_path: Path) -> None:
     numbers = [float(queues[name][row["backlog"]]) for name in ("added", "removed", "messages")]
     assert numbers == [sent, received, sent - received] == [50, 20, 30]
     assert {one.queue for one in observer.events if one.condition and one.severity != "info"} == {
-        "stuck", "tx", "durable-news.sub",
+        "backlog", "stuck", "tx", "durable-news.sub",
     }  # fmt: skip
