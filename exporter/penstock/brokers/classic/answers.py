@@ -76,6 +76,10 @@ class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
     dead_letter: Flag = named("DLQ")
 
 
+class Topic(msgspec.Struct, rename="pascal", gc=False):
+    name: str = ""
+
+
 class Consumer(msgspec.Struct, rename="pascal", gc=False):
     connection_id: str | None = None
     selector: str | None = None
