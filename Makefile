@@ -26,6 +26,7 @@ help:
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make flowbench-classic [ONLY=...]  the same on a real ActiveMQ Classic (4 min)"
 	@echo "make flowbench-generated [SEED=1 COUNT=60 LOAD=0]  situations that a grammar makes, on a real Artemis and OpenMQ; LOAD: processes that only compute, beside (25 min)"
+	@echo "make test-classic  the newest ActiveMQ Classic, embedded: its numbers, a few faults (1 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
 	@echo "make test-actions  every action of docs/actions.md on a real Artemis and OpenMQ, as it is printed: its effect is held to what happens (4 min)"
 	@echo "make test-init  penstock init on a fresh Artemis 2.28 and a fresh OpenMQ, then check, twice, and undo (1 min)"
@@ -109,7 +110,7 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find exporter tests bench dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: flowbench flowbench-openmq flowbench-classic flowbench-generated bench-classic test-account-openmq test-actions soak-healthy soak kills
+.PHONY: flowbench flowbench-openmq flowbench-classic flowbench-generated bench-classic test-account-openmq test-actions soak-healthy soak kills test-classic
 
 KILLS ?= 200
 
@@ -134,6 +135,9 @@ flowbench-classic: $(VENV)/.test
 flowbench-generated: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.generated --seed "$(SEED)" --count "$(or $(COUNT),60)" --load "$(or $(LOAD),0)" \
 		--only "$(ONLY)"
+
+test-classic: $(VENV)/.test
+	$(BIN)/pytest tests/e2e/classic_newest_check.py tests/e2e/test_classic.py
 
 test-account-openmq: $(VENV)/.test
 	PENSTOCK_ACCOUNT_SECONDS=$(or $(ACCOUNT_SECONDS),90) PENSTOCK_ACCOUNT_POLL=$(POLL) $(BIN)/pytest tests/e2e/test_account_openmq.py

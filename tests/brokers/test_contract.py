@@ -116,7 +116,7 @@ def of_openmq() -> Subject:
 
 def of_classic() -> Subject:
     return of_recording(
-        "flowbench-classic", ("UptimeMillis", -60_000), polls=100, kind=KINDS["classic"], about="BrokerVersion",
+        "classic/flowbench", ("UptimeMillis", -60_000), polls=100, kind=KINDS["classic"], about="BrokerVersion",
         settings="MemoryUsageByteCount", part="producers", part_words="endpoint=*roducer",
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ def test_the_wheel_holds_what_the_agent_needs_and_no_more(tmp_path: Path) -> Non
         assert {Path(name).name for name in dashboards} == {file.name for file in (ROOT / "dashboards").glob("*.json")}
         assert all(json.loads(wheel.read(name))["panels"] for name in dashboards)
     assert {
+        "penstock/brokers/classic/jolokia-policy.xml",
         "penstock/brokers/openmq/jolokia-policy.xml",
         "penstock/server/pages/static/penstock.js",
         "penstock/server/pages/templates/base.html",

@@ -13,7 +13,7 @@ from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
 
-RECORDING = Path(__file__).parents[1] / "recordings" / "flowbench-classic.jsonl.gz"
+RECORDING = Path(__file__).parents[1] / "recordings" / "classic" / "flowbench.jsonl.gz"
 CONSTANTS = Constants(cold=45.0, trend=60.0)
 
 

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from penstock_demo.broker import Broker
 from penstock_demo.cache import cache_dir, locked, require_java
-from penstock_demo.classic import ClassicBroker
+from penstock_demo.classic import ClassicBroker, client_jars, fetch
 from penstock_demo.process import Process
 
 _LOAD = Path(__file__).parents[1] / "java" / "ClassicLoad.java"
@@ -32,8 +33,10 @@ class Clients(Process):
     manager. A client's id is its action and its queue, `read-orders`.
     """
 
-    def __init__(self, broker: ClassicBroker, does: Sequence[tuple[str, str, int]], options: str = "") -> None:
-        jars = ":".join(map(str, [_classes(broker.home), *broker.client_jars]))
+    def __init__(self, broker: Broker, does: Sequence[tuple[str, str, int]], options: str = "") -> None:
+        """The clients are those of 5.18, whatever the broker is."""
+        home = broker.home if isinstance(broker, ClassicBroker) else fetch()
+        jars = ":".join(map(str, [_classes(home), *client_jars(home)]))
         small = ["-Xmx128m", "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         words = [word for action, name, count in does for word in (f"{action}-{name}", action, name, str(count))]
         url = f"tcp://{broker.host}:{broker.port}{options}"

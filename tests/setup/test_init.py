@@ -1,5 +1,6 @@
 """`penstock init` on files as `artemis create` writes them, and on others that operators have."""
 
+import hashlib
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -222,3 +223,45 @@ def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
     assert init(tmp_path / "mq").output == "nothing to change\n"
     assert init(tmp_path / "mq", "--undo").exit_code == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mq"]
+
+
+# --- ActiveMQ Classic
+
+
+@pytest.fixture
+def classic(tmp_path: Path) -> Path:
+    conf = tmp_path / "c1" / "conf"
+    conf.mkdir(parents=True)
+    (conf / "activemq.xml").write_text('<beans><broker brokerName="shop"></broker></beans>')
+    (conf / "jetty.xml").write_text('<property name="host" value="127.0.0.1"/>\n<property name="port" value="8999"/>')
+    (conf / "jetty-realm.properties").write_text("admin: admin, admin\npenstock: old, admin")
+    return tmp_path / "c1"
+
+
+def test_a_classic_gets_an_account_and_the_policy(classic: Path, tmp_path: Path) -> None:
+    before = contents(classic)
+    made = init(classic, "--yes")
+    assert made.exit_code == 0, made.output
+    entry = yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]
+    assert (entry["name"], entry["kind"], entry["username"]) == ("shop", "classic", "penstock")
+    assert entry["url"] == "http://127.0.0.1:8999/api/jolokia/"
+    password = (tmp_path / "shop.password").read_text().strip()
+    realm = (classic / "conf" / "jetty-realm.properties").read_text()
+    hashed = hashlib.md5(password.encode(), usedforsecurity=False).hexdigest()
+    assert realm == f"admin: admin, admin\npenstock: MD5:{hashed}, user\n"
+    assert password not in made.output
+    assert hashed not in made.output
+    policy = (classic / "conf" / "jolokia-access.xml").read_text()
+    assert policy == CliRunner().invoke(main, ["policy", "--kind", "classic"]).output
+    assert "<command>exec</command>" not in policy
+    assert init(classic, "--yes").output == "nothing to change\n"
+    assert init(classic, "--undo").exit_code == 0
+    assert contents(classic) == before
+
+
+def test_a_classic_whose_accounts_are_elsewhere_says_so(classic: Path) -> None:
+    (classic / "conf" / "jetty-realm.properties").unlink()
+    refused = init(classic, "--yes")
+    assert refused.exit_code != 0
+    assert "is not there; see docs/classic.md for what to add by hand" in refused.output
+    assert not (classic / "conf" / "jolokia-access.xml").exists()

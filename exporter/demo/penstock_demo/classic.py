@@ -78,7 +78,7 @@ class ClassicBroker(Broker):
         _rewrite(conf / "jetty.xml", lambda text: text.replace('value="8161"', f'value="{http}"'))
         _rewrite(conf / "activemq.xml", lambda text: edit(_small(text, name, openwire, stomp)))
         if read_only:
-            policy = files("penstock.brokers.classic").joinpath("jolokia-access.xml").read_text(encoding="utf-8")
+            policy = files("penstock.brokers.classic").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
             (conf / "jolokia-access.xml").write_text(policy)
         where = {"home": home, "base": directory, "conf": conf, "data": directory / "data"}
         command = [
@@ -119,13 +119,13 @@ class ClassicBroker(Broker):
             else:
                 return
 
-    @property
-    def client_jars(self) -> list[Path]:
-        """What a JMS client needs."""
-        return [*(self.home / "lib").glob("*.jar"), *(self.home / "lib" / "optional").glob("*log4j*.jar")]
-
     def stomp(self, user: str = "penstock") -> Endpoint:
         return Endpoint(self.host, self.stomp_port, self.accounts[user])
+
+
+def client_jars(home: Path) -> list[Path]:
+    """What a JMS client needs."""
+    return [*(home / "lib").glob("*.jar"), *(home / "lib" / "optional").glob("*log4j*.jar")]
 
 
 def _rewrite(path: Path, change: Callable[[str], str]) -> None:

@@ -89,7 +89,7 @@ def last_acknowledgements(tables: Tables) -> dict[tuple[str, str], float]:
     """The latest acknowledgement of each (queue, client) by its consumers that are shown one by one."""
     table = tables.get("consumer")
     found: dict[tuple[str, str], float] = {}
-    if table is not None:
+    if table is not None and "last_acknowledgement" in table:
         for row, stamp in zip(table.index, table["last_acknowledgement"].tolist(), strict=True):
             key = (row.queue, row.client)
             found[key] = stamp if math.isnan(found.get(key, math.nan)) else max(stamp, found[key])

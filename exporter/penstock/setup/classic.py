@@ -3,18 +3,14 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 from penstock.core.errors import PenstockError
 from penstock.setup.artemis import Account, Instance
 from penstock.setup.changes import FileChange, read_text
+from penstock.setup.openmq import policy
 
 REALM, POLICY = "jetty-realm.properties", "jolokia-access.xml"
-
-
-def policy() -> str:
-    return files("penstock.brokers.classic").joinpath(POLICY).read_text(encoding="utf-8")
 
 
 def instance(directory: Path, name: str | None, url: str | None) -> Instance | None:
@@ -39,5 +35,5 @@ def plan(found: Instance, account: Account) -> Iterator[FileChange]:
     hashed = hashlib.md5(account.password.encode(), usedforsecurity=False).hexdigest()
     others = [line for line in realm.splitlines() if line.partition(":")[0].strip() != account.user]
     line = f"{account.user}: MD5:{hashed}, user"
-    yield FileChange(found.etc / POLICY, policy())
+    yield FileChange(found.etc / POLICY, policy("classic"))
     yield FileChange(path, "\n".join([*others, line, ""]), secret=hashed)

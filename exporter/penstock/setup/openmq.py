@@ -19,8 +19,9 @@ def is_home(directory: Path) -> bool:
     return any((directory / place / "imqbrokerd").exists() for place in ("bin", "mq/bin"))
 
 
-def policy() -> str:
-    return files("penstock.brokers.openmq").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
+def policy(kind: str = "openmq") -> str:
+    """Of Jolokia in a broker of this kind."""
+    return files(f"penstock.brokers.{kind}").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
 
 
 def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:

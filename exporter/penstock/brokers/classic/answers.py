@@ -76,17 +76,16 @@ class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
     dead_letter: Flag = named("DLQ")
 
 
+class Topic(msgspec.Struct, rename="pascal", gc=False):
+    name: str = ""
+
+
 class Consumer(msgspec.Struct, rename="pascal", gc=False):
     connection_id: str | None = None
     selector: str | None = None
     buffered: Count = named("DispatchedQueueSize")
     delivered: Count = named("DispatchedCounter")
     acknowledged: Count = named("DequeueCounter")
-
-    @property
-    def consumes(self) -> bool:
-        """Not a durable subscription that nothing reads."""
-        return True
 
 
 class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
@@ -96,10 +95,6 @@ class Subscriber(Consumer, rename="pascal", gc=False, kw_only=True):
     subscription_name: str | None = None
     pending: Count = named("PendingQueueSize")
     added: Count = named("EnqueueCounter")
-
-    @property
-    def consumes(self) -> bool:
-        return self.active is not False
 
 
 class Producer(msgspec.Struct, rename="pascal", gc=False):

@@ -21,6 +21,7 @@ from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
+from penstock.brokers.rows import RowT
 from penstock.core.errors import BadAnswer
 from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
 from penstock.transports.transport import Request
@@ -38,7 +39,7 @@ NOTES = (
 )
 _ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
 _CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
-_DESTINATION, _SETTINGS = Decoder(wire.Destination), Decoder(wire.Settings)
+_DESTINATION, _SETTINGS, _TOPIC = Decoder(wire.Destination), Decoder(wire.Settings), Decoder(wire.Topic)
 _CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
 
 
@@ -54,7 +55,6 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         self._links: Links = {}
         self._subscribers: list[tuple[MBeanName, wire.Subscriber]] = []
         self._sending: dict[str, Any] = {}
-        """Of producers, as last read."""
         self._blocked: dict[str, float] | None = None
 
     async def read(self, poll: Poll) -> Snapshot:
@@ -62,7 +62,8 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         names, about = _ABOUT.many(found, "broker attributes")
         if not names:
             raise BadAnswer("the JVM answers, but shows no ActiveMQ broker: it is starting or stopping")
-        runtime, unread = _MACHINE.counted(machine, "runtime attributes") if machine.status == 200 else _NO_MACHINE
+        # A policy may refuse it: then the clock is that of the answer.
+        runtime, unread = _MACHINE.counted(machine, "runtime") if machine.status == 200 else (wire.Machine(), 0)
         poll.leave_out(about.unreadable + unread)
         # Several in one JVM: always the same one.
         at = names.index(min(names))
@@ -113,13 +114,27 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         if not self._settings_read.due(poll.now, SETTINGS_AGE):
             return
         began = poll.asked
-        requests = [ask.destinations(name, kind, wire.Settings) for kind in (ask.QUEUE, ask.TOPIC)]
-        found = await poll.collect("settings", self._read(poll, requests, [_SETTINGS] * 2, "settings"))
+        found = await poll.collect("settings", self._read_settings(poll, name))
         self._settings_read = Cadence(poll.now, poll.asked - began)
         if found is not None:
-            self._destinations.settings = {
-                (at.kind, at.destination): row for at, row in found if not at.destination.startswith(tables.ADVISORY)
-            }
+            self._destinations.settings = {(at.kind, at.destination): row for at, row in found}
+
+    async def _read_settings(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Settings]], str]:
+        """Of topics the names first: most are the broker's own."""
+        requests = [ask.destinations(name, ask.QUEUE, wire.Settings), ask.destinations(name, ask.TOPIC, wire.Topic)]
+        found, error = await self._read(poll, requests, [_SETTINGS, _TOPIC], "settings")
+        topics = [at for at, _ in found if at.kind == "t" and not at.destination.startswith(tables.ADVISORY)]
+        queues = [one for one in found if one[0].kind == "q"]
+        return [*queues, *await self._read_each(poll, name, topics, _SETTINGS, wire.Settings)], error
+
+    async def _read_each(
+        self, poll: Poll, name: str, topics: Sequence[MBeanName], decoder: Decoder[RowT], row: type[RowT]
+    ) -> list[tuple[MBeanName, RowT]]:
+        """Topics by their names; one that is gone is passed over."""
+        requests = [ask.destinations(name, ask.TOPIC, row, at.destination) for at in topics]
+        replies = await poll.ask(requests) if requests else []
+        there = ((at, reply) for at, reply in zip(topics, replies, strict=True) if not reply.nothing_found)
+        return [(at, decoder.one(reply, f"topic {at.destination!r}")) for at, reply in there]
 
     async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Destination]], str]:
         """Queues, and topics by their names."""
@@ -127,10 +142,7 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         found, error = await self._read(poll, [request], [_DESTINATION], "destinations")
         rows = list(self.budgets["queues"].largest_of(found, lambda one: one[1].messages))
         topics = [MBeanName("Topic", at) for kind, at in self._destinations.settings if kind == "t"]
-        replies = await poll.ask([ask.destinations(name, ask.TOPIC, wire.Destination, at.destination) for at in topics])
-        for at, reply in zip(topics, replies, strict=True):
-            if not reply.nothing_found:  # else it is gone
-                rows.append((at, _DESTINATION.one(reply, f"topic {at.destination!r}")))
+        rows += await self._read_each(poll, name, topics, _DESTINATION, wire.Destination)
         self._destinations.called = DestinationNames.of((at.kind, at.destination) for at, _ in rows)
         return rows, error
 
@@ -155,20 +167,20 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
             table, of, self._blocked = self._producers(producers, self._links, self._destinations.called)
             self._sending = {"producers": table, "producer_connection": of}
             self.budgets["producers"].shown(table.index)
+        elif "producers" in poll.collectors:  # not read
+            self._blocked = None
         if rows is not None:
             found = self._destinations.tables(rows, self._subscribers, self._blocked)
             read["addresses"], read["queues"] = found
             self.budgets["queues"].shown(found[1].index)
         if listing is not None:
             read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers(
-                [one for one in listing if one[1].consumes], self._links, self._destinations
+                [one for one in listing if getattr(one[1], "active", True) is not False],
+                self._links,
+                self._destinations,
             )
             self.budgets["consumers"].shown(read["consumers"].index)
         return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read, **self._sending)
-
-
-_NO_MACHINE = wire.Machine(), 0
-"""Of a policy that does not let it be read."""
 
 
 def _clock(runtime: wire.Machine, timestamp: float) -> float:

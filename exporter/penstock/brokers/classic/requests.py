@@ -1,6 +1,6 @@
 """What ActiveMQ Classic is asked: the only place where requests are made, all of them reads of attributes.
 
-Everything has an MBean below that of its broker: no operation is needed, nor allowed by `jolokia-access.xml`.
+Everything has an MBean below that of its broker: no operation is needed, nor allowed by `jolokia-policy.xml`.
 """
 
 from msgspec import Struct

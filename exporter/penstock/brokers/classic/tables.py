@@ -248,14 +248,9 @@ _POLICIES: Mapping[object, str] = {True: "block", False: "page"}
 
 def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
     pending, buffered, added, removed = matrix(rows, ("pending", "buffered", "added", "acknowledged"))
-    active = np.array([float(row.consumes) for row in rows])
-    return {
-        "messages": pending + buffered,
-        "delivering": buffered,
-        "added": added,
-        "removed": removed,
-        "consumers": active,
-    }
+    active = np.array([float(row.active is not False) for row in rows])
+    numbers = {"messages": pending + buffered, "delivering": buffered, "added": added}
+    return numbers | {"removed": removed, "consumers": active}
 
 
 def _queue(at: MBeanName, address: str, said: Settings) -> QueueRow:
