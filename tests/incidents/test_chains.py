@@ -303,6 +303,20 @@ def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own(
     assert scene.roots == [("stalled", "owner")]
 
 
+def test_what_changed_when_it_began_is_not_hidden_by_what_came_later() -> None:
+    scene = Scene()
+    scene.reader("owner", "q")
+    scene.run(5, lambda one: one.works("owner"))
+    scene.reader("new", "q")
+    scene.run(1, lambda one: one.works("owner"))
+    scene.run(8, lambda one: one.holds("owner", "new").come("q"))
+    for n in range(8):
+        scene.reader(f"later{n}", "q")
+        scene.run(1, lambda one: one.come("q"))
+    (found,) = (one for one in scene.incidents if one.object == "owner")
+    assert "new began to consume q" in [text for _, text in found.changed]
+
+
 def test_openmq_has_its_own_words_for_what_is_done_about_a_paused_destination() -> None:
     world = openmq_polls(openmq(), 14, lambda i: {
         "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "paused": 1.0}}, "addresses": {"q": {"paused": 1.0}},

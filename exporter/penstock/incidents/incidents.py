@@ -208,4 +208,5 @@ def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple
     about = symptoms.changes_about
     at = {i for name in ("", *addresses) for i in about.address.get(name, ())}
     near = [symptoms.changes[i] for i in sorted(at.union(*(about.client.get(name, ()) for name in clients)))]
-    return [(one.time, one.text) for one in near if one.time >= group.begin - RECENT][-SHOWN:]
+    found = [(one.time, one.text) for one in near if one.time >= group.begin - RECENT]
+    return sorted(sorted(found, key=lambda one: abs(one[0] - group.begin))[:SHOWN])

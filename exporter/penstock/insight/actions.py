@@ -123,7 +123,9 @@ class Actions:
             "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
         }
         if at >= 0 and (others := np.count_nonzero(self._snapshot.consumer_connection == keys[i]) - 1):
-            found["others"] = f" The {others} other consumers of this connection are closed with it."
+            found["others"] = (
+                f" The {others} other consumers of this connection are closed with it, and return theirs too."
+            )
         return {name: text for name, text in found.items() if text}
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
