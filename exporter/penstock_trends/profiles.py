@@ -85,9 +85,7 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     return start.astype(np.int64) // HOUR + Calendar().hour(0), columns
 
 
-def absences(
-    start: NDArray[Any], consumers: NDArray[np.float64], depth: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def absences(start: NDArray[Any], consumers: NDArray[np.float64], depth: NDArray[np.float64]) -> NDArray[np.float64]:
     """For how many seconds, by the end of each hour, messages had waited without a consumer. consumers: the mean."""
     away, found = 0.0, np.empty(len(start))
     for i, (present, most) in enumerate(zip(consumers, depth, strict=True)):

@@ -70,7 +70,10 @@ def test_nor_before_what_slows_those_that_are_there_is_mended(
 def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() -> None:
     """What a filtered queue gets is all selected: its consumers are busy, and what grows is theirs."""
     found = grows({"filter": "k = '1'", "T": 10.0}, {"filter": "k = '1'", "T": 10.0})
-    assert (states(found)[proven], states(found)[possible]) == (set(), {"selector", "too_few_consumers", "became_slower"})
+    assert (states(found)[proven], states(found)[possible]) == (
+        set(),
+        {"selector", "too_few_consumers", "became_slower"},
+    )
 
 
 def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:

@@ -23,7 +23,6 @@ from flowbench.generated.clients import queue_of
 from flowbench.generated.grammar import Situation, situations
 from flowbench.generated.score import Outcome, Seen, Watch, bound_of, by_dimension, figures, outcome
 from flowbench.scene import Place
-from penstock.agent import Poller
 from penstock.history.profiles import profile_table
 from penstock.learned.profile import profile_of
 from penstock.settings.calendar import HOURS, Calendar
@@ -90,7 +89,7 @@ def played(chosen: Sequence[Situation], run: Run, folder: Path) -> tuple[list[Ou
     for one in chosen:
         if one.name not in begins:
             void[one.name] = ["its broker or clients failed"]
-        elif not one.healthy and not begins[one.name] == begins[one.name]:  # noqa: PLR0124, SIM201 - NaN
+        elif not one.healthy and not begins[one.name] == begins[one.name]:  # noqa: SIM201 - NaN
             void[one.name].append("the fault did not begin")
     return [
         outcome(

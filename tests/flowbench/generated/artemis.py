@@ -1,11 +1,10 @@
-"""Plays situations on an Artemis: they are healthy first, then comes what the grammar says; what the clients log proves it."""
+"""Plays situations on an Artemis: healthy first, then comes what the grammar says; what the clients log proves it."""
 
 import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -103,7 +102,8 @@ class Play:
             self.sender = Sender(scene, one)
 
     def _make_queue(self) -> None:
-        name, kind, settings = self.one.name, self.one.queue, {}
+        name, kind = self.one.name, self.one.queue
+        settings: dict[str, Any] = {}
         self.scene.queues.append(name)
         if kind == "ring":
             settings = {"ring_size": RING}
@@ -125,7 +125,9 @@ class Play:
     def warm(self) -> None:
         """All works for a while."""
         self.scene.until("all is delivered", lambda: self.sum("acknowledged") > 0)
-        self.scene.wait(self.dice.uniform(*(EARLY if self.one.truth.early else LATE if self.one.failure == "slow" else WARM)))
+        self.scene.wait(
+            self.dice.uniform(*(EARLY if self.one.truth.early else LATE if self.one.failure == "slow" else WARM))
+        )
 
     def deploy(self, *, whole: bool = False, **broken: Any) -> Any:
         """A version with a fault, in place of the first consumer, or of all; gives the first."""
