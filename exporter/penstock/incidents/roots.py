@@ -1,7 +1,6 @@
 """The roots that are more than one condition, in the order in which they take what they explain out of `free`."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,7 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
-from penstock.incidents.incident import Group, Key, key_of, some
+from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms
 from penstock.model import ProducerRow
@@ -203,13 +202,8 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
         if last - first >= FEWEST_SILENT and 2 * (last - first) > active:
             group = Group("traffic_stopped", symptoms.poll.groups.broker, begin)
             group.facts = {"count": str(last - first), "active": str(active)}
-            at_once = {*map(key_of, silent[first:last])}
-            symptoms.take(group.own, partial(is_of, at_once))
+            group.own = [symptoms.free.pop(key_of(one)) for one in silent[first:last]]
             yield group
-
-
-def is_of(keys: Collection[Key], one: ActiveCondition) -> bool:
-    return key_of(one) in keys
 
 
 def clients(symptoms: Symptoms) -> Iterator[Group]:

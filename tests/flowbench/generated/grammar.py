@@ -111,7 +111,7 @@ FAILURES: Final = {
         frozenset({"core", "amqp", "stomp"}), "stalled no_consumer", "frozen application_down",
         "thread_dump start_reader " + CLOSE, "commit_in_client read_log larger_ring",
         f"no_consumer falling_behind orphaned hoarding {LOST}", patience=2,
-        queues=frozenset({"anycast", "subscription", "ring", "selector"}),
+        neighbours=frozenset({"alone"}), queues=frozenset({"anycast", "subscription", "ring", "selector"}),
     ),
     "idle producer": Failure(
         ALL, "producer_silent", "producer_idle", "look_at_producers", rhythms=FLOWING, early=True, history=True,
@@ -160,7 +160,7 @@ FAILURES: Final = {
     "overload": Failure(
         ARTEMIS - {"mqtt"}, "falling_behind", "too_few_consumers", "add_consumers", "faster_consumers larger_ring",
         "surge " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
-        queues=frozenset({"anycast", "subscription"}), whole=True, seconds=200,
+        queues=frozenset({"anycast"}), whole=True, seconds=200,
     ),
 }  # fmt: skip
 HEALTHY: Final = ("none", "none", "rollout")
