@@ -365,7 +365,8 @@ def profile_of_weeks(season: Season, weeks: float) -> Profile:
     start = START + 3600 * np.arange(hours)
 
     def by_hour(polls: NDArray[Any]) -> NDArray[np.float64]:
-        return polls[: hours * many].astype(np.float64).reshape(hours, many, -1).sum(axis=1)
+        found: NDArray[np.float64] = polls[: hours * many].astype(np.float64).reshape(hours, many, -1).sum(axis=1)
+        return found
 
     came, there = np.round(by_hour(season.rates * season.step)), by_hour(season.there)
     seen = by_hour(np.broadcast_to(~season.unread[:, None], season.there.shape))
