@@ -24,6 +24,7 @@ from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.core.table import Column, Index, Table
 from penstock.learned.normal import Profile
+from penstock.learned.profile import by_broker, profile_of
 from penstock.model import (
     AddressRow,
     Broker,
@@ -51,6 +52,7 @@ from penstock.series.queues import Queues
 from penstock.settings.business_hours import time_zone
 from penstock.settings.calendar import Calendar
 from penstock.settings.policy import Policy
+from penstock_trends.profiles import hours_of
 
 ZONE = "Europe/Berlin"
 START = datetime(2026, 3, 2, tzinfo=time_zone(ZONE)).timestamp()
@@ -356,8 +358,30 @@ class Result:
     polls: int
 
 
-def replay(season: Season, history: Profile | None = None) -> Result:
-    """All polls through the agent's judgement."""
+def profile_of_weeks(season: Season, weeks: float) -> Profile:
+    """What the trend job makes of the first weeks of the season: by the same code, of the same hours."""
+    many = int(3600 / season.step)
+    hours = int(weeks * WEEK / 3600)
+    start = START + 3600 * np.arange(hours)
+
+    def by_hour(polls: NDArray[Any]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = polls[: hours * many].astype(np.float64).reshape(hours, many, -1).sum(axis=1)
+        return found
+
+    came, there = np.round(by_hour(season.rates * season.step)), by_hour(season.there)
+    seen = by_hour(np.broadcast_to(~season.unread[:, None], season.there.shape))
+    found = []
+    for i, queue in enumerate(season.queues):
+        rows = {"start": start, "n": seen[:, i], "complete": (seen[:, i] >= many / 2).astype(np.float64)}
+        rows |= {"added": came[:, i], "acknowledged": came[:, i], "expired": 0 * start, "killed": 0 * start}
+        rows |= {"messages_max": came[:, i], "consumers_sum": there[:, i] * seen[:, i] / many}
+        name = queue_row(i, queue).name
+        found.append(("season", (name, name), profile_of(*hours_of(rows))))
+    return by_broker(found)["season"]
+
+
+def replay(season: Season, history: Profile | None = None, begin: float = 0.0) -> Result:
+    """All polls since `begin` (seconds since 1970) through the agent's judgement."""
     policy = Policy("season", calendar=Calendar(ZONE, HOLIDAYS))
     grouping, clients = Queues(), Consumers()
     judgement = Judgement()
@@ -369,6 +393,8 @@ def replay(season: Season, history: Profile | None = None) -> Result:
     first: dict[tuple[str, str], float] = {}
     polls = 0
     for snapshot in season.snapshots():
+        if snapshot.stamp < begin:
+            continue
         assert snapshot.queues is not None
         assert snapshot.consumers is not None
         grouping = grouping.advance(snapshot.queues, policy, snapshot.observation, counts_reloaded=False)
@@ -385,7 +411,7 @@ def replay(season: Season, history: Profile | None = None) -> Result:
                 first.setdefault(key, snapshot.stamp)
             if fresh and not queue.fault and (one.severity is not Severity.INFO or one.name in OF_NORMAL):
                 name = one.name if one.severity is not Severity.INFO else f"{one.name} (notice)"
-                alarms[name].append((snapshot.stamp - START) / WEEK)
+                alarms[name].append((snapshot.stamp - max(begin, START)) / WEEK)
                 where[f"{queue.kind}: {name}"] += 1
     found: dict[str, list[float | None]] = defaultdict(list)
     for i, queue in enumerate(season.queues):
@@ -434,10 +460,12 @@ def per_queue_week(result: Result, begin: float, end: float, healthy: int, *, no
 @click.option("--weeks", default=8.0, show_default=True)
 @click.option("--step", default=60.0, show_default=True, help="Seconds between two polls.")
 @click.option("--seed", default=1, show_default=True)
-def main(*, queues: int, faults: int, weeks: float, step: float, seed: int) -> None:
+@click.option("--history", default=0.0, show_default=True, help="Weeks before, of which the agent has a profile.")
+def main(*, queues: int, faults: int, weeks: float, step: float, seed: int, history: float) -> None:
     began = time.process_time()
-    season = Season(queues_of(queues, faults), weeks, step, seed)
-    result = replay(season)
+    season = Season(queues_of(queues, faults), weeks + history, step, seed)
+    profile = profile_of_weeks(season, history) if history else None
+    result = replay(season, profile, START + history * WEEK)
     for name, at in sorted(result.alarms.items()):
         print(f"{name:34} {len(at):5}  weeks {sorted(int(one) + 1 for one in at)}"[:160])
     for name, count in sorted(result.where.items(), key=lambda one: -one[1]):
@@ -454,6 +482,7 @@ def main(*, queues: int, faults: int, weeks: float, step: float, seed: int) -> N
     }
     print(json.dumps({
         "bench": "season", "queues": queues, "weeks": weeks, "step_seconds": step, "seed": seed,
+        "weeks_of_history": history,
         "warnings_per_queue_week_1_2": per_queue_week(result, 0, 2, queues, notices=False),
         "warnings_per_queue_week_3_on": per_queue_week(result, 2, weeks, queues, notices=False),
         "notices_per_queue_week_3_on": per_queue_week(result, 2, weeks, queues, notices=True),

@@ -4,9 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pytest
 
-from conditions.normal_world import BEFORE, Flow, knowing, steady
+from causes.world import excluded
+from conditions.normal_world import BEFORE, Flow, history, knowing, steady
 from conditions.world import START, Judged
+from incidents.world import Scene
+from penstock.model import ANONYMOUS
 from penstock.settings.calendar import Calendar, Maintenance
 
 NAME = "producer_silent"
@@ -64,6 +68,19 @@ def test_while_the_agent_was_away_nothing_is_known_of_pauses() -> None:
     assert not judged.conditions
     flow.run(400, 0.0)
     assert judged.names == {NAME}
+
+
+@pytest.mark.parametrize(("address", "idle"), [(ANONYMOUS, True), ("q", True), ("other", False)])
+def test_a_producer_that_names_an_address_with_each_message_may_be_idle(address: str, idle: bool) -> None:
+    """As one of STOMP."""
+    scene = Scene()
+    scene.step = 30.0
+    scene.state = type(scene.state)(judgement=scene.state.judgement.with_profile(history(q=steady(5.0))))
+    scene.producers["p"] = {"address": address, "client": "app"}
+    scene.queues["q"] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0}
+    scene.run(6, lambda one: one.queues.update(q={"A": 150.0 + one.queues["q"]["A"], "K": 0.0, "M": 0.0, "D": 0.0}))
+    scene.run(14)
+    assert (scene.one(NAME).verdicts["producer_idle"].state is not excluded) == idle
 
 
 def test_a_queue_that_appears_within_an_hour_is_known_from_history() -> None:

@@ -30,7 +30,6 @@ class ProfileFile:
                     from penstock.history.profiles import read_profiles  # noqa: PLC0415 - agents run without pyarrow
 
                     self._profiles = read_profiles(self._path)
-                    self._fault = ""
                     log.info("%s says what is normal on %d brokers", self._path, len(self._profiles))
             except FileNotFoundError:
                 self._seen, self._profiles = None, {}

@@ -10,10 +10,8 @@ from penstock.core.windows import halves
 from penstock.model import QueueKind
 from penstock.observation.activity import FLOW_OUT
 from penstock.observation.poll import RuleInputs
-from penstock.observation.usual import WINDOWS
+from penstock.observation.usual import DAY, WINDOWS
 
-KNOWN = 86400.0
-"""Seconds for which a queue must be known, before its best pace so far says that it is as fast as ever."""
 STUCK = 60.0
 """Seconds without an acknowledgement, after which a consumer that buffers messages has no share in the pace."""
 
@@ -42,7 +40,7 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     selectors = f"their selectors: {', '.join(sorted(chosen)[:3])}" if chosen and "" not in chosen else ""
     free = bool(selectors) and not found.consumer.held[there].any()
     times, stands = poll.usual.times[queue], len(stuck) > 0
-    founded = poll.usual.windows[queue] >= WINDOWS or poll.usual.known_for(found.now, KNOWN)[queue]
+    founded = poll.usual.windows[queue] >= WINDOWS or poll.usual.known_for(found.now, DAY)[queue]
     known = times >= ALIKE or (founded and not np.isnan(times))
     slowed = times >= ALIKE or (not known and second < first / 2)
     if known:

@@ -16,8 +16,7 @@ def silent(poll: RuleInputs, queue: int) -> Verdicts:
     rows, address = poll.snapshot.producers, poll.found.queues.rows[queue].address
     connected = None if rows is None else sum(row.address == address for row in rows.index)
     others = 0 if rows is None else sum(row.address == ANONYMOUS for row in rows.index)
-    there = f"{connected} producers of {address} are connected"
-    there += f", and {others} that may send to any address" if others else ""
+    there = f"{connected} producers of {address} are connected, and {others} that name an address with each message"
     to = moved(poll, queue)
     return {
         "moved": judged(to, False, f"{to} gets as much since" if to else "", "no other queue began to get as much"),
@@ -31,8 +30,8 @@ def moved(poll: RuleInputs, queue: int) -> str:
     usual, rate = poll.usual, poll.trend.rate_in
     with np.errstate(invalid="ignore"):
         high, low = usual.expected.inflow[1][queue] / 3600, usual.expected.low[queue]
-        alike = (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
-        alike &= ~(usual.expected.weeks > 0)  # known from before: it did not begin now
+        unknown = usual.expected.weeks == 0  # before: history knows what did not begin now
+        alike = unknown & (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
         began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))
     others = began[began != queue]
     return str(poll.found.queues.rows[others[0]].name) if len(others) else ""

@@ -3,12 +3,15 @@
 import numpy as np
 
 from penstock.causes import slowness
+from penstock.causes.backlog import STUCK
+from penstock.conditions import stalled
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import ago, numbers
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.redelivery_loop import rule as redelivery_rule
-from penstock.conditions.stalled import openmq_rule as openmq_stalled
-from penstock.conditions.stalled import rule as stalled_rule
+from penstock.core.table import Mask
+from penstock.core.windows import longer
+from penstock.learned.service import DEEP
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -29,9 +32,20 @@ def rule(poll: RuleInputs) -> Raised:
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
-    stalled = poll.of(openmq_stalled if poll.openmq and poll.openmq.said else stalled_rule).mask
-    mask &= ~poll.of(redelivery_rule).mask & ~(found.of_queue(stalled) > 0)
+    mask &= ~poll.of(redelivery_rule).mask & ~held_up(poll)
     return Raised(found.judged & ~found.parked & mask, ago(poll, SECONDS))
+
+
+def held_up(poll: RuleInputs) -> Mask:
+    """Queues with a stalled consumer, or whose backlog some have that settle nothing while the others do."""
+    found, consumer = poll.found, poll.found.consumer
+    stalls = poll.of(stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule).mask
+    patience = np.fmax(STUCK, TIMES * consumer.at_queue(poll.usual.service, np.nan))
+    stuck = longer(poll.unacked.unacked_since, found.now, patience) & (consumer.held > 0)
+    of_others = found.messages - found.of_queue(np.where(stuck, consumer.held, 0.0))
+    number = found.of_queue(stuck)
+    part = (number > 0) & (number < found.consumers) & (of_others < DEEP * found.consumers)
+    return np.asarray((found.of_queue(stalls) > 0) | part)
 
 
 SLOWED = Condition(

@@ -229,9 +229,7 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
         if last - first >= FEWEST_SILENT and 2 * (last - first) > active:
             group = Group("traffic_stopped", symptoms.poll.groups.broker, begin)
             group.facts = {"count": str(last - first), "active": str(active)}
-            group.own = silent[first:last]
-            own = {*map(key_of, group.own)}
-            symptoms.free = {key: one for key, one in symptoms.free.items() if key not in own}
+            group.own = [symptoms.free.pop(key_of(one)) for one in silent[first:last]]
             yield group
 
 

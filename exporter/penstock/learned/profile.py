@@ -29,8 +29,7 @@ class QueueProfile:
 
 
 def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueProfile:
-    """What is normal by the last four weeks of `hour`: ascending numbers by `Calendar.hour` in UTC, so that
-    one file is right for agents of all zones.
+    """What is normal by the last four weeks of `hour`: ascending numbers by `Calendar.hour` in UTC.
 
     columns: those of COLUMNS and HIGHEST that are known, by hour, NaN where an hour is not. A pause that is not given
     is as long as whole hours show it.

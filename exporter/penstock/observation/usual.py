@@ -14,6 +14,8 @@ messages that came in five minutes; milliseconds of a consumer for a message; me
 HIGHS = 7
 SOME_WEEKS = 3
 """From so many on a spread between weeks is known."""
+DAY = 86400.0
+"""Seconds after which the best pace so far says something."""
 WINDOWS = 20
 """With a backlog, on which a usual service time must rest."""
 

@@ -1,4 +1,4 @@
-"""Plays situations on an Artemis: they are healthy first, then comes what the grammar says; what the clients log proves it."""
+"""Plays situations on an Artemis: healthy first, then comes what the grammar says; what the clients log proves it."""
 
 import contextlib
 import random
@@ -102,7 +102,8 @@ class Play:
             self.sender = Sender(scene, one)
 
     def _make_queue(self) -> None:
-        name, kind, settings = self.one.name, self.one.queue, {}
+        name, kind = self.one.name, self.one.queue
+        settings: dict[str, Any] = {}
         self.scene.queues.append(name)
         if kind == "ring":
             settings = {"ring_size": RING}

@@ -1,4 +1,4 @@
-"""The clients of a situation on Artemis, by what they speak; each is told apart by the faults that it is opened with."""
+"""The clients of a situation on Artemis, by what they speak; what is wrong with one it is opened with."""
 
 import math
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """
-The grammar: which clients, acknowledge modes, failures, kinds of queues, neighbours and rhythms go together, and what is
-true of the situation that they make.
+The grammar: which clients, acknowledge modes, failures, kinds of queues, neighbours and rhythms go together, and what
+is true of the situation that they make.
 """
 
 import random
@@ -72,8 +72,8 @@ FAILURES: Final = {
     ),
     "slow": Failure(
         ARTEMIS - {"mqtt"}, "slowed falling_behind", "work_slow became_slower", "find_what_is_slow faster_consumers",
-        "larger_ring match_selector", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
-        queues=frozenset({"anycast", "subscription", "selector"}), whole=True, seconds=170,
+        "larger_ring match_selector", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}),
+        rhythms=FLOWING, queues=frozenset({"anycast", "subscription", "selector"}), whole=True, seconds=170,
     ),
     "crash loop": Failure(
         ARTEMIS - {"mqtt"}, "churn_without_progress crash_looping no_consumer", "reconnects crashes application_down",
@@ -88,13 +88,14 @@ FAILURES: Final = {
     ),
     "never commits": Failure(
         frozenset({"core", "openwire", "openmq", "amqp"}), "open_transaction stalled", "never_commits",
-        "commit_in_client " + CLOSE, "thread_dump larger_ring", "falling_behind hoarding stalled open_transaction " + LOST,
-        frozenset({"transacted"}), patience=2, differs={"openmq": "never_commits transaction_failed"},
+        "commit_in_client " + CLOSE, "thread_dump larger_ring",
+        "falling_behind hoarding stalled open_transaction " + LOST, frozenset({"transacted"}), patience=2,
+        differs={"openmq": "never_commits transaction_failed"},
     ),
     "never acknowledges": Failure(
         ALL - {"mqtt"}, "stalled open_transaction", "never_acknowledges", "commit_in_client thread_dump " + CLOSE,
-        "larger_ring", "falling_behind hoarding open_transaction " + LOST, frozenset({"client", "individual", "accept"}),
-        patience=2,
+        "larger_ring", "falling_behind hoarding open_transaction " + LOST,
+        frozenset({"client", "individual", "accept"}), patience=2,
     ),
     "rejects": Failure(
         frozenset({"core", "openwire", "amqp", "openmq"}), "redelivery_loop", "rolls_back",
@@ -110,7 +111,7 @@ FAILURES: Final = {
         frozenset({"core", "amqp", "stomp"}), "stalled no_consumer", "frozen application_down",
         "thread_dump start_reader " + CLOSE, "commit_in_client read_log larger_ring",
         f"no_consumer falling_behind orphaned hoarding {LOST}", patience=2,
-        queues=frozenset({"anycast", "subscription", "ring", "selector"}),
+        neighbours=frozenset({"alone"}), queues=frozenset({"anycast", "subscription", "ring", "selector"}),
     ),
     "idle producer": Failure(
         ALL, "producer_silent", "producer_idle", "look_at_producers", rhythms=FLOWING, early=True, history=True,
@@ -141,7 +142,8 @@ FAILURES: Final = {
         LOST, whole=True, patience=1, queues=frozenset({"anycast", "ring", "subscription"}),
     ),
     "never receives": Failure(
-        JMS | {"openmq"}, "stalled", "never_receives", "thread_dump " + CLOSE, "start_delivery commit_in_client larger_ring",
+        JMS | {"openmq"}, "stalled", "never_receives", "thread_dump " + CLOSE,
+        "start_delivery commit_in_client larger_ring",
         f"falling_behind hoarding {LOST}", patience=2, neighbours=frozenset({"alone"}),
         queues=frozenset({"anycast", "subscription", "ring"}),
     ),
@@ -158,7 +160,7 @@ FAILURES: Final = {
     "overload": Failure(
         ARTEMIS - {"mqtt"}, "falling_behind", "too_few_consumers", "add_consumers", "faster_consumers larger_ring",
         "surge " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
-        queues=frozenset({"anycast", "subscription"}), whole=True, seconds=200,
+        queues=frozenset({"anycast"}), whole=True, seconds=200,
     ),
 }  # fmt: skip
 HEALTHY: Final = ("none", "none", "rollout")
