@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from history.episodes import Episode, episodes
 from history.polls import Clock, recorded, rows, writer
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.history import told as kept
@@ -17,7 +18,6 @@ from penstock.history.exported import Exported
 from penstock.history.spool import Spool
 from penstock.history.store import Store
 from penstock.history.writer import HistoryWriter, PollRecord
-from penstock_trends.episodes import Episode, episodes
 
 BEGIN = 1_800_000_000.0
 DAY = 86400.0
