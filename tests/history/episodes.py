@@ -1,6 +1,4 @@
-"""What the rows of conditions say, read one by one: for tests of what the agent writes, without Spark. The trends have a
-query of their own, which has a test by hand.
-"""
+"""What the rows of conditions say, read one by one: for tests of what the agent writes, without Spark."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
