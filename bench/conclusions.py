@@ -18,11 +18,13 @@ import numpy as np
 from bench.harness import print_table
 from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady, wave
 
+from penstock.history.schema import UNSEEN
+from penstock_trends import tables
 from penstock_trends.analysis import idle_hours, profile, whole_days
 from penstock_trends.changes import change_points, pace, week_over_week
-from penstock_trends.episodes import episodes
 from penstock_trends.growth import growth
 from penstock_trends.limits import outlook
+from penstock_trends.session import spark_session
 from penstock_trends.what_if import Setting, better_ring, replay, steps
 
 DRAWS = 8
@@ -231,10 +233,18 @@ def healed() -> Figures:
             times = {"stamp": moment(at + when), "since": moment(at + begin), "seen": moment(at + when)}
             rows.append({**names, "event": event, **times})
         truth.append((at + begin, at + (max([begin, *hours]) if away else end), away))
-    found = {int(one.queue[1:]): one for one in episodes(rows, at + 30 * 86400)}
+    session = spark_session("local[1]")
+    polled = [("b", int(at) + 3600 * hour, int(at) + 3600 * hour + 3590) for hour in range(30 * 24)]
+    session.createDataFrame(polled, "broker string, start long, t1 long").createOrReplaceTempView("polls")
+    types = ", ".join(f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}" for name in rows[0])
+    session.createDataFrame([tuple(row.values()) for row in rows], types).createOrReplaceTempView("condition")
+    made = session.sql(tables.sql("episodes", unseen=UNSEEN)).collect()
+    session.stop()
+    found = {int(one.queue[1:]): one for one in made}
     right = [
-        (found[number].begin, found[number].end, found[number].open) == (begin, end, False)
+        (found[number].begin.timestamp(), found[number].end.timestamp(), found[number].open) == (begin, end, False)
         and found[number].end_known != away
+        and len(made) == len(truth)
         for number, (begin, end, away) in enumerate(truth)
     ]
     print_table({"episodes": [str(len(right)), percent(share(right))]}, ["", "made", "begin and end exact"])

@@ -6,13 +6,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from history.episodes import episodes
 from history.polls import Clock, files, recorded, rows, writer
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.history.compact import Keep, read_notes, tidy
 from penstock.history.publish import RAW
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
-from penstock_trends.episodes import episodes
 
 POLLS = 12
 RUN = 400_000.0

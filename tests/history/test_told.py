@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from history.episodes import Episode, episodes
 from history.polls import Clock, recorded, rows, writer
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.history import told as kept
@@ -21,7 +22,6 @@ from penstock.history.writer import HistoryWriter, PollRecord
 from penstock.incidents.incident import Incident
 from penstock.incidents.incidents import Incidents
 from penstock.rule_engine.judgement import Judgement
-from penstock_trends.episodes import Episode, episodes
 
 BEGIN = 1_800_000_000.0
 DAY = 86400.0
