@@ -35,6 +35,7 @@ from dashboards.generate.panels import (
     table,
     timeline,
     to_dashboard,
+    total,
 )
 
 from penstock.assets.thresholds import BROKERS_OWN
@@ -107,9 +108,9 @@ _LOAD = Row(
             "Messages in queues",
             "All messages of the broker: waiting, in the hands of consumers, and scheduled for later. Waiting that"
             " grows while delivering is flat means that consumers cannot keep up.",
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", "waiting"),
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})", "delivering"),
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_scheduled_messages'))})", "scheduled"),
+            Query(total(S("mq_queue_ready_messages")), "waiting"),
+            Query(total(S("mq_queue_delivering_messages")), "delivering"),
+            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
             unit="locale",
             decimals=0,
             stacked=True,
@@ -119,11 +120,11 @@ _LOAD = Row(
             "What happens to messages each second: they come in, are settled (acknowledged) by consumers, expire, or"
             " are given up to the dead letters. Expired and given up should be flat at 0. Gone: all that left, where"
             " the broker does not say why.",
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "in"),
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_acknowledged_total'))})", "settled"),
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_removed_total'))})", "gone"),
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_expired_total'))})", "expired"),
-            Query(f"sum({rate(BY_QUEUE, S('mq_queue_messages_killed_total'))})", "given up"),
+            Query(total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"), "in"),
+            Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "settled"),
+            Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "gone"),
+            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
+            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
             unit="mps",
             decimals=1,
         ),

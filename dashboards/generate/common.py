@@ -78,13 +78,18 @@ def out(scope: Scope, by: str) -> Column:
     return Column("Out", out_rate(scope, by), "mps", 1)
 
 
-def out_rate(scope: Scope, by: str) -> str:
+def settled(scope: Scope) -> str:
     """Messages a second that consumers settle; where the broker does not say why messages go, all that go."""
-    settled, gone = (
+    acknowledged, gone = (
         f"rate({scope(family)}[$__rate_interval])"
         for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total")
     )
-    return largest(by, f"{settled} or {gone}")
+    return f"{acknowledged} or {gone}"
+
+
+def out_rate(scope: Scope, by: str) -> str:
+    """The same by labels; of two agents on one broker the one with more."""
+    return largest(by, settled(scope))
 
 
 def seen_by(by: str, info: str) -> Column:

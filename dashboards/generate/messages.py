@@ -1,6 +1,6 @@
 """Where messages went: what came, what is there, and what left for which reason."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, out_rate
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, settled
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -17,6 +17,7 @@ from dashboards.generate.panels import (
     rate,
     stat,
     table,
+    total,
 )
 
 from penstock.account.fates import CAUSES, LOSSES
@@ -101,17 +102,17 @@ _BALANCE = Row(
             "Came and acknowledged",
             "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
             " left for another reason.",
-            Query(f"sum({rate(BY_QUEUE, _ADDED)})", "came"),
-            Query(f"sum({out_rate(S, BY_QUEUE)})", "acknowledged"),
+            Query(total(f"rate({_ADDED}[$__rate_interval])"), "came"),
+            Query(total(settled(S)), "acknowledged"),
             unit="mps",
             decimals=1,
         ),
         graph(
             "There",
             "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})", "ready"),
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})", "delivering"),
-            Query(f"sum({largest(BY_QUEUE, S('mq_queue_scheduled_messages'))})", "scheduled"),
+            Query(total(S("mq_queue_ready_messages")), "ready"),
+            Query(total(S("mq_queue_delivering_messages")), "delivering"),
+            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
             unit="locale",
             decimals=0,
             stacked=True,

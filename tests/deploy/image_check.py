@@ -27,7 +27,10 @@ from penstock_demo.process import Process
 from rig.prometheus import tool
 from rig.s3 import CREDENTIALS, below, s3_server
 
-pytestmark = pytest.mark.skipif(bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}")
+pytestmark = [
+    pytest.mark.skipif(bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}"),
+    pytest.mark.timeout(3600),  # the first to need an image builds it
+]
 needs_helm = pytest.mark.skipif(chart.helm() is None, reason="needs helm; make tools-helm brings it")
 
 COMPOSE = ROOT / "deploy/compose"
@@ -178,7 +181,7 @@ def test_tls_of_a_secret_history_and_trends_on_one_volume(images: Images, tmp_pa
         job = of_kind(manifests, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
         with Pod("trends-1", job, objects, tmp_path / "job", openshift=True) as other:
             trends = other.start(images["trends"], "trends")
-            assert trends.finished(300) == 0, trends.text()
+            assert trends.finished(900) == 0, trends.text()
         assert "<html" in (claim / "trends/report.html").read_text()
         until_shown(pod, "mq_trend_timestamp_seconds ", url, basic)
 
@@ -256,7 +259,7 @@ def test_the_driver_that_the_spark_operator_starts(
         pod = operators_driver(application)
         with Pod("trends-driver", pod, objects, tmp_path / "pod") as driver:
             container = driver.start(images["trends"], "spark-kubernetes-driver")
-            assert container.finished(300) == 0, container.text()
+            assert container.finished(900) == 0, container.text()
         assert json.loads(Store(out).read_bytes("facts.json") or b"")["queues"]
         assert Store(out).exists("report.html")
 

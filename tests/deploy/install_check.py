@@ -25,6 +25,7 @@ RECORDING = ROOT / "tests" / "recordings" / "artemis-2.44.0.jsonl.gz"
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 CERTIFICATES = Path("/etc/ssl/certs")
 
+pytestmark = pytest.mark.timeout(3600)
 needs_root = pytest.mark.skipif(bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}")
 
 
