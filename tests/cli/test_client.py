@@ -50,7 +50,7 @@ async def test_with_user_and_authority(tmp_path: Path, url: str) -> None:
     (tmp_path / "secret.txt").write_text(PASSWORD + "\n")
     login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
     result = await events(tmp_path, url, login)
-    assert (result.exit_code, result.stderr) == (0, "penstock: nothing changed, of what was asked for\n")
+    assert (result.exit_code, result.stderr) == (0, "penstock: no matching events\n")
 
 
 @pytest.mark.parametrize(

@@ -310,8 +310,8 @@ async def test_the_ledger_of_a_ring_in_words(server: Server) -> None:
         "source": "none",
         "where": "no ring size is set",
         "evicted": 380,
-        "ledger": "500 added - 0 acknowledged - 0 expired - 0 killed - 100 there = 400 at this poll; counted when seen"
-        " at two polls, and never falls",
+        "ledger": "500 added - 0 acknowledged - 0 expired - 0 killed - 100 there = 400 at this poll; 380 are"
+        " counted, the other 20 once a second poll agrees",
     }
 
 

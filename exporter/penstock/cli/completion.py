@@ -31,7 +31,7 @@ SECONDS = 2.0
 def completion(shell: str) -> None:
     """Print the completion script of a SHELL. Bash must be 4.4 or later.
 
-    Names of brokers, queues and clients are completed by asking the agent that the command itself would ask.
+    Names of brokers, queues and clients come from the agent that the command itself would ask.
     """
     from penstock.cli.main import main  # noqa: PLC0415 - which loads this module
 

@@ -3,15 +3,13 @@
 from importlib.resources import files
 from pathlib import Path
 
-import click
-
 from penstock.cli import files as writing
 from penstock.cli import options
 
 
-@click.group()
+@options.group()
 def dashboards() -> None:
-    """Dashboards for Grafana 10 and later."""
+    """Write dashboards for Grafana 10 and later."""
 
 
 @options.command("penstock dashboards write dashboards", of=dashboards)

@@ -36,12 +36,12 @@ def since_when(text: str) -> float:
 async def events(
     broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
 ) -> int:
-    """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
+    """List what changed: conditions raised and cleared, brokers down, up and restarted, reloads."""
     found = await ask(
         url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
     for event in found.events:
         options.show_event(event, form)
     if not found.events:
-        say("penstock: nothing changed, of what was asked for", err=True)
+        say("penstock: no matching events", err=True)
     return 0

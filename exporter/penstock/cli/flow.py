@@ -25,9 +25,9 @@ COUNT = click.IntRange(min=1, max=2**31 - 1)
 RATE = options.Parsed("rate", parse_rate)
 
 
-@click.group()
+@options.group()
 def flow() -> None:
-    """Calculate when delivery to a client stops and goes on, and what to set."""
+    """Calculate flow control: when delivery stops and resumes, and what to set."""
 
 
 @options.command(

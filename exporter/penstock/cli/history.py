@@ -10,9 +10,9 @@ from penstock.cli import options
 from penstock.tui.lines import say
 
 
-@click.group()
+@options.group()
 def history() -> None:
-    """The history of every poll: what there is of it."""
+    """List the recorded history, or import one from Prometheus."""
 
 
 @options.command("penstock history list", "penstock history list data/history", of=history, name="list")

@@ -1,7 +1,10 @@
 """`penstock` and its commands."""
 
 import io
+import platform
 import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -9,14 +12,23 @@ import click
 
 from penstock import __version__
 from penstock.cli import logs
+from penstock.core.build import revision
 
-COMMANDS = (
-    "init", "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo",
-    "alerts", "runbook", "dashboards", "policy", "history", "trends", "completion",
-)  # fmt: skip
-"""Each the name of its module and of the command in it, in the order of the help."""
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Start": ("init", "check", "run", "demo"),
+    "On call": ("top", "explain", "events", "account", "runbook"),
+    "Prometheus and Grafana": ("alerts", "dashboards"),
+    "Look closer": ("once", "flow", "record", "replay", "history", "trends"),
+    "Other": ("policy", "completion"),
+}
+"""Commands by what they are for, in the order of the help; each is the name of its module and of the command in it."""
+COMMANDS = frozenset(name for names in GROUPS.values() for name in names)
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
+
+
+WHOLE = 1000
+"""Characters that a summary in a help may have: more than any."""
 
 
 def examples(*lines: str) -> str:
@@ -24,11 +36,36 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
+    """Shows whole summaries, and suggests a command where there is none of that name."""
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """The commands by heading."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in self.sections(ctx).items():
+            found = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(title):
+                formatter.write_dl([(name, one.get_short_help_str(WHOLE)) for name, one in found.items() if one])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and (near := get_close_matches(args[0], self.list_commands(ctx), 1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(CommandGroup):
     """Loads a command when it is asked for: the agent needs nothing of what draws tables."""
 
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        there = self.list_commands(ctx)
+        return {title: [name for name in names if name in there] for title, names in GROUPS.items()}
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for name in COMMANDS if name != "demo" or find_spec(DEMO)]
+        return [name for names in GROUPS.values() for name in names if name != "demo" or find_spec(DEMO)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -51,9 +88,11 @@ class Commands(click.Group):
     ),
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
-@click.version_option(__version__, prog_name="penstock")
+@click.version_option(
+    message=f"penstock {__version__} (build {revision() or 'unknown'}, Python {platform.python_version()})"
+)
 def main() -> None:
-    """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""
+    """Show which clients and queues of JMS brokers (Artemis, AMQ Broker, OpenMQ) do not flow, why, and what to do."""
     logs.set_up("error", "logfmt")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -25,7 +25,7 @@ FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 @click.option("--broker", "name")
 @click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics")
 async def once(config_file: Path, name: str | None, form: str) -> int:
-    """Poll each broker once and print what /metrics would show.
+    """Poll each broker once and print its metrics.
 
     Exit status 1 when a broker could not be read.
     """

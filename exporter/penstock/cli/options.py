@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from penstock.cli.client import DEFAULT_URL
-from penstock.cli.main import examples
+from penstock.cli.main import CommandGroup, examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
 from penstock.core.catalogues import read_toml
@@ -103,6 +103,10 @@ def show_event(event: Event, form: str) -> None:
 
 EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
 """Package → the extra that brings it."""
+
+
+group = functools.partial(click.group, cls=CommandGroup)
+"""As click's."""
 
 
 def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 
 from penstock.agent import Poller, Result
 from penstock.assessment.assess import Tables
+from penstock.core.formatting import duration
 from penstock.core.table import Column, Table
 from penstock.insight.explain import BrokerView
 from penstock.insight.lists import ListQuery, condition_list
@@ -60,7 +61,7 @@ def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
     grid = _grid("condition", "on", "for", "what to do")
     for one in condition_list([view], ListQuery(limit=rows)).rows:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
-        lasts = f"{max(time.time() - one.since, 0):,.0f} s"
+        lasts = duration(round(time.time() - one.since))
         add_row(grid, styled(one.condition, STYLES[one.severity]), where, lasts, styled(one.advice))
     return grid
 
@@ -111,4 +112,4 @@ def _number(value: float) -> str:
 def _age(stamp: float | None) -> str:
     if stamp is None:
         return ""
-    return "never" if math.isnan(stamp) else f"{max(time.time() - stamp, 0):.0f} s ago"
+    return "never" if math.isnan(stamp) else f"{duration(round(time.time() - stamp))} ago"

@@ -31,9 +31,9 @@ TIMEOUT = 3600.0
 @click.option("--broker", "name")
 @options.form_of_lines
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
-    """Judge a recording of `penstock record` and tell what changed, with the times of the recording.
+    """Evaluate the rules on a recording, and list what changed.
 
-    Edit rules or constants, replay, and see what would have been told.
+    Edit rules or constants, replay, and see which conditions would have been raised. Times are those of the recording.
     """
     config = None if config_file is None else load(config_file)
     transport = RecordingTransport(file)

@@ -60,10 +60,10 @@ async def run(
     watch: bool,
     **server: Any,
 ) -> int:
-    """Watch the configured brokers and serve /metrics.
+    """Run the agent: poll the brokers, serve /metrics, the API and the status page.
 
-    SIGHUP reloads the configuration, POST /-/reload with --web.enable-lifecycle does, and a change of the file with
-    --config.watch; SIGTERM and SIGINT stop.
+    SIGHUP reloads the configuration, as do POST /-/reload (with --web.enable-lifecycle) and a change of the file (with
+    --config.watch). SIGTERM and SIGINT stop the agent.
     """
     process.tune()
     logs.set_up(log_level, log_format)

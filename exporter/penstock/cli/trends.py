@@ -15,9 +15,9 @@ from penstock.tui.lines import say, say_json
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
 
-@click.group()
+@options.group()
 def trends() -> None:
-    """Long-term trends from the history: roll up, analyse, forecast, report. Needs Java 17."""
+    """Analyse the history on Spark: growth, forecasts, report. Needs Java 17."""
 
 
 trends.add_command(backtest)
@@ -30,7 +30,7 @@ trends.add_command(backtest)
 @click.option("--conf", multiple=True)
 @click.option("--spark.file", "spark_file", type=options.FILE)
 def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark_file: Path | None) -> None:
-    """Bring tables, report and gauges up to date; only days with something new are read."""
+    """Update tables, report and gauges; reads only days with new polls."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
     from penstock_trends.session import settings_of  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=14.0)
 @options.form
 def what_if(history: str, form: str, days: float, **asked: Any) -> None:
-    """What another setting would have done to a queue: its polls are replayed. Needs no Spark."""
+    """Replay the polls of a queue with another setting, and show what it changes. Needs no Spark."""
     from penstock.history.schema import series_id  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
     from penstock_trends import advice  # noqa: PLC0415
@@ -88,7 +88,7 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 @out
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:
-    """Write the HTML report anew from the facts of the last run."""
+    """Write the HTML report again from the results of the last run."""
     from penstock.history.store import Store  # noqa: PLC0415
     from penstock_trends.days import read_json  # noqa: PLC0415
     from penstock_trends.job import FACTS, REPORT  # noqa: PLC0415

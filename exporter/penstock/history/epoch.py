@@ -117,4 +117,4 @@ class CounterEpochs:
                 last = np.stack([rows[f"c{i}"].to_numpy() for i in range(COUNTERS)])
                 self._saved[broker] = rows["sid"].to_numpy(), rows["inc"].to_numpy(), last
         except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read, counters begin anew in the history: %s", file, error)
+            log.warning("%s cannot be read, counters start again in the history: %s", file, error)

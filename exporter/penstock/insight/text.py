@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
+from penstock.core.formatting import duration, number_text
 from penstock.incidents.incident import Incident
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
-from penstock.insight.formatting import age, amount_text, duration, formatted, moment
+from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
@@ -62,7 +63,7 @@ def titled(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
     told = ((one, f": {one.told}" if one.told else "") for one in related)
-    yield from titled("Beside it", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
+    yield from titled("Related", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
 
 
 def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
@@ -84,7 +85,7 @@ def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
         yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
         yield f"  impact    {impact(one)}"
         yield from (f"  who       {', '.join(who.values())}" for who in one.who)
-        yield from (f"  cause     {cause}" for cause in one.causes)
+        yield from (f"  cause     {cause}" for cause in one.causes if not cause.startswith("excluded: "))
         yield from (f"  do        {number}. {advice}" for number, advice in enumerate(one.advice, 1))
         yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
         yield ""
@@ -92,7 +93,7 @@ def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
 
 def impact(one: Incident) -> str:
     """What waits, how it grows, and what comes of it."""
-    rate = f", {one.rate:+.3g}/s" if one.rate else ""
+    rate = f", {'+' * (one.rate > 0)}{number_text(one.rate)}/s" if one.rate else ""
     oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
     more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
     victims = [f"Victims: {', '.join(one.victims)}{more}."] if one.victims else []
@@ -136,21 +137,23 @@ def number_lines(found: answers.Explanation) -> Iterator[str]:
     yield "Numbers"
     numbers = dict(found.numbers)
     oldest = (numbers.pop(name, None) for name in ("oldest_message", "oldest_earliest", "oldest_latest"))
-    shown = {name: formatted(name, value) for name, value in numbers.items()}
+    if not numbers.get("ready"):
+        numbers.pop("drain", None)  # nothing drains
+    shown = {name_text(name): formatted(name, value) for name, value in numbers.items()}
     shown |= {"age of the oldest message": text} if (text := age(found.stamp, *oldest)) else {}
     rates = {"in": found.rate_in, "out": found.rate_out}
-    shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
-    yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())
-    yield f"  usual at this hour: {found.usual}"
+    shown |= {name: f"{number_text(rate)}/s" for name, rate in rates.items() if rate is not None}
+    yield "  " + ", ".join(f"{name} {text}" for name, text in shown.items())
+    yield f"  normal at this hour: {found.usual}"
 
 
 def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
     if ring is None:
         return
     yield "Ring"
-    limit = "none" if ring.limit is None else f"{ring.limit:g} messages"
+    limit = "none" if ring.limit is None else f"{number_text(ring.limit)} messages"
     yield f"  size      {limit}: {ring.where}"
-    yield f"  evicted   {'unknown' if ring.evicted is None else format(ring.evicted, 'g')}: {ring.ledger}"
+    yield f"  evicted   {UNKNOWN if ring.evicted is None else number_text(ring.evicted)}: {ring.ledger}"
 
 
 def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
@@ -173,12 +176,12 @@ def client_lines(client: answers.QueueClient, now: float) -> Iterator[str]:
     yield f"Client {client.client}"
     numbers = dict(client.numbers)
     since = numbers.pop("blocked_since", None)
-    text = ", ".join(f"{name} {formatted(name, value)}" for name, value in numbers.items())
-    yield f"  {text}" + (f", settles nothing for {duration(now - since)}" if since is not None else "")
+    text = ", ".join(f"{name_text(name)} {formatted(name, value)}" for name, value in numbers.items())
+    yield f"  {text}" + (f", no acknowledgements for {duration(now - since)}" if since is not None else "")
     patience = client.patience
     if patience is not None:
-        origin = f"learned of {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
-        yield f"  patience  {duration(patience.seconds)}, {origin}: {patience.why}"
+        origin = f"learned from {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
+        yield f"  stall threshold  {duration(patience.seconds)}, {origin}: {patience.why}"
     yield from (f"  {rule_line(rule)}" for rule in client.rules)
 
 
@@ -241,7 +244,7 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
                 yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}   {told}".rstrip()
     if sheet.queue:
         if sheet.given_back != 0:
-            yield "Taken and given back"
+            yield "Delivered and returned"
             yield f"  {amount_text(sheet.given_back):>16}   {sheet.reasons.get('given_back', '')}".rstrip()
         yield "Unexplained"
         yield f"  {amount_text(sheet.unexplained):>16}"
