@@ -10,9 +10,7 @@ from penstock.insight.answers import AccountList
 from penstock.insight.text import account_lines
 
 
-@options.command(
-    "penstock account demo", "penstock account demo stock.updates", "penstock account demo audit.ring --format json"
-)
+@options.command()
 @click.argument("broker", shell_complete=completion.brokers)
 @click.argument("name", required=False, metavar="[ADDRESS|QUEUE|CLIENT]", shell_complete=completion.queues)
 @options.agent_url

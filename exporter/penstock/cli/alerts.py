@@ -17,11 +17,7 @@ def alerts() -> None:
     """Write rules for Prometheus: alerts with runbooks, and recording rules."""
 
 
-@options.command(
-    "penstock alerts write alerts",
-    "penstock alerts write alerts --runbooks-url https://wiki.example/runbooks --grafana-url https://grafana.example",
-    of=alerts,
-)
+@options.command(of=alerts)
 @writing.directory
 @click.option("--values", type=options.FILE)
 @click.option("--preset", type=click.Choice(get_args(Preset)))

@@ -37,7 +37,7 @@ class BacktestLine:
     then: int
 
 
-@options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
+@options.command()
 @options.history_url
 @click.option("--rules", required=True, type=options.FILE)
 @click.option("--from", "first", type=options.DAY)

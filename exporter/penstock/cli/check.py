@@ -24,7 +24,7 @@ from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
 
 
-@options.command("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
+@options.command()
 @options.config_file
 @options.web_config_file
 @click.option("--offline", is_flag=True)

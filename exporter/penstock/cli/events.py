@@ -25,7 +25,7 @@ def since_when(text: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-@options.command("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
+@options.command()
 @click.option("--broker", shell_complete=completion.brokers)
 @click.option("--queue", shell_complete=completion.queues)
 @click.option("--since", type=options.Parsed("text", since_when), default=0.0, show_default=False)

@@ -30,14 +30,7 @@ MOST = 50
 """Conditions of a broker that are shown in full, the worst."""
 
 
-@options.command(
-    "penstock explain",
-    "penstock explain demo",
-    "penstock explain demo stock.updates",
-    "penstock explain demo --address stock.updates",
-    "penstock explain demo stock.updates stock-service --format json",
-    "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
-)
+@options.command()
 @click.argument("broker", required=False, shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
@@ -63,7 +56,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     if config_file is not None:
         asked = partial(of_view, await polled(config_file, broker, polls))
     if broker is None:
-        down = [one for one in (await asked("/api/v1/brokers", BrokerList)).brokers if one.up is False]
+        down = [one for one in (await asked("/api/v1/brokers", BrokerList)).rows if one.up is False]
         worst = await asked("/api/v1/conditions", ConditionList, limit=1)
         if form == "text":
             say(*(f"{one.name} is down: {one.error}" for one in down), *([""] if down else []))

@@ -15,7 +15,7 @@ def history() -> None:
     """List the recorded history, or import one from Prometheus."""
 
 
-@options.command("penstock history list", "penstock history list data/history", of=history, name="list")
+@options.command(of=history, name="list")
 @click.argument("url", default="data/history")
 def list_days(url: str) -> None:
     """Days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
@@ -39,9 +39,7 @@ DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
 
-@options.command(
-    "penstock history import --prometheus http://prometheus:9090 --from 2026-11-14", of=history, name="import"
-)
+@options.command(of=history, name="import")
 @click.option("--prometheus", "url", required=True)
 @click.option("--history", "target", default="data/history")
 @click.option("--match", default="", show_default=False)

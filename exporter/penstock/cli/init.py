@@ -11,9 +11,7 @@ from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
 
-@options.command(
-    "penstock init /var/lib/artemis/b1 --dry-run", "penstock init /var/lib/artemis/b1", "penstock init /opt/openmq/mq"
-)
+@options.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @options.config_file
 @click.option("--user")

@@ -13,15 +13,11 @@ import click
 from penstock import __version__
 from penstock.cli import logs
 from penstock.core.build import revision
+from penstock.core.catalogues import read_toml
 
-GROUPS: Mapping[str, Sequence[str]] = {
-    "Start": ("init", "check", "run", "demo"),
-    "On call": ("top", "explain", "events", "account", "runbook"),
-    "Prometheus and Grafana": ("alerts", "dashboards"),
-    "Look closer": ("once", "flow", "record", "replay", "history", "trends"),
-    "Other": ("policy", "completion"),
-}
-"""Commands by what they are for, in the order of the help; each is the name of its module and of the command in it."""
+TEXTS = read_toml("penstock.cli", "texts.toml")
+GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
+"""Commands by what they are for."""
 COMMANDS = frozenset(name for names in GROUPS.values() for name in names)
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
@@ -83,9 +79,7 @@ class Commands(CommandGroup):
 
 @click.group(
     cls=Commands,
-    epilog=examples(
-        "penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top"
-    ),
+    epilog=examples(*TEXTS["penstock"]["examples"]),
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(

@@ -20,7 +20,7 @@ from penstock.tui.lines import say
 FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
 
-@options.command("penstock once --format table", "penstock once --broker demo --format openmetrics")
+@options.command()
 @options.config_file
 @click.option("--broker", "name")
 @click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics")

@@ -6,7 +6,7 @@ from penstock.cli import options
 from penstock.setup import openmq
 
 
-@options.command("penstock policy > openmq-policy.xml")
+@options.command()
 def policy() -> None:
     """Print the policy file that makes Jolokia in an OpenMQ broker read-only.
 

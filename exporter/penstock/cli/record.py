@@ -17,7 +17,7 @@ from penstock.transports.recording import MAX_BYTES, RecordingFile
 from penstock.tui.lines import say
 
 
-@options.command("penstock record --polls 2 --output demo.jsonl.gz")
+@options.command()
 @options.config_file
 @click.option("--broker", "name")
 @click.option("--polls", type=click.IntRange(min=1), default=20)

@@ -23,9 +23,7 @@ TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
 
 
-@options.command(
-    "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
-)
+@options.command()
 @click.argument("file", type=options.FILE)
 @click.option("--config.file", "config_file", type=options.PATH)
 @click.option("--broker", "name")

@@ -28,9 +28,7 @@ MOST_PROBES = 64
 WATCH_SECONDS = 5.0
 
 
-@options.command(
-    "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
-)
+@options.command()
 @options.config_file
 @click.option("--config.watch", "watch", is_flag=True)
 @click.option("--web.listen-address", "listen_addresses", multiple=True, default=(DEFAULT_ADDRESS,))

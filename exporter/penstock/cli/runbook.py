@@ -22,9 +22,7 @@ from penstock.tui.lines import say
 _ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
 
 
-@options.command(
-    "penstock runbook PenstockNoConsumer", "penstock runbook PenstockClientBlocked demo stock.updates stock-service"
-)
+@options.command()
 @click.argument("alert")
 @click.argument("broker", required=False, shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)

@@ -17,11 +17,7 @@ from penstock.server.api import ROUTES
 from penstock.server.view import AgentView
 
 
-@options.command(
-    "penstock top",
-    "penstock top --agent http://127.0.0.1:19771 --broker demo",
-    "penstock top --config.file penstock.yaml",
-)
+@options.command()
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent

@@ -23,7 +23,7 @@ def trends() -> None:
 trends.add_command(backtest)
 
 
-@options.command("penstock trends run --history data/history --out data/trends", of=trends)
+@options.command(of=trends)
 @options.history_url
 @out
 @options.spark_master
@@ -39,7 +39,7 @@ def run(history: str, out: str, master: str | None, conf: tuple[str, ...], spark
     say(job.summary(facts, out))
 
 
-@options.command("penstock trends what-if --history data/history --broker b1 --queue orders --ring 5000", of=trends)
+@options.command(of=trends)
 @options.history_url
 @click.option("--broker", required=True)
 @click.option("--queue", required=True)
@@ -84,7 +84,7 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
         )
 
 
-@options.command("penstock trends report --out data/trends --output report.html", of=trends)
+@options.command(of=trends)
 @out
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:

@@ -23,5 +23,5 @@ def number_text(value: float) -> str:
     if not math.isfinite(value):
         return UNKNOWN
     if abs(value) >= 100 or float(value).is_integer():
-        return f"{value:,.0f}"
+        return f"{round(value):,}"  # an int has no minus before 0
     return f"{value:.3g}" if abs(value) >= 0.001 else "less than 0.001"

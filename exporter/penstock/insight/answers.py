@@ -55,7 +55,8 @@ class Evidence(Struct, frozen=True):
     def __str__(self) -> str:
         if self.value is None:
             return "unknown"
-        return duration(self.value) if self.unit == "seconds" else f"{number_text(self.value)} {self.unit}".rstrip()
+        unit = self.unit.removesuffix("s") if self.value == 1 else self.unit
+        return duration(self.value) if self.unit == "seconds" else f"{number_text(self.value)} {unit}".rstrip()
 
 
 class Completeness(Struct, frozen=True):

@@ -441,16 +441,9 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
     terms += f" - {held} in delivery" if held else ""
     gone = added - settled - expired - killed - messages - held
-    return answers.Ring(limit, source, where, evicted, f"{terms} = {gone} at this poll; {counted(evicted, gone)}")
-
-
-def counted(evicted: Number | None, gone: int) -> str:
-    """How the counter of what a ring evicted goes with what is missing at this poll."""
-    if evicted is None:
-        return "counted once a second poll agrees"
-    if gone > evicted:
-        return f"{evicted} are counted, the other {gone - evicted} once a second poll agrees"
-    return "all of them are counted" if gone == evicted else f"{evicted} are counted, as polls before saw more"
+    counted = "no" if evicted is None else str(evicted)
+    ledger = f"{terms} = {gone} at this poll; {counted} messages were missing at two polls and are counted"
+    return answers.Ring(limit, source, where, evicted, ledger)
 
 
 # --- what is not known

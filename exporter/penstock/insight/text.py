@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
+from penstock.causes.verdict import CauseState
 from penstock.core.formatting import duration, number_text
 from penstock.incidents.incident import Incident
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
 from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
+
+NOTICE = {"info": "notice"}
+"""What a severity is called, where it is not by its name."""
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
@@ -47,8 +51,9 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     for condition in found.conditions:
         where = "" if found.name == condition.queue else f"{condition.queue}: "
         yield from condition_lines(condition, found.stamp, where)
-    width = max((len(one.name) for one in found.facts), default=0)
-    yield from (f"  {one.name:{width}}  {one}" for one in found.facts)
+    facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
+    width = max(map(len, facts), default=0)
+    yield from (f"  {name:{width}}  {text}" for name, text in facts.items())
     yield from related_lines(found.related)
     for sheet in found.account:
         yield from balance_lines(sheet)
@@ -85,7 +90,7 @@ def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
         yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
         yield f"  impact    {impact(one)}"
         yield from (f"  who       {', '.join(who.values())}" for who in one.who)
-        yield from (f"  cause     {cause}" for cause in one.causes if not cause.startswith("excluded: "))
+        yield from (f"  cause     {cause}" for cause in one.causes if cause.state is not CauseState.EXCLUDED)
         yield from (f"  do        {number}. {advice}" for number, advice in enumerate(one.advice, 1))
         yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
         yield ""
@@ -103,10 +108,10 @@ def impact(one: Incident) -> str:
 def condition_lines(condition: answers.Condition, now: float, where: str = "") -> Iterator[str]:
     on = f" on client {condition.client}" if condition.client else ""
     silenced = ", silenced by a rule" if condition.silenced else ""
-    yield f"{condition.severity.upper()}  {where}{condition.condition}{on}{silenced}"
+    yield f"{NOTICE.get(condition.severity, condition.severity).upper()}  {where}{condition.condition}{on}{silenced}"
     yield f"  since     {moment(condition.since)}, {duration(now - condition.since)}"
     yield f"  rule      {condition.rule}"
-    evidence = [f"{name} {one}" for name, one in condition.evidence.items()]
+    evidence = [f"{name_text(name)} {one}" for name, one in condition.evidence.items()]
     rests = condition.completeness
     share = "" if rests.share is None else f" ({rests.share:.0%})"
     evidence.append(f"{rests.polls} of {rests.due} polls{share}")
@@ -201,11 +206,11 @@ def event_line(event: Event) -> str:
     at = moment(event.time, "%Y-%m-%d %H:%M:%S")
     where = " / ".join(name for name in (event.broker, event.queue, event.client) if name)
     if event.condition:
-        what = {Change.CONDITION_ON: "on", Change.CONDITION_OFF: "off"}.get(event.change, event.detail)
+        what = {Change.CONDITION_ON: "raised", Change.CONDITION_OFF: "cleared"}.get(event.change, event.detail)
         since = ""
         if event.change is Change.CONDITION_ON and event.since is not None:
             since = f", since {moment(event.since, '%H:%M:%S')}"
-        return f"{at}  {event.severity:8}  {what:3}  {event.condition}  {where}{since}"
+        return f"{at}  {NOTICE.get(event.severity, event.severity):8}  {what:7}  {event.condition}  {where}{since}"
     return "  ".join(part for part in (at, event.change.replace("_", " "), where, event.detail) if part)
 
 
@@ -224,11 +229,11 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
     yield f"{sheet.broker} / {sheet.queue or sheet.client or sheet.address}   {kind}"
     parts = {
         "Sent to": sheet.sent,
-        "Came": sheet.came,
-        "There": sheet.there,
+        "Received": sheet.came,
+        "Still there": sheet.there,
         "In delivery": sheet.delivering,
         "Buffered by": sheet.buffered,
-        "Left": sheet.left,
+        "Gone": sheet.left,
         "Evicted of" if sheet.client else "Evicted by": sheet.lost_by,
     }
     for title, amounts in parts.items():
