@@ -110,7 +110,7 @@ def animated(frames: Sequence[str]) -> str:
     )
     shown = []
     for number, frame in enumerate(frames):
-        still = re.sub(r"@font-face \{.*?\}", "", frame, flags=re.DOTALL)
+        still = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", frame, flags=re.DOTALL)
         last = " last" if number == len(frames) - 1 else ""
         shown.append(f'<g class="frame{last}" style="animation-delay: {number * FRAME_SECONDS}s">{still}</g>')
     lines = [
