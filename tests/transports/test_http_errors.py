@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 import trustme
 from aiohttp import web
@@ -99,4 +100,6 @@ async def test_it_is_said_without_python_objects(wrong: Callable[[], Coroutine[A
 
 def test_an_error_without_a_text_has_a_reason() -> None:
     assert reason(ValueError()) == "no reason was given"
+    assert reason(TimeoutError()) == "no answer in time"
+    assert reason(aiohttp.ClientPayloadError("<ContentLengthError: 400>")) == "the answer breaks off"
     assert reason(OSError(111, "Connect call failed ('127.0.0.1', 1)")) == "connection refused"

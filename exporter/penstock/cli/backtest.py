@@ -40,8 +40,8 @@ class BacktestLine:
 @options.command()
 @options.history_url
 @click.option("--rules", required=True, type=options.FILE)
-@click.option("--from", "first", type=options.DAY)
-@click.option("--to", "last", type=options.DAY)
+@click.option("--from", "first", type=options.DAY, metavar="DATE[THH:MM]")
+@click.option("--to", "last", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--warm-up", type=click.FloatRange(0), default=24.0)
 @click.option("--slice", "slice_days", type=click.FloatRange(0), default=0.0, show_default=False)
 @options.form

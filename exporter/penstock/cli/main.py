@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
@@ -18,11 +19,8 @@ from penstock.core.catalogues import read_toml
 TEXTS = read_toml("penstock.cli", "texts.toml")
 GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
 """Commands by what they are for."""
-COMMANDS = frozenset(name for names in GROUPS.values() for name in names)
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
-
-
 WHOLE = 1000
 """Characters that a summary in a help may have: more than any."""
 
@@ -33,21 +31,18 @@ def examples(*lines: str) -> str:
 
 
 class CommandGroup(click.Group):
-    """Shows whole summaries, and suggests a command where there is none of that name."""
+    """Shows whole summaries, and suggests a command where there is none of that name. groups: commands by heading."""
 
-    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        """The commands by heading."""
-        return {"Commands": self.list_commands(ctx)}
+    groups: Mapping[str, Sequence[str]] = {}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in self.sections(ctx).items():
-            found = {name: self.get_command(ctx, name) for name in names}
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        texts = {name: one.get_short_help_str(WHOLE) for name, one in found.items() if one}
+        for title, names in (self.groups or {"Commands": [*texts]}).items():
             with formatter.section(title):
-                formatter.write_dl([(name, one.get_short_help_str(WHOLE)) for name, one in found.items() if one])
+                formatter.write_dl([(name, texts[name]) for name in names if name in texts])
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None and (near := get_close_matches(args[0], self.list_commands(ctx), 1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
@@ -56,15 +51,13 @@ class CommandGroup(click.Group):
 class Commands(CommandGroup):
     """Loads a command when it is asked for: the agent needs nothing of what draws tables."""
 
-    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        there = self.list_commands(ctx)
-        return {title: [name for name in names if name in there] for title, names in GROUPS.items()}
+    groups = GROUPS
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [name for names in GROUPS.values() for name in names if name != "demo" or find_spec(DEMO)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if not any(cmd_name in names for names in GROUPS.values()):
             return None
         if cmd_name == "demo" and not find_spec(DEMO):
             if ctx.resilient_parsing:  # a shell asks what comes next
