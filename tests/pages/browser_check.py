@@ -93,11 +93,11 @@ def test_a_stalled_client_of_the_demo_is_found_opened_and_explained_in_three_cli
                 clicked(browser, "#rows", "stock-service")
                 told = browser.find_element(By.ID, "state").text
                 assert "stalled on stock.updates" in told
-                assert "its normal maximum is 45 s; closing it returns them, and costs" in told
+                assert "(normal maximum: 45 s). They are redelivered, which costs" in told
                 assert "a listener that is blocked" in told
                 clicked(browser, "#state", "stock.updates")
                 assert (
-                    "A consumer holds messages, has acknowledged none".lower()
+                    "A consumer buffers messages, has acknowledged none".lower()
                     in browser.find_element(By.ID, "state").text.lower()
                 )
                 assert "Delivering: now" in labels(browser)
@@ -218,7 +218,7 @@ def test_by_keyboard_alone(made: Served, browser: Chrome) -> None:
 def test_it_reads_without_scripts(made: Served) -> None:
     with chromium(scripts=False) as driver:
         driver.get(made.url)
-        assert "usual are 60 s" in driver.find_element(By.ID, "conditions").text
+        assert "normal maximum: 1 min" in driver.find_element(By.ID, "conditions").text
         assert not driver.find_element(By.ID, "pause").is_displayed()
         assert "loads again every 30 s" in driver.find_element(By.TAG_NAME, "footer").text
         driver.find_element(By.ID, "text").send_keys("forgot", Keys.ENTER)
