@@ -1,5 +1,6 @@
 """Each documented way to install, followed from its page into an empty place: `make test-install`."""
 
+import gzip
 import os
 import re
 import shutil
@@ -87,6 +88,9 @@ def test_the_debian_package(release: Path, tmp_path: Path) -> None:
     (package,) = release.glob("*.deb")
     assert install.endswith(f"/{package.name}")
     subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path / "root")], check=True)
+    share = tmp_path / "root/usr/share"
+    assert b"penstock explain" in gzip.decompress((share / "man/man1/penstock-explain.1.gz").read_bytes())
+    assert "_PENSTOCK_COMPLETE" in (share / "bash-completion/completions/penstock").read_text()
     unit = (tmp_path / "root/usr/lib/systemd/system/penstock.service").read_text()
     (program,) = re.findall(r"^ExecStart=(\S+)", unit, re.MULTILINE)
     placed = tmp_path / "root" / program.removeprefix("/")

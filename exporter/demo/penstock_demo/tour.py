@@ -79,7 +79,11 @@ class TourScenario(Scenario):
             self._produce(flow.queue, flow.producer, flow.rate, starting)
         for chapter in CHAPTERS:
             self._consumers[chapter.queue] = self._consumer(chapter, healthy=True)
-        starting.callback(lambda: [one.close() for one in self._consumers.values()])
+        starting.callback(self._close)
+
+    def _close(self) -> None:
+        for one in self._consumers.values():
+            one.close()
 
     def _consumer(self, chapter: Chapter, *, healthy: bool = False) -> ExitStack:
         endpoint, found = self.broker.endpoint(chapter.client), ExitStack()
