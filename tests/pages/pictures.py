@@ -89,7 +89,7 @@ async def terminal(client: object, *keys: str) -> str:
     """What `penstock top` shows of the demo after these keys, as an SVG."""
     from penstock.tui.app import Top  # noqa: PLC0415
 
-    top = Top(client.get, "http://127.0.0.1:19771", 3600, "demo")  # type: ignore[attr-defined]
+    top = Top(client.get, "http://127.0.0.1:19771", 2.0, "demo")  # type: ignore[attr-defined]
     async with top.run_test(size=TERMINAL) as pilot:
         await top.workers.wait_for_complete()
         await pilot.press(*keys)
