@@ -183,7 +183,7 @@ class StateFile:
                     self._brokers[key] = packed
 
     def save(self) -> bool:
-        """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
+        """Write it, and begin the journal again; False when that failed. Only the first failure in a row is logged."""
         try:
             make_directory(self.directory)
             self._take_in_records()

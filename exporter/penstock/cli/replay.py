@@ -1,4 +1,4 @@
-"""`penstock replay`: judge a recording anew."""
+"""`penstock replay`: evaluate the rules on a recording."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -157,7 +157,7 @@ def authentication_of(web_config_file: Path | None, refused: "RefusedLogin | Non
     """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None
-    from penstock.server.authentication import Authentication  # noqa: PLC0415 - whoever has none need not carry its libraries
+    from penstock.server.authentication import Authentication  # noqa: PLC0415 - without it its libraries are not needed
 
     return Authentication(web_config_file, refused)
 
