@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from penstock_demo.load import OpenTransaction, StompConsumer
@@ -69,6 +69,10 @@ class TourScenario(Scenario):
         """Put a healthy consumer back."""
         self._consumers[chapter.queue].close()
         self._consumers[chapter.queue] = self._consumer(chapter, healthy=True)
+
+    def _healthy(self, flow: Flow, starting: ExitStack) -> None:
+        own = flow.queue in {one.queue for one in CHAPTERS}  # its consumer is the chapter's
+        super()._healthy(replace(flow, consumers=0) if own else flow, starting)
 
     def _faults(self, starting: ExitStack) -> None:
         self.broker.manage.create_queue("audit.ring", ring_size=100)
