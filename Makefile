@@ -67,6 +67,7 @@ help:
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
 	@echo "make docs    the documentation as a site, in build/site; fails at a broken link (20 s)"
+	@echo "make pictures  those of README and docs, from the demo as it is; make release-dry refuses old ones (3 min; needs Java 17, Maven, Chromium)"
 	@echo "make clean   removes what was made here; downloads stay in ~/.cache/penstock (or PENSTOCK_CACHE)"
 
 demo: $(VENV)/.demo
@@ -349,6 +350,11 @@ compare-tick: $(VENV)/.test  # CPU and memory of a whole tick beside those of th
 docs: $(VENV)/.test  # the site in build/site; strict: a link or anchor that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+.PHONY: pictures
+
+pictures: $(VENV)/.test  # of README and docs, from the demo as it is; needs chromium, chromium-driver (3 min)
+	PYTHONPATH=tests $(BIN)/python -m pages.pictures
+
 .PHONY: alertbench alertbench-openmq
 
 alertbench-openmq: $(VENV)/.test  # the same on a real OpenMQ (7 min)
@@ -396,6 +402,7 @@ test-install: $(VENV)/.test
 	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py tests/deploy/image_check.py
 
 release-dry: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m pages.pictures --check
 	HELM=$(HELM) deploy/release.sh build/release
 
 # what the image holds, as CycloneDX; 1 min

@@ -1,5 +1,5 @@
 """
-Build hook: compiles the Java program that asks brokers over JMX into a jar inside the package.
+Build hook: compiles the Java program that asks brokers over JMX into a jar inside the package, and writes the commit.
 
 The jar is the same from the same sources, byte for byte. Without a JDK the package is built without it; all but
 `transport: jmx` works then.
@@ -26,15 +26,31 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 class JarHook(BuildHookInterface):  # type: ignore[type-arg]
     """Makes the jar before the wheel, also for an editable install, which sees it in the package's folder."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
         root = Path(self.root)
+        if version == "standard" and (commit := revision(root)):
+            file = root / "build" / "revision.txt"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"{commit}\n", encoding="utf-8")
+            build_data["force_include"][str(file)] = "penstock/revision.txt"
         made = make_jar(root / SOURCES, root / JAR)
         if made:
             build_data["force_include"][str(root / JAR)] = "penstock/transports/jmx-helper.jar"
         else:
             self.app.display_warning("No javac found: the package is built without the JMX helper.")
+
+
+def revision(root: Path) -> str:
+    """The commit that is built: as PENSTOCK_REVISION has it, or git; empty where neither says it."""
+    if given := os.environ.get("PENSTOCK_REVISION"):
+        return given
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return ""
+    command = [git, "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def make_jar(sources: Path, jar: Path) -> bool:

@@ -24,6 +24,15 @@ grep -rlI --exclude-dir=site-packages "$stage" "$venv" | xargs -r sed -i "s#$sta
 find "$venv" -name direct_url.json -delete # names where the wheel was built
 
 install -Dm644 "$top/deploy/plain/penstock.service" "$stage/usr/lib/systemd/system/penstock.service"
+# what a shell and `man` look for, as the package itself has it
+mkdir -p "$stage/usr/share/bash-completion/completions" "$stage/usr/share/zsh/vendor-completions" "$stage/usr/share/fish/vendor_completions.d"
+run=("$venv/bin/python" -I -B)
+"${run[@]}" "$venv/bin/penstock" completion bash >"$stage/usr/share/bash-completion/completions/penstock"
+"${run[@]}" "$venv/bin/penstock" completion zsh >"$stage/usr/share/zsh/vendor-completions/_penstock"
+"${run[@]}" "$venv/bin/penstock" completion fish >"$stage/usr/share/fish/vendor_completions.d/penstock.fish"
+"$venv/bin/python" -B "$top/docs/manual.py" "$stage/usr/share/man/man1"
+gzip -9n "$stage"/usr/share/man/man1/*.1
+
 install -Dm644 "$top/LICENSE" "$stage/usr/share/doc/penstock/copyright"
 install -Dm600 "$top/deploy/plain/penstock.yaml" "$stage/usr/share/doc/penstock/examples/penstock.yaml"
 chmod 644 "$stage/usr/share/doc/penstock/examples/penstock.yaml"

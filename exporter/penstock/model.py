@@ -351,7 +351,7 @@ class Process:
         return bool(self.who or self.session) or not (np.isnan(self.clock) and np.isnan(self.uptime))
 
     def replaces(self, before: "Process") -> bool:
-        """Whether another process was there before: counters and ids begin anew. Not where none was seen."""
+        """Whether another process was there before: counters and ids start again. Not where none was seen."""
         return before.seen and not self.follows(before)
 
 
@@ -388,7 +388,7 @@ class Takeover:
 class Observation:
     """What one poll is of, said once, by the poll engine.
 
-    process: which start of which broker answered. Whoever keeps something of a broker keeps the process it is of, and
+    process: which start of which broker answered. Code that keeps something of a broker keeps its process, and
     asks `Process.replaces` at the next poll: that may be of another reader, or of another agent.
     rivals: other brokers of this agent that are active with the same node id at the same time; the agent says.
     takeover: where another one served its node id before; the agent says it too.

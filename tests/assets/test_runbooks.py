@@ -40,7 +40,7 @@ def test_each_alert_has_its_section_and_each_section_its_alert() -> None:
 def test_parts(place: tuple[str, str], text: str) -> None:
     for part in (
         "**Means**",
-        "**Hurts**",
+        "**Impact**",
         "**Confirm**",
         "**Causes**",
         "**Do**",

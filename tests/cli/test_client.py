@@ -50,7 +50,7 @@ async def test_with_user_and_authority(tmp_path: Path, url: str) -> None:
     (tmp_path / "secret.txt").write_text(PASSWORD + "\n")
     login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
     result = await events(tmp_path, url, login)
-    assert (result.exit_code, result.stderr) == (0, "penstock: nothing changed, of what was asked for\n")
+    assert (result.exit_code, result.stderr) == (0, "penstock: no matching events\n")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_no_url_of_an_agent(url: str) -> None:
     result = CliRunner().invoke(main, ["events", "--url", url])
     assert result.exit_code == 2
     assert "hush" not in result.output
-    assert "an agent is at http://127.0.0.1:19771" in result.stderr
+    assert "the default is http://127.0.0.1:19771" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_what_answers_is_something_else(status: int, body: str) -> None:
     async with serve(app, ["127.0.0.1:0"]) as (address,):
         arguments = ["events", "--url", f"http://127.0.0.1:{address.port}"]
         result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
-    assert (result.exit_code, "is no Penstock of this version" in result.stderr) == (1, True)
+    assert (result.exit_code, "is not a Penstock agent of this version" in result.stderr) == (1, True)
 
 
 async def test_plain_http_where_tls_is_spoken(tmp_path: Path, url: str) -> None:
@@ -106,5 +106,5 @@ async def test_plain_http_where_tls_is_spoken(tmp_path: Path, url: str) -> None:
 def test_top_needs_a_terminal() -> None:
     result = CliRunner().invoke(main, ["top"])
     assert (result.exit_code, result.stderr) == (
-        1, "penstock: top needs a terminal; for a table to read or to keep: penstock once --format table\n",
+        1, "penstock: top needs a terminal; for a table: penstock once --format table\n",
     )  # fmt: skip

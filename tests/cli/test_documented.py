@@ -28,11 +28,12 @@ NOT_RUN: Mapping[str, str] = {
     r"penstock trends ": "half a minute of Spark each; the tests of trends run the jobs",
     r"penstock history import ": "its own tests give it a Prometheus",
     r"penstock demo --broker openmq": "the tests of OpenMQ start its scenario",
+    r"penstock demo --scenario": "it takes minutes; tests/demo plays its chapters",
     r"penstock init ": "it changes a broker's files; tests/setup runs it on real brokers",
     r"penstock top": "tests/cli/test_top.py runs it in a terminal",
 }
 """The beginning of a line, as a pattern → why it is only parsed."""
-UNHEALTHY = r"penstock explain demo"
+UNHEALTHY = r"penstock explain"
 """Exit status 1 says that it is not healthy."""
 
 LINES = lines()
@@ -54,7 +55,7 @@ def environment(desk: Desk) -> dict[str, str]:
 
 def test_there_are_some() -> None:
     assert len(RUN) > 25
-    assert {"make demo", "make test"} <= set(PARSED)
+    assert "make demo" in PARSED
     assert [reason for reason in NOT_RUN if not any(re.match(reason, line) for line in LINES)] == []
 
 

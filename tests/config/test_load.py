@@ -60,7 +60,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "syntax": ("brokers: [\n", "p.yml:2: is not YAML: expected the node content, but found '<stream end>'"),
     "two documents": (MINIMAL + "---\n" + MINIMAL, "p.yml:3: must hold one document only; remove what follows ---"),
     "not UTF-8": (b"interval: 1s\nbrokers: \xff\n", "p.yml:2: is not UTF-8 text"),
-    "control character": ("interval: 1s\nbrokers: \x07\n", "p.yml:2: character U+0007 cannot stand in YAML"),
+    "control character": ("interval: 1s\nbrokers: \x07\n", "p.yml:2: character U+0007 is not allowed in YAML"),
     "surrogate": (MINIMAL + 'rules:\n- owner: "\\ud800"\n', "p.yml:4: rules[0].owner: holds half of a surrogate pair"),
     "beyond Unicode": (MINIMAL + 'rules: "\\UFFFFFFFF"\n', "p.yml:1: is not YAML"),
     "too large": (b"#" * (2**20 + 1), "p.yml: is larger than 1048576 bytes; a configuration is not"),
@@ -205,7 +205,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "password twice": (
         broker(f"{GOOD}username: u\npassword: {CANARY}\npassword_file: p.yml\n"),
-        "p.yml:7: brokers[0].password_file: stands beside password; give only one of the two",
+        "p.yml:7: brokers[0].password_file: is given together with password; give only one of the two",
     ),
     "password file not there": (
         broker(f"{GOOD}username: u\npassword_file: none.txt\n"),

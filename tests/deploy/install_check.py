@@ -1,5 +1,6 @@
 """Each documented way to install without a cluster, followed from its page into an empty place: `make test-install`."""
 
+import gzip
 import json
 import os
 import re
@@ -192,6 +193,11 @@ def test_the_debian_package(release: Path, images: Images, tmp_path: Path) -> No
     set_up(machine, tmp_path / "given")
     machine.started("/usr/lib/systemd/system/penstock.service")
     machine.does("apt-get remove --yes penstock", "test ! -e /usr/bin/penstock", "test -e /etc/penstock/penstock.yaml")
+    (package,) = release.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path / "root")], check=True)
+    share = tmp_path / "root/usr/share"
+    assert b"penstock explain" in gzip.decompress((share / "man/man1/penstock-explain.1.gz").read_bytes())
+    assert "_PENSTOCK_COMPLETE" in (share / "bash-completion/completions/penstock").read_text()
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go, which brings the schema of compose")

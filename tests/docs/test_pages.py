@@ -76,6 +76,23 @@ def test_the_keys_of_top_are_documented() -> None:
         assert key.strip(",") in table, key
 
 
+def links(page: str) -> set[str]:
+    """The pages that it links to."""
+    found = re.findall(r"\]\(([\w./-]+\.md)", text(page))
+    return {str(((DOCS / page).parent / one).resolve().relative_to(DOCS)) for one in found}
+
+
+def test_every_page_is_two_clicks_from_the_index_and_what_helps_on_call_is_one() -> None:
+    first = links("index.md")
+    on_call = text("index.md").partition("## On call")[2].partition("\n## ")[0]
+    runbooks = {f"runbooks/{name}.md" for name in ("README", "clients", "queues", "rings", "brokers", "penstock")}
+    assert {f"({one})" for one in runbooks | {"conditions.md", "why-stalled.md", "account.md"}} <= set(
+        re.findall(r"\([\w./-]+\.md\)", on_call)
+    )
+    second = {two for one in first for two in links(one)}
+    assert {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"index.md"} <= first | second
+
+
 @pytest.mark.slow  # builds the site
 def test_every_page_is_in_the_site_and_no_link_is_broken(tmp_path: Path) -> None:
     done = subprocess.run(

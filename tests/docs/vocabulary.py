@@ -16,7 +16,8 @@ COUNTS = Path(__file__).with_name("refused_words.json")
 REFUSED = re.compile(
     r"\b(tells?|told|anew|nobody|heeds?|heeded|whoever|settles nothing|kept from|for want of|thrown away|throws away"
     r"|threw away|works? off|worked off|in hand|in its hands|usual are|given up|closed without a word|set forth"
-    r"|messages to nowhere|at a stop|no well|least level|best of one)\b",
+    r"|messages to nowhere|at a stop|no well|least level|best of one"
+    r"|whoever|hurts?|stands? (there|for|beside|in|at)|settled? none|settled nothing|gives? up|gave up)\b",
     re.IGNORECASE,
 )
 """Each has a word of the field in its place: reports, again, no one, evicted, processed, buffered, dead-lettered …"""

@@ -55,5 +55,5 @@ def test_a_file_that_does_not_say_whose_counters_they_are_is_not_used(
     with pa.ipc.new_file(str(tmp_path / "lives.arrow"), table.schema) as writer:
         writer.write_table(table)
     after.load(tmp_path / "lives.arrow")
-    assert "counters begin anew" in caplog.text
+    assert "counters start again" in caplog.text
     assert life(after, poll(1015.0, 35.0, added=120)) != first

@@ -43,10 +43,7 @@ async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
     at = [found.text.index(f"{one.condition.replace('_', ' ')} on {one.queue[:40]}") for one in listed]
     assert at == sorted(at)
     assert "Client stuck on h , connection c1 CORE as u" in found.text
-    assert (
-        "its normal maximum is 60 s; closing it returns them, and costs each of them one delivery attempt."
-        in found.text
-    )
+    assert "(normal maximum: 1 min). They are redelivered, which costs each of them one delivery attempt" in found.text
     assert "a listener that is blocked" in found.text
     assert "critical b1 artemis 2.44.0 active" in found.text
 
@@ -248,7 +245,7 @@ async def test_ring_ledger_and_patience_with_their_arithmetic(page: Served) -> N
     assert "0 killed - 100 there = " in ring.text
     orders = await page.get("queue?broker=b1&queue=orders")
     assert "configured: rule 2" in orders.text
-    assert "nothing learned yet: judgement.cold, 60 s" in orders.text
+    assert "nothing learned yet: judgement.cold, 1 min" in orders.text
 
 
 async def test_events_the_newest_first(page: Served) -> None:

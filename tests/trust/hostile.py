@@ -10,7 +10,7 @@ from penstock.brokers.requests import quote
 from trust.mutation import fold, unfold
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "demo-artemis.jsonl.gz"
-FORGED = "2026-11-22 08:00:00  critical  on   forged  demo / payments"
+FORGED = "2026-11-22 08:00:00  critical  raised   forged  demo / payments"
 ACTS = "\x1b[2J\x1b]8;;http://evil/\x07\x08\r\n" + FORGED + "\x7f\x85\x9b31m\u2028\u2029"
 UNSEEN = "\u202e\u202d\u2066\u2069\u200e\u200f\u061c\u200b\u200d\u2060\ufeff\U000e0041"
 MARKUP = "[red]x[/red][link=http://evil]y[/link][/]:bomb:"

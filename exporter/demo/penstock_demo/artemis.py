@@ -47,7 +47,7 @@ def fetch(version: str = VERSION) -> Path:
     home = cache_dir() / f"apache-artemis-{version}"
     if not home.is_dir():
         with locked(home):
-            if not home.is_dir():  # nobody else did it while we waited
+            if not home.is_dir():  # no one else did it while we waited
                 unpack(_download(version), home)
     return home
 
@@ -162,7 +162,7 @@ def _download(version: str) -> Path:
     maven("copy", artifact, f"-DoutputDirectory={folder}")
     if whole(target):
         return target
-    # The copy in the user's Maven repository is broken: fetch anew into an empty one, leave theirs alone.
+    # The copy in the user's Maven repository is broken: fetch again into an empty one, leave theirs alone.
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as repository:
         maven("copy", artifact, f"-DoutputDirectory={folder}", repository=Path(repository))

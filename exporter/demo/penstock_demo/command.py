@@ -6,6 +6,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ PRINT_SECONDS = 30.0
 """Where the output is no terminal, the table is printed this often."""
 
 
-@options.command("penstock demo", "penstock demo --broker openmq --minutes 5")
+@options.command("penstock demo", "penstock demo --scenario", "penstock demo --broker openmq --minutes 5")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
@@ -41,26 +42,29 @@ PRINT_SECONDS = 30.0
     default="artemis",
     help="Which broker to start.",
 )
+@click.option("--scenario", "touring", is_flag=True, help="Take a tour: faults come and go, one every 3 to 4 minutes.")
 @click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
 @click.option(
     "--web.listen-address", "listen_addresses", multiple=True, default=("127.0.0.1:19771",), help="Where to serve."
 )
-async def demo(minutes: float | None, kind: str, keep: bool, listen_addresses: tuple[str, ...]) -> int:
-    """
-    Start a real Apache Artemis, Eclipse OpenMQ or ActiveMQ Classic with healthy traffic and some faults, and watch it.
+async def demo(minutes: float | None, kind: str, touring: bool, keep: bool, listen_addresses: tuple[str, ...]) -> int:
+    """Start a real broker with healthy traffic and some faults, and watch it.
 
-    The broker is fetched from Maven Central the first time (46, 18 or 50 MB, kept in ~/.cache/penstock).
-    Needs Java 17 and Maven.
-    Everything that was started is stopped at the end.
+    The broker is downloaded from Maven Central the first time (46, 18 or 50 MB, kept in ~/.cache/penstock). Needs
+    Java 17 and Maven. With --scenario it is a tour of four faults, which says what you see when; it repeats, and may be
+    left running. Control-C stops everything that was started.
     """
     logs.set_up("warning", "logfmt")
     from penstock_demo.run import Scenario  # noqa: PLC0415 - `penstock --help` needs none of it
     from penstock_demo.run_stomp import ClassicScenario, OpenMQScenario  # noqa: PLC0415
+    from penstock_demo.tour import TourScenario, tour  # noqa: PLC0415
 
     console = Console()
-    scenarios = {"artemis": Scenario, "openmq": OpenMQScenario, "classic": ClassicScenario}
+    if touring and kind != "artemis":
+        raise click.UsageError("--scenario needs --broker artemis")
+    scenarios = {"artemis": TourScenario if touring else Scenario, "openmq": OpenMQScenario, "classic": ClassicScenario}
     scenario = scenarios[kind](keep=keep)
-    console.print(f"Starting a real {scenario.product} with its clients; the first time it is fetched …")
+    console.print(f"Starting a real {scenario.product} with its clients; the first time it is downloaded …")
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -75,7 +79,14 @@ async def demo(minutes: float | None, kind: str, keep: bool, listen_addresses: t
                 await agent.start()
                 try:
                     tell(console, scenario.describe(), addresses, scenario.directory if keep else None)
+                    guide = asyncio.create_task(
+                        tour(scenario.begin, scenario.end, partial(stamped, console), stopping)
+                        if isinstance(scenario, TourScenario)
+                        else stopping.wait()
+                    )
                     await show(console, agent, stopping, None if minutes is None else minutes * 60)
+                    stopping.set()
+                    await guide
                 finally:
                     await agent.stop()
     finally:
@@ -93,12 +104,17 @@ def tell(console: Console, highlights: "Sequence[Highlight]", addresses: Sequenc
     asked = "" if url == DEFAULT_URL else f" --url {url}"
     for line in (
         f"\nOpen  {url}/  and  {url}/metrics",
-        f"Try   penstock top{asked}",
-        f"      penstock explain demo stock.updates{asked}",
+        f"Try   penstock explain{asked}",
+        f"      penstock top{asked}",
         f"      curl -s {url}/metrics | grep -e mq_queue_unhealthy -e evicted",
         *([f"The broker's directory stays: {kept}"] if kept is not None else []),
     ):
         console.print(line, soft_wrap=True, highlight=False)
+
+
+def stamped(console: Console, line: str) -> None:
+    """A line of the tour, with the time."""
+    console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True, highlight=False, markup=False)
 
 
 async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds: float | None) -> None:

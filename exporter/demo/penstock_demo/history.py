@@ -2,7 +2,7 @@
 Realistic history of an imagined fleet, seeded: for tests, benches and the demo of the reports.
 
 Queues have a daily and a weekly rhythm, noise, growth; consumers that stall, brokers that restart, rings that lose,
-queues that nobody uses. Written as the agent would have published it.
+queues that no one uses. Written as the agent would have published it.
 """
 
 import json

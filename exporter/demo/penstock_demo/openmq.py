@@ -28,7 +28,7 @@ def fetch(version: str = VERSION) -> Path:
     home = cache_dir() / f"openmq-{version}"
     if not home.is_dir():
         with locked(home):
-            if not home.is_dir():  # nobody else did it while we waited
+            if not home.is_dir():  # no one else did it while we waited
                 archive = cache_dir() / "dl" / f"mq-distribution-{version}.zip"
                 if not whole(archive):
                     archive.unlink(missing_ok=True)

@@ -42,6 +42,7 @@ _USERS = (
     "warehouse-service",
     "mail-service",
     "stock-service",
+    "audit-service",
     "ledger-service",
 )
 
@@ -85,9 +86,7 @@ class Scenario:
             self.broker.start()
             for flow in _HEALTHY:
                 self._healthy(flow, starting)
-            self._holder(starting)
-            self._ring(starting)
-            self._open_transaction(folder, starting)
+            self._faults(starting)
             self._running = starting.pop_all()
 
     def stop(self) -> None:
@@ -110,22 +109,22 @@ class Scenario:
         return [
             *healthy,
             Highlight(
-                "a consumer that takes messages and never acknowledges one",
+                "a consumer that buffers messages and never acknowledges one",
                 "stock.updates",
                 "stock-service",
-                "stalled: holds messages, settles none; after 45 s",
+                "stalled, after about 1 min",
             ),
             Highlight(
-                f"a ring of {_RING} messages that fills with nobody reading",
+                f"a ring queue of {_RING} messages without a consumer",
                 "audit.ring",
                 "",
-                "ring_losing: mq_queue_messages_evicted_total grows as messages come; no broker counts them",
+                "ring_losing, at once; mq_queue_messages_evicted_total counts what no broker counts",
             ),
             Highlight(
                 "a transaction that is never committed",
                 "invoices",
                 "ledger-service",
-                "open_transaction: acknowledged and never committed; after 45 s",
+                "open_transaction, after about 1 min",
             ),
         ]
 
@@ -142,6 +141,13 @@ class Scenario:
         rows = [f"    {key}: {json.dumps(value)}" for key, value in broker.items()]
         top = [f"interval: {interval}", "judgement: {cold: 45s}"]
         return "\n".join([*top, "brokers:", "  -" + rows[0][3:], *rows[1:], ""])
+
+    def _faults(self, starting: ExitStack) -> None:
+        """Three, from the start on."""
+        assert self.directory is not None  # noqa: S101 - it has started
+        self._holder(starting)
+        self._ring(starting)
+        self._open_transaction(self.directory, starting)
 
     def _healthy(self, flow: Flow, starting: ExitStack) -> None:
         self.broker.manage.create_queue(flow.queue)

@@ -1,5 +1,5 @@
-"""The demo's scenario on an OpenMQ or an ActiveMQ Classic, with clients of STOMP: healthy flows, a consumer that holds
-what it got, a queue that nobody reads.
+"""The demo's scenario on an OpenMQ or an ActiveMQ Classic: healthy flows, a consumer that acknowledges nothing, a queue
+without a consumer.
 """
 
 import json
@@ -79,12 +79,12 @@ class StompScenario:
         return [
             *healthy,
             Highlight(
-                "a consumer that takes messages and never acknowledges one",
+                "a consumer that buffers messages and never acknowledges one",
                 "stock.updates",
                 "stock-service",
-                "stalled: holds messages, settles none; after 45 s",
+                "stalled, after about 1 min",
             ),
-            Highlight("messages come and nobody reads", "invoices", "", "no_consumer"),
+            Highlight("messages come, and there is no consumer", "invoices", "", "no_consumer, after about 1 min"),
         ]
 
     def config_yaml(self, *, interval: str = "5s") -> str:

@@ -87,7 +87,7 @@ class AddressBooks(RowState):
         before = with_siblings(self, join)
         routed = join.by_queue(addresses, "messages_added")
         begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
-        if not watched:  # of queues that came or went while nobody looked it is not known what came to them
+        if not watched:  # of queues that came or went while no one looked it is not known what came to them
             begins[:] = True
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.

@@ -24,7 +24,7 @@ class GivenBack(RowState):
 
     attempts: of the last poll; attempted: those that neither settled a message nor are open, at most; attempted0: when
     these were compared first, less what was given back before. paged: the broker attempts less for messages of page
-    files. vague: a consumer went, is not of Core or beyond the budget, or nobody looked for a time: there may be more.
+    files. vague: a consumer went, is not of Core or beyond the budget, or no one looked for a time: there may be more.
     """
 
     BY = By.QUEUE

@@ -22,7 +22,7 @@ class QueueBooks(RowState):
 
     base: the broker's counters A, K, E, X when its process was first polled, less what was counted before it. opening:
     content at `since`. adjusted: what restarts and counters set back added to the content, or took. partly: they began
-    anew, and what came and left before was not polled. lost: evicted or replaced, as sighted at two polls; NaN where it
+    again, and what came and left before was not polled. lost: evicted or replaced, as seen at two polls; NaN where it
     cannot be known. on_arrival: expired before they were added, at least; late: at most. evicted: of `lost`, with what
     the process had lost before it was polled; lost0: `lost` less that. lacking: what the sum of this poll lacks;
     negative: more left than came. At the last polls: gaps, what no reason explains; unheld, in delivery to no consumer

@@ -44,7 +44,7 @@ class Targets:
 class Visits(RowState):
     """Per address, in all. arrived: R; at an address that refuses, which counts a dead letter at each attempt, what
     came to its queues. sent: by listed producers; others: with what expired into it. strange: from none of them and no
-    dead letter, the most so far; grew: by so much at the last polls. begins: its numbers began anew; new: made since.
+    dead letter, the most so far; grew: by so much at the last polls. begins: its numbers start again; new: made since.
     """
 
     arrived: Column = column(saved=False)

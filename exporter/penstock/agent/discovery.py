@@ -206,7 +206,7 @@ class Discovery:
             and (one.source, one.broker.url) not in present
             and now - one.at <= config.discovery.forget
         }
-        # Whoever was there before keeps its place in the order.
+        # What was there before keeps its place in the order.
         remembered = {name: found.get(name) or gone[name] for name in self._remembered if name in found or name in gone}
         remembered |= found
         return FoundBrokers((*config.brokers, *(one.broker for one in remembered.values())), remembered)

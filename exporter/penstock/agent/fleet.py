@@ -125,7 +125,7 @@ class Fleet:
         await _close(polled.poller)
 
     def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside, whoever is cancelled meanwhile."""
+        """Do it beside, even if the caller is cancelled meanwhile."""
 
         async def done() -> None:
             with _logged(name):

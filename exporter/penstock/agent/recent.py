@@ -55,7 +55,7 @@ class SeriesBuffer:
     """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
 
     def __init__(self, names: Sequence[str], limit: int, name: Callable[[Any], Any]) -> None:
-        """name: what a row is known by, also where its keys began anew, as after a reload of the configuration."""
+        """name: what a row is known by, also where its keys started again, as after a reload of the configuration."""
         self._names = names
         self._name = name
         self._limit = limit
@@ -68,7 +68,7 @@ class SeriesBuffer:
     def add(self, stamp: float, table: Table[Any]) -> None:
         """What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
 
-        A clock that was set back by more than a step begins the hour anew.
+        A clock that was set back by more than a step begins the hour again.
         """
         self._advance(table.index)
         if self._values is None:

@@ -99,7 +99,7 @@ class StateFile:
         except (Unfit, ValueError) as error:
             self._set_aside(self.path, error)
         except OSError as error:
-            log.warning("%s cannot be read, patience and conditions begin anew: %s", self.path, error.strerror)
+            log.warning("%s cannot be read, patience and conditions start again: %s", self.path, error.strerror)
         return Saved()
 
     def _records(self) -> Iterator[Record]:
@@ -189,7 +189,7 @@ class StateFile:
                     self._brokers[key] = packed
 
     def save(self) -> bool:
-        """Write it, and begin the journal anew; False when that failed. Only the first failure in a row is logged."""
+        """Write it, and begin the journal again; False when that failed. Only the first failure in a row is logged."""
         try:
             make_directory(self.directory)
             self._take_in_records()
@@ -220,7 +220,7 @@ class StateFile:
         self.success = False
         why = error.strerror if isinstance(error, Unfit) else error
         aside = path.with_name(path.name + SET_ASIDE)
-        log.warning("%s %s; it is set aside as %s, patience and conditions begin anew", path, why, aside)
+        log.warning("%s %s; it is set aside as %s, patience and conditions start again", path, why, aside)
         try:
             path.replace(aside)
         except OSError as problem:

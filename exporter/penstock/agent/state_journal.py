@@ -29,7 +29,7 @@ class StateJournal:
 
     directory: Path
     size: int = 0
-    """Bytes that are whole; 0: it begins anew with the next record."""
+    """Bytes that are whole; 0: it starts again with the next record."""
     torn: int = 0
     """Bytes at the end that were no whole record when it was read."""
     _descriptor: int | None = None

@@ -127,7 +127,7 @@ class Agent:
         self._record(Change.AGENT_START, f"version {__version__}")
 
     async def stop(self) -> None:
-        """At any time, more than once, whoever is cancelled. What does not end in STOP_SECONDS is left behind."""
+        """At any time, more than once, also when cancelled. What does not end in STOP_SECONDS is left behind."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         await asyncio.shield(self._stopping)
@@ -253,7 +253,7 @@ class Agent:
     # --- first planned, then done
 
     async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
-        """What is refused is refused while nothing has changed; what is done then, in one step, nobody can cancel."""
+        """What is refused is refused while nothing has changed; what is done then, in one step, no one can cancel."""
         switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
         trends = self._trends_of(config.history.trends or "")
         own = config.model_copy(update={"brokers": self._own(found)})

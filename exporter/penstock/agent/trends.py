@@ -108,7 +108,7 @@ class StoredTrends(Trends):
 
 def read(file: Path, stat: stat_result) -> Gauges:
     """Raises ValueError."""
-    if not S_ISREG(stat.st_mode):  # to read a pipe would wait for whoever writes
+    if not S_ISREG(stat.st_mode):  # to read a pipe would wait for a writer
         raise ValueError("is no file")
     if stat.st_size > MAX_BYTES:
         raise ValueError(f"is larger than {MAX_BYTES} bytes")

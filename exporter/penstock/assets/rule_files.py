@@ -102,7 +102,7 @@ def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str,
         "annotations": {
             "summary": alert.summary,
             "description": alert.description,
-            "impact": part(text, "Hurts"),
+            "impact": part(text, "Impact"),
             "action": part(text, "Do"),
             "explain": command(alert.labels),
             "runbook_url": f"{values.runbooks_url.rstrip('/')}/{alert.runbook}.md#{alert.name.lower()}",

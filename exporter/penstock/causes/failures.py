@@ -3,6 +3,7 @@
 import numpy as np
 
 from penstock.causes.verdict import Verdicts, judged
+from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.activity import FLOW_IN
 from penstock.observation.poll import RuleInputs
@@ -48,7 +49,7 @@ def dies(poll: RuleInputs, queue: int) -> Verdicts:
     tried, rows = poll.returns.delivered[queue] - poll.returns.settled[queue], poll.found.queues.rows
     target = rows[queue].dead_letter_address
     dead = sum(float(came[i]) for i in range(len(rows)) if target and rows[i].address == target)
-    said = f"{killed:.0f} were killed, {max(tried, 0):.0f} deliveries settled nothing, {dead:.0f} dead letters came"
+    said = f"{killed:.0f} were killed, {max(tried, 0):.0f} deliveries were not settled, {dead:.0f} dead letters came"
     return {
         "attempts_used_up": judged(tried > 0, tried >= killed and dead >= killed, said, said),
         "purged": judged(True, tried < killed / 2, said, ""),
@@ -58,7 +59,9 @@ def dies(poll: RuleInputs, queue: int) -> Verdicts:
 def expires(poll: RuleInputs, queue: int) -> Verdicts:
     """Messages without a time to live get the expiry-delay of the address settings."""
     delay = poll.found.address.expiry_delay[queue]
-    said = f"it is {delay / 1000:.0f} s" if delay >= 0 else "" if np.isnan(delay) else "the address settings have none"
+    said = (
+        f"it is {duration(delay / 1000)}" if delay >= 0 else "" if np.isnan(delay) else "the address settings have none"
+    )
     return {
         "expiry_delay": judged(not delay < 0, False, said, said),
         "time_to_live": judged(True, delay < 0, f"expiry-delay: {said}" if said else "", ""),

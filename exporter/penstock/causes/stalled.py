@@ -4,6 +4,7 @@ import numpy as np
 
 from penstock.causes.surroundings import full_addresses, sends_to, siblings, stopped_with
 from penstock.causes.verdict import Verdict, Verdicts, excluded, judged, possible
+from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.poll import RuleInputs
 
@@ -45,7 +46,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
     """On Artemis, where nothing is acknowledged and uncommitted."""
     consumer, flat, others = poll.found.consumer, flat_for(poll, row), stopped_with(poll, row)
     speaks, held, taken = consumer.index.rows[row].protocol.rstrip("5"), consumer.held[row], consumer.left[row]
-    none = f"nothing was delivered to it for {flat:.0f} s while {poll.found.ready[consumer.queue[row]]:.0f} wait"
+    none = f"nothing was delivered to it for {duration(flat)} while {poll.found.ready[consumer.queue[row]]:.0f} wait"
     forgets = forgotten(poll, row, taken, flat, none) if speaks == "CORE" else possible()
     foreign, mqtt = excluded(f"it speaks {speaks}"), f"{held:.0f} were delivered and have no PUBACK"
     together = f"{len(others) or 'no'} other clients stopped within 2 s of it: {', '.join(others[:3])}"
@@ -89,7 +90,7 @@ def blocked_in_send(poll: RuleInputs, row: int) -> Verdict:
     if full is None or not address:
         return possible("no producer of its session is known to send to a full address")
     said = f"its session sends to {address} ({full[address]}); nothing has come in there for"
-    said += f" {poll.found.now - closed:.0f} s"
+    said += f" {duration(poll.found.now - closed)}"
     slack = max(5.0, poll.found.interval)  # it closed up to a poll after `closed`
     together = -slack <= poll.unacked.unacked_since[row] - closed <= 2 * slack
     return judged(True, together, f"{said}, since it stopped" if together else said, "")
@@ -115,7 +116,7 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
     found, last = poll.found, poll.found.consumer.last_acknowledgement[row]
     speaks, core = found.consumer.index.rows[row].protocol, found.consumer.index.rows[row].protocol == "CORE"
     ago = f"{found.consumer.uncommitted[row]:.0f} are acknowledged and uncommitted, the last"
-    ago += " at an unknown time" if np.isnan(last) else f" {max(found.now - last, 0):.0f} s ago"
+    ago += " at an unknown time" if np.isnan(last) else f" {duration(max(round(found.now - last), 1))} ago"
     recent = found.now - last <= 3 * found.interval
     goes_on = recent and last > poll.unacked.unacked_since[row] + found.interval
     # By default a Core client sends acknowledgements when it has received 1 MiB, all at once.

@@ -12,16 +12,12 @@ from penstock.cli import files as writing
 from penstock.cli import options
 
 
-@click.group()
+@options.group()
 def alerts() -> None:
-    """Rules for Prometheus: alerts with runbooks, and recording rules."""
+    """Write rules for Prometheus: alerts with runbooks, and recording rules."""
 
 
-@options.command(
-    "penstock alerts write alerts",
-    "penstock alerts write alerts --runbooks-url https://wiki.example/runbooks --grafana-url https://grafana.example",
-    of=alerts,
-)
+@options.command(of=alerts)
 @writing.directory
 @click.option("--values", type=options.FILE)
 @click.option("--preset", type=click.Choice(get_args(Preset)))
@@ -33,7 +29,7 @@ def write(directory: Path, values: Path | None, **given: str | None) -> None:
 
     Every alert has the action, the command that explains it, and links to its section of the runbooks, to a dashboard
     and to the agent's page. The file of values has the keys preset, identity, thresholds, disabled, severities, labels,
-    runbooks_url, grafana_url and agent_url; an option goes before it.
+    runbooks_url, grafana_url and agent_url; an option overrides it.
     """
     read = DEFAULT if values is None else read_values(values)
     writing.write(directory, rule_files(structs.replace(read, **{k: v for k, v in given.items() if v is not None})))

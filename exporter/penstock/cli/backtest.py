@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from penstock_trends.backtest import BacktestResult, Episode
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
-"""Seconds that a condition must stand until its alert fires."""
+"""Seconds that a condition must be active until its alert fires."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestLine:
-    """One condition. Times in seconds; alerts: how often its alert would have fired; then: told by the agent."""
+    """One condition. Times in seconds; alerts: how often its alert would have fired; then: raised by the agent."""
 
     condition: str
     times: int
@@ -36,17 +36,17 @@ class BacktestLine:
     then: int
 
 
-@options.command("penstock trends backtest --history data/history --rules penstock.yaml --from 2026-11-14")
+@options.command()
 @options.history_url
 @click.option("--rules", required=True, type=options.FILE)
-@click.option("--from", "first", type=options.DAY)
-@click.option("--to", "last", type=options.DAY)
+@click.option("--from", "first", type=options.DAY, metavar="DATE[THH:MM]")
+@click.option("--to", "last", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--warm-up", type=click.FloatRange(0), default=24.0)
 @click.option("--slice", "slice_days", type=click.FloatRange(0), default=0.0, show_default=False)
 @options.form
 @options.spark_master
 def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
-    """How often each condition would have been told with the rules of FILE, for how long, on which queues."""
+    """Count how often each condition would have been raised with other rules, for how long, on which queues."""
     policies = policies_of(load_rules(rules))
     from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
     from penstock_trends import backtest as job  # noqa: PLC0415
@@ -90,22 +90,22 @@ def as_lines(found: "BacktestResult") -> list[str]:
     """A line per condition, then one per queue or client on which it stood."""
     from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
 
-    out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers judged", ""]
-    head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "told then")
+    out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers evaluated", ""]
+    head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "agent")
     rows = [
         (line.condition, str(line.times), str(line.alerts), *map(lasted, (line.total, line.typical, line.longest)),
          str(line.queues), str(line.then))
         for line in lines_of(found)
     ]  # fmt: skip
     if not rows:
-        return [*out, "No condition would have been told, none was told then."]
+        return [*out, "No condition would have been raised, and none was."]
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
     out += [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
     ]
     out += [
         "",
-        f"alerts: stood {ALERT_FOR:.0f} s or longer and is more than a notice; told then: by the agent at the time",
+        f"alerts: active for {ALERT_FOR:.0f} s or longer and more than a notice; agent: raised by it at the time",
         "",
     ]
     for (broker, queue, client, condition), (count, total) in places(found.rules):

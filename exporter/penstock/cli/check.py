@@ -24,18 +24,17 @@ from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
 
 
-@options.command("penstock check", "penstock check --offline --config.file penstock.yaml --web.config.file web.yml")
+@options.command()
 @options.config_file
 @options.web_config_file
 @click.option("--offline", is_flag=True)
 @options.form
 async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
-    """
-    Check the configuration, then ask each broker: reachable, authenticated, which rights are missing, how many series
-    and how much memory they need, what in its settings will hurt.
+    """Check the configuration, and what each broker answers.
 
-    Exit status 2 when the configuration is wrong, 1 when a broker cannot be read in full or a source of discovery is
-    wrong.
+    Of each broker: is it reachable, does the login work, which rights are missing, how many series and how much memory
+    does it need, which settings are risky. Exit status 2 when the configuration is wrong, 1 when a broker cannot be
+    read in full or discovery fails.
     """
     config = load(config_file)
     valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]

@@ -12,6 +12,7 @@ from penstock.config.values import http_url
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.answers import Error
 from penstock.server import DEFAULT_PORT
+from penstock.transports.http_errors import reason
 from penstock.transports.jolokia import TlsFiles, ssl_context
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -55,7 +56,7 @@ class AgentClient:
             error = msgspec.json.decode(body, type=Error)
         except msgspec.DecodeError:
             raise PenstockError(
-                f"what answers at {self.url} (status {status}) is no Penstock of this version; name an agent with --url"
+                f"{self.url} (status {status}) is not a Penstock agent of this version; name an agent with --url"
             ) from None
         raise PenstockError(f"{error.error}; {error.hint}")
 
@@ -73,16 +74,15 @@ class AgentClient:
             ) as response:
                 return response.status, await response.content.read(MAX_BYTES)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PenstockError(f"no agent answers at {self.url}: {self._reason(error)}") from None
+            raise PenstockError(f"no agent answers at {self.url}: {reason(error)}; {self._advice(error)}") from None
 
     @staticmethod
-    def _reason(error: Exception) -> str:
-        reason = str(error) or type(error).__name__
-        if isinstance(error, aiohttp.ClientSSLError):
-            return f"{reason}; say whom to trust in --http.config.file (tls_config: ca_file)"
-        if isinstance(error, aiohttp.ServerDisconnectedError):
-            return f"{reason}; it may speak https: only"
-        return f"{reason}; start one with penstock run, or say where it is with --url"
+    def _advice(error: Exception) -> str:
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return "say whom to trust in --http.config.file (tls_config: ca_file)"
+        if isinstance(error, aiohttp.ClientSSLError | aiohttp.ServerDisconnectedError):
+            return "correct the scheme in --url"
+        return "start one with penstock run, or name it with --url"
 
 
 def checked(url: str) -> str:
@@ -91,7 +91,7 @@ def checked(url: str) -> str:
         http_url(url)
     except ValueError as error:
         text = str(error).replace("username and password or password_file", "--http.config.file")
-        raise ConfigError(f"--url {text}; an agent is at {DEFAULT_URL} unless told otherwise") from None
+        raise ConfigError(f"--url {text}; the default is {DEFAULT_URL}") from None
     return url.rstrip("/")
 
 

@@ -21,17 +21,12 @@ SECONDS = 2.0
 """An agent that takes longer completes nothing."""
 
 
-@options.command(
-    'eval "$(penstock completion bash)"',
-    "penstock completion bash > ~/.local/share/bash-completion/completions/penstock",
-    'penstock completion zsh > "${fpath[1]}/_penstock"',
-    "penstock completion fish > ~/.config/fish/completions/penstock.fish",
-)
+@options.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print the completion script of a SHELL. Bash must be 4.4 or later.
 
-    Names of brokers, queues and clients are completed by asking the agent that the command itself would ask.
+    Names of brokers, queues and clients come from the agent that the command itself would ask.
     """
     from penstock.cli.main import main  # noqa: PLC0415 - which loads this module
 

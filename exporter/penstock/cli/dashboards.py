@@ -3,18 +3,16 @@
 from importlib.resources import files
 from pathlib import Path
 
-import click
-
 from penstock.cli import files as writing
 from penstock.cli import options
 
 
-@click.group()
+@options.group()
 def dashboards() -> None:
-    """Dashboards for Grafana 10 and later."""
+    """Write dashboards for Grafana 10 and later."""
 
 
-@options.command("penstock dashboards write dashboards", of=dashboards)
+@options.command(of=dashboards)
 @writing.directory
 def write(directory: Path) -> None:
     """Write one JSON file a dashboard into DIRECTORY, to import or to provision."""

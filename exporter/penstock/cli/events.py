@@ -25,7 +25,7 @@ def since_when(text: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-@options.command("penstock events --since 2h", "penstock events --broker demo --queue stock.updates --format json")
+@options.command()
 @click.option("--broker", shell_complete=completion.brokers)
 @click.option("--queue", shell_complete=completion.queues)
 @click.option("--since", type=options.Parsed("text", since_when), default=0.0, show_default=False)
@@ -36,12 +36,12 @@ def since_when(text: str) -> float:
 async def events(
     broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
 ) -> int:
-    """Tell what changed: conditions that came and went, brokers that went down, came up or restarted, reloads."""
+    """List what changed: conditions raised and cleared, brokers down, up and restarted, reloads."""
     found = await ask(
         url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
     )
     for event in found.events:
         options.show_event(event, form)
     if not found.events:
-        say("penstock: nothing changed, of what was asked for", err=True)
+        say("penstock: no matching events", err=True)
     return 0

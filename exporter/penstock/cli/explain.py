@@ -1,31 +1,37 @@
-"""`penstock explain`: what holds on a queue, since when, on what evidence, and what to do."""
+"""`penstock explain`: what is wrong with a broker, queue or client, since when, on what evidence, and what to do."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from penstock.agent import Result
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
+from penstock.conditions.condition import Severity
 from penstock.config import load
 from penstock.core.errors import PenstockError
-from penstock.insight.answers import Explanation, ObjectView
+from penstock.insight.answers import BrokerList, ConditionList, Explanation, Knowledge, ObjectView
 from penstock.insight.explain import HEALTHY, BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
+from penstock.insight.lists import ListQuery, condition_list
 from penstock.insight.objects import explain_address, explain_broker, explain_connection
 from penstock.insight.text import explanation, object_lines
+from penstock.tui.lines import say
+
+Ask = Callable[..., Awaitable[Any]]
+"""As `client.ask` from the path on."""
+MOST = 50
+"""Conditions of a broker that are shown in full, the worst."""
 
 
-@options.command(
-    "penstock explain demo",
-    "penstock explain demo stock.updates",
-    "penstock explain demo --address stock.updates",
-    "penstock explain demo stock.updates stock-service --format json",
-    "penstock explain demo stock.updates --config.file penstock.yaml --polls 2",
-)
-@click.argument("broker", shell_complete=completion.brokers)
+@options.command()
+@click.argument("broker", required=False, shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
 @click.option("--address")
@@ -36,35 +42,52 @@ from penstock.insight.text import explanation, object_lines
 @click.option("--polls", type=click.IntRange(min=1, max=1000), default=3)
 @options.form
 async def explain(  # noqa: PLR0913, PLR0917 - the command's options
-    broker: str, queue: str | None, client: str | None, address: str | None, connection: str | None, url: str,
+    broker: str | None, queue: str | None, client: str | None, address: str | None, connection: str | None, url: str,
     http_config_file: Path | None, config_file: Path | None, polls: int, form: str,
 ) -> int:  # fmt: skip
-    """Tell what is known of a BROKER, of a QUEUE, an address or a connection of it, or of one CLIENT of a queue:
-    whether it is healthy and how sure that is, conditions with evidence and advice.
+    """Explain the worst condition, or a BROKER, QUEUE or CLIENT: what is wrong, on what evidence, what to do.
 
-    Conditions that last longer than the polls are told only by a running agent. Exit status 1 where it is not healthy,
-    or that cannot be said.
+    Without a name: the worst of all brokers. With a BROKER: all its conditions. With a QUEUE: its clients too; a CLIENT
+    is one of them. Only a running agent knows conditions that take longer than the polls. Exit status 1 where something
+    is unhealthy or unknown.
     """
     logs.set_up("error", "logfmt")
-    kind, name = ("connection", connection) if connection else ("address", address) if address else ("broker", None)
-    found: Explanation | ObjectView
+    asked: Ask = partial(ask, url, http_config_file)
     if config_file is not None:
-        view = await polled(config_file, broker, polls)
-        try:
-            found = explained(view, queue, address, client, connection)
-        except NotFound as error:
-            raise PenstockError(f"{error}; {error.hint}") from None
-    elif queue is not None:
+        asked = partial(of_view, await polled(config_file, broker, polls))
+    if broker is None:
+        down = [one for one in (await asked("/api/v1/brokers", BrokerList)).rows if one.up is False]
+        worst = await asked("/api/v1/conditions", ConditionList, limit=1)
+        if form == "text":
+            say(*(f"{one.name} is down: {one.error}" for one in down), *([""] if down else []))
+        if not worst.rows:
+            options.show(worst, ["No active conditions."], form)
+            return int(bool(down))
+        broker, queue, address = (getattr(worst.rows[0], name) or None for name in ("broker", "queue", "address"))
+    found: Explanation | ObjectView
+    if queue is not None:
         given = {"queue": queue, "address": address, "client": client}
-        found = await ask(url, http_config_file, "/api/v1/explain", Explanation, broker=broker, **given)
+        found = await asked("/api/v1/explain", Explanation, broker=broker, **given)
+    elif connection or address:
+        kind = "connection" if connection else "address"
+        found = await asked(f"/api/v1/{kind}", ObjectView, broker=broker, **{kind: connection or address})
     else:
-        given = {} if name is None else {kind: name}
-        found = await ask(url, http_config_file, f"/api/v1/{kind}", ObjectView, broker=broker, **given)
+        active = await asked("/api/v1/conditions", ConditionList, broker=broker, limit=MOST)
+        found = with_all(await asked("/api/v1/broker", ObjectView, broker=broker), active)
     options.show(found, explanation(found) if isinstance(found, Explanation) else object_lines(found), form)
     return int(found.knowledge.state not in HEALTHY)
 
 
-async def polled(config_file: Path, broker: str, polls: int) -> BrokerView:
+def with_all(found: ObjectView, active: ConditionList) -> ObjectView:
+    """The broker with the conditions of its queues and clients, which make it unhealthy, too."""
+    bad = [one for one in active.rows if one.severity != Severity.INFO.name.lower()]
+    known = found.knowledge
+    if bad and known.state in HEALTHY:
+        known = Knowledge("unhealthy", f"{active.total} active conditions", min(one.since for one in bad), [])
+    return replace(found, conditions=active.rows, knowledge=known)
+
+
+async def polled(config_file: Path, broker: str | None, polls: int) -> BrokerView:
     """What a few polls of our own show."""
     config = load(config_file)
     chosen = options.chosen(config, broker)
@@ -77,11 +100,22 @@ async def polled(config_file: Path, broker: str, polls: int) -> BrokerView:
     return poller.assessor.view
 
 
-def explained(
-    view: BrokerView, queue: str | None, address: str | None, client: str | None, connection: str | None
-) -> Explanation | ObjectView:
-    if queue is not None:
-        return explain_queue(view, queue, address=address, client=client)
-    if connection is not None:
-        return explain_connection(view, connection, None)
-    return explain_broker(view, None) if address is None else explain_address(view, address, None)
+async def of_view(view: BrokerView, path: str, _: type, **given: Any) -> Any:
+    """What an agent answers at this path, of a view of our own."""
+    given.pop("broker", None)
+    look_ups: Mapping[str, Callable[..., Any]] = {
+        "broker": explain_broker,
+        "address": explain_address,
+        "connection": explain_connection,
+        "explain": explain_queue,
+    }
+    match path.rpartition("/")[2]:
+        case "brokers":
+            return BrokerList([])
+        case "conditions":
+            return condition_list([view], ListQuery(**given))
+        case name:
+            try:
+                return look_ups[name](view, **given, failing=None)
+            except NotFound as error:
+                raise PenstockError(f"{error}; {error.hint}") from None

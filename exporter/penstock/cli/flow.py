@@ -25,16 +25,12 @@ COUNT = click.IntRange(min=1, max=2**31 - 1)
 RATE = options.Parsed("rate", parse_rate)
 
 
-@click.group()
+@options.group()
 def flow() -> None:
-    """Calculate when delivery to a client stops and goes on, and what to set."""
+    """Calculate flow control: when delivery stops and resumes, and what to set."""
 
 
-@options.command(
-    "penstock flow openmq --limit 1000 --threshold 10",
-    "penstock flow openmq --message-size 4kB --consumers 8 --memory 64MB",
-    of=flow,
-)
+@options.command(of=flow)
 @click.option("--limit", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.DEFAULT_LIMIT)
 @click.option("--threshold", type=int, default=limits.DEFAULT_THRESHOLD)
 @click.option("--destination-limit", type=click.IntRange(min=-1, max=2**31 - 1), default=-1)
@@ -72,11 +68,7 @@ def openmq(  # noqa: PLR0913, PLR0917 - the command's options
     show(lines, form)
 
 
-@options.command(
-    "penstock flow artemis --window 100000 --message-size 2kB",
-    "penstock flow artemis --message-size 2kB --ring 1000 --consumers 3 --format json",
-    of=flow,
-)
+@options.command(of=flow)
 @click.option("--window", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.ARTEMIS_WINDOW)
 @click.option("--message-size", type=options.SIZE, default="1kB")
 @click.option("--consumers", type=COUNT, default=1)

@@ -10,15 +10,15 @@ from penstock.cli import options
 from penstock.tui.lines import say
 
 
-@click.group()
+@options.group()
 def history() -> None:
-    """The history of every poll: what there is of it."""
+    """List the recorded history, or import one from Prometheus."""
 
 
-@options.command("penstock history list", "penstock history list data/history", of=history, name="list")
+@options.command(of=history, name="list")
 @click.argument("url", default="data/history")
 def list_days(url: str) -> None:
-    """Days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
+    """List days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
     from penstock.history.listing import days  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
 
@@ -39,20 +39,21 @@ DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
 
-@options.command(
-    "penstock history import --prometheus http://prometheus:9090 --from 2026-11-14", of=history, name="import"
-)
+@options.command(of=history, name="import")
 @click.option("--prometheus", "url", required=True)
 @click.option("--history", "target", default="data/history")
 @click.option("--match", default="", show_default=False)
 @click.option("--broker", default="", show_default=False)
-@click.option("--from", "first", type=options.DAY, help=f"UTC; default: {DEFAULT_DAYS} days ago.")
-@click.option("--to", "last", type=options.DAY)
+@click.option(
+    "--from", "first", type=options.DAY, metavar="DATE[THH:MM]", help=f"UTC; default: {DEFAULT_DAYS} days ago."
+)
+@click.option("--to", "last", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--bearer-token-file", "token", type=options.FILE)
 def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: float | None) -> None:
-    """Back-fill the history from what a Prometheus scraped: of Penstock, or of Artemis by the JMX exporter or a plugin.
+    """Import history from a Prometheus that scraped Penstock, the JMX exporter or the Artemis metrics plugin.
 
-    Numbers of queues and brokers only: good for trends, not for judging again. Doing it twice changes nothing.
+    It imports numbers of queues and brokers: enough for trends, not to evaluate the rules again. A second run changes
+    nothing.
     """
     from penstock.history.backfill import Prometheus, backfill, secret  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415

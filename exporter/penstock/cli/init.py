@@ -11,9 +11,7 @@ from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
 
-@options.command(
-    "penstock init /var/lib/artemis/b1 --dry-run", "penstock init /var/lib/artemis/b1", "penstock init /opt/openmq/mq"
-)
+@options.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @options.config_file
 @click.option("--user")
@@ -35,11 +33,10 @@ def init(  # noqa: PLR0913 - options
     yes: bool,
     back: bool,
 ) -> None:
-    """Make a read-only account on the broker in DIRECTORY, and the configuration that uses it.
+    """Make a read-only account on a broker, and the configuration that uses it.
 
-    DIRECTORY is that of an Artemis instance (with etc/ in it) or of an ActiveMQ Classic (with conf/ in it), or where
-    OpenMQ is installed. Every change is shown before it is made, and the files as they were stay beside them. A second
-    run changes nothing.
+    DIRECTORY is an Artemis instance (it contains etc/), an ActiveMQ Classic (conf/) or an OpenMQ installation. Every
+    change is shown before it is made, and each changed file keeps a backup beside it. A second run changes nothing.
     """
     etc, folder = artemis.etc_of(directory), config_file.absolute().parent
     instance = artemis.instance(etc, name, url) if etc else classic.instance(directory, name, url)
@@ -70,7 +67,7 @@ def init(  # noqa: PLR0913 - options
         say(f"{len(needed)} files would be changed" if needed else "nothing to change")
         return
     if not yes:
-        click.confirm("FileChange these files?", abort=True)
+        click.confirm("Change these files?", abort=True)
     apply(needed, record)
     say(*(f"changed {change.path}" for change in needed))
     if instance is None:

@@ -1,22 +1,28 @@
 """`penstock` and its commands."""
 
 import io
+import platform
 import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
 from penstock import __version__
 from penstock.cli import logs
+from penstock.core.build import revision
+from penstock.core.catalogues import read_toml
 
-COMMANDS = (
-    "init", "run", "once", "check", "top", "explain", "account", "events", "flow", "record", "replay", "demo",
-    "alerts", "runbook", "dashboards", "policy", "history", "trends", "completion",
-)  # fmt: skip
-"""Each the name of its module and of the command in it, in the order of the help."""
+TEXTS = read_toml("penstock.cli", "texts.toml")
+GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
+"""Commands by what they are for."""
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
+WHOLE = 1000
+"""Characters that a summary in a help may have: more than any."""
 
 
 def examples(*lines: str) -> str:
@@ -24,14 +30,34 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
+    """Shows whole summaries, and suggests a command where there is none of that name. groups: commands by heading."""
+
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        texts = {name: one.get_short_help_str(WHOLE) for name, one in found.items() if one}
+        for title, names in (self.groups or {"Commands": [*texts]}).items():
+            with formatter.section(title):
+                formatter.write_dl([(name, texts[name]) for name in names if name in texts])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and (near := get_close_matches(args[0], self.list_commands(ctx), 1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(CommandGroup):
     """Loads a command when it is asked for: the agent needs nothing of what draws tables."""
 
+    groups = GROUPS
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for name in COMMANDS if name != "demo" or find_spec(DEMO)]
+        return [name for names in GROUPS.values() for name in names if name != "demo" or find_spec(DEMO)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if not any(cmd_name in names for names in GROUPS.values()):
             return None
         if cmd_name == "demo" and not find_spec(DEMO):
             if ctx.resilient_parsing:  # a shell asks what comes next
@@ -46,14 +72,14 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
-    epilog=examples(
-        "penstock check --config.file penstock.yaml", "penstock run --config.file penstock.yaml", "penstock top"
-    ),
+    epilog=examples(*TEXTS["penstock"]["examples"]),
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
-@click.version_option(__version__, prog_name="penstock")
+@click.version_option(
+    message=f"penstock {__version__} (build {revision() or 'unknown'}, Python {platform.python_version()})"
+)
 def main() -> None:
-    """Tells what flows through JMS brokers (Apache Artemis, AMQ Broker, Eclipse OpenMQ), what does not, and why."""
+    """Show which clients and queues of JMS brokers (Artemis, AMQ Broker, OpenMQ) do not flow, why, and what to do."""
     logs.set_up("error", "logfmt")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")

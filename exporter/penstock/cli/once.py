@@ -20,12 +20,12 @@ from penstock.tui.lines import say
 FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 
 
-@options.command("penstock once --format table", "penstock once --broker demo --format openmetrics")
+@options.command()
 @options.config_file
 @click.option("--broker", "name")
 @click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics")
 async def once(config_file: Path, name: str | None, form: str) -> int:
-    """Poll each broker once and print what /metrics would show.
+    """Poll each broker once and print its metrics.
 
     Exit status 1 when a broker could not be read.
     """

@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 from penstock.cli.client import DEFAULT_URL
-from penstock.cli.main import examples
+from penstock.cli.main import TEXTS, CommandGroup, examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
-from penstock.core.catalogues import read_toml
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.events import Event
 from penstock.insight.text import event_line
@@ -60,12 +59,11 @@ class Timestamp(click.DateTime):
 DAY = Timestamp(["%Y-%m-%d", "%Y-%m-%dT%H:%M"])
 PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
-_HELP = read_toml("penstock.cli", "texts.toml")
 
 
 def _shared(text: str, *names: str, **how: Any) -> Callable[[Function], Function]:
     """An option of several commands. text: the name of its help."""
-    return click.option(*names, help=_HELP["shared"][text], **how)
+    return click.option(*names, help=TEXTS["shared"][text], **how)
 
 
 config_file = _shared("config_file", "--config.file", "config_file", type=PATH, default=Path("penstock.yaml"))
@@ -105,15 +103,20 @@ EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textua
 """Package → the extra that brings it."""
 
 
+group = functools.partial(click.group, cls=CommandGroup)
+"""As click's."""
+
+
 def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
     """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples.
 
-    Options that have no help of their own have that of `texts.toml`.
+    Examples, and the help of options, that are not given are those of `texts.toml`.
     """
 
     def made(function: Function) -> click.Command:
-        found = (click.command if of is None else of.command)(name, epilog=examples(*lines))(_ending(function))
-        texts = _HELP.get(f"{of.name} {found.name}" if of else str(found.name), {})
+        found = (click.command if of is None else of.command)(name)(_ending(function))
+        texts = TEXTS.get(f"{of.name} {found.name}" if of else str(found.name), {})
+        found.epilog = examples(*(lines or texts["examples"]))
         for one in found.params:
             if isinstance(one, click.Option):
                 one.help = one.help or texts.get(one.name or "")

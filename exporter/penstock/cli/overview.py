@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 
 from penstock.agent import Poller, Result
-from penstock.assessment.assess import Tables
+from penstock.core.formatting import duration
 from penstock.core.table import Column, Table
 from penstock.insight.explain import BrokerView
 from penstock.insight.lists import ListQuery, condition_list
-from penstock.series.labels import QueueSeries
+from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.tui.styled import Line, add_row, styled
 
 ROWS = 20
@@ -34,7 +34,7 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
         if "queue" in tables:
             parts.append(queues(tables["queue"], rows))
         if "client" in tables:
-            parts.append(clients(tables, rows))
+            parts.append(clients(tables["client"], rows))
     return Group(*parts)
 
 
@@ -60,8 +60,7 @@ def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
     grid = _grid("condition", "on", "for", "what to do")
     for one in condition_list([view], ListQuery(limit=rows)).rows:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
-        lasts = f"{max(time.time() - one.since, 0):,.0f} s"
-        add_row(grid, styled(one.condition, STYLES[one.severity]), where, lasts, styled(one.advice))
+        add_row(grid, styled(one.condition, STYLES[one.severity]), where, _age(one.since), styled(one.advice))
     return grid
 
 
@@ -74,26 +73,13 @@ def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
     return grid
 
 
-def clients(tables: Tables, rows: int = ROWS) -> Grid:
-    table = tables["client"]
-    grid = _grid("client", "queue", *CLIENT_COLUMNS, "last ack")
-    last = last_acknowledgements(tables)
+def clients(table: Table[ClientSeries], rows: int = ROWS) -> Grid:
+    grid = _grid("client", "queue", *CLIENT_COLUMNS, "no acks for")
     held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
         row, numbers = table.index.rows[i], [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
-        add_row(grid, row.client, row.queue, *numbers, _age(last.get((row.queue, row.client))))
+        add_row(grid, row.client, row.queue, *numbers, _age(table["blocked_since"][i]))
     return grid
-
-
-def last_acknowledgements(tables: Tables) -> dict[tuple[str, str], float]:
-    """The latest acknowledgement of each (queue, client) by its consumers that are shown one by one."""
-    table = tables.get("consumer")
-    found: dict[tuple[str, str], float] = {}
-    if table is not None and "last_acknowledgement" in table:
-        for row, stamp in zip(table.index, table["last_acknowledgement"].tolist(), strict=True):
-            key = (row.queue, row.client)
-            found[key] = stamp if math.isnan(found.get(key, math.nan)) else max(stamp, found[key])
-    return found
 
 
 def _grid(*names: str) -> Grid:
@@ -108,7 +94,5 @@ def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:,.0f}"
 
 
-def _age(stamp: float | None) -> str:
-    if stamp is None:
-        return ""
-    return "never" if math.isnan(stamp) else f"{max(time.time() - stamp, 0):.0f} s ago"
+def _age(since: float) -> str:
+    return "" if math.isnan(since) else duration(round(time.time() - since))

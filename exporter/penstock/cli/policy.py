@@ -6,12 +6,12 @@ from penstock.cli import options
 from penstock.setup import openmq
 
 
-@options.command("penstock policy > openmq-policy.xml", "penstock policy --kind classic > conf/jolokia-access.xml")
+@options.command()
 @click.option("--kind", type=click.Choice(["openmq", "classic"]), default="openmq")
 def policy(kind: str) -> None:
-    """Print the policy of Jolokia in a broker that lets Penstock read and refuses everything else.
+    """Print the policy file that makes Jolokia in an OpenMQ or ActiveMQ Classic broker read-only.
 
-    For OpenMQ, write it to a file and name that in the agent's option policyLocation; docs/openmq.md shows how. For
-    ActiveMQ Classic it replaces conf/jolokia-access.xml, see docs/classic.md.
+    For OpenMQ, write it to a file, and name that file in the option policyLocation of Jolokia's agent; docs/openmq.md
+    shows how. For ActiveMQ Classic it replaces conf/jolokia-access.xml, see docs/classic.md.
     """
     click.echo(openmq.policy(kind), nl=False)  # noqa: TID251 - a file of our own

@@ -17,17 +17,17 @@ from penstock.transports.recording import MAX_BYTES, RecordingFile
 from penstock.tui.lines import say
 
 
-@options.command("penstock record --polls 2 --output demo.jsonl.gz")
+@options.command()
 @options.config_file
 @click.option("--broker", "name")
 @click.option("--polls", type=click.IntRange(min=1), default=20)
 @click.option("--output", type=options.FILE)
 @click.option("--max-size", "limit", type=options.SIZE, default=format_size(MAX_BYTES))
 async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
-    """Poll a broker at its interval and write every raw answer as compressed JSON lines.
+    """Record the raw answers of a broker to a file, for support and tests.
 
-    The file holds no credentials of Penstock's, but names of queues, users and clients; only you can read it. Read it
-    back with `transport: recording` and `url: recording:FILE`. Control-C ends early; what was written stays.
+    The file holds names of queues, users and clients, and no password; only you can read it. Read it back with
+    `transport: recording` and `url: recording:FILE`. Control-C ends early and keeps what was written.
     """
     config = load(config_file)
     broker = options.chosen(config, name)

@@ -1,4 +1,4 @@
-"""`penstock replay`: judge a recording anew."""
+"""`penstock replay`: evaluate the rules on a recording."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -23,17 +23,15 @@ TIMEOUT = 3600.0
 """No deadline: a recording takes as long as it takes to read."""
 
 
-@options.command(
-    "penstock replay demo.jsonl.gz", "penstock replay demo.jsonl.gz --config.file penstock.yaml --format json"
-)
+@options.command()
 @click.argument("file", type=options.FILE)
 @click.option("--config.file", "config_file", type=options.PATH)
 @click.option("--broker", "name")
 @options.form_of_lines
 async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
-    """Judge a recording of `penstock record` and tell what changed, with the times of the recording.
+    """Evaluate the rules on a recording, and list what changed.
 
-    Edit rules or constants, replay, and see what would have been told.
+    Edit rules or constants, replay, and see which conditions would have been raised. Times are those of the recording.
     """
     config = None if config_file is None else load(config_file)
     transport = RecordingTransport(file)

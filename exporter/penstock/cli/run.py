@@ -28,9 +28,7 @@ MOST_PROBES = 64
 WATCH_SECONDS = 5.0
 
 
-@options.command(
-    "penstock run", "penstock run --config.file penstock.yaml --web.listen-address 127.0.0.1:19771 --storage.path data"
-)
+@options.command()
 @options.config_file
 @click.option("--config.watch", "watch", is_flag=True)
 @click.option("--web.listen-address", "listen_addresses", multiple=True, default=(DEFAULT_ADDRESS,))
@@ -60,10 +58,10 @@ async def run(
     watch: bool,
     **server: Any,
 ) -> int:
-    """Watch the configured brokers and serve /metrics.
+    """Run the agent: poll the brokers, serve /metrics, the API and the status page.
 
-    SIGHUP reloads the configuration, POST /-/reload with --web.enable-lifecycle does, and a change of the file with
-    --config.watch; SIGTERM and SIGINT stop.
+    SIGHUP reloads the configuration, as do POST /-/reload (with --web.enable-lifecycle) and a change of the file (with
+    --config.watch). SIGTERM and SIGINT stop the agent.
     """
     process.tune()
     logs.set_up(log_level, log_format)
@@ -159,7 +157,7 @@ def authentication_of(web_config_file: Path | None, refused: "RefusedLogin | Non
     """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None
-    from penstock.server.authentication import Authentication  # noqa: PLC0415 - whoever has none need not carry its libraries
+    from penstock.server.authentication import Authentication  # noqa: PLC0415 - without it its libraries are not needed
 
     return Authentication(web_config_file, refused)
 

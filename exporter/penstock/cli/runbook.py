@@ -22,18 +22,16 @@ from penstock.tui.lines import say
 _ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
 
 
-@options.command(
-    "penstock runbook PenstockNoConsumer", "penstock runbook PenstockClientBlocked demo stock.updates stock-service"
-)
+@options.command()
 @click.argument("alert")
 @click.argument("broker", required=False, shell_complete=completion.brokers)
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
 @click.option("--address")
 def runbook(alert: str, broker: str | None, queue: str | None, client: str | None, address: str | None) -> None:
-    """Show the runbook of an ALERT, with BROKER, QUEUE and CLIENT filled in, and the commands that fit it.
+    """Show the runbook of an ALERT with its commands, all names filled in.
 
-    No agent is asked: ids that only it knows stand in capitals, and `penstock explain` fills them in.
+    It asks no agent: ids that only an agent knows stay in capitals, and `penstock explain` fills them in.
     """
     name = alert if alert.startswith("Penstock") else f"Penstock{alert}"
     found = {one.name: one for one in all_alerts()}.get(name.removesuffix("Critical"))

@@ -17,26 +17,23 @@ from penstock.server.api import ROUTES
 from penstock.server.view import AgentView
 
 
-@options.command(
-    "penstock top",
-    "penstock top --agent http://127.0.0.1:19771 --broker demo",
-    "penstock top --config.file penstock.yaml",
-)
+@options.command()
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
 @click.option("--broker", default="", show_default=False, shell_complete=completion.brokers)
 @click.option("--interval", type=click.FloatRange(min=0.5, max=3600), default=2.0)
 async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
-    """Show brokers, queues, clients and consumers, the worst first; open, filter, sort and explain them. ? helps.
+    """Watch brokers, queues, clients and consumers in the terminal, the worst first.
 
-    NO_COLOR is heeded: marks tell the same. Without a terminal, use penstock once --format table.
+    Press ? for the keys. Honors NO_COLOR; severity is also shown by symbols. Without a terminal: penstock once --format
+    table.
     """
     logs.set_up("critical", "logfmt")
     from penstock.tui.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise PenstockError("top needs a terminal; for a table to read or to keep: penstock once --format table")
+        raise PenstockError("top needs a terminal; for a table: penstock once --format table")
     if config_file is not None:
         agent = Agent(config_file)
         try:

@@ -16,15 +16,15 @@ from penstock.tui.lines import say, say_json
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
 
-@click.group()
+@options.group()
 def trends() -> None:
-    """Long-term trends from the history: roll up, analyse, forecast, report. Needs Java 17."""
+    """Analyse the history on Spark: growth, forecasts, report. Needs Java 17."""
 
 
 trends.add_command(backtest)
 
 
-@options.command("penstock trends run --history data/history --out data/trends", of=trends)
+@options.command(of=trends)
 @options.history_url
 @out
 @options.spark_master
@@ -33,7 +33,7 @@ trends.add_command(backtest)
 @click.option("--rules", type=options.FILE)
 @click.option("--flow-target", type=click.FloatRange(0, 100), default=99.9, show_default=True)
 def run(history: str, out: str, master: str | None, **given: Any) -> None:
-    """Bring tables, report and gauges up to date; only days with something new are read."""
+    """Update tables, report and gauges; reads only days with new polls."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
     from penstock_trends.session import settings_of  # noqa: PLC0415
     from penstock_trends.wanted import Wanted  # noqa: PLC0415
@@ -45,7 +45,7 @@ def run(history: str, out: str, master: str | None, **given: Any) -> None:
     say(job.summary(facts, out))
 
 
-@options.command("penstock trends what-if --history data/history --broker b1 --queue orders --ring 5000", of=trends)
+@options.command(of=trends)
 @options.history_url
 @click.option("--broker", required=True)
 @click.option("--queue", required=True)
@@ -58,7 +58,7 @@ def run(history: str, out: str, master: str | None, **given: Any) -> None:
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=14.0)
 @options.form
 def what_if(history: str, form: str, days: float, **asked: Any) -> None:
-    """What another setting would have done to a queue: its polls are replayed. Needs no Spark."""
+    """Replay the polls of a queue with another setting, and show what it changes. Needs no Spark."""
     from penstock.history.schema import series_id  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
     from penstock_trends import advice  # noqa: PLC0415
@@ -90,7 +90,7 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
         )
 
 
-@options.command("penstock trends report --out data/trends --output report.html", of=trends)
+@options.command(of=trends)
 @out
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:

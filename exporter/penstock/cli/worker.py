@@ -14,7 +14,7 @@ from penstock.cli import logs
 from penstock.core.errors import PenstockError
 
 NICENESS = 5
-"""The small brokers, and whoever asks, come first where processors are short."""
+"""The small brokers, and requests, come first where processors are short."""
 
 
 async def work(storage: str, descriptor: str) -> None:

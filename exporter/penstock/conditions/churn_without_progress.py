@@ -16,7 +16,7 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
             "age": poll.found.now - streak.begin,
             "patience": streak.patience,
         }
-        known = {"reconnects": proven(f"{streak.ids} consumers of it came, and the queue has settled nothing since")}
+        known = {"reconnects": proven(f"{streak.ids} consumers of it came, and no message has been settled since")}
         yield Reported(client, streak.begin, numbers, idle_queue=streak.queue, counts_consumers=True, verdicts=known)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.wording import some
+from penstock.core.formatting import duration
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0
@@ -50,7 +51,7 @@ def openmq_why(poll: RuleInputs, _: int) -> str:
     return some(
         [
             f"{one.transaction.client} has sent {one.sent:.0f} and received {one.received:.0f} in transaction"
-            f" {one.transaction.id}, begun {max(now - one.created, 0):.0f} s ago"
+            f" {one.transaction.id}, begun {duration(now - one.created)} ago"
             for one in listed
             if now - one.since >= LASTING
         ]

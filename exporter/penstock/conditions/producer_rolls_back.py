@@ -7,7 +7,7 @@ from penstock.observation.losses import ROLLED_BACK
 from penstock.observation.poll import RuleInputs
 
 MANY = 0.1
-"""Share of what was sent: to roll back and retry now and then is what transactions are for; nobody retries each tenth
+"""Share of what was sent: to roll back and retry now and then is what transactions are for; no one retries each tenth
 message without a cause that stays."""
 
 

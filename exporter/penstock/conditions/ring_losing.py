@@ -1,4 +1,4 @@
-"""`ring_losing`: a ring evicts messages that nobody has read."""
+"""`ring_losing`: a ring evicts messages that no one has read."""
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.ring_lost_by_consumer import who_returned

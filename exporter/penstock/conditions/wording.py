@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass
 from penstock.causes.verdict import CauseState, possible
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.core.catalogues import read_toml
+from penstock.core.formatting import duration, number_text
 from penstock.settings.constants import Constants
 
 SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
 """Constants that are durations."""
 
 NAMES = read_toml("penstock.conditions", "names.toml")
+DURATIONS = frozenset(NAMES["units"]["seconds"].split())
+"""Numbers of the evidence that the texts have as a duration, in seconds."""
 KNOBS: Mapping[str, str] = NAMES["knobs"]
 """What sets the window, by protocol."""
 
@@ -49,12 +52,14 @@ def rule(condition: Condition, constants: Constants) -> str:
 
 
 def constant_texts(constants: Constants) -> Mapping[str, str]:
-    return {name: f"{value:g} s" if name in SECONDS else f"{value:g}" for name, value in asdict(constants).items()}
+    return {
+        name: duration(value) if name in SECONDS else number_text(value) for name, value in asdict(constants).items()
+    }
 
 
 def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     """One sentence with the numbers that it rests on."""
-    numbers: dict[str, object] = dict(evidence)
+    numbers: dict[str, object] = {name: duration(one) if name in DURATIONS else one for name, one in evidence.items()}
     at_risk = evidence.get("at_risk", 0.0)
     numbers["at_risk_text"] = f" and loses {at_risk:.0f} of the ring" if at_risk > 0 else ""
     numbers["leak_text"] = leak(evidence)

@@ -59,7 +59,7 @@ class Profile(Broker):
             raise ValueError("must be that of a broker: a recording cannot be found")
         super()._usable_url(value.replace(PORT, "1"), info)
         if HOST not in value:
-            raise ValueError(f"must hold {HOST}, which stands for each broker found")
+            raise ValueError(f"must contain {HOST}, which is replaced by the host of each broker found")
         return value
 
     def takes_port(self) -> bool:

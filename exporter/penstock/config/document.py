@@ -81,7 +81,7 @@ def _compose(text: str) -> MappingNode:
         root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _Unreadable(line, f"character {_code(error.character)} cannot stand in YAML") from None
+        raise _Unreadable(line, f"character {_code(error.character)} is not allowed in YAML") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _Unreadable(mark.line + 1 if mark else 1, _syntax(error.problem or error.context or "")) from None

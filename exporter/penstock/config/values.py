@@ -305,7 +305,7 @@ def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
     """A file of a password that can be read, and stands alone."""
     if file is not None:
         if info.data.get("inline_password", info.data.get("password")) is not None:
-            raise ValueError("stands beside password; give only one of the two")
+            raise ValueError("is given together with password; give only one of the two")
         read_password(file)
     return file
 

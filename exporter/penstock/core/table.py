@@ -93,7 +93,7 @@ class Index(Generic[RowT]):
 
         keys: int64 in any order; a key that stands twice counts once, the first.
         make: called once with the positions in `keys` of those that are new; returns their rows in that order.
-        changed: keys whose rows must be made anew, though known.
+        changed: keys whose rows must be made again, though known.
         Returns this very index when nothing came, went or changed.
         """
         ordered, order = ascending(keys)
@@ -159,7 +159,7 @@ class Index(Generic[RowT]):
             return self.origin
         at = before.positions(self.keys)
         known = np.flatnonzero(at >= 0)
-        # An index that began anew (another broker process) may use the same keys for other things.
+        # An index that started again (another broker process) may use the same keys for other things.
         differs = [row != then for row, then in zip(self.rows[known], before.rows[at[known]], strict=True)]
         at[known[np.array(differs, np.bool_)]] = -1
         return at

@@ -38,7 +38,7 @@ class Turns:
         self._closed = False
 
     async def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait for one's turn, then for the work. Stopped: by `close`. Whoever is cancelled cancels the work."""
+        """Wait for one's turn, then for the work. Stopped: by `close`. A caller that is cancelled cancels the work."""
         if self._closed:
             raise Stopped(f"{name}: Penstock is stopping")
         task = asyncio.create_task(self._in_turn(work), name=name)
@@ -65,4 +65,4 @@ class Turns:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked may be gone
+            task.exception()  # the caller may be gone

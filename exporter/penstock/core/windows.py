@@ -120,7 +120,7 @@ class Window:
         return sum(sample.polls for sample in self.samples)
 
     def reindexed(self, index: Index[Any], known: Mask) -> "Window":
-        """By the rows of `index`; those that are not `known` begin anew."""
+        """By the rows of `index`; those that are not `known` start again."""
         samples = self.samples
         if index is not self.index:
             samples = tuple(sample.reindexed(index, self.index) for sample in samples)

@@ -196,7 +196,7 @@ class BrokerBlocks:
         changed: Mapping[str, Mask | None],
         before: Mapping[str, _Rendered],
     ) -> dict[str, _Rendered]:
-        """The families of one section, by name; `changed`: places where a family is to be made anew, None for none."""
+        """The families of one section, by name; `changed`: places where a family is to be made again, None for none."""
         layout, size = labels.layout, len(labels.layout)
         stale = {name: None if places is None else _stale(places, before.get(name)) for name, places in changed.items()}
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
@@ -282,7 +282,7 @@ def _differ(before: Column, now: Column) -> Mask:
 
 
 def _stale(changed: Mask, before: _Rendered | None) -> Mask:
-    """Per block whether it is to be made anew: for what changed, or because it ends elsewhere."""
+    """Per block whether it is to be made again: for what changed, or because it ends elsewhere."""
     stale = _any_in_block(changed)
     if before is not None and len(stale):
         last = len(stale) - 1

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, genera
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 
+from penstock.core import build
 from penstock.exposition.catalogue import AGENT
 from penstock.exposition.render import sample_lines
 from penstock.exposition.syntax import END, Format, header, label_text, label_texts
@@ -27,7 +28,7 @@ class SelfMetrics:
 
     def __init__(self, version: str, revision: str = "", asked: Callable[[], Mapping[str, float]] = dict) -> None:
         self.version: Final = version
-        self.revision: Final = revision
+        self.revision: Final = revision or build.revision()
         self.pythonversion: Final = platform.python_version()
         self.registry: Final = CollectorRegistry()
         # Process-wide, there is no finer switch: `_created` series double the cost of a counter and say little.

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 DEFAULT_LIMIT = 1000
-"""imqConsumerFlowLimit of a client and ConsumerFlowLimit of a destination where nobody set them."""
+"""imqConsumerFlowLimit of a client and ConsumerFlowLimit of a destination where no one set them."""
 DEFAULT_THRESHOLD = 50
 """imqConsumerFlowThreshold, percent."""
 SHARED_LIMIT = 5

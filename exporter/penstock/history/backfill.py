@@ -245,7 +245,7 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
 
 
 def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
-    """Rows of a kind; numbers that nobody told are null."""
+    """Rows of a kind; numbers that are not given are null."""
     counts = {one.name for one in kind.schema if one.type == COUNT}
     unknown = {one.name: "" for one in kind.schema if one.type == TEXT and one.name != "parts"}
     rows = []

@@ -1,7 +1,7 @@
 """Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
 
 Each step writes the new file whole; what went into it goes about an hour later, so that a job that has listed it can
-read it. Meanwhile a note in `joined/` names them, whoever lists raw history by `current` passes over
+read it. Meanwhile a note in `joined/` names them, code that lists raw history by `current` passes over
 them, and being killed in between costs nothing.
 """
 
@@ -97,7 +97,7 @@ class Keep:
 
 @dataclass(slots=True)
 class Known:
-    """What an agent knows of the store from one tidying to the next. steady: a clock that nobody sets, seconds."""
+    """What an agent knows of the store from one tidying to the next. steady: a clock that is never set, seconds."""
 
     steady: Callable[[], float] = time.monotonic
     too_old: dict[str, float] = field(default_factory=dict)

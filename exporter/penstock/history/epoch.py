@@ -1,7 +1,7 @@
 """Which life of its counters a row belongs to.
 
-An increase is summed life by life, so a life ends wherever a counter may begin anew: the broker's process started
-again, the thing was made anew, a counter fell. A life that the agent sees begin is named for the moment of its first
+An increase is summed life by life, so a life ends wherever a counter may start again: the broker's process started
+again, the thing was made again, a counter fell. A life that the agent sees begin is named for the moment of its first
 poll, in milliseconds since 1970.
 """
 
@@ -104,7 +104,7 @@ class CounterEpochs:
                 writer.write_table(table)
 
     def load(self, file: Path) -> None:
-        """Take up what an earlier agent left; what cannot be read is told, and every life begins anew."""
+        """Take up what an earlier agent left; what cannot be read is told, and every life starts again."""
         if not file.exists():
             return
         try:
@@ -117,4 +117,4 @@ class CounterEpochs:
                 last = np.stack([rows[f"c{i}"].to_numpy() for i in range(COUNTERS)])
                 self._saved[broker] = rows["sid"].to_numpy(), rows["inc"].to_numpy(), last
         except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read, counters begin anew in the history: %s", file, error)
+            log.warning("%s cannot be read, counters start again in the history: %s", file, error)

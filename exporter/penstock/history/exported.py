@@ -45,7 +45,7 @@ class Exported:
         for name, condition in standing.items():
             before = gone.pop(name, None)
             if before is not None and away and condition.since > self.stamp:
-                # It ended while nobody looked, and began again.
+                # It ended while no one looked, and began again.
                 told.append(Told("leave", before, self.stamp))
                 before = None
             if before is None:

@@ -75,7 +75,7 @@ class HistoryWriter:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """clock: the time of day, which may be set. steady: one that nobody sets."""
+        """clock: the time of day, which may be set. steady: one that is never set."""
         self._settings = settings
         self._clock, self._steady = clock, steady
         self._known = Known(steady)

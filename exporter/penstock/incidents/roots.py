@@ -14,6 +14,7 @@ from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
+from penstock.core.formatting import duration
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
@@ -211,7 +212,7 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
         "count": str(len(clients)),
         "names": some(clients),
         "queues": some(sorted(one.queue for one in at_once)),
-        "within": f"{max(at_once[-1].since - first.since, 0.1):.1f} s",
+        "within": duration(max(at_once[-1].since - first.since, 0.1)),
         "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
         "works": works.client if works else "",
     }

@@ -14,10 +14,10 @@ from msgspec.structs import asdict, fields
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.conditions.wording import Cause
+from penstock.core.formatting import duration, number_text
 from penstock.findings.finding import FindingScope
 from penstock.incidents.incident import Incident
 from penstock.insight.events import Event
-from penstock.insight.formatting import duration
 from penstock.model import BROKER_KINDS, QueueKind, RingSource
 
 
@@ -55,7 +55,8 @@ class Evidence(Struct, frozen=True):
     def __str__(self) -> str:
         if self.value is None:
             return "unknown"
-        return duration(self.value) if self.unit == "seconds" else f"{self.value:g} {self.unit}".rstrip()
+        unit = self.unit.removesuffix("s") if self.value == 1 else self.unit
+        return duration(self.value) if self.unit == "seconds" else f"{number_text(self.value)} {unit}".rstrip()
 
 
 class Completeness(Struct, frozen=True):

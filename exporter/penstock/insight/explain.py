@@ -419,14 +419,14 @@ def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given:
     at = patience.index.positions(table.index.keys[i : i + 1])[0]
     weight = float(patience.weight[at]) if at >= 0 else 0.0
     if weight == 0:
-        why = f"nothing learned yet: judgement.cold, {constants.cold:g} s"
+        why = f"nothing learned yet: judgement.cold, {duration(constants.cold)}"
         return StallThreshold(seconds, "cold", 0, why)
     longest, q98 = float(patience.longest[at]), float(patience.q98[at])
-    usual = f"{constants.factor:g} times the longest gap of {longest:.1f} s"
+    usual = f"{constants.factor:g} times the longest gap of {duration(longest)}"
     if weight >= FEW:
-        usual = f"{constants.factor:g} times {q98:.1f} s, which 98 % of the gaps stay below"
-    least = f", at least judgement.cold, {constants.cold:g} s" if weight < MANY else ""
-    why = f"{usual}{least}; between {constants.floor_seconds(view.interval):g} and {constants.cap:g} s"
+        usual = f"{constants.factor:g} times {duration(q98)}, which 98 % of the gaps stay below"
+    least = f", at least judgement.cold, {duration(constants.cold)}" if weight < MANY else ""
+    why = f"{usual}{least}; between {duration(constants.floor_seconds(view.interval))} and {duration(constants.cap)}"
     return StallThreshold(seconds, "learned", round(weight), why)
 
 
@@ -453,9 +453,10 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     held = int(np.nan_to_num(queues["delivering"][row])) if queues["last_value"][row] > 0 else 0
     terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
     terms += f" - {held} in delivery" if held else ""
-    sighted = f"{terms} = {added - settled - expired - killed - messages - held} at this poll"
-    why = "counted when seen at two polls, and never falls" if evicted is not None else "absent until seen at two polls"
-    return answers.Ring(limit, source, where, evicted, f"{sighted}; {why}")
+    gone = added - settled - expired - killed - messages - held
+    counted = "no" if evicted is None else str(evicted)
+    ledger = f"{terms} = {gone} at this poll; {counted} messages were missing at two polls and are counted"
+    return answers.Ring(limit, source, where, evicted, ledger)
 
 
 # --- what is not known
@@ -483,7 +484,7 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
 def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, str]]:
     if np.isnan(table["ready"][i]):
         yield (
-            "what waits, and what it threw away",
+            "ready messages, and what it evicted",
             "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
         )
     if np.isnan(table["drain"][i]) and table["ready"][i] > 0:

@@ -1,30 +1,41 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
-import math
 from datetime import UTC, datetime
 
 from penstock.core.catalogues import read_toml
+from penstock.core.formatting import UNKNOWN, duration, number_text
 
-UNKNOWN = "unknown"
+__all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "moment", "name_text", "number_text"]
+
 NAMES = read_toml("penstock.insight", "names.toml")
 SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
 """What is a duration and what a point in time, by the names of `explain` and of the lists."""
+RATIOS, UNITS = frozenset(NAMES["ratios"]), NAMES["units"]
+"""What is shown as a percentage; what follows other numbers."""
 
 
 def formatted(name: str, value: float) -> str:
     if name in MOMENTS:
         return moment(value)
-    return duration(value) if name in SECONDS else f"{value:,.12g}"
+    if name in SECONDS:
+        return duration(value)
+    return f"{number_text(100 * value)} %" if name in RATIOS else f"{number_text(value)} {UNITS.get(name, '')}".rstrip()
+
+
+def name_text(name: str) -> str:
+    """Of a number: its name in words."""
+    found: str = NAMES["titles"].get(name, name.replace("_", " "))
+    return found
 
 
 def age(now: float, exact: float | None, earliest: float | None, latest: float | None) -> str:
     """Of what came at these times, in seconds; None where it is not known. Empty where nothing is."""
     if exact is not None:
-        return duration(max(now - exact, 0.0))
+        return duration(now - exact)
     if earliest is not None and latest is not None:
-        return f"between {duration(max(now - latest, 0.0))} and {duration(now - earliest)}"
+        return f"between {duration(now - latest)} and {duration(now - earliest)}"
     if latest is not None:
-        return f"at least {duration(max(now - latest, 0.0))}"
+        return f"at least {duration(now - latest)}"
     return "" if earliest is None else f"at most {duration(now - earliest)}"
 
 
@@ -43,16 +54,3 @@ def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return UNKNOWN
-
-
-def duration(seconds: float) -> str:
-    """In at most two units."""
-    if not math.isfinite(seconds):
-        return UNKNOWN
-    if abs(seconds) < 100:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")) if count]
-    return " ".join(parts[:2])

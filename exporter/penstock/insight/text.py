@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
+from penstock.causes.verdict import CauseState
+from penstock.core.formatting import duration, number_text
 from penstock.incidents.incident import Incident
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
-from penstock.insight.formatting import age, amount_text, duration, formatted, moment
+from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
+
+NOTICE = {"info": "notice"}
+"""What a severity is called, where it is not by its name."""
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
@@ -46,8 +51,9 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     for condition in found.conditions:
         where = "" if found.name == condition.queue else f"{condition.queue}: "
         yield from condition_lines(condition, found.stamp, where)
-    width = max((len(one.name) for one in found.facts), default=0)
-    yield from (f"  {one.name:{width}}  {one}" for one in found.facts)
+    facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
+    width = max(map(len, facts), default=0)
+    yield from (f"  {name:{width}}  {text}" for name, text in facts.items())
     yield from related_lines(found.related)
     for sheet in found.account:
         yield from balance_lines(sheet)
@@ -62,7 +68,7 @@ def titled(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
     told = ((one, f": {one.told}" if one.told else "") for one in related)
-    yield from titled("Beside it", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
+    yield from titled("Related", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
 
 
 def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
@@ -86,7 +92,7 @@ def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
         yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
         yield f"  impact    {impact(one)}"
         yield from (f"  who       {', '.join(who.values())}" for who in one.who)
-        yield from (f"  cause     {cause}" for cause in one.causes)
+        yield from (f"  cause     {cause}" for cause in one.causes if cause.state is not CauseState.EXCLUDED)
         yield from (f"  do        {number}. {advice}" for number, advice in enumerate(one.advice, 1))
         yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
         yield ""
@@ -94,7 +100,7 @@ def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
 
 def impact(one: Incident) -> str:
     """What waits, how it grows, and what comes of it."""
-    rate = f", {one.rate:+.3g}/s" if one.rate else ""
+    rate = f", {'+' * (one.rate > 0)}{number_text(one.rate)}/s" if one.rate else ""
     oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
     more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
     victims = [f"Victims: {', '.join(one.victims)}{more}."] if one.victims else []
@@ -104,10 +110,10 @@ def impact(one: Incident) -> str:
 def condition_lines(condition: answers.Condition, now: float, where: str = "") -> Iterator[str]:
     on = f" on client {condition.client}" if condition.client else ""
     silenced = ", silenced by a rule" if condition.silenced else ""
-    yield f"{condition.severity.upper()}  {where}{condition.condition}{on}{silenced}"
+    yield f"{NOTICE.get(condition.severity, condition.severity).upper()}  {where}{condition.condition}{on}{silenced}"
     yield f"  since     {moment(condition.since)}, {duration(now - condition.since)}"
     yield f"  rule      {condition.rule}"
-    evidence = [f"{name} {one}" for name, one in condition.evidence.items()]
+    evidence = [f"{name_text(name)} {one}" for name, one in condition.evidence.items()]
     rests = condition.completeness
     share = "" if rests.share is None else f" ({rests.share:.0%})"
     evidence.append(f"{rests.polls} of {rests.due} polls{share}")
@@ -138,21 +144,23 @@ def number_lines(found: answers.Explanation) -> Iterator[str]:
     yield "Numbers"
     numbers = dict(found.numbers)
     oldest = (numbers.pop(name, None) for name in ("oldest_message", "oldest_earliest", "oldest_latest"))
-    shown = {name: formatted(name, value) for name, value in numbers.items()}
+    if not numbers.get("ready"):
+        numbers.pop("drain", None)  # nothing drains
+    shown = {name_text(name): formatted(name, value) for name, value in numbers.items()}
     shown |= {"age of the oldest message": text} if (text := age(found.stamp, *oldest)) else {}
     rates = {"in": found.rate_in, "out": found.rate_out}
-    shown |= {name: f"{rate:g}/s" for name, rate in rates.items() if rate is not None}
-    yield "  " + ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items())
-    yield f"  usual at this hour: {found.usual}"
+    shown |= {name: f"{number_text(rate)}/s" for name, rate in rates.items() if rate is not None}
+    yield "  " + ", ".join(f"{name} {text}" for name, text in shown.items())
+    yield f"  normal at this hour: {found.usual}"
 
 
 def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
     if ring is None:
         return
     yield "Ring"
-    limit = "none" if ring.limit is None else f"{ring.limit:g} messages"
+    limit = "none" if ring.limit is None else f"{number_text(ring.limit)} messages"
     yield f"  size      {limit}: {ring.where}"
-    yield f"  evicted   {'unknown' if ring.evicted is None else format(ring.evicted, 'g')}: {ring.ledger}"
+    yield f"  evicted   {UNKNOWN if ring.evicted is None else number_text(ring.evicted)}: {ring.ledger}"
 
 
 def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
@@ -175,12 +183,12 @@ def client_lines(client: answers.QueueClient, now: float) -> Iterator[str]:
     yield f"Client {client.client}"
     numbers = dict(client.numbers)
     since = numbers.pop("blocked_since", None)
-    text = ", ".join(f"{name} {formatted(name, value)}" for name, value in numbers.items())
-    yield f"  {text}" + (f", settles nothing for {duration(now - since)}" if since is not None else "")
+    text = ", ".join(f"{name_text(name)} {formatted(name, value)}" for name, value in numbers.items())
+    yield f"  {text}" + (f", no acknowledgements for {duration(now - since)}" if since is not None else "")
     patience = client.patience
     if patience is not None:
-        origin = f"learned of {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
-        yield f"  patience  {duration(patience.seconds)}, {origin}: {patience.why}"
+        origin = f"learned from {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
+        yield f"  stall threshold  {duration(patience.seconds)}, {origin}: {patience.why}"
     yield from (f"  {rule_line(rule)}" for rule in client.rules)
 
 
@@ -200,11 +208,11 @@ def event_line(event: Event) -> str:
     at = moment(event.time, "%Y-%m-%d %H:%M:%S")
     where = " / ".join(name for name in (event.broker, event.queue, event.client) if name)
     if event.condition:
-        what = {Change.CONDITION_ON: "on", Change.CONDITION_OFF: "off"}.get(event.change, event.detail)
+        what = {Change.CONDITION_ON: "raised", Change.CONDITION_OFF: "cleared"}.get(event.change, event.detail)
         since = ""
         if event.change is Change.CONDITION_ON and event.since is not None:
             since = f", since {moment(event.since, '%H:%M:%S')}"
-        return f"{at}  {event.severity:8}  {what:3}  {event.condition}  {where}{since}"
+        return f"{at}  {NOTICE.get(event.severity, event.severity):8}  {what:7}  {event.condition}  {where}{since}"
     return "  ".join(part for part in (at, event.change.replace("_", " "), where, event.detail) if part)
 
 
@@ -223,11 +231,11 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
     yield f"{sheet.broker} / {sheet.queue or sheet.client or sheet.address}   {kind}"
     parts = {
         "Sent to": sheet.sent,
-        "Came": sheet.came,
-        "There": sheet.there,
+        "Received": sheet.came,
+        "Still there": sheet.there,
         "In delivery": sheet.delivering,
         "Buffered by": sheet.buffered,
-        "Left": sheet.left,
+        "Gone": sheet.left,
         "Evicted of" if sheet.client else "Evicted by": sheet.lost_by,
     }
     for title, amounts in parts.items():
@@ -243,7 +251,7 @@ def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
                 yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}   {told}".rstrip()
     if sheet.queue:
         if sheet.given_back != 0:
-            yield "Taken and given back"
+            yield "Delivered and returned"
             yield f"  {amount_text(sheet.given_back):>16}   {sheet.reasons.get('given_back', '')}".rstrip()
         yield "Unexplained"
         yield f"  {amount_text(sheet.unexplained):>16}"

@@ -22,7 +22,7 @@ from penstock.settings.constants import POLLS
 OLD = 3
 """Polls at which consumers of a streak came, before it can be a condition."""
 KEEP = 3600.0
-"""Seconds after which a streak in which nobody came any more is forgotten."""
+"""Seconds after which a streak in which no one came any more is forgotten."""
 SHOWN = 300.0
 """Seconds for which it is kept that a holder left."""
 LONG = 30.0

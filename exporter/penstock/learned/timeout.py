@@ -74,7 +74,7 @@ class LearnedTimeout(RowState):
     def advance(self, index: Index[Any], *, renumbered: bool = False) -> "LearnedTimeout":
         """The same by the rows of `index`; a new row has learned nothing, unless it was there before.
 
-        renumbered: what is not in `index` is not gone, its rows are only about to come anew.
+        renumbered: what is not in `index` is not gone, its rows are only about to come again.
         """
         if index is self.index:
             return self
@@ -93,7 +93,7 @@ class LearnedTimeout(RowState):
                 back.append(known.weights)
                 moved.long_gaps[:, row] = known.long_gaps
                 moved.longest[row], moved.weight[row], moved.q98[row] = known.longest, known.weight, known.q98
-        # Rows that are numbered anew take theirs back at the next poll: nothing is forgotten in between.
+        # Rows that are numbered again take theirs back at the next poll: nothing is forgotten in between.
         capacity = dormant_capacity(self.capacity, len(index))
         while len(index) and len(dormant) > capacity:
             del dormant[next(iter(dormant))]
@@ -112,7 +112,7 @@ class LearnedTimeout(RowState):
         )  # names that never come again are many
 
     def laid_aside(self) -> "LearnedTimeout":
-        """All as of things that are not there now: their rows are about to be numbered anew."""
+        """All as of things that are not there now: their rows are about to be numbered again."""
         return replace(self.advance(Index.empty(), renumbered=True), index=Index.empty())
 
     def learned(self, row: int) -> "Learned":
@@ -235,7 +235,7 @@ def advance_timers(
     at = np.flatnonzero(ended & (waits > 0))
     usual = dispatch.seconds(constants, found.interval, rows=at)
     dispatch = dispatch.learn(at, waits[at], usual, constants)
-    # Who came and went between two polls ended no absence: nobody was gone for longer than that.
+    # Who came and went between two polls ended no absence: no one was gone for longer than that.
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
     # Until the first consumer comes none is absent.
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
@@ -244,7 +244,7 @@ def advance_timers(
         index=found.queues,
         still=since(~moves, before.still, then),
         ready=since(found.ready > 0, before.ready, now),
-        # Where the number of consumers is missing nobody came and nobody went. Who came and went is absent from now on.
+        # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
         absent=np.where(
             np.isnan(found.consumers) & ~served,
             before.absent,

@@ -39,7 +39,7 @@ class Activity:
     """Of the polls of the window: when they were, and how far apart their reads."""
 
     def advance(self, facts: Facts, constants: Constants) -> "Activity":
-        """With this poll; a queue that is not known from the poll before begins anew."""
+        """With this poll; a queue that is not known from the poll before starts again."""
         changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
         flow += [or_zero(facts.d_expired), or_zero(facts.d_killed)]

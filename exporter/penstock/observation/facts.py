@@ -86,7 +86,7 @@ class AddressJoin:
 @dataclass(frozen=True, slots=True)
 class Times:
     """When a poll was, by the broker's clock. interval: running mean of the time between polls, seconds. started: when
-    the process was seen to start anew; NaN for one found running. resumed: known from before the agent's restart, so
+    the process was seen to start again; NaN for one found running. resumed: known from before the agent's restart, so
     that the time since says nothing about the interval. restarted: the process is another than at the poll before.
     read: when all numbers of the poll had been read, at the latest.
     """
@@ -146,7 +146,7 @@ class Facts:
     """One poll. Columns per queue unless said; a change is 0 where the queue is seen for the first time.
 
     read: when all had been read, at the latest. apart: seconds by which queues were read after consumers; 0: not
-    known. restarted: the broker has started anew since the poll before, or its counters fell; settling: so shortly
+    known. restarted: the broker has started again since the poll before, or its counters fell; settling: so shortly
     that clients may still be on their way back. counted: the broker's version shows numbers of each consumer; else all
     of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
@@ -390,7 +390,7 @@ def queue_changes(
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
-    """Whether the counters that fell are no new life of the queue. In a new life all begin anew, and what is there or
+    """Whether the counters that fell are no new life of the queue. In a new life all start again, and what is there or
     has left has come in it.
     """
     if not fell.any():
@@ -435,7 +435,7 @@ def consumer_facts(
 def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask) -> Numbers:
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
-    # What fell began anew, at 0.
+    # What fell started again, at 0.
     changes[:2] = np.where(changes[:2] < 0, numbers[:2], changes[:2])
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)

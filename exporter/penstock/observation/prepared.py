@@ -1,4 +1,4 @@
-"""Transactions that are prepared and wait for their manager, and messages that are with nobody (OpenMQ).
+"""Transactions that are prepared and wait for their manager, and messages that are with no one (OpenMQ).
 
 One whose client is gone keeps what it sent and received out of everybody's reach, over restarts of the broker.
 """
@@ -16,7 +16,7 @@ from penstock.model import Snapshot, TransactionRow, TransactionState
 from penstock.observation.facts import Facts, or_zero
 
 FEWEST = 2.0
-"""Messages with nobody: one may be between two counters for good."""
+"""Messages with no one: one may be between two counters for good."""
 
 
 class PreparedTransaction(NamedTuple):
@@ -62,7 +62,7 @@ class Prepared(RowState):
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
-    """Messages that a topic says consumers have, and nobody is there: neither a consumer nor a subscription."""
+    """Messages that a topic says consumers have, and no one is there: neither a consumer nor a subscription."""
     addresses, queues, consumers = snapshot.addresses, snapshot.queues, snapshot.consumers
     if addresses is None or queues is None or consumers is None or "topic" not in addresses:
         return {}

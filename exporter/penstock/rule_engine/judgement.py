@@ -84,10 +84,10 @@ class Judgement:
     rings_held: bool = False
     """Clients buffer more messages than some ring has room for."""
     resumed_at: float = np.nan
-    """Last poll of the agent before its restart, where its judgement goes on; the windows began anew then."""
+    """Last poll of the agent before its restart, where its judgement goes on; the windows started again then."""
 
     def with_new_labels(self) -> "Judgement":
-        """The clients are about to be numbered anew."""
+        """The clients are about to be numbered again."""
         return replace(
             self,
             patience=self.patience.laid_aside(),

@@ -76,7 +76,7 @@ def advance_clients(
     queues: Grouping[QueueSeries],
     policy: Policy,
 ) -> Grouping[ClientSeries]:
-    """Which client each consumer belongs to; labelled anew where its queue is shown under other labels."""
+    """Which client each consumer belongs to; labelled again where its queue is shown under other labels."""
     at_queue = queues.source.positions(snapshot.consumer_queue)
     series = np.full(len(at_queue), _UNKNOWN_QUEUE, np.intp)
     series[at_queue >= 0] = queues.member[at_queue[at_queue >= 0]]

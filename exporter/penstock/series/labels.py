@@ -136,7 +136,7 @@ class LinkSeries:
 class Grouping(Generic[SeriesT]):
     """Which series each row of a table belongs to. source: the rows. keys, member: the key of each row's series, and
     its position in `index`; HIDDEN where it has none. context: what besides its own text decides a row's labels, as one
-    number; a change labels the row anew.
+    number; a change labels the row again.
     """
 
     source: Index[Any] = field(default_factory=Index.empty)

@@ -24,7 +24,7 @@ KEEP_SECONDS = 60.0
 
 
 def keep_seconds(interval: float) -> float:
-    """For how long what could not be read anew stays in use; interval: seconds between polls, NaN while unknown."""
+    """For how long what could not be read again stays in use; interval: seconds between polls, NaN while unknown."""
     return max(KEEP_POLLS * float(np.nan_to_num(interval)), KEEP_SECONDS)
 
 

@@ -44,7 +44,7 @@ class Totals(Generic[SeriesT]):
         late: Keys | None = None,
     ) -> "Totals[SeriesT]":
         """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
-        that fell counts anew, a missing value adds nothing. keeps: whether the total of a series is kept when its last
+        that fell counts again, a missing value adds nothing. keeps: whether the total of a series is kept when its last
         row goes. late: as in `Observation`; such rows count from now on, as they may have been counted before.
         """
         now = np.stack(counters)
@@ -66,7 +66,7 @@ class Totals(Generic[SeriesT]):
             return np.full((counters, len(source)), np.nan)
         if source is self.source:
             return self.last.copy()
-        # In an index that began anew the same key may be another thing: there the text says.
+        # In an index that started again the same key may be another thing: there the text says.
         at = (source.positions_in if source.follows(self.source) else source.unchanged_in)(self.source)
         return take_or_fill(self.last, at, np.nan)
 

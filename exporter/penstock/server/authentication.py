@@ -66,7 +66,7 @@ class Authentication:
         self._passwords.replace(_hashes(config))
         self._config, self.context = config, context
         self._seen = self._signature()
-        log.info("the web configuration was read anew")
+        log.info("the web configuration was reloaded")
         return context is not None
 
     def _signature(self) -> tuple[object, ...]:

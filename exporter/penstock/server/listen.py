@@ -16,7 +16,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.tasks import end
 from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
 
-if TYPE_CHECKING:  # whoever has none need not carry its libraries
+if TYPE_CHECKING:  # without it its libraries are not needed
     from penstock.server.authentication import Authentication
 
 DEFAULT_PORT = 19771
@@ -83,7 +83,7 @@ async def serve(
         access_log=None,
         keepalive_timeout=idle_seconds,
         shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
-        lingering_time=0.0,  # a body that nobody reads ends with the answer
+        lingering_time=0.0,  # a body that no one reads ends with the answer
     )
     if authentication is not None:
         authentication.guard(app)

@@ -15,6 +15,7 @@ import msgspec
 from yarl import URL
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
+from penstock.transports.http_errors import reason
 from penstock.transports.transport import Answer, Request, Target, check_size
 
 DNS_SECONDS = 1
@@ -85,18 +86,18 @@ class JolokiaTransport:
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             raise self._lost(error) from error
         except aiohttp.ClientError as error:
-            raise BadAnswer(f"{self._target.url}: the answer breaks HTTP: {_text(error)}") from error
+            raise BadAnswer(f"{self._target.url}: the answer breaks HTTP: {reason(error)}") from error
         except (UnicodeError, ValueError) as error:
-            raise Unreachable(f"{self._target.url}: cannot be asked: {_text(error)}") from error
+            raise Unreachable(f"{self._target.url}: cannot be asked: {reason(error)}") from error
         seconds = time.monotonic() - began
         return Answer(answer, wall + seconds / 2, seconds)
 
     def _lost(self, error: aiohttp.ClientError) -> SourceError:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            return Unreachable(f"{self._target.url}: TLS failed: {_text(error)}; see tls: ca_file, server_name")
+            return Unreachable(f"{self._target.url}: TLS failed: {reason(error)}; see tls: ca_file, server_name")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Unreachable(f"{self._target.url}: cannot connect: {_text(error)}; is the broker's web server up?")
-        return _Dropped(f"{self._target.url}: the connection was lost: {_text(error)}")
+            return Unreachable(f"{self._target.url}: cannot connect: {reason(error)}; is the broker's web server up?")
+        return _Dropped(f"{self._target.url}: the connection was lost: {reason(error)}")
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -171,7 +172,7 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {_text(error)}") from error
+        raise ConfigError(f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {error}") from error
     if tls.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -179,7 +180,7 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
         try:
             context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_passphrase)
         except (OSError, ssl.SSLError, ValueError) as error:
-            why = f"certificate and key cannot be used: {_text(error)}"
+            why = f"certificate and key cannot be used: {error}"
             raise ConfigError(f"tls.cert_file {tls.cert_file}: {why}") from error
     return context
 
@@ -193,7 +194,3 @@ def _seconds(text: str | None) -> float | None:
         return min(max(float(text), 0.0), 3600.0) if text else None
     except ValueError:
         return None
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -25,6 +25,7 @@ COLOURS = {
     "finding": {"fg": "yellow"},
     "note": {"fg": "cyan"},
     "info": {"fg": "cyan"},
+    "notice": {"fg": "cyan"},
     "healthy:": {"fg": "green"},
     "ok": {"fg": "green"},
 }

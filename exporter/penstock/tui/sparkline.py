@@ -42,7 +42,7 @@ class RecentValues:
         return [values.get(name, math.nan) for _, values in self._points.get(key, ())]
 
     def rate(self, key: Hashable, name: str) -> float | None:
-        """Per second between the last two polls; None while there are none, or the counter began anew."""
+        """Per second between the last two polls; None while there are none, or the counter started again."""
         points = self._points.get(key)
         if points is None or len(points) < 2:
             return None

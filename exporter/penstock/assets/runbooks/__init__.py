@@ -9,14 +9,14 @@ RUNBOOKS = ("clients", "queues", "rings", "brokers", "penstock")
 
 @cache
 def section(runbook: str, alert: str) -> str:
-    """What stands below the title of an alert's name; empty where it has none."""
+    """What is below the title of an alert's name; empty where it has none."""
     text = files(__package__).joinpath(f"{runbook}.md").read_text(encoding="utf-8")
     found = re.search(rf"(?ms)^## {alert}\n\n(.*?)(?=^## |\Z)", text)
     return found[1].strip() if found else ""
 
 
 def part(text: str, title: str) -> str:
-    """One part of a section as a plain sentence of one line: of `Hurts` what it does, of `Do` the action."""
+    """One part of a section as a plain sentence of one line: such as `Impact` or `Do`."""
     found = re.search(rf"(?s)\*\*{title}\*\*:? *(.*?)(?=\s\*\*[A-Z][\w ]*\*\*:?|\n\n|\Z)", text)
     if not found:
         return ""

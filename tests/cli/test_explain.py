@@ -1,0 +1,35 @@
+"""`penstock explain` of an agent whose broker is made up: the worst, a whole broker, nothing wrong."""
+
+import asyncio
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from agent.world import World
+from pages.served import Served, rests, served, troubled, works
+from penstock.cli import main
+
+
+async def explained(agent: Served, *words: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, main, ["explain", *words, "--url", agent.url.rstrip("/")])
+
+
+async def test_without_a_name_the_worst_is_explained(tmp_path: Path) -> None:
+    async with served(troubled(), tmp_path, works) as agent:
+        worst = await explained(agent)
+        assert worst.output.startswith("b1 / ")
+        assert "\nCRITICAL  " in worst.output
+        assert worst.exit_code == 1
+        whole = await explained(agent, "b1")
+        assert whole.output.startswith("b1\n\nUNHEALTHY since ")
+        assert "\nWARNING  orders: stalled on client stuck\n" in whole.output
+        assert "drain 0 s" not in worst.output + whole.output
+        assert whole.exit_code == 1
+
+
+async def test_where_nothing_is_wrong_it_says_so(tmp_path: Path) -> None:
+    world = World()
+    world.queue(1, "orders")
+    async with served(world, tmp_path, rests, polls=3) as agent:
+        found = await explained(agent)
+        assert (found.output, found.exit_code) == ("No active conditions.\n", 0)
