@@ -265,7 +265,7 @@ async def test_events_the_newest_first(page: Served) -> None:
         ("queue?broker=b1&queue=ordrs", 404, "Did you mean orders ?"),
         ("queue?broker=b2&queue=orders", 404, "Did you mean b1 ?"),
         ("client?broker=b1&client=stuk", 404, "Did you mean stuck ?"),
-        ("broker?broker=b2", 404, "Brokers: b1"),
+        ("broker?broker=b2", 404, "Did you mean b1 ?"),
         ("queue?broker=b1", 400, "queue is missing"),
         ("queues?sort=colour", 400, "sort 'colour' is not known"),
         ("queues?limit=0", 400, "A whole number from 1 to 1000"),

@@ -56,7 +56,6 @@ log = logging.getLogger(__name__)
 
 SMALL = 5_000
 """Queues and consumers of a broker whose last poll is kept with each save."""
-UNFIT = "broker %s: the state file does not fit (%s), what it says is not used"
 
 
 @dataclass(slots=True)
@@ -182,14 +181,9 @@ class Assessor:
         if checkpoint is None or checkpoint.snapshot is None or checkpoint.snapshot.broker is None:
             return
         about = checkpoint.snapshot.broker
-        snapshot = replace(checkpoint.snapshot, broker=replace(about, kind=BROKER_KINDS[about.kind.name]))
-        try:
-            state, tables = assess(restore(checkpoint, State(), snapshot, self.policy), snapshot, self.policy)
-        except (ValueError, LookupError, TypeError) as error:
-            log.warning(UNFIT, self.name, error)
-            return
-        self.failing_since = checkpoint.failing_since
-        self.last_view = BrokerView(state, tables, snapshot, self.policy, self.interval)
+        then = Assessor(self.policy, self.interval, Nodes(lambda _: [checkpoint]))
+        then.take(replace(checkpoint.snapshot, broker=replace(about, kind=BROKER_KINDS[about.kind.name])))
+        self.failing_since, self.last_view = checkpoint.failing_since, then.last_view
 
     def _restore(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""
@@ -211,7 +205,7 @@ class Assessor:
         try:
             self.state = restore(checkpoint, self.state, snapshot, self.policy)
         except (ValueError, LookupError, TypeError) as error:
-            log.warning(UNFIT, self.name, error)
+            log.warning("broker %s: the state file does not fit (%s), what it says is not used", self.name, error)
             return snapshot
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)

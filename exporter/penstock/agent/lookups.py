@@ -26,7 +26,6 @@ from penstock.insight.explain import BrokerView, NotFound, explain, findings, ne
 from penstock.insight.knowledge import Failing
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
-from penstock.model import Role
 from penstock.server.request_limit import Busy
 
 MAX_EVENTS = 2_000
@@ -231,8 +230,8 @@ class Lookups:
             return [self._last_view(broker)[0]]
         known = [one.broker.name for one in self._fleet.in_order() if one.poller.assessor.last_view is not None]
         views = [self._last_view(name)[0] for name in known]
-        served = {_served(view) for view in views if view.stale is UNSET} - {""}
-        return [view for view in views if view.stale is UNSET or _served(view) not in served]
+        served = {view.node_id for view in views if view.stale is UNSET} - {""}
+        return [view for view in views if view.stale is UNSET or view.node_id not in served]
 
     def _recent(self, broker: str) -> Recent:
         """Empty for a broker that a reload has just removed."""
@@ -247,9 +246,3 @@ class Lookups:
             return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
 
         return last_points if points else lists.no_series
-
-
-def _served(view: BrokerView) -> str:
-    """The node id that the broker serves; empty where it is passive, or says none."""
-    about = view.snapshot.broker
-    return "" if about is None or about.role is Role.PASSIVE else about.node_id

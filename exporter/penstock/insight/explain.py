@@ -30,7 +30,7 @@ from penstock.insight.flow_control import connections_of, flow_of
 from penstock.insight.formatting import NAMES, amount_text, duration
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
-from penstock.model import BrokerKind, Snapshot
+from penstock.model import BrokerKind, Role, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
 from penstock.observation.facts import PARKED
 from penstock.series.labels import ClientSeries, QueueSeries
@@ -71,6 +71,12 @@ class BrokerView:
     def kind(self) -> BrokerKind:
         """Artemis while the broker itself has not been read."""
         return BrokerKind.ARTEMIS if self.snapshot.broker is None else self.snapshot.broker.kind
+
+    @property
+    def node_id(self) -> str:
+        """That it serves; empty where it is passive, or says none."""
+        about = self.snapshot.broker
+        return "" if about is None or about.role is Role.PASSIVE else about.node_id
 
     @property
     def conditions(self) -> tuple[ActiveCondition, ...]:

@@ -149,7 +149,7 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
     return AddressSum(
         broker=view.policy.broker,
-        node_id="" if about is None or passive else about.node_id,
+        node_id=view.node_id,
         stamp=view.snapshot.stamp,
         on_its_way=float(np.nansum(table["messages"][linked])) if len(linked) else 0.0,
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},

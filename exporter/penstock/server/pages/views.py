@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.insight.answers import BrokerState, ClientList, Knowledge, QueueList, RecentClient
-from penstock.insight.explain import NotFound
+from penstock.insight.answers import BrokerState, Knowledge, RecentClient
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
 from penstock.server.pages import last_hour
@@ -45,25 +44,16 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     }
 
 
-def queues(agent: AgentView, given: Given) -> tuple[str, Context]:
-    query = list_query(given, QUEUE_SORTS, ROWS)
-    return _listed(agent, given, "queues", query, agent.queues(given.get("broker", ""), query, points=POINTS))
+def listed(name: str, sorts: Sequence[str]) -> View:
+    """The page of queues or clients."""
 
+    def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
+        query = list_query(given, sorts, ROWS)
+        found = getattr(agent, name)(given.get("broker", ""), query, points=POINTS)
+        own = {"rows": found.rows, "sort": query.sort, **_pages(name, given, query, found.total)}
+        return f"{name}.html", {**_frame(given, agent, name.capitalize()), **own}
 
-def clients(agent: AgentView, given: Given) -> tuple[str, Context]:
-    query = list_query(given, CLIENT_SORTS, ROWS)
-    return _listed(agent, given, "clients", query, agent.clients(given.get("broker", ""), query, points=POINTS))
-
-
-def _listed(
-    agent: AgentView, given: Given, name: str, query: ListQuery, found: QueueList | ClientList
-) -> tuple[str, Context]:
-    return f"{name}.html", {
-        **_frame(given, agent, name.capitalize()),
-        "rows": found.rows,
-        "sort": query.sort,
-        **_pages(name, given, query, found.total),
-    }
+    return shown
 
 
 def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
@@ -123,10 +113,9 @@ def thing(kind: str) -> View:
 def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     (name,) = required(given, "broker")
     brokers = agent.brokers()
-    state = next((one for one in brokers if one.name == name), None)
-    if state is None:
-        raise NotFound(f"there is no broker {name!r}", f"brokers: {', '.join(one.name for one in brokers)}")
-    found = None if state.age is None else agent.thing(name, "broker", name)
+    states = [one for one in brokers if one.name == name]
+    found = None if states and states[0].age is None else agent.thing(name, "broker", name)
+    state = states[0]
     return "broker.html", {
         **_frame(given, agent, _titled(name, found.knowledge) if found else name, brokers),
         "state": state,
@@ -155,8 +144,8 @@ def api(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 VIEWS: Mapping[str, View] = {
     "/": overview,
-    "/queues": queues,
-    "/clients": clients,
+    "/queues": listed("queues", QUEUE_SORTS),
+    "/clients": listed("clients", CLIENT_SORTS),
     "/queue": queue,
     "/client": client,
     "/broker": broker,
