@@ -68,6 +68,9 @@ class Agent:
             raise self.refuses(self.refusal)
         self.reloads += 1
 
+    def links(self) -> dict[str, str]:
+        return {}
+
     def masked_config(self) -> str:
         return "password: <secret>\n"
 

@@ -106,7 +106,7 @@ def test_the_agent_does_not_load_it() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
-def queue_with(*conditions: ConditionSummary, **given: Any) -> CellContext[Queue]:
+def queue_with(*conditions: ConditionSummary, **given: Any) -> CellContext[Any]:
     recent = TimeSeries(15, 0.0, ready=[8, 8, None, 8], delivering=[0, 0, 0, 8])
     row = Queue("b1", "q", "q", kind="user", owner="", team="", conditions=[*conditions], recent=recent, **given)
     return CellContext(row, "q", RecentValues(), 100.0, 19)

@@ -230,7 +230,7 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
 }
 """How a cell is made of what its row has under a name."""
 _LEVELS, _KEYS = read_toml("penstock.tui", "levels.toml"), read_toml("penstock.tui", "keys.toml")
-LOSSES: Final = frozenset[str](_LEVELS.pop("losses"))
+LOSSES: Final = frozenset[str](_LEVELS["losses"])
 """Conditions by which messages are lost."""
 
 
@@ -257,6 +257,6 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 LEVELS: Final = tuple(
     Level(name, columns(level["columns"]), attrgetter(*level["key"]), level["counted"])
-    for name, level in _LEVELS.items()
+    for name, level in _LEVELS["levels"].items()
 )
 BROKERS, QUEUES, CLIENTS, CONSUMERS = LEVELS
