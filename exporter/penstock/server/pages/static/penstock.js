@@ -81,7 +81,7 @@
   }
   if (form && seconds) {
     form.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(filter, 250); });
-    form.querySelector("label").append(made("kbd", { textContent: "/", ariaHidden: "true" }));
+    form.querySelector("[type=search]").labels[0].append(made("kbd", { textContent: "/", ariaHidden: "true" }));
   }
   document.addEventListener("keydown", (event) => {
     const field = form && form.querySelector("[type=search]");
