@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.values import format_duration, format_size, parse_duration, parse_size
+from penstock.config.values import check_link, format_duration, format_size, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,32 @@ def test_no_size(text: object) -> None:
 def test_what_is_written_is_read_back(number: int) -> None:
     assert parse_size(format_size(number)) == number
     assert parse_duration(format_duration(number / 1000)) == pytest.approx(number / 1000)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://wiki.example/{condition}",
+        "http://{broker}.example:8161/console",
+        "https://g.example/d?q={queue}&a={address}#{client}",
+    ],
+)
+def test_links_that_fit(link: str) -> None:
+    check_link(link)
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ("javascript:alert(1)", "must be http"),
+        ("//wiki.example", "must be http"),
+        ("https://{queue}.example/", "must be http"),
+        ("https://user:secret@wiki.example/", "credentials"),
+        ("https://wiki.example/{nope}", "no names but"),
+        ("https://wiki.example/{queue", "no names but"),
+    ],
+)
+def test_links_that_do_not_fit(link: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why) as refused:
+        check_link(link)
+    assert "secret" not in str(refused.value)

@@ -280,6 +280,17 @@ async def test_what_cannot_be_shown(page: Served, path: str, status: int, told: 
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 1
 
 
+async def test_a_path_that_is_no_page_leads_a_browser_to_those_there_are(page: Served) -> None:
+    headers = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with page.client.get(page.url + "quueues", headers=headers) as response:
+        assert response.status == 404
+        found = Page.of(await response.text())
+    assert "There is no page here." in found.text
+    assert {"./", "queues", "clients", "events"} <= set(found.links)
+    async with page.client.get(page.url + "quueues") as response:
+        assert (response.status, response.content_type) == (404, "text/plain")
+
+
 async def test_parameters_that_no_page_has_are_passed_over(page: Served) -> None:
     found = await page.get("queues?path=1&self=2&utm_source=mail")
     assert not [one for one in found.links if "utm" in one or "path" in one]

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from penstock.core.errors import Hinted
 from penstock.server.api import RETRY, status_of
 from penstock.server.pages import render
-from penstock.server.pages.views import VIEWS, View, known_of
+from penstock.server.pages.views import VIEWS, View, known_of, nowhere
 from penstock.server.request_limit import RequestLimit
 from penstock.server.view import AgentView
 
@@ -25,6 +25,7 @@ TITLES = {400: "This cannot be asked", 404: "Not found", 503: "Too much at once"
 def page_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
     return [
         *(web.get(path, partial(_page, agent, look_ups, view)) for path, view in VIEWS.items()),
+        web.get("/{page:[^/]+}", partial(_nowhere, agent, look_ups)),  # relative links of deeper paths would fail
         *(web.get(f"/static/{name}", partial(_static, name)) for name in render.STATIC),
     ]
 
@@ -43,6 +44,12 @@ async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: w
     response = web.Response(body=body, status=status, content_type="text/html", charset="utf-8", headers=headers)
     response.enable_compression()
     return response
+
+
+async def _nowhere(agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        raise web.HTTPNotFound
+    return await _page(agent, look_ups, nowhere, request)
 
 
 async def _static(name: str, _: web.Request) -> web.Response:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.insight.answers import BrokerState, Knowledge, RecentClient
+from penstock.insight.explain import NotFound
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
 from penstock.server.pages import last_hour
@@ -140,6 +141,10 @@ def events(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 def api(agent: AgentView, given: Given) -> tuple[str, Context]:
     return "api.html", {**_frame(given, agent, "API"), "routes": ROUTES}
+
+
+def nowhere(_: AgentView, __: Given) -> tuple[str, Context]:
+    raise NotFound("there is no page here", "the link may be cut off, or of another version of Penstock")
 
 
 VIEWS: Mapping[str, View] = {
