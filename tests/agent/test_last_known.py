@@ -13,7 +13,7 @@ from msgspec import UNSET
 from agent.test_restart import busy, work
 from agent.test_state_file import Reader, until_polled
 from agent.world import World
-from penstock.agent import Agent, assessor, supervisor
+from penstock.agent import Agent, supervisor
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.packed import pack, unpack
 from penstock.agent.poller import Poller
@@ -103,10 +103,7 @@ async def test_queues_clients_and_conditions_stay_and_say_when_they_were_read(
         assert ask.queues("", ListQuery()).rows[0].stale is UNSET
 
 
-@pytest.mark.parametrize("rows", [0, 5_000], ids=["large", "small"])
-async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Also of a large broker, whose last poll is kept only when it fails or the agent ends."""
-    monkeypatch.setattr(assessor, "SMALL", rows)
+async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
         await seen(reader.world, pollers["b1"])
@@ -130,7 +127,6 @@ async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch:
 
 
 async def test_a_broker_that_went_while_the_agent_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assessor, "SMALL", 0)
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
         await seen(reader.world, pollers["b1"])

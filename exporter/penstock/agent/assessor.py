@@ -54,9 +54,6 @@ class PollResult:
 
 log = logging.getLogger(__name__)
 
-SMALL = 5_000
-"""Queues and consumers of a broker whose last poll is kept with each save."""
-
 
 @dataclass(slots=True)
 class Assessor:
@@ -217,20 +214,15 @@ class Assessor:
     def _told(self) -> Told:
         return self._summary.conditions if self._summary else {}
 
-    def checkpoint(self, *, last: bool = False) -> Checkpoint | None:
-        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known.
-
-        last: of this agent's.
-        """
+    def checkpoint(self) -> Checkpoint | None:
+        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""
         snapshot = self.snapshot
         if snapshot is None:
             return None
         if self._restored:
             found = checkpoint_of(self.state, snapshot, self.policy)
-            rows = sum(len(table) for table in (snapshot.queues, snapshot.consumers) if table is not None)
-            kept = snapshot if last or rows <= SMALL or not np.isnan(self.failing_since) else None
             told = [(name, *how) for name, how in self._told.items()]
-            return found and replace(found, told=told, snapshot=kept, failing_since=self.failing_since)
+            return found and replace(found, told=told, snapshot=snapshot, failing_since=self.failing_since)
         if not is_passive(snapshot):
             return None
         # Not active yet in this agent's time: what was known before stays, and that it is passive now.

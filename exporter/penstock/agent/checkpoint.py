@@ -142,8 +142,7 @@ class Checkpoint:
     ring_losers: Sequence[SavedLoss] = ()
     incidents: Sequence[Incident] = ()
     snapshot: Snapshot | None = None
-    """The last poll, to be shown while the broker does not answer; of a large broker only where it does not, or the
-    agent ended."""
+    """The last poll, to be shown while the broker does not answer."""
     failing_since: float = np.nan
     """As the poller's; NaN: it answered."""
 

@@ -131,12 +131,11 @@ class Checkpoints:
         """To be written with the next save."""
         if self._file is not None:
             lane = assessor.lane or self._workers.small
-            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor], True)
+            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor])
 
 
-def _keep(file: StateFile, assessors: Sequence[Assessor], last: bool = False) -> list[tuple[Assessor, Checkpoint]]:
-    """last: they are polled no longer."""
-    found = [(assessor, one) for assessor in assessors if (one := assessor.checkpoint(last=last)) is not None]
+def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor, Checkpoint]]:
+    found = [(assessor, one) for assessor in assessors if (one := assessor.checkpoint()) is not None]
     file.keep([checkpoint for _, checkpoint in found], time.time())
     return found
 
