@@ -243,7 +243,7 @@ async def test_the_status_page_names_the_other(copies: Brokers) -> None:
     for view, given in ((views.overview, {}), (views.broker, {"broker": "one"})):
         body = page(*view(copies.agent.lookups, given)).decode()
         assert "also active with its node id: copy;" in body
-    assert '<a href="broker?broker=copy">' in page(*views.overview(copies.agent.lookups, {})).decode()
+    assert 'href="broker?broker=copy"' in page(*views.overview(copies.agent.lookups, {})).decode()
 
 
 async def test_a_pair_that_fails_over_is_never_two_actives(pair: Brokers) -> None:
