@@ -155,7 +155,7 @@ def _matchers(node: Any, known: Mapping[str, frozenset[str]]) -> Iterator[str]:
             yield f"{node.name} has no label {matcher.name}"
         if "Re" in str(matcher.op) and re.fullmatch(r"[\w -]*", matcher.value):
             yield f"the regular expression of {matcher.name} is a literal"
-        if matcher.value in {"artemis", "openmq"}:
+        if matcher.value in {"artemis", "openmq", "classic"}:
             yield "names a kind of broker"
 
 

@@ -137,7 +137,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "kind unknown": (
         broker(f"kind: rabbitmq\nurl: {URL}\n"),
-        "p.yml:3: brokers[0].kind: must be one of 'artemis' or 'openmq'",
+        "p.yml:3: brokers[0].kind: must be one of 'artemis' or 'openmq' or 'classic'",
     ),
     "jmx over http": (
         broker("kind: openmq\ntransport: jmx\nurl: http://127.0.0.1:8778/jolokia/\n"),
