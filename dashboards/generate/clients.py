@@ -17,6 +17,7 @@ from dashboards.generate.panels import (
     stat,
     table,
     timeline,
+    total,
 )
 
 S = Scope(CLIENT)
@@ -32,29 +33,27 @@ _NOW = Row(
             "Clients with a condition",
             "Clients of queues that are blocked, keep a transaction open, or come and go without progress. The panel"
             " below names them.",
-            number_of(
-                largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), largest(BY_CLIENT, S("mq_client_consumers"))
-            ),
+            number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_client_consumers")),
             decimals=0,
             steps=above(1),
         ),
         stat(
             "Consumers",
             "Consumers of the chosen clients. Fewer than you run: an instance is missing or cannot connect.",
-            f"sum({largest(BY_CLIENT, S('mq_client_consumers'))})",
+            total(S("mq_client_consumers")),
             decimals=0,
         ),
         stat(
             "Held messages",
             "Messages delivered to the clients and not yet settled: what they have to keep in memory."
             " More than they can work off in a few seconds calls for a smaller prefetch or window.",
-            f"sum({largest(BY_CLIENT, S('mq_client_buffered_messages'))})",
+            total(S("mq_client_buffered_messages")),
             decimals=0,
         ),
         stat(
             "Held bytes",
             "Their size. Divide by the number of processes to see what each must have room for.",
-            f"sum({largest(BY_CLIENT, S('mq_client_buffered_bytes'))})",
+            total(S("mq_client_buffered_bytes")),
             unit="bytes",
             decimals=1,
         ),
@@ -69,7 +68,7 @@ _NOW = Row(
             "Uncommitted",
             "Messages acknowledged in transactions that are still open. They come back when the transaction ends"
             " badly.",
-            f"sum({largest(BY_CLIENT, S('mq_client_uncommitted_messages'))})",
+            total(S("mq_client_uncommitted_messages")),
             decimals=0,
         ),
     ),

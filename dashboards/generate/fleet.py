@@ -34,6 +34,7 @@ from dashboards.generate.panels import (
     rate,
     stat,
     table,
+    total,
 )
 
 from penstock.assets.thresholds import THRESHOLDS as T
@@ -85,14 +86,14 @@ _NOW = Row(
             "Messages waiting",
             "Messages that wait for a consumer, in all queues of the chosen brokers. High is not bad by itself: see"
             " whether it grows, and the drain time of the queues.",
-            f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
+            total(S("mq_queue_ready_messages")),
             decimals=0,
             width=6,
         ),
         stat(
             "In",
             "Messages that come into queues each second. Above what goes out for long, backlogs grow.",
-            f"sum({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})",
+            total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"),
             unit="mps",
             decimals=1,
             width=3,

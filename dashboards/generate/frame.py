@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.generate.panels import DATASOURCE, IDENTITY, SCHEMA, Json, Row, Scope, laid_out
+from dashboards.generate.panels import DATASOURCE, FEW_POINTS, IDENTITY, MANY_POINTS, SCHEMA, Json, Row, Scope, laid_out
 
 TAG = "penstock"
 
@@ -59,7 +59,7 @@ def document(dashboard: Dashboard) -> Json:
         "links": [_other_dashboards()],
         "templating": {"list": _variables(dashboard)},
         "annotations": {"list": _annotations(dashboard.variables)},
-        "panels": laid_out(dashboard.rows),
+        "panels": laid_out(dashboard.rows, MANY_POINTS if "queue" in dashboard.single else FEW_POINTS),
     }
 
 

@@ -58,7 +58,7 @@ _NOW = Row(
         stat(
             "There now",
             "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
-            f"sum({largest(BY_QUEUE, S('mq_queue_messages'))})",
+            total(S("mq_queue_messages")),
             decimals=0,
         ),
         stat(
@@ -87,7 +87,7 @@ _NOW = Row(
             "Unexplained",
             "Messages that no reason explains at three polls in a row. On a healthy queue nothing is shown; else"
             " compare `penstock account` with the broker's log.",
-            f"sum({largest(BY_QUEUE, S('mq_account_unexplained_messages'))})",
+            total(S("mq_account_unexplained_messages")),
             decimals=0,
             steps=above(1),
             empty=_EXPLAINED,

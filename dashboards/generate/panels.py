@@ -25,8 +25,8 @@ IDENTITY: Final = DEFAULT.identity
 MOST_LINES, MOST_ROWS = 20, 100
 """The worst series that a graph or a table shows."""
 
-MOST_POINTS: Final = 180
-"""Of a line: Prometheus looks at every series of a panel for each. In three hours one a minute."""
+MANY_POINTS, FEW_POINTS = 180, 60
+"""Of a line, of one queue and over all of them: Prometheus looks at every series of a panel for each point."""
 
 Json = dict[str, Any]
 
@@ -337,7 +337,7 @@ def _target(query: Query, ref: str, panel: Panel) -> Json:
     }
 
 
-def _panel(panel: Panel, number: int, x: int, y: int) -> Json:
+def _panel(panel: Panel, number: int, x: int, y: int, points: int) -> Json:
     defaults: Json = {
         "unit": panel.unit,
         "color": {"mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"},
@@ -360,11 +360,11 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> Json:
         "options": dict(panel.options),
         "transformations": list(panel.transformations),
         "interval": "15s",
-        "maxDataPoints": MOST_POINTS,
+        "maxDataPoints": points,
     }
 
 
-def laid_out(rows: Sequence[Row]) -> list[Json]:
+def laid_out(rows: Sequence[Row], points: int) -> list[Json]:
     """Panels from left to right, rows from top to bottom; a row wraps where its panels exceed the grid."""
     laid: list[Json] = []
     y = 0
@@ -378,7 +378,7 @@ def laid_out(rows: Sequence[Row]) -> list[Json]:
         for panel in row.panels:
             if x + panel.width > COLUMNS:
                 x, y, high = 0, y + high, 0
-            laid.append(_panel(panel, len(laid) + 1, x, y))
+            laid.append(_panel(panel, len(laid) + 1, x, y, points))
             x, high = x + panel.width, max(high, panel.height)
         y += high
     return laid

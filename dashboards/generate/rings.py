@@ -18,6 +18,7 @@ from dashboards.generate.panels import (
     rate,
     stat,
     table,
+    total,
 )
 
 S = Scope(QUEUE)
@@ -55,7 +56,7 @@ _NOW = Row(
         stat(
             "At risk",
             "Messages that would be lost if every consumer went away now without acknowledging.",
-            f"sum({largest(BY_QUEUE, S('mq_queue_ring_at_risk_messages'))})",
+            total(S("mq_queue_ring_at_risk_messages")),
             decimals=0,
             steps=above(1),
         ),

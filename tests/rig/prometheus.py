@@ -55,8 +55,8 @@ class Prometheus:
     """
     A Prometheus that scrapes one target `HOST:PORT` each second, for job `penstock`; a context manager.
 
-    rules: rule files, evaluated each second. alertmanagers: `HOST:PORT` of those that are sent what fires. options:
-    of the program, besides.
+    rules: rule files, evaluated each second. alertmanagers: `HOST:PORT` of those that are sent what fires.
+    options: more of the program's.
     """
 
     def __init__(
