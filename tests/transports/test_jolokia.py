@@ -310,13 +310,10 @@ async def test_our_own_certificate_is_shown(authority: trustme.CA, files: dict[s
 async def test_a_certificate_that_is_refused_is_named(authority: trustme.CA, files: dict[str, str]) -> None:
     """There is no user whose password could be wrong."""
     async with serving(answering(status=401), server_side(authority, "127.0.0.1", ask_client=True)) as url:
-        for tls, said in (
-            (TlsFiles(files["ca"], cert_file=files["client"]), rf"certificate {files['client']}: .*roles"),
-        ):
-            with pytest.raises(Refused, match=said) as refused:
-                async with asking(JolokiaTarget(url, tls=tls)) as transport:
-                    await transport.ask([{"type": "version"}], 5)
-            assert "password" not in str(refused.value)
+        with pytest.raises(Refused, match=rf"certificate {files['client']}: .*roles") as refused:
+            async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))) as transport:
+                await transport.ask([{"type": "version"}], 5)
+        assert "password" not in str(refused.value)
     async with serving(answering(status=401), server_side(authority, "127.0.0.1")) as url:
         with pytest.raises(Refused, match=r"no user: .*tls\.cert_file"):
             async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"]))) as transport:
