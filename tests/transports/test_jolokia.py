@@ -310,7 +310,7 @@ async def test_our_own_certificate_is_shown(authority: trustme.CA, files: dict[s
 async def test_a_certificate_that_is_refused_is_named(authority: trustme.CA, files: dict[str, str]) -> None:
     """There is no user whose password could be wrong."""
     async with serving(answering(status=401), server_side(authority, "127.0.0.1", ask_client=True)) as url:
-        with pytest.raises(Refused, match=rf"certificate {files['client']}: .*roles") as refused:
+        with pytest.raises(Refused, match=rf"certificate {files['client']}: .*caCert") as refused:
             async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))) as transport:
                 await transport.ask([{"type": "version"}], 5)
         assert "password" not in str(refused.value)
