@@ -8,10 +8,27 @@ from hypothesis import strategies as st
 
 from penstock.brokers.artemis import requests, versions
 from penstock.brokers.artemis.kinds import Roles, ordinary_kind, queue_kind, ring_source
+from penstock.brokers.artemis.tables import mirror_of
 from penstock.brokers.clients import client_name, remote_host
 from penstock.brokers.requests import key_of, quote, unquote
 from penstock.core.errors import BadAnswer, Unsupported
-from penstock.model import QueueKind, RingSource
+from penstock.core.table import Index, Table
+from penstock.model import LinkRow, ProducerRow, QueueKind, RingSource
+
+# --- mirrors
+
+
+def sent_to(*addresses: str) -> Table[ProducerRow]:
+    return Table(Index.of([ProducerRow("1", address, "the-source", "s") for address in addresses]), {})
+
+
+def test_a_mirror_is_known_by_the_connection_of_its_source() -> None:
+    there = sent_to("orders", "$ACTIVEMQ_ARTEMIS_MIRROR_dr")
+    assert mirror_of(there, None) == "the-source"
+    assert mirror_of(sent_to("orders"), None) == mirror_of(None, None) == ""
+    both = Table(Index.of([LinkRow("dr", "mirror", "$ACTIVEMQ_ARTEMIS_MIRROR_dr")]), {})
+    assert mirror_of(there, both) == "", "who mirrors is none: else of two that mirror each other neither would count"
+
 
 # --- names of MBeans
 

@@ -73,6 +73,9 @@ class Broker:
             return self.epoch()
         return {"status": 200, "value": self.value(request, what), "timestamp": (self.start + self.uptime) // 1000}
 
+    state: Any = " RED "
+    service = "jms"
+
     def epoch(self) -> Any:
         if self.session is None:
             raise Unreachable("no port mapper")
@@ -86,15 +89,15 @@ class Broker:
         if request["type"] == "exec":
             return self.lists[what]
         said: dict[str, Any] = {
-            "Broker": {"Version": "6.5.1", "Host": "h", "Port": 7676, "ResourceState": " RED "},
+            "Broker": {"Version": "6.5.1", "Host": "h", "Port": 7676, "ResourceState": self.state},
             "Runtime": {"StartTime": self.start, "Uptime": self.uptime},
             "JVM": {"TotalMemory": 2e6, "FreeMemory": 1e6, "MaxMemory": 4e6},
             "DestinationManager": {"NumMsgs": 12, "NumMsgsInDMQ": 0, "TotalMsgBytes": 1200, "MaxTotalMsgBytes": -1},
             "ConnectionManager": {"NumConnections": 1},
             "Connection": {
                 "a": {
-                    "ConnectionID": "7", "ClientID": None, "Host": "h", "Port": 5, "User": "u", "ServiceName": "jms",
-                    "NumConsumers": len(self.of_connection), "NumProducers": 0,
+                    "ConnectionID": "7", "ClientID": None, "Host": "h", "Port": 5, "User": "u",
+                    "ServiceName": self.service, "NumConsumers": len(self.of_connection), "NumProducers": 0,
                 }
             },
         }  # fmt: skip
@@ -139,6 +142,23 @@ async def test_a_poll(broker: Broker, reader: OpenMQReader) -> None:
     operations = {request["operation"] for request in broker.asked if request["type"] == "exec"}
     assert operations <= OPERATIONS
     assert {request["type"] for request in broker.asked if request != request_epoch(7676)} <= {"read", "exec"}
+
+
+async def test_the_memory_state_is_unknown_in_an_application_server(broker: Broker, reader: OpenMQReader) -> None:
+    """There the attribute fails, at each poll, and all else can be read."""
+    broker.state = {"error_type": "javax.management.MBeanException", "error": "no state"}
+    snapshot = await reader.poll(10)
+    assert errors(snapshot) == {}
+    assert snapshot.broker is not None
+    assert np.isnan(snapshot.broker.resource_state)
+
+
+async def test_applications_of_a_server_are_explained(broker: Broker, reader: OpenMQReader) -> None:
+    assert not any("message-driven" in note for note in (await reader.poll(10)).notes)
+    broker.service = "jmsdirect"
+    notes = (await reader.poll(10)).notes
+    assert any("message-driven bean" in note for note in notes)
+    assert any("clientId" in note for note in notes)
 
 
 async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_consumers_are(broker: Broker) -> None:

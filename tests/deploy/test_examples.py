@@ -17,6 +17,7 @@ from penstock.cli import main
 from penstock.config import load
 from penstock.server import DEFAULT_PORT
 from rig import prometheus
+from rig.prometheus import tool
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SIDECAR = DEPLOY / "sidecar"
@@ -115,6 +116,23 @@ def test_the_plain_configuration_is_valid(tmp_path: Path) -> None:
     text = (DEPLOY / "plain" / "penstock.yaml").read_text()
     (tmp_path / "penstock.yaml").write_text(text.replace("/run/secrets/broker-password", str(tmp_path / "password")))
     assert load(tmp_path / "penstock.yaml", {}).brokers
+
+
+def test_the_collector_scrapes_as_a_prometheus_does(tmp_path: Path) -> None:
+    """What its receiver is given is a Prometheus configuration; each part of the pipeline is there."""
+    found = yaml.safe_load((DEPLOY / "plain" / "otel-collector.yaml").read_text())
+    scraped = found["receivers"]["prometheus"]["config"]
+    (job,) = scraped["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"penstock.example:{DEFAULT_PORT}"]}]
+    assert job["honor_labels"], "broker, queue and client are Penstock's own"
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(scraped))
+    done = subprocess.run([tool("promtool"), "check", "config", tmp_path / "prometheus.yml"], check=False)
+    assert done.returncode == 0
+    for pipeline in found["service"]["pipelines"].values():
+        for part, names in pipeline.items():
+            assert set(names) <= found[part].keys()
+    named = {one["key"]: one["value"] for one in found["processors"]["resource"]["attributes"]}
+    assert named["service.name"] == "penstock"
 
 
 def test_the_compose_file_mounts_what_the_configuration_names() -> None:

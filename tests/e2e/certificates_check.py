@@ -93,8 +93,7 @@ def check(broker: ArtemisBroker, tls: dict[str, str], folder: Path) -> str:
 
 
 def test_ours_may_read_and_nothing_else(broker: ArtemisBroker, authority: trustme.CA, folder: Path) -> None:
-    broker.manage.create_queue("q")
-    with AmqpProducer(broker.endpoint(), "q") as producer:
+    with AmqpProducer(broker.endpoint(), "q") as producer:  # which makes the queue
         producer.send(3)
     said = check(broker, issued(authority, folder, "penstock"), folder)
     assert "ok        Apache Artemis 2.44.0, active" in said

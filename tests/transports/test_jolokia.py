@@ -307,6 +307,19 @@ async def test_our_own_certificate_is_shown(authority: trustme.CA, files: dict[s
             await ask(url, tls=TlsFiles(files["ca"]))
 
 
+async def test_a_certificate_that_is_refused_is_named(authority: trustme.CA, files: dict[str, str]) -> None:
+    """There is no user whose password could be wrong."""
+    async with serving(answering(status=401), server_side(authority, "127.0.0.1", ask_client=True)) as url:
+        with pytest.raises(Refused, match=rf"certificate {files['client']}: .*caCert") as refused:
+            async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))) as transport:
+                await transport.ask([{"type": "version"}], 5)
+        assert "password" not in str(refused.value)
+    async with serving(answering(status=401), server_side(authority, "127.0.0.1")) as url:
+        with pytest.raises(Refused, match=r"no user: .*tls\.cert_file"):
+            async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"]))) as transport:
+                await transport.ask([{"type": "version"}], 5)
+
+
 @pytest.mark.parametrize(("option", "told"), [("ca_file", "no usable CA"), ("cert_file", "certificate and key")])
 @pytest.mark.parametrize("content", [None, b"", b"no PEM"])
 def test_files_that_cannot_be_used_are_named(tmp_path: Path, option: str, told: str, content: bytes | None) -> None:

@@ -15,7 +15,6 @@ from history.polls import Judged, judged, recorded, write
 from labelled import openmq
 from labelled.recordings import HERE, lines
 from penstock.cli import main
-from penstock.cli.backtest import policies_of
 from penstock.config import load_rules
 from penstock.history.store import Store
 from penstock.model import Snapshot
@@ -23,6 +22,7 @@ from penstock.settings.policy import Policy
 from penstock_demo.history import Fleet, generate
 from penstock_trends import session
 from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, Episode, backtest
+from penstock_trends.backtest_command import policies_of
 from penstock_trends.judging import Span
 from penstock_trends.wanted import Policies
 

@@ -120,6 +120,7 @@ def run(count: int, folder: Path) -> dict[str, object]:
         load(agent, live, 5)
         told = events(agent)
     roles = Counter(f"{one['broker']} {one['detail']}" for one in told if one["change"] == "role")
+    took_over = Counter(one["broker"] for one in told if one["change"] == "failover")
     conditions = Counter(one["condition"] for one in told if one["change"] == "condition_on")
     added = {name: sum(n for one, n in watched.increase.items() if one[0] == ADDED and one[2] == name)
              for name in ("q", "rests")}  # fmt: skip
@@ -128,6 +129,7 @@ def run(count: int, folder: Path) -> dict[str, object]:
     return {
         "failovers": count,
         "roles": dict(roles),
+        "took_over": dict(took_over),
         "restarts": dict(Counter(one["broker"] for one in told if one["change"] == "broker_restart")),
         "false_conditions": {name: n for name, n in conditions.items() if name not in true_of_rests},
         "client_totals_fell": falls,
@@ -136,6 +138,7 @@ def run(count: int, folder: Path) -> dict[str, object]:
         "scrapes": watched.scrapes,
         "seconds": round(time.monotonic() - began),
         "ok": roles["backup passive to active"] == roles["backup active to passive"] == count
+        and took_over == {"backup": count, "live": count}
         and not falls
         and not conditions.keys() - true_of_rests
         and added == {"q": sent + 5, "rests": RESTS},

@@ -85,6 +85,6 @@ def policy_of(config: Config, broker: Broker) -> Policy:
         constants=config.judgement.compiled(),
         calendar=config.normal.calendar(broker.timezone),
         profiles=str(config.normal.profiles or ""),
-        mirror_of=broker.mirror_of,
+        mirror_of=broker.mirror_of or "",
         sum_temporary=config.temporary_queues is TemporaryQueues.SUMMED,
     )

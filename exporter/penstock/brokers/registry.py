@@ -34,6 +34,8 @@ ARTEMIS = Kind(
         refused="check username and password, and that one of the user's roles may use the console (HAWTIO_ROLES in"
         " etc/artemis.profile)",
         refused_jmx="check username and password, and that etc/management.xml lets one of the user's roles read",
+        certificate="is it in etc/cert-users.properties, and its user's role in etc/cert-roles.properties"
+        " (docs/artemis.md)?",
         path="Artemis serves it at /console/jolokia/",
     ),
     checks_origin=True,

@@ -21,6 +21,8 @@ GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
 """Commands by what they are for."""
 DEMO = "penstock_demo"
 """The package of the command `demo`, installed by itself."""
+OTHERS = {"demo": DEMO, "trends": "penstock_trends"}
+"""Commands whose module `command` is in a package of its own."""
 WHOLE = 1000
 """Characters that a summary in a help may have: more than any."""
 
@@ -64,7 +66,7 @@ class Commands(CommandGroup):
                 return None
             where = "in a checkout of Penstock, pip install ./exporter/demo"
             raise click.UsageError(f"the demo is a package of its own: {where}")
-        module = f"{DEMO}.command" if cmd_name == "demo" else f"penstock.cli.{cmd_name}"
+        module = f"{OTHERS[cmd_name]}.command" if cmd_name in OTHERS else f"penstock.cli.{cmd_name}"
         command = getattr(import_module(module), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101 - one module a command
         return command

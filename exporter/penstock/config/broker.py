@@ -163,7 +163,7 @@ class Broker(Section):
     max_answer: Annotated[values.Size, values.between(2**16, 2**32, values.format_size)] = 64 * 2**20
     budgets: OwnBudgets = OwnBudgets()
     labels: Annotated[dict[str, values.Text], pydantic.AfterValidator(check_labels)] = Field(default={})
-    mirror_of: values.Text = ""
+    mirror_of: values.Text | None = None
 
     @check("url")
     @classmethod

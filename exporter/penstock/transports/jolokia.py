@@ -21,7 +21,6 @@ from penstock.transports.transport import Answer, Request, Target, check_size
 DNS_SECONDS = 1
 """For how long a broker's address is remembered: a name that moved is followed at the next poll."""
 SHOW = "show a certificate, by tls.cert_file, where the broker asks for one"
-CERTIFICATE = "is it in etc/cert-users.properties, and its user's role in etc/cert-roles.properties (docs/artemis.md)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,9 @@ class JolokiaTransport:
             case 401 | 403:
                 if self._ssl and self._target.username is None:
                     file = self._target.tls and self._target.tls.cert_file
-                    said = f"the certificate {file}: {CERTIFICATE}" if file else f"no user: {hint.refused}; or {SHOW}"
+                    said = (
+                        f"the certificate {file}: {hint.certificate}" if file else f"no user: {hint.refused}; or {SHOW}"
+                    )
                     raise Refused(f"{what} for {said}")
                 raise Refused(f"{what} for {user}: {hint.refused}")
             case 429:

@@ -31,6 +31,7 @@ class Hint:
 
     refused: str = "check username and password"
     refused_jmx: str = "check username and password"
+    certificate: str = "does the agent know it, and its authority (caCert)?"
     path: str = "check the URL's path"
 
 

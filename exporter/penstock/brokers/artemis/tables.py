@@ -375,9 +375,7 @@ class LinkBuilder:
 
 
 def mirror_of(producers: Table[ProducerRow] | None, links: Table[LinkRow] | None) -> str:
-    """Node id of the broker whose mirror sends to this one; empty where this one mirrors, too: who knows which has
-    the copies.
-    """
+    """Node id of the broker whose mirror sends to this one; empty where this one mirrors, too."""
     if producers is None or (links is not None and any(row.kind == "mirror" for row in links.index)):
         return ""
     at = np.flatnonzero(producers.index.column("mirrors", lambda row: row.address.startswith(MIRROR)))

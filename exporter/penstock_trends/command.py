@@ -7,11 +7,11 @@ import click
 
 from penstock.cli import files as writing
 from penstock.cli import options
-from penstock.cli.backtest import backtest, policies_of
 from penstock.config import load_rules
 from penstock.core.errors import PenstockError
 from penstock.insight.formatting import duration
 from penstock.tui.lines import say, say_json
+from penstock_trends.backtest_command import backtest, policies_of
 
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
