@@ -1,6 +1,7 @@
 """The tour of the demo: every chapter begins and ends, it repeats, and a fault under way is ended at the stop."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -67,11 +68,9 @@ def test_each_chapter_replaces_the_consumer_of_a_real_broker() -> None:
 
         for chapter in CHAPTERS:
             scenario.begin(chapter)
-            eventually(
-                lambda queue=chapter.queue: consumers(queue), [chapter.client] * (chapter.fault != "absent"), timeout=60
-            )
+            eventually(partial(consumers, chapter.queue), [chapter.client] * (chapter.fault != "absent"), timeout=60)
             scenario.end(chapter)
-            eventually(lambda queue=chapter.queue: consumers(queue), [chapter.client])
+            eventually(partial(consumers, chapter.queue), [chapter.client])
         eventually(lambda: int(manage.queue("stock.updates", "DeliveringCount")) < 5, expected=True)
 
 
