@@ -68,8 +68,7 @@ def test_each_chapter_replaces_the_consumer_of_a_real_broker() -> None:
 
         for chapter in CHAPTERS:
             scenario.begin(chapter)
-            there = [chapter.client] * (chapter.fault != "absent")
-            eventually(partial(consumers, chapter.queue), there, timeout=60)
+            eventually(partial(consumers, chapter.queue), [chapter.client] * (chapter.fault != "absent"), timeout=60)
             scenario.end(chapter)
             eventually(partial(consumers, chapter.queue), [chapter.client])
         eventually(lambda: int(manage.queue("stock.updates", "DeliveringCount")) < 5, expected=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.brokers.requests import quote
+from penstock.tui.lines import HANG
 from trust.mutation import fold, unfold
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "demo-artemis.jsonl.gz"
@@ -53,5 +54,6 @@ def _renamed(value: Any) -> Any:
 
 
 def harm(output: str) -> list[str]:
-    """The lines that would act on a terminal, or that a name has forged."""
-    return [line for line in output.split("\n") if RAW.search(line) or line.lstrip().startswith(FORGED)]
+    """The lines that would act on a terminal, or that a name has forged: no event is indented."""
+    forged = tuple(" " * indent + FORGED for indent in range(HANG))
+    return [line for line in output.split("\n") if RAW.search(line) or line.startswith(forged)]
