@@ -54,7 +54,7 @@ help:
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
 	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
-	@echo "make test-spark-35  trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)"
+	@echo "make test-spark-older  trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)"
 	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
 	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
 	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
@@ -274,13 +274,13 @@ SPARK_35 = $(or $(PENSTOCK_CACHE),$(HOME)/.cache/penstock)/spark-3.5
 $(SPARK_35): | $(VENV)/.test
 	$(BIN)/pip install --quiet --target $@ 'pyspark>=3.5,<3.6'
 
-test-spark-35: $(VENV)/.test $(SPARK_35)  # the trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)
+test-spark-older: $(VENV)/.test $(SPARK_35)  # the trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)
 	PYTHONPATH=$(SPARK_35) $(BIN)/pytest tests/trends/test_rollup.py tests/trends/test_job.py tests/trends/test_fates.py tests/trends/test_episodes.py
 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, a day of 500 to 10,000 queues, bytes beside Prometheus (40 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster test-spark-35 bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-boards bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-boards bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust test-spark-older
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick

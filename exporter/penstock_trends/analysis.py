@@ -90,12 +90,8 @@ def increases(rows: Columns, counter: str) -> Series:
     return grown
 
 
-def total(rows: Columns, counter: str) -> float:
-    """NaN where the counter is not known."""
-    return known_sum(increases(rows, counter))
-
-
 def known_sum(values: Series) -> float:
+    """NaN where nothing is known."""
     return float(np.nansum(values)) if np.isfinite(values).any() else np.nan
 
 
@@ -126,7 +122,7 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
         },
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
-        **{name: total(rows, name) for name in COUNTED},
+        **{name: known_sum(increases(rows, name)) for name in COUNTED},
         "ring": float(rows["ring_limit_max"][np.argmax(rows["start"])]),
         "traffic": asdict(grown) | {"clear": grown.clear},
         "changes": jumps,
