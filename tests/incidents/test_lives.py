@@ -173,8 +173,8 @@ def test_notices_are_no_incident() -> None:
 
 def test_what_stands_in_the_texts_is_known() -> None:
     assert BRINGS.keys() | frozenset[str]().union(*BRINGS.values()) <= CONDITIONS.keys()
-    own = {f"{kind} on OpenMQ": texts["openmq"] for kind, texts in TEXTS.items() if "openmq" in texts}
-    for kind, texts in {**TEXTS, **own}.items():
+    own: dict[str, Any] = {f"{kind} on OpenMQ": texts["openmq"] for kind, texts in TEXTS.items() if "openmq" in texts}
+    for kind, texts in ({**TEXTS, **own}).items():
         assert texts.keys() <= {"title", "impact", "advice", "causes", "openmq"}, kind
         for state, *said in texts.get("causes", {}).values():
             assert state in {"proven", "possible", "excluded"}

@@ -241,8 +241,9 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
     symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPS | LOOPS)
     for group in together("", stopped, lambda one: one.client):
         group.consumers = symptoms.consumers_of(group.own)
-        beside = rows[np.isin(keys, keys[group.consumers])] if len(keys) else ()
-        symptoms.take(group.victims, on({(row.address, row.queue) for row in beside}, STARVED))
+        if any(one.name in STARVED for one in symptoms.free.values()):
+            beside = rows[np.isin(keys, keys[group.consumers])]
+            symptoms.take(group.victims, on({(row.address, row.queue) for row in beside}, STARVED))
         yield group
 
 
