@@ -32,6 +32,7 @@ class BrokerKind:
 
     ARTEMIS: ClassVar["BrokerKind"]
     OPENMQ: ClassVar["BrokerKind"]
+    CLASSIC: ClassVar["BrokerKind"]
 
     name: str
     product: str = ""
@@ -49,7 +50,9 @@ BrokerKind.ARTEMIS = BrokerKind("artemis", "Apache Artemis", counts_reloaded=Tru
 BrokerKind.OPENMQ = BrokerKind(
     "openmq", "Eclipse OpenMQ", shows_sessions=False, counted_flow=True, lasting_queue_keys=False, fates=False
 )
-BROKER_KINDS: dict[str, BrokerKind] = {kind.name: kind for kind in (BrokerKind.ARTEMIS, BrokerKind.OPENMQ)}
+BrokerKind.CLASSIC = BrokerKind("classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False)
+_KINDS = BrokerKind.ARTEMIS, BrokerKind.OPENMQ, BrokerKind.CLASSIC
+BROKER_KINDS: dict[str, BrokerKind] = {kind.name: kind for kind in _KINDS}
 """By name. `penstock.brokers.registry` adds those of its kinds that are not here."""
 
 

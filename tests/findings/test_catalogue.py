@@ -88,7 +88,7 @@ def test_a_rule_that_is_added_is_exported_explained_and_documented(monkeypatch: 
             "advice": "consume 3 messages of an unknown number of",
         }
     ]
-    row = "| `deeper_than_two` | queue | artemis, openmq | the queue has more than two messages | messages |"
+    row = "| `deeper_than_two` | queue | artemis, classic, openmq | the queue has more than two messages | messages |"
     assert row in generator.findings(generator.BEGIN)
 
 

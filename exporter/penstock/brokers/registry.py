@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from penstock.brokers.artemis.reader import ArtemisReader
-from penstock.brokers.classic import reader as classic
+from penstock.brokers.classic.reader import ClassicReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq.reader import OpenMQReader
 from penstock.model import BROKER_KINDS, BrokerKind
@@ -53,8 +53,8 @@ OPENMQ = Kind(
     port_mapper=True,
 )
 CLASSIC = Kind(
-    about=classic.CLASSIC,
-    reader=classic.ClassicReader,
+    about=BrokerKind.CLASSIC,
+    reader=ClassicReader,
     hint=Hint(
         refused="check username and password: those of the console (conf/jetty-realm.properties), not of the broker",
         path="ActiveMQ serves it at /api/jolokia/, its console must be on (jetty.xml in conf/activemq.xml)",

@@ -28,7 +28,6 @@ from penstock.transports.transport import Request
 
 Poll = AnyPoll[wire.ClassicReply]
 
-CLASSIC = BrokerKind("classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False)
 SETTINGS_AGE = 60.0
 """Seconds after which settings are read again, and topics looked for."""
 NOTHING = "NOTSET"
@@ -192,7 +191,7 @@ def _clock(runtime: wire.Machine, timestamp: float) -> float:
 def _broker(said: wire.About, name: str, clock: float) -> Broker:
     limit = said.memory_limit if said.memory_limit > 0 else np.nan
     return Broker(
-        kind=CLASSIC,
+        kind=BrokerKind.CLASSIC,
         version=said.broker_version,
         product_version="",
         node_id=name,
