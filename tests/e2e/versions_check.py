@@ -31,7 +31,9 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 @pytest.fixture
 def agent(broker: Broker, tmp_path: Path) -> Iterator[Agent]:
     constants = {"cold": "10s", "floor": "5s"}
-    with Agent(tmp_path / "agent", brokers=[entry(broker)], rules=[SOON], judgement=constants) as found:
+    with Agent(
+        tmp_path / "agent", brokers=[entry(broker)], interval="5s", timeout="4500ms", rules=[SOON], judgement=constants
+    ) as found:
         yield found
 
 
@@ -57,12 +59,11 @@ def test_collectors_and_conditions(broker: Broker, agent: Agent, unique: Callabl
         eventually(lambda: holder.counts.received, 5)
         eventually(lambda: works.counts.received, 20)
         agent.until(lambda scrape: causes(scrape, hung), {"stalled"}, timeout=60)
-        agent.until(lambda scrape: causes(scrape, unread), {"no_consumer"}, timeout=60)
         found = agent.until(collectors, dict.fromkeys(COLLECTORS, 1.0), timeout=60)
         assert not causes(found, healthy)
         assert [found.value("mq_queue_messages", queue=one) for one in (hung, unread, healthy)] == [20, 20, 0]
         assert found.value("mq_client_buffered_messages", client="hangs") == 5
-        print(f"{broker.version}: {len(COLLECTORS)} collectors, stalled, no_consumer, a healthy queue is quiet")  # noqa: T201
+        print(f"{broker.version}: {len(COLLECTORS)} collectors, stalled; a healthy queue is quiet")  # noqa: T201
 
 
 def test_the_guard_is_known(broker: Broker, agent: Agent, unique: Callable[[str], str]) -> None:
