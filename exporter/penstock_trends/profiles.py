@@ -74,6 +74,7 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     columns = {
         "inflow": added,
         "outflow": settled,
+        "pause": longest_pauses(start, added),
         "absence": absences(start, consumers / np.maximum(polls, 1.0), depth),
         "backlog": depth,
         # All of an hour may have gone within five minutes.
@@ -81,6 +82,13 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
         "killed": np.fmin(12 * killed / enough, 1.0),
     }
     return start.astype(np.int64) // HOUR + Calendar().hour(0), columns
+
+
+def longest_pauses(start: NDArray[Any], added: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As long as they may have been: within an hour the tiers do not show when messages came."""
+    last = np.maximum.accumulate(np.where(added > 0, start, -np.inf))
+    before = np.append(-np.inf, last[:-1])
+    return np.where(np.isinf(before), HOUR, start - before + HOUR).astype(np.float64)
 
 
 def absences(start: NDArray[Any], consumers: NDArray[np.float64], depth: NDArray[np.float64]) -> NDArray[np.float64]:

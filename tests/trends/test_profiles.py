@@ -17,7 +17,7 @@ from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock_demo.history import _table
 from penstock_trends.days import day_names, load
-from penstock_trends.profiles import PROFILES, absences, write_profiles
+from penstock_trends.profiles import PROFILES, absences, longest_pauses, write_profiles
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
 
@@ -80,17 +80,22 @@ def morning(profile: Any, **rates: float) -> set[str]:
     return worst
 
 
-def test_a_batch_is_quiet_from_the_first_day_on_and_a_silence_is_told(made: Path) -> None:
+def test_a_batch_is_quiet_from_the_first_day_on(made: Path) -> None:
     profile = ProfileFile(made).of("b")
     assert profile is not None
     assert morning(None) == {"nightly: no_consumer"}, "without a profile"
     assert morning(profile) == set()
-    assert "steady: producer_silent" in morning(profile, steady=0.0, nightly=5.0)
 
 
 def test_it_says_on_how_many_weeks_it_rests_and_may_be_read_by_an_agent(made: Path) -> None:
     assert {row["queue"]: row["weeks"] for row in pq.read_table(made).to_pylist()} == {"steady": 3, "nightly": 3}
     assert made.stat().st_mode & 0o044 == 0o044
+
+
+def test_a_pause_is_as_long_as_hours_can_hide() -> None:
+    """A message may have come at the begin of one hour and none until the end of the next."""
+    start = 3600 * np.arange(5)
+    assert longest_pauses(start, np.array([9.0, 9, 0, 0, 9])).tolist() == [3600, 7200, 7200, 10800, 14400]
 
 
 def test_an_absence_goes_on_over_hours_and_not_over_what_was_not_seen() -> None:
