@@ -303,7 +303,7 @@ async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pyt
     ("change", "why"),
     [
         (lambda text: text.replace("mq-{name}", "mq"), "must hold {name}"),
-        (lambda text: text.replace("//{host}", "//h"), "must hold {host}"),
+        (lambda text: text.replace("//{host}", "//h"), "must contain {host}"),
         (lambda text: text.split("discovery", maxsplit=1)[0], "must have at least one entry"),
         (
             lambda text: text.replace(":8161", ":{port").replace("profile:", "records: A\n      profile:"),

@@ -81,7 +81,10 @@ class Commands(CommandGroup):
     message=f"penstock {__version__} (build {revision() or 'unknown'}, Python {platform.python_version()})"
 )
 def main() -> None:
-    """Show which clients and queues of JMS brokers (Artemis, AMQ Broker, OpenMQ) do not flow, why, and what to do."""
+    """Show which clients and queues of JMS brokers do not flow, why, and what to do.
+
+    For Apache Artemis, Red Hat AMQ Broker, Eclipse OpenMQ and ActiveMQ Classic.
+    """
     logs.set_up("error", "logfmt")
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -82,7 +82,7 @@ def place_of(row: QueueRow) -> tuple[str, str]:
     return row.address, row.name
 
 
-class About(NamedTuple):
+class ChangesAbout(NamedTuple):
     """Positions of changes, by their address and by their client."""
 
     address: dict[str, list[int]]
@@ -140,8 +140,8 @@ class Symptoms:
         return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
 
     @cached_property
-    def changes_about(self) -> About:
-        about = About({}, {})
+    def changes_about(self) -> ChangesAbout:
+        about = ChangesAbout({}, {})
         for i, one in enumerate(self.changes):
             about.address.setdefault(one.address, []).append(i)
             about.client.setdefault(one.client, []).append(i)
