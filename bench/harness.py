@@ -90,7 +90,7 @@ def subject(request: Request) -> str:
     if request["type"] == "exec":
         return str(request["operation"]).partition("(")[0]
     attribute = str(request["attribute"][0])
-    return {"AcknowledgeAttempts": "sizes", "DeadLetterAddress": "roles"}.get(attribute, "broker")
+    return {"AcknowledgeAttempts": "sizes", "DeadLetterAddress": "roles", "Address": "diverts"}.get(attribute, "broker")
 
 
 class _Reader(ArtemisReader):

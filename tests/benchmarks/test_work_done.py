@@ -73,8 +73,8 @@ async def test_calls_to_the_broker_at_a_steady_state(world: World, polled: Polle
         world.step(churn=0)
         await polled.poll()
         bulks.append(asked(polled))
-        assert [what for what in bulks[-1] if what != "roles"] == EVERY_POLL
-    assert sum("roles" in bulk for bulk in bulks) == 2  # once a minute
+        assert [what for what in bulks[-1] if what not in {"roles", "diverts"}] == EVERY_POLL
+    assert [sum(one in bulk for bulk in bulks) for one in ("roles", "diverts")] == [2, 2]  # once a minute
 
 
 async def test_connections_are_asked_again_only_for_new_ones(world: World, polled: Polled) -> None:

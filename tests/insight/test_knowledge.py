@@ -144,7 +144,7 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         assert "connection refused" in lines[2]
         assert lines[3] == "What follows is what was last seen."
         assert [one.condition for one in found.conditions] == [one.condition for one in before.conditions]
-        assert "Stale" in (await page.get("queue?broker=b1&queue=orders")).text
+        assert "stale" in (await page.get("queue?broker=b1&queue=orders")).text
         assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "stale"
         down.on = False
         await poller.poll()

@@ -101,6 +101,7 @@ def test_nothing_new_is_no_work_but_for_the_time_of_the_run(done: Path, fleet: t
     assert after[0]["values"]["timestamp"] > gauges[0]["values"]["timestamp"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that a kill leaves open
 def test_killed_before_its_end_or_torn_the_next_run_makes_all_of_it(
     done: Path, fleet: tuple[Store, Truth], spark: Any
 ) -> None:

@@ -64,7 +64,7 @@ def unread(poll: RuleInputs, queue: int) -> Verdicts:
     unmeant = not read and not poll.expected[queue] > 0
     return {
         "login_refused": judged(refused != 0, False, logins, "no login was refused since the broker's start")._replace(
-            likely=refused > 0
+            likely=bool(refused > 0)
         ),
         "meant_for_nobody": judged(unmeant, False, "no consumer was ever seen, and none is expected", known),
     }

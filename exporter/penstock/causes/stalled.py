@@ -108,7 +108,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     stopped = f"{with_it} of {len(others)} other consumers of its connection stopped with it"
     stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
     said = judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
-    return said._replace(likely=0 < len(others) == with_it)
+    return said._replace(likely=bool(0 < len(others) == with_it))
 
 
 def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:

@@ -67,6 +67,11 @@ class Index(Generic[RowT]):
         self._of_rows: dict[str, tuple[Callable[[RowT], float], Column]] = {}
         self._located: tuple[object, Positions, Positions] | None = None
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Without what is computed of the rows: another process numbers texts otherwise."""
+        kept = ("keys", "rows", "origin", "_parent", "_token")
+        return None, {name: getattr(self, name) for name in kept} | {"_of_rows": {}, "_located": None}
+
     @classmethod
     def empty(cls) -> "Index[RowT]":
         return cls(np.empty(0, np.int64), np.empty(0, np.object_), np.empty(0, np.intp), None)

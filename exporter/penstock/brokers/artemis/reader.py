@@ -137,13 +137,14 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         await self._read_diverts(poll)
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
-        def joined() -> tuple[Keys, Keys]:
+        def joined() -> tuple[Keys, Keys, str]:
             return (
                 self._queue_join(consumers, queues and queues.index, lambda row: row.queue, self._queues.keys_of),
                 self._connection_join(consumers, connections, lambda row: row.session, self._connections.keys_of),
+                tables.mirror_of(connections[1] if connections else None, link_table),
             )
 
-        consumer_queue, consumer_connection = await poll.work(joined)
+        consumer_queue, consumer_connection, mirror_of = await poll.work(joined)
         prepared = await poll.collect("transactions", self._read_prepared(poll, queues, consumers, consumer_queue))
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
@@ -154,7 +155,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 broker,
                 unguarded=self._unguarded,
                 object_name=ask.object_name(self._name),
-                mirror_of=tables.mirror_of(connections[1] if connections else None, link_table),
+                mirror_of=mirror_of,
             ),
             addresses=addresses,
             queues=queues,
@@ -451,8 +452,14 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     ) -> Table[QueueRow] | None:
         if queues is None or consumers is None:
             return queues
-        rows = {row.name: row for row in queues.index.rows[await poll.work(uneven, queues, consumers, queue_of)]}
-        if due := self._groups.due(rows, poll.now)[:AT_ONCE]:
+        index = queues.index
+
+        def asked() -> tuple[dict[str, QueueRow], list[str]]:
+            rows = {row.name: row for row in index.rows[uneven(queues, consumers, queue_of)]}
+            return rows, self._groups.due(rows, poll.now)[:AT_ONCE]
+
+        rows, due = await poll.work(asked)
+        if due:
             self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
             with suppress(SourceError):
                 found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES), SHARE)
