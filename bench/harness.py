@@ -90,7 +90,12 @@ def subject(request: Request) -> str:
     if request["type"] == "exec":
         return str(request["operation"]).partition("(")[0]
     attribute = str(request["attribute"][0])
-    return {"AcknowledgeAttempts": "sizes", "DeadLetterAddress": "roles", "Address": "diverts"}.get(attribute, "broker")
+    return {
+        "AcknowledgeAttempts": "sizes",
+        "DeadLetterAddress": "roles",
+        "Address": "diverts",
+        "GroupCount": "groups",
+    }.get(attribute, "broker")
 
 
 class _Reader(ArtemisReader):

@@ -73,7 +73,7 @@ async def test_calls_to_the_broker_at_a_steady_state(world: World, polled: Polle
         world.step(churn=0)
         await polled.poll()
         bulks.append(asked(polled))
-        assert [what for what in bulks[-1] if what not in {"roles", "diverts"}] == EVERY_POLL
+        assert [what for what in bulks[-1] if what not in {"roles", "diverts", "groups"}] == EVERY_POLL
     assert [sum(one in bulk for bulk in bulks) for one in ("roles", "diverts")] == [2, 2]  # once a minute
 
 
@@ -122,7 +122,7 @@ async def test_a_steady_poll_calls_no_python_function_per_row(world: World, poll
         await small.warm_up(1)
     growth = await steady_calls(world, polled) - await steady_calls(small_world, small)
     # What is unhealthy costs some calls each; nine rows of ten are not.
-    assert growth < 0.7 * 0.9 * (QUEUES + CONSUMERS)
+    assert growth < 0.85 * 0.9 * (QUEUES + CONSUMERS)
     await small.close()
 
 

@@ -150,7 +150,7 @@ def test_other_rules_say_else(spark: Any, recordings: Store, tmp_path: Path, mon
     assert by_name["stalled"]["times"] == 0 < by_name["stalled"]["then"]
     assert by_name["no_consumer"]["times"] == by_name["no_consumer"]["then"] > 0
     text = CliRunner().invoke(main, options, catch_exceptions=False).stdout
-    assert "polls of 9 brokers judged" in text
+    assert "polls of 9 brokers evaluated" in text
     assert "no_consumer: " in text
 
 
