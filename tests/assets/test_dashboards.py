@@ -270,7 +270,7 @@ def test_every_family_of_brokers_is_shown_somewhere() -> None:
 
 
 UNSHOWN = {
-    "mq_queue_messages_redistributed_total": "what left for another broker of the cluster: the recording rules subtract it",
+    "mq_queue_messages_redistributed_total": "of rules: the sums over a cluster subtract it",
     "mq_address_in_incident": "of rules: the table of incidents shows them",
     "mq_queue_in_incident": "of rules: the table of incidents shows them",
     "mq_client_in_incident": "of rules: the table of incidents shows them",

@@ -152,10 +152,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return Snapshot(
             stamp=poll.now,
             broker=replace(
-                broker,
-                unguarded=self._unguarded,
-                object_name=ask.object_name(self._name),
-                mirror_of=mirror_of,
+                broker, unguarded=self._unguarded, object_name=ask.object_name(self._name), mirror_of=mirror_of
             ),
             addresses=addresses,
             queues=queues,
