@@ -1,10 +1,14 @@
 """A large broker's long jobs delay no other broker; each broker's own jobs are done one by one, wherever."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +17,7 @@ from penstock.agent import Assessor, PollResult, Result, state_file, workers
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.nodes import Nodes
 from penstock.agent.state_file import StateFile
+from penstock.agent.supervisor import Agent
 from penstock.agent.workers import CALM, Lane, Workers
 from penstock.brokers.artemis import reader
 from penstock.brokers.cadence import Aged
@@ -197,3 +202,16 @@ async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.
         assert (await source.poll(5.0)).queues is not None
     assert seen.keys() >= {"Aged.due", "Aged.note", "NameJoin.__call__", "Index.__iter__"}
     assert {name: threads for name, threads in seen.items() if "" in threads} == {}
+
+
+async def test_workers_that_cannot_be_looked_after_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        raise ValueError("an error that no one thought of")
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await Agent._spread_regularly(cast("Any", SimpleNamespace(_pool=SimpleNamespace(look=look))))
+    assert (len(looks), caplog.text.count("could not be looked after")) == (1, 1)

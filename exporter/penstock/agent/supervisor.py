@@ -237,6 +237,7 @@ class Agent:
                 return
             except Exception:
                 log.exception("the worker processes could not be looked after; please report this")
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def _move(self, names: Sequence[str]) -> None:
         """Let worker processes poll these from now on; what they show stays until more is shown from there."""
