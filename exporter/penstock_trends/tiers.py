@@ -42,7 +42,7 @@ class RollupError(PenstockError):
 
 @dataclass(slots=True)
 class Rolled:
-    """What a run did: days rolled up anew, raw files and bytes read, hourly rows written. ahead: files left out, dated
+    """What a run did: days rolled up again, raw files and bytes read, hourly rows written. ahead: files left out, dated
     ahead of the clock.
     """
 

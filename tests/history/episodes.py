@@ -6,28 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.history.schema import UNSEEN
+from penstock_trends import backtest
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """Times in seconds since 1970. open: it was still there at the end of what is known. end_known: False where nobody
+class Episode(backtest.Episode):
+    """open: it was still there at the end of what is known. end_known: False where no one
     looked when it ended: `end` is when it was last seen, then.
     """
 
-    broker: str
-    address: str
-    queue: str
-    client: str
-    condition: str
-    severity: str
-    begin: float
-    end: float
-    open: bool
     end_known: bool = True
-
-    @property
-    def seconds(self) -> float:
-        return max(self.end - self.begin, 0.0)
 
 
 Name = tuple[str, str, str, str, str]

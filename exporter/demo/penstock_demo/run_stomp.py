@@ -5,6 +5,7 @@ without a consumer.
 import json
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,25 +26,25 @@ _HEALTHY = (
 )
 
 
-class StompScenario:
+class StompScenario(ABC):
     """A real broker with clients that speak STOMP; `start`, then `stop`. As `Scenario` is for Artemis."""
 
     product: str
     kind: str
 
     def __init__(self, *, keep: bool = False, read_only: bool = True) -> None:
-        """`read_only`: Jolokia lets Penstock read and nobody do more; else everybody everything."""
+        """`read_only`: Jolokia lets Penstock read and no one do more; else anyone do all."""
         self.broker: Any
         self.directory: Path | None = None
         self._keep = keep
         self._read_only = read_only
         self._running = ExitStack()
 
-    def create(self, directory: Path, *, read_only: bool) -> Broker:
-        raise NotImplementedError
+    @abstractmethod
+    def create(self, directory: Path, *, read_only: bool) -> Broker: ...
 
-    def endpoint(self) -> Endpoint:
-        raise NotImplementedError
+    @abstractmethod
+    def endpoint(self) -> Endpoint: ...
 
     def reader(self) -> Account:
         account: Account = self.broker.reader

@@ -1,4 +1,4 @@
-"""An ActiveMQ Classic's files in `conf/`: an account of its console, and the policy by which nobody can do but read."""
+"""An ActiveMQ Classic's files in `conf/`: an account of its console, and the policy that lets everyone only read."""
 
 import hashlib
 import re
