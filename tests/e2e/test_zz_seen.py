@@ -13,8 +13,6 @@ NOT_SEEN = {
     "mq_queue_messages_redistributed_total": "needs a cluster; make test-clusters sees it",
     "mq_queue_expected_messages_per_second_high": "needs a day of history; tests/learned sees it",
     "mq_queue_expected_messages_per_second_low": "the same",
-    "mq_address_in_incident": "needs an incident of two members; tests/incidents sees it",
-    "mq_client_in_incident": "the same",
     "mq_client_notice": "needs a client without progress for the five minutes of a first patience",
     "mq_connection_unhealthy": "needs a connection that one OpenMQ consumer fills; FlowBench of OpenMQ sees it",
     "mq_forecast_limit_seconds": "needs the trend job; tests/trends sees it",
@@ -31,6 +29,8 @@ NOT_SEEN = {
 """Families that these tests do not see, and why; every other one they do."""
 
 BY_CHANCE = {
+    "mq_address_in_incident": "seen while an incident has two members; tests/incidents sees it",
+    "mq_client_in_incident": "the same",
     "mq_queue_in_doubt_messages": "seen while an XA client is between prepare and commit; tests/account sees it",
     "mq_broker_unhealthy": "seen once what is in doubt has been so for minutes",
     "mq_queue_drain_seconds": "seen while a backlog shrinks",

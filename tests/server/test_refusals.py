@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 from aiohttp import ClientSession
@@ -74,13 +74,13 @@ async def crowd(port: int, many: int) -> AsyncIterator[None]:
         while True:
             with suppress(OSError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(head(begin, *headers))
-                while not reader.at_eof():
-                    writer.write(piece)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(0.5):
-                            await reader.read(1000)
-                writer.close()
+                with closing(writer):
+                    writer.write(head(begin, *headers))
+                    while not reader.at_eof():
+                        writer.write(piece)
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(0.5):
+                                await reader.read(1000)
             await asyncio.sleep(0.2)
 
     tasks = [asyncio.create_task(one(number)) for number in range(many)]
