@@ -216,7 +216,7 @@ def test_a_stomp_connection_is_closed(stage: Stage, queue: str) -> None:
     stage.send(queue)
     reader = StompConsumer(stage.broker.endpoint(), queue, client_id="reader", acknowledge=False)
     until(lambda: stage.of(queue, "DeliveringCount") > 0, timeout=15)
-    stage.do(stage.action("close_connection", "stalled", queue, "reader"))
+    stage.do(stage.action("close_connection_of_others", "stalled", queue, "reader"))
     stage.is_so(queue, "DeliveringCount", 0)
     with contextlib.suppress(Exception):  # it is cut off
         reader.close()

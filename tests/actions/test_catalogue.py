@@ -26,6 +26,7 @@ from penstock.observation.prepared import PreparedTransaction
 
 BROKER = 'org.apache.activemq.artemis:broker="b1"'
 NOT_ONE_QUEUE = frozenset({"unknown"})
+FULL = {name: Verdict(CauseState.PROVEN, "it is full") for name in ("memory_full", "disk_full")}
 BLOCKED = {"blocked_in_send": Verdict(CauseState.PROVEN, "its session sends to x.reply (full at 117 %)")}
 
 
@@ -111,7 +112,8 @@ def test_every_template_is_offered_and_names_what_is_known() -> None:
         snapshot = known(made(protocol), kind=BROKER_KINDS[kind])
         for name in for_kind(kind):
             found |= {one.name for one in offered(made(protocol), name, snapshot)}
-            found |= {one.name for one in offered(made(protocol), name, snapshot, verdicts=BLOCKED)}
+            for proven in (BLOCKED, FULL):
+                found |= {one.name for one in offered(made(protocol), name, snapshot, verdicts=proven)}
     assert found == {one.name for one in ACTIONS}
 
 
@@ -156,14 +158,16 @@ def test_a_hung_core_consumer_is_closed_by_its_connection(world: World) -> None:
     ("protocol", "names"),
     [
         ("CORE", {"close_connection"}),
-        ("STOMP", {"close_connection"}),
-        ("AMQP", {"close_connection", "close_consumer"}),
+        ("STOMP", {"close_connection_of_others"}),
+        ("AMQP", {"close_connection_of_others", "close_consumer"}),
         ("MQTT", {"close_connection_of_mqtt"}),
     ],
 )
 def test_what_is_closed_depends_on_the_protocol(protocol: str, names: set[str]) -> None:
-    found = {one.name for one in offered(made(protocol), "stalled", known(made(protocol)))}
+    found = {one.name: one for one in offered(made(protocol), "stalled", known(made(protocol)))}
     assert {one for one in found if one.startswith("close_")} == names
+    said = " ".join(f"{one.do} {one.effect} {one.check} {one.never}" for one in found.values())
+    assert ("Core" in said) == (protocol == "CORE")
 
 
 def test_an_excluded_cause_takes_its_action_along(world: World) -> None:

@@ -465,6 +465,31 @@ def attempts_are_used_up(scene: Scene) -> None:
     begins(scene, queue, 5)
 
 
+@situation("dead_lettering", "attempts_used_up", "reconnects")
+def reconnects_with_messages_in_hand(scene: Scene) -> None:
+    """It acknowledges a few each time, and so is no client that makes no progress."""
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0)
+    begins(scene, queue, 20)
+    while scene.wait(1):
+        holder = AmqpHolder(scene.load.endpoint, queue, credit=40, client_id=f"{queue}.consumer")
+        scene.until("it holds some", lambda one=holder: one.counts.received >= 30)
+        holder.acknowledge(5)
+        scene.wait(4)
+        holder.drop()
+
+
+@situation("dead_lettering", "attempts_used_up", "reconnects")
+def core_reconnects_with_messages_in_hand(scene: Scene) -> None:
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0)
+    begins(scene, queue, 20)
+    while scene.wait(1):
+        scene.jms(queue, mode="individual", settles=5, url="consumerWindowSize=20000")
+        scene.wait(5)
+        scene.broker.manage.close_connections(queue)
+
+
 @situation("dead_lettering", "purged", proves=("purged",))
 def an_operator_purges(scene: Scene) -> None:
     queue = scene.queue()

@@ -14,14 +14,15 @@ from penstock.causes.verdict import Verdict
 from penstock.model import AcknowledgeMode
 
 
-def loop(protocol: str, *, attempts: float, settles: float = 0.0) -> Mapping[str, Verdict]:
-    """Ten come back at each poll; so many attempts to acknowledge were made in all."""
+def loop(protocol: str, *, attempts: float, settles: float = 0.0, goes: bool = False) -> Mapping[str, Verdict]:
+    """Ten come back at each poll; so many attempts to acknowledge were made in all. goes: with another that had some."""
 
     def said(i: int, now: float) -> dict[str, Any]:
         done, back = settles * i, 10.0 * i
         row = {"T": 10.0, "C": done + back, "N": done + back + 10, "L": now - 1, "Ld": now - 1, "protocol": protocol}
         queue = {"A": 500.0, "K": done, "M": 500.0 - done, "D": 10.0, "Att": done + attempts * i}
-        return {"queues": {"q": queue}, "consumers": {"c": row}}
+        other = {"T": 5.0, "N": 5.0, "Ld": now - 1, "protocol": protocol}
+        return {"queues": {"q": queue}, "consumers": {"c": row} | ({f"g{i // 2}": other} if goes else {})}
 
     return verdicts("redelivery_loop", said)
 
@@ -29,8 +30,13 @@ def loop(protocol: str, *, attempts: float, settles: float = 0.0) -> Mapping[str
 def test_an_amqp_release_attempts_no_acknowledgement() -> None:
     found = loop("AMQP", attempts=0.0, settles=1.0)
     assert states(found) == {
-        proven: {"releases"}, possible: set(), excluded: {"rolls_back", "recovers", "listener_fails"},
+        proven: {"releases"}, possible: {"reconnects"}, excluded: {"rolls_back", "recovers", "listener_fails"},
     }  # fmt: skip
+
+
+def test_what_consumers_had_in_hand_that_went_may_not_have_been_released() -> None:
+    found = loop("AMQP", attempts=0.0, settles=1.0, goes=True)
+    assert states(found)[possible] == {"releases", "reconnects"}
 
 
 @pytest.mark.parametrize(
@@ -43,17 +49,23 @@ def test_an_amqp_release_attempts_no_acknowledgement() -> None:
 )
 def test_failed_attempts_are_not_separable_but_by_what_the_protocol_knows(protocol: str, open_: set[str]) -> None:
     found = states(loop(protocol, attempts=10.0))
-    assert (found[possible], found[proven]) == (open_, set())
+    assert (found[possible], found[proven]) == (open_ | {"reconnects"}, set())
 
 
-def dies(delivered: float, dead: float) -> Mapping[str, Verdict]:
-    """Five are killed at each poll; so many are delivered, and so many come to the dead letters."""
+def dies(delivered: float, dead: float, goes: int = 0) -> Mapping[str, Verdict]:
+    """Five are killed at each poll; so many are delivered, and so many come to the dead letters. goes: at every so many
+    polls a consumer goes with all that it has in hand, and the next one comes.
+    """
 
     def said(i: int, now: float) -> dict[str, Any]:
         gone, given = 5.0 * i, delivered * i
-        row = {"T": 1.0, "C": given, "N": given + 1, "L": now - 1, "Ld": now - 1}
-        queue = {"A": 900.0, "X": gone, "M": 900 - gone, "D": 1.0, "Att": given, "dead_letter_address": "dead"}
-        return {"queues": {"q": queue, "dead": {"A": dead * i, "M": dead * i}}, "consumers": {"c": row}}
+        if goes:
+            row = {"T": 40.0, "N": 40.0, "Ld": now - 1}
+        else:
+            row = {"T": 1.0, "C": given, "N": given + 1, "L": now - 1, "Ld": now - 1}
+        queue = {"A": 900.0, "X": gone, "M": 900 - gone, "D": row["T"], "Att": given, "dead_letter_address": "dead"}
+        name = f"c{i // goes}" if goes else "c"
+        return {"queues": {"q": queue, "dead": {"A": dead * i, "M": dead * i}}, "consumers": {name: row}}
 
     return verdicts("dead_lettering", said, polls=24)
 
@@ -68,7 +80,15 @@ def test_a_purge_needs_no_delivery_and_sends_nothing_to_the_dead_letters() -> No
 
 
 def test_deliveries_that_fail_while_no_dead_letter_comes_leave_both_possible() -> None:
-    assert states(dies(50.0, 0.0))[possible] == {"attempts_used_up", "purged"}
+    assert states(dies(50.0, 0.0))[possible] == {"attempts_used_up", "purged", "reconnects"}
+
+
+def test_consumers_that_go_with_messages_in_hand_burn_attempts() -> None:
+    found = dies(0.0, 5.0, goes=2)["reconnects"]
+    assert (found.state, found.likely) == (possible, True)
+    assert "consumers went with" in found.fact
+    stays = dies(50.0, 5.0)["reconnects"]
+    assert (stays.state, stays.likely, stays.fact) == (possible, False, "")
 
 
 @pytest.mark.parametrize(("delay", "found"), [

@@ -1,6 +1,7 @@
 """`penstock explain` of an agent whose broker is made up: the worst, a whole broker, nothing wrong."""
 
 import asyncio
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -22,7 +23,11 @@ async def test_without_a_name_the_worst_is_explained(tmp_path: Path) -> None:
         assert worst.exit_code == 1
         whole = await explained(agent, "b1")
         assert whole.output.startswith("b1\n\nUNHEALTHY since ")
-        assert "\nWARNING  orders: stalled on client stuck\n" in whole.output
+        assert "  stuck acknowledges nothing on orders\n" in whole.output
+        assert re.search(
+            r"\n[2-9] conditions belong to these incidents: `penstock explain b1 QUEUE` has them\n", whole.output
+        )
+        assert "orders: stalled" not in whole.output
         assert "drain 0 s" not in worst.output + whole.output
         assert whole.exit_code == 1
 

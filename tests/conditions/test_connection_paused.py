@@ -35,7 +35,8 @@ def test_connection_paused_names_the_queue_and_replaces_not_dispatching() -> Non
 
 def test_who_starves_is_a_victim_of_the_consumer_that_fills_the_connection() -> None:
     (found,) = shared_connection(1).state.judgement.incidents.told
-    assert (found.kind, found.object, found.victims) == ("stalled", "app", ["fed (connection_paused)"])
+    victim = "fed (one consumer uses up the flow limit of its connection)"
+    assert (found.kind, found.object, found.victims) == ("stalled", "app", [victim])
     assert len(shared_connection(2).state.judgement.incidents.told) == 2
 
 

@@ -12,7 +12,15 @@ from penstock.insight.actions import Actions
 from penstock.model import Snapshot
 
 BY_NAME = {action.name: action for action in ACTIONS}
-COSTLY = frozenset({"close_connection", "close_connection_of_mqtt", "close_consumer", "destroy_connection"})
+COSTLY = frozenset(
+    {
+        "close_connection",
+        "close_connection_of_others",
+        "close_connection_of_mqtt",
+        "close_consumer",
+        "destroy_connection",
+    }
+)
 """They cost attempts, and bring nothing where the client would stop again at once."""
 
 ARTEMIS = {

@@ -165,7 +165,7 @@ def broker_at(place: Place, folder: Path) -> ArtemisBroker:
         return text.replace("<max-disk-usage>99<", "<max-disk-usage>1<") if place is Place.DISK else text
 
     return ArtemisBroker.create(
-        folder / place.value, name=place.value, read_only_user="exporter", edit=full, heap_mb=384
+        folder / place.value, name=place.value, read_only_user="exporter", edit=full, heap_mb=768
     )
 
 

@@ -212,7 +212,7 @@ def test_pages_that_are_not_read(stage: Stage, watch: Watch) -> None:
     stage.open(AmqpConsumer, "q", client="peer")
     found = watch.one(stage.name, lambda one: any(key[0] == "depaging_frozen" for key in one.members), TOLD)
     assert (found.kind, found.object) == ("stalled", f"{stage.name}.hoarder")
-    assert found.victims == [f"{stage.name}.q (depaging_frozen)"]
+    assert found.victims == [f"{stage.name}.q (page files are no longer read because one consumer holds too much)"]
 
 
 def test_refused_logins(stage: Stage, watch: Watch) -> None:
@@ -276,7 +276,7 @@ def test_crash_loop(stage: Stage, watch: Watch, tmp_path: Path) -> None:
             return any(key[0] == "dead_lettering" for one in watch.incidents(stage.name) for key in one.members)
 
         eventually(grown, expected=True, timeout=TOLD)
-        watch.one(stage.name, lambda one: one.victims == [f"{source} (dead_lettering)"], 1.0)
+        watch.one(stage.name, lambda one: one.victims == [f"{source} (messages go to the dead letters)"], 1.0)
 
 
 def test_full_target_of_a_divert(stage: Stage, watch: Watch) -> None:

@@ -60,7 +60,10 @@ def test_a_connection_at_its_limit_is_the_root_of_the_consumer_that_starves(
     told: Mapping[str, Sequence[Incident]],
 ) -> None:
     (found,) = told["limit"]
-    assert (found.kind, found.victims) == ("stalled", ["limit_fed (connection_paused)"])
+    assert (found.kind, found.victims) == (
+        "stalled",
+        ["limit_fed (one consumer uses up the flow limit of its connection)"],
+    )
 
 
 def test_a_full_destination_belongs_to_the_consumer_that_hangs(told: Mapping[str, Sequence[Incident]]) -> None:

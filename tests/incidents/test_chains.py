@@ -277,7 +277,8 @@ def test_whoever_sends_to_the_source_of_a_divert_is_a_victim_of_its_full_target(
 @pytest.mark.parametrize(("policy", "sends"), [("drop", False), ("drop", True), ("fail", True)])
 def test_the_full_target_of_a_divert_that_hinders_nobody_is_no_root_of_its_source(policy: str, sends: bool) -> None:
     found = diverted(policy, sends=sends).incident
-    assert (found.kind, found.object, found.victims) == ("no_consumer", "audit", ["audit (rejecting)"])
+    victim = "audit (a full address drops or refuses messages)"
+    assert (found.kind, found.object, found.victims) == ("no_consumer", "audit", [victim])
 
 
 def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
@@ -290,7 +291,7 @@ def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     scene.run(10, lambda one: one.holds("hoarder", n=347).come("q", 100))
     assert {"stalled", "depaging_frozen"} <= scene.names
     assert scene.roots == [("stalled", "hoarder")]
-    assert scene.incident.victims == ["q (depaging_frozen)"]
+    assert scene.incident.victims == ["q (page files are no longer read because one consumer holds too much)"]
 
 
 def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own() -> None:

@@ -88,6 +88,7 @@ class MessageAccount:
             np.where(gap > np.where(moves, SKEW, 0.0), gap, 0.0 * gap),
             self.rollbacks.rolled_back if self.rollbacks.index is found.queues else nothing,
             self.dead_letters.reindexed(found.queues).purged,
+            returns.from_rows,
         )
         came = of.routed if compared else self.books.came
         prepared = in_doubt.since if in_doubt.read else {}

@@ -21,7 +21,7 @@ class CallTemplate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTemplate:
     """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any. proof: only while one of these causes is
-    proven; spoiled: not while one of these is.
+    proven; spoiled: not while one of these is, or is likely.
     """
 
     name: str
@@ -45,13 +45,14 @@ class ActionTemplate:
         causes = self.causes & frozenset(known)
         excluded = {name for name, verdict in verdicts.items() if verdict.state is CauseState.EXCLUDED}
         proven = {name for name, verdict in verdicts.items() if verdict.state is CauseState.PROVEN}
+        likely = {name for name, verdict in verdicts.items() if verdict.likely}
         return (
             condition in self.conditions
             and (not self.brokers or kind in self.brokers)
             and (not self.protocols or not protocol or protocol in self.protocols)
             and (not causes or not causes <= excluded)
             and (not self.proof or not self.proof.isdisjoint(proven))
-            and self.spoiled.isdisjoint(proven)
+            and self.spoiled.isdisjoint(proven | likely)
             and (not self.causes or not known or bool(causes))
         )
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from penstock.causes.verdict import Verdicts, judged
+from penstock.causes.verdict import Verdict, Verdicts, judged, possible
 from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.activity import FLOW_IN
+from penstock.observation.losses import IN_HAND
 from penstock.observation.poll import RuleInputs
 
 
@@ -13,6 +14,7 @@ def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
     """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
     found, returns, rows = poll.found, poll.returns, poll.found.consumer.index.rows
     speak = {rows[i].protocol for i in np.flatnonzero(found.consumer.queue == queue).tolist()}
+    gone = goes_away(poll, queue)
     released = speak == {"AMQP"} and not found.attempts[queue] > found.settled[queue]
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
     attempt, none = (
@@ -20,13 +22,25 @@ def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
         "no attempt to acknowledge failed" if released else "it speaks MQTT",
     )
     return {
-        "releases": judged("AMQP" in speak or not speak, released, said, "no consumer speaks AMQP"),
+        "releases": judged("AMQP" in speak or not speak, released and not gone.fact, said, "no consumer speaks AMQP"),
         "rolls_back": judged(attempt, False, said, none),
         "recovers": judged(
             attempt and not (speak and speak <= {"AMQP", "STOMP"}), False, said, "it knows no recover()"
         ),
         "listener_fails": judged(not released, False, said, none),
+        "reconnects": gone,
     }
+
+
+def goes_away(poll: RuleInputs, queue: int) -> Verdict:
+    """Whether consumers go with what they have buffered. One that comes and goes between two polls is not seen."""
+    losses, now, window = poll.losses, poll.found.now, poll.constants.window_seconds(poll.found.interval)
+    if not now - losses.last[IN_HAND][queue] <= window:
+        return possible()
+    given, lasts = losses.lost[IN_HAND][queue], now - losses.since[IN_HAND][queue]
+    unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
+    said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} messages in hand"
+    return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
 
 
 def comes_back_openmq(poll: RuleInputs, queue: int) -> Verdicts:
@@ -53,6 +67,7 @@ def dies(poll: RuleInputs, queue: int) -> Verdicts:
     return {
         "attempts_used_up": judged(tried > 0, tried >= killed and dead >= killed, said, said),
         "purged": judged(True, tried < killed / 2, said, ""),
+        "reconnects": goes_away(poll, queue),
     }
 
 

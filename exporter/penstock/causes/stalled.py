@@ -59,7 +59,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
         "never_commits": foreign if speaks in ("AMQP", "STOMP", "MQTT") else forgets,
         "puback_missing": judged(speaks == "MQTT", True, mqtt, foreign.fact),
         "blocked_in_send": blocked_in_send(poll, row),
-        "outside": possible(together.strip(": "), len(others) + 1 >= AT_ONCE),
+        "outside": possible(together.strip(": "), likely=len(others) + 1 >= AT_ONCE),
         "frozen": frozen(poll, row),
     }
 

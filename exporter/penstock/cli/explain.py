@@ -16,10 +16,11 @@ from penstock.cli.polling import open_poller, polls_of
 from penstock.conditions.condition import Severity
 from penstock.config import load
 from penstock.core.errors import PenstockError
-from penstock.insight.answers import BrokerList, ConditionList, Explanation, Knowledge, ObjectView
-from penstock.insight.explain import HEALTHY, BrokerView, NotFound
+from penstock.insight.answers import BrokerList, ConditionList, Explanation, IncidentList, Knowledge, ObjectView
+from penstock.insight.explain import BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
-from penstock.insight.lists import ListQuery, condition_list
+from penstock.insight.knowledge import HEALTHY
+from penstock.insight.lists import ListQuery, condition_list, incident_list
 from penstock.insight.objects import explain_address, explain_broker, explain_connection
 from penstock.insight.text import explanation, object_lines
 from penstock.tui.lines import say
@@ -58,12 +59,14 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     if broker is None:
         down = [one for one in (await asked("/api/v1/brokers", BrokerList)).rows if one.up is False]
         worst = await asked("/api/v1/conditions", ConditionList, limit=1)
+        roots = await asked("/api/v1/incidents", IncidentList, limit=1)
         if form == "text":
             say(*(f"{one.name} is down: {one.error}" for one in down), *([""] if down else []))
-        if not worst.rows:
+        if not worst.rows and not roots.rows:
             options.show(worst, ["No active conditions."], form)
             return int(bool(down))
-        broker, queue, address = (getattr(worst.rows[0], name) or None for name in ("broker", "queue", "address"))
+        first = (worst.rows or roots.rows)[0]
+        broker, queue, address = (getattr(first, name, "") or None for name in ("broker", "queue", "address"))
     found: Explanation | ObjectView
     if queue is not None:
         given = {"queue": queue, "address": address, "client": client}
@@ -114,6 +117,8 @@ async def of_view(view: BrokerView, path: str, _: type, **given: Any) -> Any:
             return BrokerList([])
         case "conditions":
             return condition_list([view], ListQuery(**given))
+        case "incidents":
+            return incident_list([view], ListQuery(**given))
         case name:
             try:
                 return look_ups[name](view, **given, failing=None)

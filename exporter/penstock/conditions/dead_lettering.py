@@ -15,7 +15,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 DEAD_LETTERING = Condition(
     rule=rule,
-    evidence=rate("d_killed"),
+    evidence=rate(KILLED),
     notice=always,
     window=window,
     decide=failures.dies,

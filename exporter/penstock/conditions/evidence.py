@@ -33,9 +33,9 @@ def lost(line: int, *, share: bool = False) -> Evidence:
     )
 
 
-def rate(change: str) -> Evidence:
-    """A change since the poll before, per second."""
-    return lambda poll, at: {"rate": getattr(poll.found, change)[at] / max(poll.found.interval, 1e-9)}
+def rate(variable: int) -> Evidence:
+    """A change over the window, per second: at most polls nothing happens of what comes in bursts."""
+    return lambda poll, at: {"rate": poll.activity.window.rate(variable)[at]}
 
 
 def buffered(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -15,7 +15,7 @@ def rule(poll: RuleInputs) -> Raised:
 
 EXPIRING = Condition(
     rule=rule,
-    evidence=rate("d_expired"),
+    evidence=rate(EXPIRED),
     notice=always,
     window=window,
     decide=failures.expires,

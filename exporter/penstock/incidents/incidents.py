@@ -135,7 +135,7 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     places = group.places | {(one.address, one.queue) for one in conditions}
     at = found.queues.where("place", place_of, places)
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
-    suffer = {one.client or one.queue or one.broker: "" if one.client else f" ({one.name})" for one in group.victims}
+    suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one) for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
     victims = [name + of for name, of in (blocked | suffer | blocked).items()]
     root = None if group.measured else min(group.own, key=lambda one: one.since)
@@ -164,8 +164,15 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         changed=changed(group, symptoms, {address for address, _ in places}),
         root=key_of(root) if root else ("", "", "", ""),
         members=[key_of(one) for one in conditions],
+        places=sorted(group.places)[:MOST],
         size=size_of(group),
     )
+
+
+def said_of(one: ActiveCondition) -> str:
+    """What is wrong with a victim that is no client, in words."""
+    title = CONDITIONS[one.name].title.rstrip(".")
+    return f" ({title[0].lower()}{title[1:]})"
 
 
 def size_of(group: Group) -> int:

@@ -82,7 +82,7 @@ class Actions:
         if addresses is not None and i is not None:
             if "max_delivery_attempts" in addresses and not np.isnan(addresses["max_delivery_attempts"][i]):
                 attempts = addresses["max_delivery_attempts"][i]
-                found["attempts"] = "any number of" if attempts < 0 else f"{attempts:.0f}"
+                found["attempts"] = "unlimited" if attempts < 0 else f"{attempts:.0f}"
             if "topic" in addresses and addresses["topic"][i] > 0:
                 found["type"] = "t"
         row = self._queues.get((one.address, one.queue))

@@ -28,7 +28,7 @@ from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
 from penstock.insight.formatting import NAMES, amount_text, duration
-from penstock.insight.knowledge import OF_BROKER, Failing
+from penstock.insight.knowledge import HEALTHY, OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
@@ -39,7 +39,6 @@ from penstock.settings.rules import KEYS, Resolved
 
 NEAR = 2000
 """Names among which similar ones are looked for."""
-HEALTHY = frozenset({"healthy", "watching"})
 WITH_ACTIONS = 20
 """Conditions of one object that are told with what to do, the worst."""
 MOST_RELATED = 50
@@ -207,7 +206,9 @@ def explain(
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
+    incidents = [one for one in view.incidents.told if concerns(one, series, client)]
     known = knowledge_of_queue(view, i, here, clients, failing, alone=client is not None)
+    known = sure.with_incidents(known, incidents)
     return answers.Explanation(
         broker=series.broker,
         address=series.address,
@@ -218,7 +219,7 @@ def explain(
         stamp=round(view.snapshot.stamp, 3),
         healthy=known.state in HEALTHY,
         knowledge=known,
-        incidents=incidents_in_full(view, [one for one in view.incidents.told if concerns(one, series, client)]),
+        incidents=incidents_in_full(view, incidents),
         conditions=in_full(view, here, condition_in_full),
         numbers=numbers_at(table, QUEUE_NUMBERS, i),
         rate_in=flow.get("rate_in"),
@@ -279,8 +280,11 @@ def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
 
 def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:
     """Whether the queue, or this client of it, is the root or a victim."""
-    here = {key[3] for key in incident.members if key[1:3] == (series.address, series.queue)}
-    return bool(here & {"", client}) if client is not None else bool(here) or incident.object == series.address
+    place = (series.address, series.queue)
+    here = {key[3] for key in incident.members if key[1:3] == place}
+    if client is not None:
+        return bool(here & {"", client})
+    return bool(here) or place in incident.places or incident.object == series.address
 
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:

@@ -12,6 +12,7 @@ from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
 from penstock.conditions.stalled import STALLED
 from penstock.conditions.unknown import UNKNOWN
+from penstock.incidents.incident import Incident
 from penstock.insight.answers import Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
 from penstock.learned.warm_up import POLLS, SECONDS
@@ -20,6 +21,7 @@ from penstock.observation.facts import JUDGED, NEEDED, time_of
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 
+HEALTHY = frozenset({"healthy", "watching"})
 EARLY = 0.25
 """Of the time that proof needs: what has lasted less is not worth watching."""
 WAITS = {
@@ -66,6 +68,13 @@ def knowledge(
     if watched:
         return Knowledge("watching", f"healthy so far; {judged}", None, list(watched))
     return Knowledge("healthy", judged, None, [])
+
+
+def with_incidents(known: Knowledge, found: Sequence[Incident]) -> Knowledge:
+    """found: that concern the object. Some have a root that is no condition: a bridge that takes nothing."""
+    if known.state not in HEALTHY or not found:
+        return known
+    return Knowledge("unhealthy", found[0].title, round(found[0].begin, 3), known.watched)
 
 
 def speaks_of_queue(condition: ActiveCondition) -> bool:

@@ -272,8 +272,14 @@ def _made(
 ) -> ObjectView:
     conditions = explain.in_full(view, told, explain.listed, MOST_RELATED)
     stamp = round(view.snapshot.stamp, 3)
-    of_it = [one for one in view.incidents.told if name in {one.object, *one.victims, *(key[1] for key in one.members)}]
+    of_it = [
+        one
+        for one in view.incidents.told
+        if kind == "broker"
+        or name in {one.object, *one.victims, *(key[1] for key in one.members), *(address for address, _ in one.places)}
+    ]
     shown = explain.incidents_in_full(view, of_it)
+    known = sure.with_incidents(known, [one for one in of_it if kind != "broker" or not one.members])
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
 
 

@@ -48,7 +48,12 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     yield from knowledge_lines(found.knowledge)
     yield ""
     yield from incident_lines(found.incidents, found.stamp)
-    for condition in found.conditions:
+    told = {key for one in found.incidents for key in one.members} if found.kind == "broker" else set()
+    alone = [one for one in found.conditions if (one.condition, one.address, one.queue, one.client) not in told]
+    if belong := len(found.conditions) - len(alone):
+        yield f"{belong} conditions belong to these incidents: `penstock explain {found.broker} QUEUE` has them"
+        yield ""
+    for condition in alone:
         where = "" if found.name == condition.queue else f"{condition.queue}: "
         yield from condition_lines(condition, found.stamp, where)
     facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}

@@ -14,10 +14,11 @@ from penstock.settings.constants import Constants
 
 POLLS = 3
 """At which a loss must have grown before it is no accident."""
-LINES = 7
-DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED = range(LINES)
+LINES = 8
+DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED, IN_HAND = range(LINES)
 """Sent twice; wanted by no filter; killed without a place for dead letters; dropped by an address that dead letters or
-expired messages are sent to; for no reason that is known; rolled back by producers; purged by operators."""
+expired messages are sent to; for no reason that is known; rolled back by producers; purged by operators; and given back
+by consumers that went, which is no loss."""
 
 
 @dataclass(frozen=True, slots=True)
