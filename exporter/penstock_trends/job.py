@@ -134,6 +134,8 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
     }
     for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
         one["owner"] = wanted.owner(one)
+    for queue in facts["queues"]:
+        queue["targets"] = wanted.targets(queue)
     facts["zones"] = sorted({policy_of(wanted.policies, one["broker"]).calendar.zone for one in facts["brokers"]})
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
