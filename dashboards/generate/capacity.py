@@ -92,9 +92,13 @@ _FORECASTS = Row(
         ),
         graph(
             "Time to a limit",
-            "When memory or disk of a broker meets its limit if it grows on: low is the earliest, high the latest."
-            " Nothing here means no clear trend.",
+            "When memory or disk of a broker, or an address, meets its limit if it grows on: low is the earliest, high"
+            " the latest. Nothing here means no clear trend.",
             Query(largest("broker, limit, bound", S("mq_forecast_limit_seconds")), "{{broker}} {{limit}} {{bound}}"),
+            Query(
+                largest("broker, address, limit, bound", S("mq_forecast_address_limit_seconds")),
+                "{{broker}} {{address}} {{limit}} {{bound}}",
+            ),
             ranked=least_of,
             unit="s",
             empty=_NO_JOB,

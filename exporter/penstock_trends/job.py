@@ -134,6 +134,8 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
     }
     for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
         one["owner"] = wanted.owner(one)
+    for queue in facts["queues"]:
+        queue["targets"] = wanted.targets(queue)
     facts["zones"] = sorted({policy_of(wanted.policies, one["broker"]).calendar.zone for one in facts["brokers"]})
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
@@ -237,6 +239,7 @@ def gauges(facts: Plain, now: float) -> Plain:
             *(row for queue in queues for row in _forecasts(queue)),
             *(row for queue in queues for row in _queue(queue)),
             *(row for broker in facts["brokers"] for row in _limits(broker)),
+            *(row for address in facts["addresses"] for row in _address_limit(address)),
         ],
     }
 
@@ -271,14 +274,29 @@ def _queue(queue: Plain) -> list[Plain]:
 
 def _limits(broker: Plain) -> list[Plain]:
     return [
+        row
+        for name, limit in sorted(broker["limits"].items())
+        for row in _bounds(
+            "trend_limit", {"broker": broker["broker"], "limit": name}, limit["days_low"], limit["days_high"]
+        )
+    ]
+
+
+def _address_limit(one: Plain) -> list[Plain]:
+    labels = {"broker": one["broker"], "address": one["address"], "limit": one["limit_name"]}
+    return _bounds("trend_address_limit", labels, one["low"], one["high"])
+
+
+def _bounds(table: str, labels: dict[str, str], low: Any, high: Any) -> list[Plain]:
+    """low, high: days from now, "never", None where it is not known."""
+    return [
         {
-            "table": "trend_limit",
-            "labels": {"broker": broker["broker"], "limit": name, "bound": bound},
+            "table": table,
+            "labels": labels | {"bound": bound},
             "values": {"seconds": days if days == "never" else days * 86400.0},
         }
-        for name, limit in sorted(broker["limits"].items())
-        for bound in ("low", "high")
-        if (days := limit[f"days_{bound}"]) is not None
+        for bound, days in (("low", low), ("high", high))
+        if days is not None
     ]
 
 

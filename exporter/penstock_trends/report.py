@@ -13,7 +13,7 @@ from penstock_trends.summary import limits_of, summary
 from penstock_trends.wording import UNKNOWN, day_text, lasted, met_text, named, signed
 
 Plain = dict[str, Any]
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the facts: of another one they are made again."""
 REPORT: Final = "report.html"
 PAGES: Final = "brokers"

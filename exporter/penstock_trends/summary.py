@@ -1,5 +1,6 @@
 """Page 1 of the report: what is to be known at a glance, and what to do, with its owners."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -86,7 +87,7 @@ def limits_of(brokers: Sequence[Plain]) -> list[tuple[Plain, str, Plain]]:
 
 
 def risks(facts: Plain) -> list[Plain]:
-    """Limits that are met or have a date, the earliest first."""
+    """Limits that are met or have a date, the earliest first; targets that are missed come with those of a month."""
     found = [(broker["broker"], broker["owner"], name, one) for broker, name, one in limits_of(facts["brokers"])]
     found += [
         (f"{one['address']} on {one['broker']}", one["owner"], one["limit_name"], one) for one in facts["addresses"]
@@ -103,7 +104,36 @@ def risks(facts: Plain) -> list[Plain]:
         for where, owner, name, limit in found
         if limit["state"] in ("met", "rising")
     ]
+    rows += [row for queue in facts["queues"] for row in (short_ring(queue), slow_drain(queue)) if row]
     return sorted(rows, key=lambda row: (row["low"], row["what"]))
+
+
+def short_ring(queue: Plain) -> Plain | None:
+    """A ring that covers less than its target in the busiest hours."""
+    target, rate, ring = queue["targets"]["ring_retention"], queue["busiest_rate"], queue["ring"]
+    if not (target and rate and ring) or ring / rate >= target:
+        return None
+    when = f"covers {duration(ring / rate)} in its busiest hours, {duration(target)} is the target"
+    return missed(queue, f"ring of {place(queue)}", when, f"Give it a ring of {math.ceil(target * rate):,} messages.")
+
+
+def slow_drain(queue: Plain) -> Plain | None:
+    """A usual high backlog that takes its consumers longer than the target, even if nothing more comes."""
+    target, backlog = queue["targets"]["drain_target"], queue["messages"]["p95"]
+    together = (queue["pace"]["rate"] or 0.0) * (queue["consumers"] or 0.0)
+    if not (target and backlog and together) or backlog / together <= target:
+        return None
+    when = f"({backlog:,.0f} messages) takes {duration(backlog / together)} at least, {duration(target)} is the target"
+    return missed(queue, f"backlog of {place(queue)}", when, "See whether its consumers can do more: section 8.")
+
+
+def missed(queue: Plain, what: str, when: str, do: str) -> Plain:
+    dated = {"severity": "warning", "low": SEVERITIES["warning"]}
+    return dated | {"what": what, "when": when, "owner": queue["owner"], "do": do}
+
+
+def place(queue: Plain) -> str:
+    return f"{queue['queue']} on {queue['broker']}"
 
 
 def more_room(name: str, limit: Plain) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from penstock.settings.calendar import Calendar
 from penstock.settings.policy import Policy
+from penstock.settings.rules import Resolved
 
 FLOW_TARGET: Final = 0.999
 """Share of the time in which messages of a queue are to get on."""
@@ -32,9 +33,17 @@ class Wanted:
 
     def owner(self, one: Mapping[str, Any]) -> str:
         """Team and owner of a queue, address, client or broker, by its names; empty where no rule says it."""
-        broker, address, queue, client = (one.get(name) or "" for name in ("broker", "address", "queue", "client"))
-        said = policy_of(self.policies, broker).rules.resolve(broker, address, queue, client or None)
+        said = self._said(one)
         return ", ".join(filter(None, (said.team, said.owner)))
+
+    def targets(self, queue: Mapping[str, Any]) -> dict[str, float | None]:
+        """Seconds that a ring is to cover, and in which a backlog is to drain; None where no rule says it."""
+        said = self._said(queue)
+        return {"ring_retention": said.ring_retention, "drain_target": said.drain_target}
+
+    def _said(self, one: Mapping[str, Any]) -> Resolved:
+        broker, address, queue, client = (one.get(name) or "" for name in ("broker", "address", "queue", "client"))
+        return policy_of(self.policies, broker).rules.resolve(broker, address, queue, client or None)
 
     def key(self) -> list[Any]:
         """What another report follows from."""

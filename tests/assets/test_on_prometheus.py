@@ -27,6 +27,7 @@ _WITHOUT_JOBS = {
     "mq_trend_ring_loss_ratio": "needs a trend job",
     "mq_forecast_messages": "needs a trend job",
     "mq_forecast_limit_seconds": "needs a trend job",
+    "mq_forecast_address_limit_seconds": "the same",
     "penstock_history_success": "needs a history",
     "penstock_history_publish_timestamp_seconds": "needs a history",
     "penstock_history_polls_dropped_total": "needs a history",

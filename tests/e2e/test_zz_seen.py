@@ -16,6 +16,7 @@ NOT_SEEN = {
     "mq_client_notice": "needs a client without progress for the five minutes of a first patience",
     "mq_connection_unhealthy": "needs a connection that one OpenMQ consumer fills; FlowBench of OpenMQ sees it",
     "mq_forecast_limit_seconds": "needs the trend job; tests/trends sees it",
+    "mq_forecast_address_limit_seconds": "the same",
     "mq_forecast_messages": "the same",
     "mq_trend_ring_loss_ratio": "the same",
     "mq_trend_timestamp_seconds": "the same",

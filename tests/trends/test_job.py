@@ -72,6 +72,21 @@ def test_gauges_come_back_in_metrics(done: Path) -> None:
             assert f"mq_trend_ring_loss_ratio{labels} " in text
 
 
+def test_limits_of_addresses_come_back_in_metrics(tmp_path: Path) -> None:
+    row = {"broker": "b", "address": "orders", "limit_name": "messages", "low": 2.0, "high": None}
+    made = job.gauges({"queues": [], "brokers": [], "addresses": [row]}, 1.0)
+    (tmp_path / "gauges.json").write_text(json.dumps(made))
+    trends = Trends(tmp_path / "gauges.json")
+    trends.refresh()
+    shown = Exposition(lambda _: b"")
+    shown.set_broker("", trends.blocks)
+    text = b"".join(shown.chunks(Format.TEXT, gzip=False)).decode()
+    name = "mq_forecast_address_limit_seconds"
+    assert [line for line in text.splitlines() if line.startswith(name)] == [
+        f'{name}{{broker="b",address="orders",limit="messages",bound="low"}} 172800'
+    ]
+
+
 def test_profiles_come_back_to_agents(done: Path) -> None:
     profiles, facts = read_profiles(done / "profiles.parquet"), json.loads((done / "facts.json").read_text())
     names = {(broker, *name) for broker, profile in profiles.items() for name in profile.flows.names}

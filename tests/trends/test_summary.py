@@ -50,6 +50,43 @@ def test_risks_are_dated_and_the_first_comes_first() -> None:
     assert found[2]["do"].endswith("Half as much again would last until about 2 Mar 1970 at the present rate.")
 
 
+def queue(ring_retention: float | None = None, drain_target: float | None = None, **more: Any) -> dict[str, Any]:
+    numbers = {
+        "ring": 600.0,
+        "busiest_rate": 20.0,
+        "consumers": 2.0,
+        "messages": {"p95": 3000.0},
+        "pace": {"rate": 2.5},
+    }
+    return NAMES | numbers | {"targets": {"ring_retention": ring_retention, "drain_target": drain_target}} | more
+
+
+def test_targets_that_are_missed_are_risks() -> None:
+    """A ring of 600 covers 30 s at 20 a second; two consumers at 2.5 a second take 10 minutes for 3,000."""
+    brokers = [broker("near", 5), broker("far", 60)]
+    found = risks(facts(brokers=brokers, queues=[queue(60.0, 300.0)]))
+    assert [(one["severity"], one["what"], one["when"], one["owner"]) for one in found[1:3]] == [
+        ("warning", "backlog of q on b", "(3,000 messages) takes 10 min at least, 5 min is the target", "checkout"),
+        ("warning", "ring of q on b", "covers 30 s in its busiest hours, 1 min is the target", "checkout"),
+    ]
+    assert [one["what"] for one in (found[0], found[3])] == ["disk of near", "disk of far"]
+    assert found[2]["do"] == "Give it a ring of 1,200 messages."
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        queue(30.0, 600.0),  # just met
+        queue(),  # nobody said one
+        queue(60.0, 300.0, busiest_rate=None, pace={"rate": None}),  # not known
+        queue(60.0, 300.0, busiest_rate=0.0, messages={"p95": 0.0}, consumers=0.0),
+        queue(60.0, None, ring=None),
+    ],
+)
+def test_targets_that_are_met_or_not_known_are_none(quiet: dict[str, Any]) -> None:
+    assert risks(facts(queues=[quiet])) == []
+
+
 def test_the_headline_is_one_sentence_of_what_matters() -> None:
     flow = {"target": 0.9995, "queues": 12, "missed": 2, "worst": []}
     week = {"lost": 1234, "added": 10, "conditions": 0, "seconds": 0}
@@ -101,6 +138,12 @@ def test_an_owner_is_who_the_rules_say() -> None:
     assert wanted.owner({"broker": "b2", "address": "a", "queue": "a", "client": "reader"}) == "ben"
     assert wanted.owner({"broker": "b2", "address": "a", "queue": "a", "client": ""}) == ""
     assert Wanted().owner(NAMES) == ""
+
+
+def test_targets_are_those_of_the_rules() -> None:
+    wanted = Wanted({"": Policy("", rules=Rules((Rule(Match(queue="q"), RuleSettings(ring_retention=60.0)),)))})
+    assert wanted.targets(NAMES) == {"ring_retention": 60.0, "drain_target": None}
+    assert wanted.targets(NAMES | {"queue": "other"}) == {"ring_retention": None, "drain_target": None}
 
 
 def test_five_hundred_brokers_fit() -> None:
