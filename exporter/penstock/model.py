@@ -298,6 +298,8 @@ class LinkRow:
     kind: str
     queue: str = ""
     """That it reads, where that is known."""
+    target: str = ""
+    """Address, and connector to the other broker, of a bridge."""
 
 
 @dataclass(frozen=True, slots=True)

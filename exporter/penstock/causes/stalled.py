@@ -49,7 +49,8 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
     none = f"nothing was delivered to it for {duration(flat)} while {poll.found.ready[consumer.queue[row]]:.0f} wait"
     forgets = forgotten(poll, row, taken, flat, none) if speaks == "CORE" else possible()
     foreign, mqtt = excluded(f"it speaks {speaks}"), f"{held:.0f} were delivered and have no PUBACK"
-    together = f"{len(others) or 'no'} other clients stopped within 2 s of it: {', '.join(others[:3])}"
+    chance = ", which may be chance" if len(others) + 1 < AT_ONCE else ""
+    together = f"{', '.join(others[:3]) or 'no other client'} stopped within 2 s of it{chance if others else ''}"
     received = judged(not taken > 0, False, "it took none yet", f"it has taken {taken:.0f} messages before")
     return {
         "listener_hangs": possible(f"it took {taken:.0f} messages; {none}" if flat else forgets.fact),
@@ -59,7 +60,7 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
         "never_commits": foreign if speaks in ("AMQP", "STOMP", "MQTT") else forgets,
         "puback_missing": judged(speaks == "MQTT", True, mqtt, foreign.fact),
         "blocked_in_send": blocked_in_send(poll, row),
-        "outside": possible(together.strip(": "), likely=len(others) + 1 >= AT_ONCE),
+        "outside": possible(together, likely=len(others) + 1 >= AT_ONCE),
         "frozen": frozen(poll, row),
     }
 
@@ -69,7 +70,7 @@ def forgotten(poll: RuleInputs, row: int, taken: float, flat: float, none: str) 
     held, size = poll.found.consumer.held[row], said(poll, row, "buffered_bytes") / BATCH
     rate = pace(poll, row, taken)
     if flat and rate * flat >= held:
-        return excluded(f"it took {rate:.1f} messages each second before, and {none}")
+        return excluded(f"it would go on taking messages, {rate:.1f} each second as before; {none}")
     if flat:
         return possible(f"only if it receives less than {held / 2 / flat:.2g} messages each second: {none}")
     if size > 1.2:
@@ -88,7 +89,7 @@ def blocked_in_send(poll: RuleInputs, row: int) -> Verdict:
         return excluded("no address of this broker is full")
     address, closed = poll.of(sends_to).get(session, ("", np.nan))
     if full is None or not address:
-        return possible("no producer of its session is known to send to a full address")
+        return possible("nothing shows it: no producer of its session is known to send to a full address")
     said = f"its session sends to {address} ({full[address]}); nothing has come in there for"
     said += f" {duration(poll.found.now - closed)}"
     slack = max(5.0, poll.found.interval)  # it closed up to a poll after `closed`
@@ -105,7 +106,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
     with_it = np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval)
     with_it = np.count_nonzero(with_it & (poll.found.consumer.held[others] > 0))  # an idle one may have nothing to do
-    stopped = f"{with_it} of {len(others)} other consumers of its connection stopped with it"
+    stopped = f"{with_it or 'none'} of the {len(others)} other consumers of its connection stopped with it"
     stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
     said = judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
     return said._replace(likely=bool(0 < len(others) == with_it))

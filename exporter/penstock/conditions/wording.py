@@ -32,8 +32,7 @@ class Cause:
     fact: str = ""
 
     def __str__(self) -> str:
-        known = "" if self.state is CauseState.POSSIBLE else f"{self.state}: "
-        return known + self.text + (f" ({self.fact})" if self.fact else "")
+        return f"{self.state}: {self.text}" + (f" ({self.fact})" if self.fact else "")
 
 
 def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:

@@ -25,6 +25,8 @@ from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
+ABSENT = ("no_consumer", "too_few_consumers")
+"""Roots that a refused login may be behind."""
 """Incidents that are told, conditions that are linked, the worst first; changes."""
 MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
@@ -215,5 +217,6 @@ def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple
     about = symptoms.changes_about
     at = {i for name in ("", *addresses) for i in about.address.get(name, ())}
     near = [symptoms.changes[i] for i in sorted(at.union(*(about.client.get(name, ()) for name in clients)))]
-    found = [(one.time, one.text) for one in near if one.time >= group.begin - RECENT]
+    near = [one for one in near if one.time >= group.begin - RECENT and (group.kind in ABSENT or not one.login)]
+    found = [(one.time, one.text) for one in near]
     return sorted(sorted(found, key=lambda one: abs(one[0] - group.begin))[:SHOWN])

@@ -105,6 +105,7 @@ def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
             group = symptoms.measured("bridge_stopped", row.name)
             how = "down" if up == 0 else "frozen" if found.delivering[at] > 0 else "full"
             group.places, group.facts = {place}, {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"}
+            group.facts |= {"target": row.target}
             symptoms.take(group.victims, on({place}, BACKLOG))
             yield group
 
@@ -157,14 +158,7 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
             symptoms.take(group.victims, blocked_in_send)
             group.consumers = symptoms.consumers_of(group.victims)
             stands = sorted({one.queue for one in group.victims})
-            still = f"{some(stands)} {'stands' if len(stands) == 1 else 'stand'}" if stands else ""
-            group.facts = {
-                **group.facts,
-                **producers(waits),
-                "stands": some(stands),
-                "still": still,
-                "sources": some(sorted(of)),
-            }
+            group.facts = {**group.facts, **producers(waits), "stands": some(stands), "sources": some(sorted(of))}
             yield group
 
 

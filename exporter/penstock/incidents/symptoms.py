@@ -59,6 +59,8 @@ class Noted(NamedTuple):
     queue: str = ""
     client: str = ""
     went: bool = False
+    login: bool = False
+    """Of refused logins: matters where a consumer is absent."""
 
 
 def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float) -> Iterable[Noted]:
@@ -67,7 +69,7 @@ def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, r
     if poll.found.restarted:
         yield Noted(now, "the broker started")
     elif poll.broker.authentication_failures > refused:
-        yield Noted(now, f"{poll.broker.authentication_failures - refused:.0f} logins were refused")
+        yield Noted(now, f"{poll.broker.authentication_failures - refused:.0f} logins were refused", login=True)
     if not np.isnan(sending.since):
         for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
             yield Noted(now, f"{row.client} stopped consuming {row.queue}", row.address, row.queue, row.client, True)

@@ -19,6 +19,10 @@ from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
+TO_OTHERS, TO_NONE = "and to its other consumers", "and wait until it connects again: it is the only consumer"
+"""Where messages go that are returned."""
+WITH_IT = "of this connection, and what they have buffered, "
+ONE_MORE = f"The other consumer {WITH_IT.replace('they have', 'it has')}goes with it. "
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
@@ -51,7 +55,7 @@ class Actions:
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
-        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": ""}
+        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": "", "next": TO_OTHERS}
         names |= self._of_address(one) | self._of_consumer(one)
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
@@ -59,8 +63,8 @@ class Actions:
             names["destination"] = one.address.removesuffix(" (topic)")
         if one.client:
             names["client"] = one.client
-        if "ready" in one.evidence:
-            names["ready"] = f"{one.evidence['ready']:,.0f}"
+        if one.evidence.get("ready", 0.0) > 0:
+            names["ready"] = names["undelivered"] = f"{one.evidence['ready']:,.0f}"
         if "held" in one.evidence:
             names["held"] = f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
         if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
@@ -98,11 +102,9 @@ class Actions:
         consumers, connections, clients = self._snapshot.consumers, self._snapshot.connections, self._clients
         if consumers is None or not one.queue or clients.source is not consumers.index:
             return {}
-        wanted = [
-            (row.address, row.queue) == (one.address, one.queue) and one.client in ("", row.client)
-            for row in clients.index
-        ]
-        rows = np.flatnonzero(np.array([*wanted, False])[clients.member])
+        of_queue = np.array([*((row.address, row.queue) == (one.address, one.queue) for row in clients.index), False])
+        wanted = np.array([*(one.client in ("", row.client) for row in clients.index), False]) & of_queue
+        rows = np.flatnonzero(wanted[clients.member])
         if not len(rows):
             return {}
         buffered = np.nan_to_num(consumers["buffered"][rows]) if "buffered" in consumers else np.zeros(len(rows))
@@ -121,11 +123,10 @@ class Actions:
             "knob": KNOBS.get(protocol, ""),
             "held": f"{buffered[worst]:,.0f}",
             "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
+            "next": TO_OTHERS if np.count_nonzero(of_queue[clients.member]) > 1 else TO_NONE,
         }
         if at >= 0 and (others := np.count_nonzero(self._snapshot.consumer_connection == keys[i]) - 1):
-            found["others"] = (
-                f" The {others} other consumers of this connection are closed with it, and return theirs too."
-            )
+            found["others"] = ONE_MORE if others == 1 else f"The {others} other consumers {WITH_IT}are closed with it. "
         return {name: text for name, text in found.items() if text}
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:

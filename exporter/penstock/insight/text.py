@@ -1,16 +1,18 @@
 """What `explain` and the log of events say, as lines for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
 from penstock.causes.verdict import CauseState
+from penstock.conditions.wording import Cause
 from penstock.core.formatting import duration, number_text
-from penstock.incidents.incident import Incident
+from penstock.incidents.incident import Incident, Key
 from penstock.insight import answers
 from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.events import Change, Event
 from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
 
+EXCLUDED = CauseState.EXCLUDED
 NOTICE = {"info": "notice"}
 """What a severity is called, where it is not by its name."""
 
@@ -21,9 +23,11 @@ def explanation(found: answers.Explanation) -> Iterator[str]:
     yield ""
     yield from knowledge_lines(found.knowledge)
     yield ""
-    yield from incident_lines(found.incidents, found.stamp)
-    for condition in found.conditions:
-        yield from condition_lines(condition, found.stamp)
+    conditions = {(one.condition, found.address, found.queue, one.client): one for one in found.conditions}
+    yield from incident_lines(found.incidents, found.stamp, conditions)
+    told = {key for one in found.incidents for key in (one.root, *one.members)}
+    for key, condition in conditions.items():
+        yield from condition_lines(condition, found.stamp, advised=key not in told)
     yield from number_lines(found)
     yield from ring_lines(found.ring)
     for sheet in found.account:
@@ -47,15 +51,17 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     yield ""
     yield from knowledge_lines(found.knowledge)
     yield ""
-    yield from incident_lines(found.incidents, found.stamp)
-    told = {key for one in found.incidents for key in one.members} if found.kind == "broker" else set()
-    alone = [one for one in found.conditions if (one.condition, one.address, one.queue, one.client) not in told]
+    conditions = {(one.condition, one.address, one.queue, one.client): one for one in found.conditions}
+    yield from incident_lines(found.incidents, found.stamp, conditions)
+    members = {key for one in found.incidents for key in (one.root, *one.members)}
+    told = members if found.kind == "broker" else set()
+    alone = {key: one for key, one in conditions.items() if key not in told}
     if belong := len(found.conditions) - len(alone):
         yield f"{belong} conditions belong to these incidents: `penstock explain {found.broker} QUEUE` has them"
         yield ""
-    for condition in alone:
+    for key, condition in alone.items():
         where = "" if found.name == condition.queue else f"{condition.queue}: "
-        yield from condition_lines(condition, found.stamp, where)
+        yield from condition_lines(condition, found.stamp, where, advised=key not in members)
     facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
     width = max(map(len, facts), default=0)
     yield from (f"  {name:{width}}  {text}" for name, text in facts.items())
@@ -90,17 +96,51 @@ def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
         yield f"  watching  {one.condition}{client}: {seconds}; {one.proves}"
 
 
-def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
-    """Of each: impact, who, cause, what to do, what changed."""
+def incident_lines(
+    found: Sequence[Incident], now: float, conditions: Mapping[Key, answers.Condition] | None = None
+) -> Iterator[str]:
+    """Of each: impact, who, cause, what to do, what changed. conditions: of the object that is explained; what can be
+    done about one that is a root is told in full.
+    """
     for one in found:
         yield f"{one.severity.upper()}  {one.title}"
         yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
         yield f"  impact    {impact(one)}"
-        yield from (f"  who       {', '.join(who.values())}" for who in one.who)
-        yield from (f"  cause     {cause}" for cause in one.causes if cause.state is not CauseState.EXCLUDED)
-        yield from (f"  do        {number}. {advice}" for number, advice in enumerate(one.advice, 1))
+        yield from (f"  who       {who_text(who)}" for who in one.who)
+        yield from (f"  cause     {cause}" for cause in worth_telling(one.causes) if cause.state is not EXCLUDED)
+        actions = conditions[one.root].actions if conditions and one.root in conditions else []
+        if actions and one.advice and one.advice[0].startswith(actions[0].do):
+            yield from (line for number, action in enumerate(actions, 1) for line in action_lines(number, action))
+        else:
+            yield from advice_lines(one.advice)
         yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
         yield ""
+
+
+def who_text(who: Mapping[str, str]) -> str:
+    """A client, and where it is."""
+    words = {"client": "", "host": "on ", "connection": "connection ", "protocol": "", "user": "user "}
+    return ", ".join(words[name] + text for name, text in who.items()).replace(", on ", " on ", 1)
+
+
+def advice_lines(advice: Sequence[str]) -> Iterator[str]:
+    """Acts by number; how to check them, and what not to do."""
+    number = 0
+    for text in advice:
+        check, never = text.removeprefix("Check: "), text.removeprefix("Do not ").removeprefix("Do not: ")
+        if check != text:
+            yield f"  check     {check}"
+        elif never != text:
+            yield f"  do not    {never}"
+        else:
+            number += 1
+            yield f"  do        {number}. {text}"
+
+
+def worth_telling(causes: Sequence[Cause]) -> Sequence[Cause]:
+    """Beside one that is proven those that are possible explain nothing more."""
+    proven = any(one.state is CauseState.PROVEN for one in causes)
+    return [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
 
 
 def impact(one: Incident) -> str:
@@ -108,11 +148,16 @@ def impact(one: Incident) -> str:
     rate = f", {'+' * (one.rate > 0)}{number_text(one.rate)}/s" if one.rate else ""
     oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
     more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
-    victims = [f"Victims: {', '.join(one.victims)}{more}."] if one.victims else []
+    shown = {who.get("client") for who in one.who}
+    others = [name for name in one.victims if name not in shown]
+    victims = [f"Victims: {', '.join(others)}{more}."] if others else []
     return " ".join([f"{one.messages:,.0f} messages{rate}{oldest}.", *one.impact, *victims])
 
 
-def condition_lines(condition: answers.Condition, now: float, where: str = "") -> Iterator[str]:
+def condition_lines(
+    condition: answers.Condition, now: float, where: str = "", *, advised: bool = True
+) -> Iterator[str]:
+    """advised: with what to do; else its incident says that."""
     on = f" on client {condition.client}" if condition.client else ""
     silenced = ", silenced by a rule" if condition.silenced else ""
     yield f"{NOTICE.get(condition.severity, condition.severity).upper()}  {where}{condition.condition}{on}{silenced}"
@@ -123,12 +168,14 @@ def condition_lines(condition: answers.Condition, now: float, where: str = "") -
     share = "" if rests.share is None else f" ({rests.share:.0%})"
     evidence.append(f"{rests.polls} of {rests.due} polls{share}")
     yield f"  evidence  {', '.join(evidence)}"
-    yield f"  causes    {condition.causes[0] if len(condition.causes) == 1 else 'one of:'}"
-    if len(condition.causes) > 1:
-        yield from (f"            - {cause}" for cause in condition.causes)
-    yield f"  advice    {condition.advice}"
-    for number, action in enumerate(condition.actions, 1):
-        yield from action_lines(number, action)
+    causes = worth_telling(condition.causes)
+    yield f"  causes    {causes[0] if len(causes) == 1 else ''}".rstrip()
+    if len(causes) > 1:
+        yield from (f"            - {cause}" for cause in causes)
+    if advised:
+        yield f"  advice    {condition.advice}"
+        for number, action in enumerate(condition.actions, 1):
+            yield from action_lines(number, action)
     yield ""
 
 

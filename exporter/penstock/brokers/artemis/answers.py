@@ -81,6 +81,8 @@ class BridgeAttributes(msgspec.Struct, rename="pascal"):
     started: bool = False
     connected: bool | None = None
     queue_name: str = ""
+    forwarding_address: str | None = None
+    static_connectors: list[str] | None = None
 
 
 class DivertAttributes(msgspec.Struct, rename="pascal"):

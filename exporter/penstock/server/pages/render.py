@@ -79,6 +79,7 @@ def _environment() -> Environment:
         "moment": formatting.moment,
         "clock": last_hour.clock,
         "impact": text.impact,
+        "worth_telling": text.worth_telling,
     }
     made.globals |= {
         "link": link,
