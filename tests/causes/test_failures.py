@@ -15,7 +15,7 @@ from penstock.model import AcknowledgeMode
 
 
 def loop(protocol: str, *, attempts: float, settles: float = 0.0, goes: bool = False) -> Mapping[str, Verdict]:
-    """Ten come back at each poll; so many attempts to acknowledge were made in all. goes: with another that had."""
+    """Ten come back at each poll; so many attempts to acknowledge were made in all. goes: with others that had some."""
 
     def said(i: int, now: float) -> dict[str, Any]:
         done, back = settles * i, 10.0 * i

@@ -193,7 +193,7 @@ def not_readable(world: World, polls: int) -> BrokerView:
 def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     world = busy()
     work(world, 30)
-    assert explain_broker(of_world(world, {}), None).knowledge.state == "healthy"
+    assert explain_broker(of_world(world, {}), None).knowledge.state == "unhealthy"  # a client of it is stuck
     found = not_readable(world, 80)
     views = [
         explain_broker(found, None),
@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     assert all("queues and consumers could not be read" in one.knowledge.why for one in views)
 
 
-@pytest.mark.parametrize(("polls", "state"), [(3, "healthy"), (4, "unknown")])
+@pytest.mark.parametrize(("polls", "state"), [(3, "unhealthy"), (4, "unknown")])
 def test_a_hiccup_leaves_what_was_judged_and_more_is_unknown(polls: int, state: str) -> None:
     world = busy()
     work(world, 30)

@@ -13,10 +13,9 @@ from penstock.agent import Result
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
-from penstock.conditions.condition import Severity
 from penstock.config import load
 from penstock.core.errors import PenstockError
-from penstock.insight.answers import BrokerList, ConditionList, Explanation, IncidentList, Knowledge, ObjectView
+from penstock.insight.answers import BrokerList, ConditionList, Explanation, IncidentList, ObjectView
 from penstock.insight.explain import BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.knowledge import HEALTHY
@@ -76,18 +75,9 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         found = await asked(f"/api/v1/{kind}", ObjectView, broker=broker, **{kind: connection or address})
     else:
         active = await asked("/api/v1/conditions", ConditionList, broker=broker, limit=MOST)
-        found = with_all(await asked("/api/v1/broker", ObjectView, broker=broker), active)
+        found = replace(await asked("/api/v1/broker", ObjectView, broker=broker), conditions=active.rows)
     options.show(found, explanation(found) if isinstance(found, Explanation) else object_lines(found), form)
     return int(found.knowledge.state not in HEALTHY)
-
-
-def with_all(found: ObjectView, active: ConditionList) -> ObjectView:
-    """The broker with the conditions of its queues and clients, which make it unhealthy, too."""
-    bad = [one for one in active.rows if one.severity != Severity.INFO.name.lower()]
-    known = found.knowledge
-    if bad and known.state in HEALTHY:
-        known = Knowledge("unhealthy", f"{active.total} active conditions", min(one.since for one in bad), [])
-    return replace(found, conditions=active.rows, knowledge=known)
 
 
 async def polled(config_file: Path, broker: str | None, polls: int) -> BrokerView:

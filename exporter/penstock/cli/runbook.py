@@ -15,7 +15,7 @@ from penstock.brokers.requests import quote
 from penstock.cli import completion, options
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.core.errors import PenstockError
-from penstock.insight.actions import filled
+from penstock.insight.actions import filled, queue_object
 from penstock.insight.text import action_lines
 from penstock.tui.lines import say
 
@@ -61,16 +61,12 @@ def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
 def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Iterator[str]:
     texts = " ".join([action.do, action.effect, action.check, action.never, action.command, str(action.calls)])
     names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | {"at_risk": "", "others": ""}
-    address, queue = quote(known.get("address", "ADDRESS")), quote(known.get("queue", "QUEUE"))
-    of_address = f"{_ARTEMIS},component=addresses,address={address}"
+    address = known.get("address", "ADDRESS")
     mbeans = {
         "broker": _ARTEMIS,
-        "address": of_address,
-        "queue": f"{of_address},subcomponent=queues,routing-type={quote('TYPE')},queue={queue}",
-        "dead_letters": (
-            f"{_ARTEMIS},component=addresses,address={quote('DLA')},subcomponent=queues,"
-            f"routing-type={quote('TYPE')},queue={quote('DLQ')}"
-        ),
+        "address": f"{_ARTEMIS},component=addresses,address={quote(address)}",
+        "queue": queue_object(_ARTEMIS, address, "TYPE", known.get("queue", "QUEUE")),
+        "dead_letters": queue_object(_ARTEMIS, "DLA", "TYPE", "DLQ"),
     }
     destination = {"destination": known["address"]} if "address" in known else {}
     destination |= {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}

@@ -1,8 +1,11 @@
 """Whether more of what leaves a queue is lost than in the last 28 days: common to expiry and dead letters."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from penstock.conditions.condition import Evidence
+from penstock.conditions.condition import Evidence, Raised
+from penstock.conditions.evidence import window_begin
 from penstock.core.table import Mask
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
@@ -13,8 +16,12 @@ KNOWN = 86400.0
 """Seconds for which a queue must be known."""
 
 
-def unusual(poll: RuleInputs, kind: int, variable: int) -> Mask:
-    """kind: of the days and shares; variable: of the trend."""
+def unusual(kind: int, variable: int) -> Callable[[RuleInputs], Raised]:
+    """The rule of losses of this kind. kind: of the days and shares; variable: of the trend."""
+    return lambda poll: Raised(beyond_usual(poll, kind, variable), window_begin(poll))
+
+
+def beyond_usual(poll: RuleInputs, kind: int, variable: int) -> Mask:
     usual = poll.usual
     with np.errstate(invalid="ignore"):
         beyond = usual.shares[kind - EXPIRED] > unusual_share(usual.expected.highs[kind])

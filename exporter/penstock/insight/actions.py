@@ -135,10 +135,12 @@ class Actions:
         row = self._queues.get((one.address, one.queue))
         found = {"broker": broker, "address": f"{broker},component=addresses,address={quote(one.address)}"}
         if row is not None:
-            found["queue"] = _queue_object(broker, row)
+            found["queue"] = _object_of(broker, row)
             dead = [queue for queue in self._queues.values() if queue.address == row.dead_letter_address]
             if len(dead) == 1:  # else one of them may hold the dead letters of another client
-                found["dead_letters"] = _queue_object(broker, dead[0])
+                found["dead_letters"] = queue_object(
+                    broker, dead[0].address, dead[0].routing_type.lower(), dead[0].name
+                )
         return found if broker else {}
 
     @cached_property
@@ -183,8 +185,11 @@ def _each(arguments: str | tuple[str, ...], names: Names) -> Iterator[Names]:
         yield names
 
 
-def _queue_object(broker: str, row: QueueRow) -> str:
-    return (
-        f"{broker},component=addresses,address={quote(row.address)},subcomponent=queues,"
-        f"routing-type={quote(row.routing_type.lower())},queue={quote(row.name)}"
-    )
+def queue_object(broker: str, address: str, routing_type: str, queue: str) -> str:
+    """The name of a queue's object in Artemis' management."""
+    of_address = f"{broker},component=addresses,address={quote(address)}"
+    return f"{of_address},subcomponent=queues,routing-type={quote(routing_type)},queue={quote(queue)}"
+
+
+def _object_of(broker: str, row: QueueRow) -> str:
+    return queue_object(broker, row.address, row.routing_type.lower(), row.name)

@@ -282,9 +282,8 @@ def concerns(incident: Incident, series: QueueSeries, client: str | None) -> boo
     """Whether the queue, or this client of it, is the root or a victim."""
     place = (series.address, series.queue)
     here = {key[3] for key in incident.members if key[1:3] == place}
-    if client is not None:
-        return bool(here & {"", client})
-    return bool(here) or place in incident.places or incident.object == series.address
+    whole = bool(here) or place in incident.places or incident.object == series.address
+    return bool(here & {"", client}) if client is not None else whole
 
 
 def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:

@@ -279,7 +279,7 @@ def _made(
         or name in {one.object, *one.victims, *(key[1] for key in one.members), *(address for address, _ in one.places)}
     ]
     shown = explain.incidents_in_full(view, of_it)
-    known = sure.with_incidents(known, [one for one in of_it if kind != "broker" or not one.members])
+    known = sure.with_incidents(known, of_it)
     return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
 
 

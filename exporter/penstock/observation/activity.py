@@ -105,18 +105,6 @@ def persistent(
     return lasting
 
 
-def moved_in_both_halves(activity: Activity, variable: int, constants: Constants, interval: float) -> Mask:
-    window = activity.window
-    total = window.sum(variable)
-    moved = np.zeros(len(total), np.bool_)
-    rows = np.flatnonzero(total > 0)
-    if len(rows):
-        first, second = halves(window.of(variable, rows))
-        covered = window.covers(rows, RETURNED, constants.window_seconds(interval), interval)
-        moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
-    return moved
-
-
 @dataclass(frozen=True, slots=True)
 class Trend:
     """Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where

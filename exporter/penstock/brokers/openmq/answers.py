@@ -152,17 +152,21 @@ class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
     dead_letters: Flag = named("UseDMQ")
 
 
-class Consumer(msgspec.Struct, rename="pascal", gc=False):
-    """A consumer, a subscription in place of its members, or a member."""
-
-    consumer_id: Int64 = msgspec.field(name="ConsumerID")
+class Client(msgspec.Struct, rename="pascal", gc=False, kw_only=True):
     connection_id: Int64 | None = named("ConnectionID", None)
-    client_id: str | None = named("ClientID", None)
     user: str | None = None
     host: str | None = None
     service_name: str | None = None
     destination_name: str | None = None
     destination_type: str | None = None
+    created: Millis = named("CreationTime")
+
+
+class Consumer(Client, rename="pascal", gc=False, kw_only=True):
+    """A consumer, a subscription in place of its members, or a member."""
+
+    consumer_id: Int64 = msgspec.field(name="ConsumerID")
+    client_id: str | None = named("ClientID", None)
     selector: str | None = None
     durable: bool | None = None
     durable_name: str | None = None
@@ -174,7 +178,6 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
     waiting: Count = named("NumMsgsPending")
     buffered: Count = named("NumMsgsPendingAcks")
     last_acknowledgement: Millis = named("LastAckTime")
-    created: Millis = named("CreationTime")
     next_message_id: str | None = named("NextMessageID", None)
 
     @property
@@ -187,16 +190,9 @@ class Consumer(msgspec.Struct, rename="pascal", gc=False):
         return self.durable_active is not False
 
 
-class Producer(msgspec.Struct, rename="pascal", gc=False):
+class Producer(Client, rename="pascal", gc=False, kw_only=True):
     producer_id: Int64 = msgspec.field(name="ProducerID")
-    connection_id: Int64 | None = named("ConnectionID", None)
-    user: str | None = None
-    host: str | None = None
-    service_name: str | None = None
-    destination_name: str | None = None
-    destination_type: str | None = None
     produced: Wrapping = named("NumMsgs")
-    created: Millis = named("CreationTime")
 
 
 class Transaction(msgspec.Struct, rename="pascal", gc=False):
