@@ -57,10 +57,10 @@ def read_notes(store: Store) -> Notes:
     return found
 
 
-def current(store: Store) -> list[StoredFile]:
-    """The raw files by name, without those whose rows stand in a joined one, too. Raises StoreError."""
+def current(store: Store, below: Sequence[str] = (RAW,)) -> list[StoredFile]:
+    """The raw files, without those whose rows are in a joined one, too; below: of whole days. Raises StoreError."""
     before = read_notes(store)
-    entries = store.files(RAW)
+    entries = [entry for place in below for entry in store.files(place)]
     # Notes come and go meanwhile: one goes after the files it names, and comes before the one that is made of them.
     gone = replaced({**before, **read_notes(store)}.values(), {entry.path for entry in entries})
     return [entry for entry in entries if entry.path not in gone]
@@ -209,10 +209,18 @@ def remove_joined(store: Store, notes: Notes) -> None:
         store.delete(name)
 
 
-def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
+def read(
+    store: Store,
+    paths: Sequence[str],
+    kind: RowType,
+    columns: Sequence[str] = (),
+    mask: Any = None,
+    sid: int | None = None,
+) -> Any:
     """Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
     mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
+    sid: row groups that cannot have this series are passed over.
     """
     schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names], kind.schema.metadata)
     tables = [schema.empty_table()]
@@ -220,7 +228,11 @@ def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[st
         with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
             file = pq.ParquetFile(source)
             there = [name for name in schema.names if name in file.schema_arrow.names]
+            at = 0 if sid is None else file.schema_arrow.names.index("sid")
             for group in range(file.num_row_groups):
+                bounds = sid is not None and file.metadata.row_group(group).column(at).statistics
+                if bounds and bounds.has_min_max and not bounds.min <= sid <= bounds.max:
+                    continue
                 table = fitted(file.read_row_group(group, there, use_threads=False), schema)
                 tables.append(table if mask is None else table.filter(mask(table)))
     return pa.concat_tables(tables).unify_dictionaries()

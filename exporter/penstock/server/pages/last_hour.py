@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from penstock.insight.answers import SeverityEpisode
-from penstock.insight.formatting import duration, moment
+from penstock.insight.formatting import duration, moment, number_text
 
 WIDTH, HEIGHT, HEADROOM = 240, 48, 2
 """Of a line's coordinates: it is stretched to where it stands."""
@@ -48,9 +48,10 @@ def line(values: Values, step: float, most: float | None = None) -> Sparkline | 
     ]
     runs = [[point for point in run if point] for there, run in groupby(drawn, bool) if there]
     covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
-    now = "not known" if values[-1] is None else f"{values[-1]:,.0f}"
+    last = f"last known {number_text(known[-1])}" if values[-1] is None else f"now {number_text(known[-1])}"
     area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
-    said = f"now {now}, lowest {min(known):,.0f}, highest {max(known):,.0f} in the last {duration(covered)}"
+    least, most_ = number_text(min(known)), number_text(max(known))
+    said = f"{last}, lowest {least}, highest {most_} in the last {duration(covered)}"
     return Sparkline("".join(map(_path, runs)), area, top, said)
 
 
