@@ -25,7 +25,7 @@ SPIKE = 30
 
 
 def polls() -> list[Snapshot]:
-    """Six hours: `a` gets 2 messages a second and gives up 1, and has a spike; its broker starts again at the fourth."""
+    """Six hours: `a` gets 2 messages a second, loses 1 to its consumers, and has a spike; the broker restarts once."""
     world, made = World(), []
     world.queue(1, "a")
     world.queue(2, "b", messages=5.0, delivering=2.0)

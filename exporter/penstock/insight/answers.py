@@ -35,7 +35,7 @@ Time = Annotated[float, Meta(description="Seconds since 1970 by the agent's cloc
 Total = Annotated[int, Meta(description="How many there are, beyond the limit too.")]
 Numbers = Annotated[dict[str, Number], Meta(description="By name, in the units of the metrics; only what is known.")]
 ConditionName = Annotated[str, _one_of(CONDITION_NAMES)]
-SeverityName = Annotated[str, _one_of(SEVERITIES)]
+SeverityName = Annotated[str, _one_of(SEVERITIES), Meta(description="`info`: pages and texts call it a notice.")]
 
 
 class Error(Struct, frozen=True):

@@ -17,12 +17,12 @@ from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, mo
 
 NOTICE = {"info": "notice"}
 """What a severity is called, where it is not by its name."""
-NO_LINE = "\0"
+NO_LINE = Markup("\0")
 
 
 @cache
 def _macros() -> Any:
-    # Escaping only tells texts of macros, which have lines, from names, which must not break a line.
+    # Escaping only marks texts of macros, which have lines: names must not break a line.
     made = Environment(
         loader=PackageLoader("penstock.insight"),
         autoescape=True,
@@ -47,7 +47,9 @@ def _macros() -> Any:
 
 
 def _shown(value: object) -> Markup:
-    return Markup((value.removesuffix("\n") or NO_LINE) if isinstance(value, Markup) else visible(str(value)))
+    if isinstance(value, Markup):
+        return value.removesuffix("\n") or NO_LINE
+    return Markup(visible(str(value)))  # noqa: S704 - for a terminal
 
 
 def _lines(macro: str, *given: object) -> Iterator[str]:
