@@ -209,18 +209,10 @@ def remove_joined(store: Store, notes: Notes) -> None:
         store.delete(name)
 
 
-def read(
-    store: Store,
-    paths: Sequence[str],
-    kind: RowType,
-    columns: Sequence[str] = (),
-    mask: Any = None,
-    sid: int | None = None,
-) -> Any:
+def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
     """Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
     mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
-    sid: row groups that cannot have this series are passed over.
     """
     schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names], kind.schema.metadata)
     tables = [schema.empty_table()]
@@ -228,11 +220,7 @@ def read(
         with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
             file = pq.ParquetFile(source)
             there = [name for name in schema.names if name in file.schema_arrow.names]
-            at = 0 if sid is None else file.schema_arrow.names.index("sid")
             for group in range(file.num_row_groups):
-                bounds = sid is not None and file.metadata.row_group(group).column(at).statistics
-                if bounds and bounds.has_min_max and not bounds.min <= sid <= bounds.max:
-                    continue
                 table = fitted(file.read_row_group(group, there, use_threads=False), schema)
                 tables.append(table if mask is None else table.filter(mask(table)))
     return pa.concat_tables(tables).unify_dictionaries()

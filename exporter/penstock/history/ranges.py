@@ -1,16 +1,17 @@
 """How a queue, or a whole broker, went over the last hours or days: rows of published history for a chart."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from penstock.core.table import Column
-from penstock.history.compact import DAY, HOUR, current, partition, read, start_of
+from penstock.history.compact import DAY, HOUR, current, partition, start_of
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY, RAW
 from penstock.history.schema import BROKER, QUEUE, RowType, series_id
@@ -73,10 +74,8 @@ class _Files:
     until: float
     note: str = ""
 
-    def rows(
-        self, kind: RowType, names: Sequence[str], mask: Callable[[Any], Any], by: Sequence[str], sid: int | None = None
-    ) -> Iterator[Rows]:
-        """Of each file its rows, as `compact.read` chooses them; by: columns that only `mask` needs."""
+    def rows(self, kind: RowType, names: Sequence[str], which: Any) -> Iterator[dict[str, Column]]:
+        """Of each file those rows; row groups that cannot have any are not read."""
         first = datetime.fromtimestamp(self.begin, UTC).date()
         days = [first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)]
         for file in reversed(current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])):
@@ -87,8 +86,10 @@ class _Files:
             if time.monotonic() > self.until:
                 self.note = "what is older takes too long to read"
                 return
+            given = {"filesystem": self.store.fs, "schema": kind.schema, "partitioning": None, "use_threads": False}
             try:
-                table = read(self.store, [file.path], kind, (*by, *names), mask, sid)
+                with self.store.errors(file.path):
+                    table = pq.read_table(self.store.path(file.path), columns=list(names), filters=which, **given)
             except StoreError as error:
                 self.note = f"a part cannot be read: {error}"
             else:
@@ -96,23 +97,17 @@ class _Files:
 
 
 def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, Samples]:
-    sid = series_id(broker, address, queue)
     names = (*DEPTHS, *COUNTED)
-    rows = _joined(names, files.rows(QUEUE, names, lambda table: pc.equal(table["sid"], sid), ["sid"], sid))
+    rows = _joined(names, files.rows(QUEUE, names, pc.field("sid") == series_id(broker, address, queue)))
     return _series(rows["stamp"], {**depths(rows), **rates(rows)})
 
 
 def of_broker(files: _Files, broker: str) -> dict[str, Samples]:
     """The sums of its queues, and its own numbers."""
-
-    def own(table: Any) -> Any:
-        return pc.and_(pc.equal(table["broker"], broker), pc.not_equal(table["queue_kind"], QueueKind.INTERNAL))
-
-    about = _joined(
-        ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, lambda table: pc.equal(table["broker"], broker), ["broker"])
-    )
+    own = pc.field("broker") == broker
+    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, own))
     # One file at a time: all rows of all queues would be many.
-    parts = map(summed, files.rows(QUEUE, DEPTHS, own, ["broker", "queue_kind"]))
+    parts = map(summed, files.rows(QUEUE, DEPTHS, own & (pc.field("queue_kind") != str(QueueKind.INTERNAL))))
     sums = _joined(("stamp", "ready", "delivering"), parts)
     return {**_series(sums.pop("stamp"), sums), **_series(about.pop("stamp"), about)}
 

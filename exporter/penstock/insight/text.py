@@ -1,7 +1,7 @@
 """What `explain`, `account` and the log of events say, as lines for a terminal; `texts.jinja` has the sentences."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,18 +13,19 @@ from penstock.core.visible import visible
 from penstock.incidents.incident import Incident
 from penstock.insight import answers
 from penstock.insight.events import Change, Event
-from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
+from penstock.insight.formatting import UNKNOWN, age, amount_text, counted, formatted, in_bytes, moment, name_text
 
 NOTICE = {"info": "notice"}
 """What a severity is called, where it is not by its name."""
+HERE = "penstock.insight"
 NO_LINE = Markup("\0")
 
 
 @cache
-def _macros() -> Any:
+def _macros(package: str) -> Any:
     # Escaping only marks texts of macros, which have lines: names must not break a line.
     made = Environment(
-        loader=PackageLoader("penstock.insight"),
+        loader=PackageLoader(package),
         autoescape=True,
         finalize=_shown,
         line_statement_prefix="%",
@@ -32,15 +33,18 @@ def _macros() -> Any:
     )
     made.filters |= {
         "amount": amount_text,
+        "counted": counted,
         "duration": duration,
         "facts": _facts,
         "figures": _figures,
         "formatted": formatted,
         "impact": impact,
+        "messages": partial(counted, thing="message"),
         "moment": moment,
         "name_text": name_text,
         "number": number_text,
         "severity": severity_text,
+        "size": in_bytes,
     }
     made.globals |= {"blank": "", "handled": (HANDLED, UNCOMMITTED), "losses": LOSSES, "unknown": UNKNOWN}
     return made.get_template("texts.jinja").module
@@ -52,31 +56,32 @@ def _shown(value: object) -> Markup:
     return Markup(visible(str(value)))  # noqa: S704 - for a terminal
 
 
-def _lines(macro: str, *given: object) -> Iterator[str]:
-    text = getattr(_macros(), macro)(*given)
+def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
+    """What a macro of the package's `texts.jinja` makes of these."""
+    text = getattr(_macros(package), macro)(*given)
     return (line.rstrip() for line in text.removesuffix("\n").split("\n") if line != NO_LINE)
 
 
 def explanation(found: answers.Explanation) -> Iterator[str]:
-    return _lines("explanation", found)
+    return text_lines(HERE, "explanation", found)
 
 
 def object_lines(found: answers.ObjectView) -> Iterator[str]:
     """All about an object that is no queue, line by line."""
-    return _lines("object", found)
+    return text_lines(HERE, "object", found)
 
 
 def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
     """Of each: impact, who, cause, what to do, what changed."""
-    return _lines("incidents", found, now) if found else iter(())
+    return text_lines(HERE, "incidents", found, now) if found else iter(())
 
 
 def action_lines(number: int, action: answers.Action) -> Iterator[str]:
-    return _lines("action", number, action)
+    return text_lines(HERE, "action", number, action)
 
 
 def account_lines(found: answers.AccountList) -> Iterator[str]:
-    return _lines("account", found)
+    return text_lines(HERE, "account", found)
 
 
 def severity_text(name: str) -> str:

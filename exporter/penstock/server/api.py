@@ -15,19 +15,7 @@ from penstock.insight.explain import NotFound
 from penstock.insight.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server import parameters
 from penstock.server.openapi import Route, Schema, described
-from penstock.server.parameters import (
-    DEFAULT_ROWS,
-    LIMIT,
-    POINTS,
-    RANGE,
-    BadRequest,
-    Given,
-    Parameter,
-    required,
-    sort,
-    span,
-    whole,
-)
+from penstock.server.parameters import DEFAULT_ROWS, LIMIT, POINTS, BadRequest, Given, Parameter, required, sort, whole
 from penstock.server.request_limit import Busy, RequestLimit, line_of
 from penstock.server.view import AgentView
 
@@ -159,8 +147,9 @@ ROUTES: Sequence[Route] = (
     Route("client", "All that is known of one client",
           answers.ClientView, lambda agent, given: agent.client(given["broker"], given["client"]), BROKER, CLIENT),
     Route("recent", "The last hour or days of one queue; of the whole broker where none is named", answers.Recent,
-          lambda agent, given: agent.recent(given["broker"], given.get("queue", ""), given.get("address"), span(given)),
-          BROKER, OF_QUEUE, ADDRESS, RANGE),
+          lambda agent, given: agent.recent(given["broker"], given.get("queue", ""), given.get("address"),
+                                            parameters.span(given)),
+          BROKER, OF_QUEUE, ADDRESS, parameters.RANGE),
     Route("events", "What changed, oldest first", answers.EventList, _events, SINCE, LIMIT, OF_BROKER, OF_QUEUE),
     Route("openapi.json", "This description", dict, lambda *_: openapi()),
 )  # fmt: skip
