@@ -1,6 +1,6 @@
 """What `explain`, `account` and the log of events say, as lines for a terminal; `texts.jinja` has the sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from penstock.core.formatting import duration, number_text
 from penstock.core.visible import visible
 from penstock.incidents.incident import Incident
 from penstock.insight import answers
-from penstock.insight.events import Change, Event
+from penstock.insight.events import Event
 from penstock.insight.formatting import UNKNOWN, age, amount_text, counted, formatted, in_bytes, moment, name_text
 
 NOTICE = {"info": "notice"}
@@ -38,7 +38,6 @@ def _macros(package: str) -> Any:
         "facts": _facts,
         "figures": _figures,
         "formatted": formatted,
-        "impact": impact,
         "messages": partial(counted, thing="message"),
         "moment": moment,
         "name_text": name_text,
@@ -59,29 +58,13 @@ def _shown(value: object) -> Markup:
 def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
     """What a macro of the package's `texts.jinja` makes of these."""
     text = getattr(_macros(package), macro)(*given)
-    return (line.rstrip() for line in text.removesuffix("\n").split("\n") if line != NO_LINE)
+    return (line.rstrip() for line in text.split("\n")[:-1] if line != NO_LINE)
 
 
-def explanation(found: answers.Explanation) -> Iterator[str]:
-    return text_lines(HERE, "explanation", found)
-
-
-def object_lines(found: answers.ObjectView) -> Iterator[str]:
-    """All about an object that is no queue, line by line."""
-    return text_lines(HERE, "object", found)
-
-
-def incident_lines(found: Sequence[Incident], now: float) -> Iterator[str]:
-    """Of each: impact, who, cause, what to do, what changed."""
-    return text_lines(HERE, "incidents", found, now) if found else iter(())
-
-
-def action_lines(number: int, action: answers.Action) -> Iterator[str]:
-    return text_lines(HERE, "action", number, action)
-
-
-def account_lines(found: answers.AccountList) -> Iterator[str]:
-    return text_lines(HERE, "account", found)
+explanation, object_lines, incident_lines, action_lines, account_lines = (
+    partial(text_lines, HERE, macro) for macro in ("explanation", "object", "incidents", "action", "account")
+)
+"""Of an Explanation; an ObjectView; incidents and the time; a number and an Action; an AccountList."""
 
 
 def severity_text(name: str) -> str:
@@ -90,11 +73,7 @@ def severity_text(name: str) -> str:
 
 def impact(one: Incident) -> str:
     """What waits, how it grows, and what comes of it."""
-    rate = f", {'+' * (one.rate > 0)}{number_text(one.rate)}/s" if one.rate else ""
-    oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
-    more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
-    victims = [f"Victims: {', '.join(one.victims)}{more}."] if one.victims else []
-    return " ".join([f"{one.messages:,.0f} messages{rate}{oldest}.", *one.impact, *victims])
+    return next(text_lines(HERE, "impact", one))
 
 
 def _facts(found: answers.ObjectView) -> list[tuple[str, str]]:
@@ -118,12 +97,4 @@ def _figures(found: answers.Explanation) -> list[str]:
 
 def event_line(event: Event) -> str:
     """One line: when, what, on what."""
-    at = moment(event.time, "%Y-%m-%d %H:%M:%S")
-    where = " / ".join(name for name in (event.broker, event.queue, event.client) if name)
-    if event.condition:
-        what = {Change.CONDITION_ON: "raised", Change.CONDITION_OFF: "cleared"}.get(event.change, event.detail)
-        since = ""
-        if event.change is Change.CONDITION_ON and event.since is not None:
-            since = f", since {moment(event.since, '%H:%M:%S')}"
-        return f"{at}  {severity_text(event.severity):8}  {what:7}  {event.condition}  {where}{since}"
-    return "  ".join(part for part in (at, event.change.replace("_", " "), where, event.detail) if part)
+    return next(text_lines(HERE, "event", event))
