@@ -71,8 +71,8 @@ _NOW = Row(
         ),
         stat(
             "State file",
-            "Whether what was learned could be saved. If not, a restart forgets patience and since when conditions"
-            " hold: look at the storage path.",
+            "Whether what was learned could be saved. If not, a restart forgets stall thresholds and since when"
+            " conditions are active: look at the storage path.",
             f"min({S('penstock_state_save_success')})",
             unit="none",
             mappings=DONE,
@@ -92,7 +92,8 @@ _NOW = Row(
         ),
         stat(
             "Series held back",
-            "Series of single consumers and connections that are not shown: only those that hold longest are. Usual"
+            "Series of single consumers and connections that are not shown: only those that have buffered messages"
+            " longest are. Usual"
             " where there are many; raise the limits in the configuration to see more of them. Clients are shown"
             " whole.",
             f"sum({S('penstock_series_dropped')})",
@@ -185,8 +186,8 @@ _AROUND = Row(
         ),
         graph(
             "Lost to the history",
-            "Polls that were not recorded, and parts of the spool that were thrown away unpublished"
-            " or could not be read in full, each second. Should be flat at 0.",
+            "Polls that were not recorded, and parts of the spool that were dropped unpublished or could not be read"
+            " in full, each second. Should be flat at 0.",
             Query(f"rate({S('penstock_history_polls_dropped_total')}[$__rate_interval])", "{{instance}} polls"),
             Query(f"rate({S('penstock_history_segments_dropped_total')}[$__rate_interval])", "{{instance}} parts"),
             Query(f"rate({S('penstock_history_segments_damaged_total')}[$__rate_interval])", "{{instance}} damaged"),

@@ -67,23 +67,23 @@ _NOW = Row(
         ),
         stat(
             "Running for",
-            "Time since the broker started; its counters began then. A short time that nobody planned is a crash: see"
-            " its log.",
+            "Time since the broker started; its counters began then. A short time without a planned restart is a"
+            " crash: see the broker's log.",
             f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}",
             unit="s",
             decimals=1,
         ),
         stat(
             "Connections",
-            "Client connections. A sudden fall is an application or a network that went, a steady climb a client that"
-            " does not close.",
+            "Client connections. A sudden fall: an application or a network has failed. A steady climb: a client does"
+            " not close its connections.",
             f"max({S('mq_broker_connections')})",
             decimals=0,
         ),
         stat(
             "Message memory",
-            "Memory that messages take, as a share of what they may. At 100 % every address pages, blocks or refuses,"
-            " by its policy.",
+            "Memory used by messages, as a share of its limit. At 100 % every address pages, blocks or rejects, by"
+            " its policy.",
             f"max({S('mq_broker_memory_used_bytes')} / {S('mq_broker_memory_limit_bytes')})",
             unit="percentunit",
             decimals=1,
@@ -91,8 +91,8 @@ _NOW = Row(
         ),
         stat(
             "Disk, of its limit",
-            "Used share of the disk over the share at which the broker blocks every producer. Make room before it"
-            " reaches 100 %.",
+            "Used share of the disk, relative to the share at which the broker blocks every producer. Free space"
+            " before it reaches 100 %.",
             f"max({S('mq_broker_disk_used_ratio')} / {S('mq_broker_disk_limit_ratio')})",
             unit="percentunit",
             decimals=1,
@@ -106,9 +106,9 @@ _LOAD = Row(
     (
         graph(
             "Messages in queues",
-            "All messages of the broker: waiting, in the hands of consumers, and scheduled for later. Waiting that"
-            " grows while delivering is flat means that consumers cannot keep up.",
-            Query(total(S("mq_queue_ready_messages")), "waiting"),
+            "All messages of the broker: ready, delivering (sent to consumers and not acknowledged), and scheduled"
+            " for later. Ready that grows while delivering is flat: consumers cannot keep up.",
+            Query(total(S("mq_queue_ready_messages")), "ready"),
             Query(total(S("mq_queue_delivering_messages")), "delivering"),
             Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
             unit="locale",
@@ -117,20 +117,20 @@ _LOAD = Row(
         ),
         graph(
             "Rates",
-            "What happens to messages each second: they come in, are settled (acknowledged) by consumers, expire, or"
-            " are given up to the dead letters. Expired and given up should be flat at 0. Gone: all that left, where"
-            " the broker does not say why.",
+            "What happens to messages each second: they come in, are acknowledged by consumers, expire, or are"
+            " dead-lettered. Expired and dead-lettered should be flat at 0. Removed: all that left, where the broker"
+            " does not say why.",
             Query(total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"), "in"),
-            Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "settled"),
-            Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "gone"),
+            Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "acknowledged"),
+            Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "removed"),
             Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
-            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
+            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "dead-lettered"),
             unit="mps",
             decimals=1,
         ),
         graph(
             "Memory",
-            "Memory taken by messages and its limit. When the line nears the limit, see below which address takes it.",
+            "Memory used by messages and its limit. When the line nears the limit, see below which address uses it.",
             Query(largest("broker", S("mq_broker_memory_used_bytes")), "used"),
             Query(largest("broker", S("mq_broker_memory_limit_bytes")), "limit"),
             unit="bytes",
@@ -138,8 +138,8 @@ _LOAD = Row(
         ),
         graph(
             "Disk",
-            "Used share of the disk, and the share at which every producer is blocked. Make room, or move the journal,"
-            " well before they meet.",
+            "Used share of the disk, and the share at which every producer is blocked. Free space, or move the"
+            " journal, well before they meet.",
             Query(largest("broker", S("mq_broker_disk_used_ratio")), "used"),
             Query(largest("broker", S("mq_broker_disk_limit_ratio")), "blocks at"),
             unit="percentunit",
@@ -148,8 +148,8 @@ _LOAD = Row(
         ),
         graph(
             "Java heap",
-            "Heap of the broker's JVM and its largest size; it saws as garbage is collected. A floor that climbs"
-            " towards the limit means that messages or clients take more than was planned.",
+            "Heap of the broker's JVM and its maximum size; it rises and falls as garbage is collected. A minimum"
+            " that climbs towards the limit means that messages or clients need more than was planned.",
             Query(largest("broker", S("mq_broker_heap_used_bytes")), "used"),
             Query(largest("broker", S("mq_broker_heap_limit_bytes")), "limit"),
             unit="bytes",
@@ -157,14 +157,15 @@ _LOAD = Row(
         ),
         timeline(
             "Shortage of heap",
-            "How short of memory the broker says it is, where it says so. From yellow on it slows producers down: give"
-            " it more heap, or work off the largest queues.",
+            "How short of memory the broker says it is, where it says so. From yellow on it slows producers down:"
+            " give it more heap, or process the largest queues.",
             Query(largest("broker", S("mq_broker_resource_state")), "{{broker}}"),
             mappings={"0": ("green", OK), "1": ("yellow", "#F0E442"), "2": ("orange", WARNING), "3": ("red", CRITICAL)},
         ),
         graph(
             "Connections",
-            "Client connections over time. A saw-tooth is a client that connects for every message.",
+            "Client connections over time. A line that goes up and down quickly is a client that connects for every"
+            " message.",
             Query(largest("broker", S("mq_broker_connections")), "connections"),
             unit="locale",
             decimals=0,
@@ -196,9 +197,9 @@ _ADDRESSES = Row(
             links=(_ADDRESS_LINE_LINK,),
         ),
         graph(
-            "Messages to nowhere",
-            "Messages a second that an address took and gave to no queue: they are gone. Look for a subscription that"
-            " is missing, or a filter that matches nothing.",
+            "Unrouted messages",
+            "Messages a second that an address accepted and routed to no queue: they are lost. Look for a missing"
+            " subscription, or a filter that matches nothing.",
             Query(
                 rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')), "{{address}}"
             ),
@@ -207,10 +208,10 @@ _ADDRESSES = Row(
             width=12,
         ),
         graph(
-            "Refused and dropped messages",
-            "Messages a second that a full address refused or threw away, or that were too large for it. Raise the"
-            " limit or mend whoever should read; see which address is full.",
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}} refused"),
+            "Rejected and dropped messages",
+            "Messages a second that a full address rejected or dropped, or that were too large for it. Raise the"
+            " limit or repair the consumers; see which address is full.",
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}} rejected"),
             Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{address}} dropped"),
             unit="mps",
             decimals=2,
@@ -220,23 +221,23 @@ _ADDRESSES = Row(
         timeline(
             "Paging",
             "Addresses that are full. With the policy page they write messages to page files, which is slow but loses"
-            " nothing, and a ring on one evicts late; with drop or fail they lose or refuse. The table of policies"
-            " below tells which.",
+            " nothing, and a ring on one evicts late; with drop or fail they drop or reject. The table of policies"
+            " below shows which.",
             Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{address}}"),
             mappings={"1": ("paging", "#E69F00")},
             width=8,
             height=7,
         ),
         timeline(
-            "Held addresses",
-            "Addresses whose consumers or producers an operator holds (resume them when the work is done), or whose"
-            " producers wait because a limit is reached (mend whoever should read).",
+            "Paused or blocked addresses",
+            "Addresses whose consumers or producers an operator paused (resume them when the work is done), or whose"
+            " producers are blocked because a limit is reached (repair the consumers).",
             Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{address}} consumers"),
             Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{address}} producers"),
             Query(
                 f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0", "{{address}} producers, by a limit"
             ),
-            mappings={"1": ("held", "#E69F00")},
+            mappings={"1": ("paused or blocked", "#E69F00")},
             width=8,
             height=7,
         ),
@@ -252,9 +253,9 @@ _ADDRESSES = Row(
         ),
         timeline(
             "Conditions of addresses",
-            "What Penstock judges to be wrong with whole addresses: producers blocked, messages refused or removed to"
-            " make room, an address that is paused. Red means that its queues settle nothing either. Mend whoever"
-            " should read first; the runbook of the alert of the same name says more.",
+            "Active conditions of whole addresses: producers blocked, messages rejected or removed to make room, an"
+            " address that is paused. Red: its queues have no acknowledgements either. Repair the consumers first;"
+            " the runbook of the alert of the same name says more.",
             Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{address}} {{cause}}"),
             mappings=SEVERITIES,
             empty=NOTHING_WRONG,
@@ -282,8 +283,8 @@ _ADDRESSES = Row(
         ),
         table(
             "When an address is full",
-            "What the broker does then: page writes to disk, block holds producers, drop and fail lose or refuse, the"
-            " others make room by removing or hold producers back.",
+            "What the broker does then: page writes to disk, block stops producers, drop and fail drop or reject"
+            " messages, the others remove messages or slow producers down.",
             ("broker", "address", "policy"),
             seen_by(f"{_BY_ADDRESS}, policy", S("mq_address_info")),
             height=6,
@@ -296,7 +297,7 @@ _QUEUES = Row(
     (
         table(
             "Queues",
-            "Every queue of the broker, with the messages a second that come in and go out. Sort by waiting to find the"
+            "Every queue of the broker, with the messages a second that come in and go out. Sort by ready to find the"
             " longest backlog; click one for its history.",
             QUEUE,
             ready(S, BY_QUEUE),
@@ -307,19 +308,23 @@ _QUEUES = Row(
             links={"queue": QUEUE_LINK},
         ),
         table(
-            "Connections that hold most",
-            "The worst connections only: those whose consumers hold messages longest. Many consumers or sessions on"
+            "Connections that buffer most",
+            "The worst connections only: those whose consumers have buffered messages longest. Many consumers or"
+            " sessions on"
             " one connection share its buffer; spread them when one of them is slow.",
             ("broker", "connection", "client"),
-            Column("Held", largest("broker, connection, client", S("mq_connection_buffered_messages"))),
-            Column("Held bytes", largest("broker, connection, client", S("mq_connection_buffered_bytes")), "bytes", 1),
+            Column("Buffered", largest("broker, connection, client", S("mq_connection_buffered_messages"))),
+            Column(
+                "Buffered bytes", largest("broker, connection, client", S("mq_connection_buffered_bytes")), "bytes", 1
+            ),
             Column("Sessions", largest("broker, connection, client", S("mq_connection_sessions"))),
             Column("Consumers", largest("broker, connection, client", S("mq_connection_consumers"))),
             Column("Producers", largest("broker, connection, client", S("mq_connection_producers"))),
         ),
         graph(
-            "Waiting to cross links",
-            "Messages that wait at each link. Growth while the link is up means that the other side is slower.",
+            "Pending messages of links",
+            "Messages that wait to be sent over each link. Growth while the link is up means that the other side is"
+            " slower.",
             Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{link}} ({{kind}})"),
             unit="locale",
             decimals=0,

@@ -63,8 +63,8 @@ _TIMES = Row(
         ),
         graph(
             "Time to drain",
-            "How long each backlog lasts at the rates of the last five minutes. Longer than the quiet hours of the day"
-            " means that it is never worked off.",
+            "How long each backlog lasts at the rates of the last five minutes. Longer than the quiet hours of the"
+            " day: it is never fully processed.",
             Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{broker}} {{queue}}"),
             unit="s",
             decimals=1,
@@ -116,8 +116,8 @@ _FORECASTS = Row(
         ),
         graph(
             "Loss of rings",
-            "Share of the messages added to each ring that it threw away unread, over the window of the trend job."
-            " More than its readers can do without calls for a larger ring or earlier reading.",
+            "Share of the messages added to each ring that it evicted unread, over the window of the trend job. More"
+            " than its readers can do without calls for a larger ring or earlier reading.",
             Query(largest(BY_QUEUE, S("mq_trend_ring_loss_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             empty=_NO_JOB,

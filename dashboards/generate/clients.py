@@ -31,7 +31,7 @@ _NOW = Row(
     (
         stat(
             "Clients with a condition",
-            "Clients of queues that are blocked, keep a transaction open, or come and go without progress. The panel"
+            "Clients of queues that are stalled, keep a transaction open, or reconnect without progress. The panel"
             " below names them.",
             number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_client_consumers")),
             decimals=0,
@@ -44,30 +44,31 @@ _NOW = Row(
             decimals=0,
         ),
         stat(
-            "Held messages",
-            "Messages delivered to the clients and not yet settled: what they have to keep in memory."
-            " More than they can work off in a few seconds calls for a smaller prefetch or window.",
+            "Buffered messages",
+            "Messages delivered to the clients and not yet acknowledged: they keep them in memory. More than they can"
+            " process in a few seconds calls for a smaller prefetch or window.",
             total(S("mq_client_buffered_messages")),
             decimals=0,
         ),
         stat(
-            "Held bytes",
-            "Their size. Divide by the number of processes to see what each must have room for.",
+            "Buffered bytes",
+            "Their size. Divide by the number of processes to see how much memory each needs.",
             total(S("mq_client_buffered_bytes")),
             unit="bytes",
             decimals=1,
         ),
         stat(
-            "Longest block",
-            "How long the longest blocked client has held messages without settling any. Compare it with its patience.",
+            "Longest stall",
+            "How long the longest stalled client has buffered messages and acknowledged none. Compare it with its"
+            " stall threshold.",
             f"max({_BLOCKED})",
             unit="s",
             decimals=1,
         ),
         stat(
             "Uncommitted",
-            "Messages acknowledged in transactions that are still open. They come back when the transaction ends"
-            " badly.",
+            "Messages acknowledged in transactions that are still open. They are redelivered when the transaction is"
+            " rolled back.",
             total(S("mq_client_uncommitted_messages")),
             decimals=0,
         ),
@@ -79,8 +80,7 @@ _PROGRESS = Row(
     (
         timeline(
             "Conditions of clients",
-            "What holds for which client, and of how many of its consumers. Nothing here means that nothing is known"
-            " to be wrong.",
+            "Active conditions by client, and of how many of its consumers. Empty: no active conditions.",
             Query(
                 largest(f"{BY_CLIENT}, cause", S("mq_client_unhealthy_consumers")),
                 "{{client}} on {{broker}} {{queue}}: {{cause}}",
@@ -96,17 +96,17 @@ _PROGRESS = Row(
             height=7,
         ),
         graph(
-            "Held messages",
-            "What each client holds. It saws up and down at a healthy client; a flat line above 0 is one that settles"
-            " nothing.",
+            "Buffered messages",
+            "What each client buffers. At a healthy client it goes up and down; a flat line above 0 is a client"
+            " without acknowledgements.",
             Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
             unit="locale",
             decimals=0,
             links=(QUEUE_LINE_LINK,),
         ),
         graph(
-            "Settled",
-            "Messages a second that leave the hands of each client. 0 while it holds messages is the sign of a block.",
+            "Acknowledged",
+            "Messages a second that each client acknowledges. 0 while it buffers messages: it is stalled.",
             Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
@@ -114,33 +114,33 @@ _PROGRESS = Row(
         ),
         graph(
             "Delivered",
-            "Messages a second that the broker hands to each client. Far above settled for long means that the same"
-            " messages come again: look for rollbacks.",
+            "Messages a second that the broker sends to each client. Far above acknowledged for long means"
+            " redeliveries: look for rollbacks.",
             Query(rate(BY_CLIENT, S("mq_client_delivered_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
         ),
         graph(
-            "Blocked, as a share of patience",
-            "How long each client has settled nothing, over how long that may usually be. Above the dashed line it is"
-            " told as a condition. Patience is learned; a rule in the configuration can set it.",
+            "Without acknowledgements, as a share of the stall threshold",
+            "How long each client has had no acknowledgements, relative to its stall threshold. Above the dashed line"
+            " the condition stalled is raised. The threshold is learned; a rule in the configuration can set it.",
             Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
             steps=above(1),
         ),
         graph(
-            "Patience",
-            "How long each client may hold messages without settling any before that is unusual. A fall shows that"
-            " Penstock has learned a quicker rhythm.",
+            "Stall threshold",
+            "How long each client may buffer messages and acknowledge none before it counts as stalled. A fall shows"
+            " that Penstock has learned a quicker rhythm.",
             Query(_PATIENCE, "{{client}} on {{broker}} {{queue}}"),
             unit="s",
             decimals=1,
         ),
         graph(
             "Starved",
-            "Share of the last five minutes of polls at which a client held nothing while messages waited. High while"
-            " others of the queue hold much means that prefetch gives it all to them: make their window smaller.",
+            "Share of the last five minutes of polls at which a client buffered nothing while messages were ready."
+            " High while other clients of the queue buffer many: their prefetch takes all messages; make it smaller.",
             Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
@@ -156,9 +156,9 @@ _PROGRESS = Row(
             largest=1,
         ),
         graph(
-            "Room at consumers",
-            "Share of polls at which a consumer of the queue had room, or nothing waited. Below 100 % while messages"
-            " wait it calls for more consumers.",
+            "Consumer capacity",
+            "Share of polls at which a consumer of the queue could take messages, or none were ready. Below 100 %"
+            " while messages are ready: add consumers.",
             Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
@@ -166,8 +166,8 @@ _PROGRESS = Row(
         ),
         graph(
             "Imbalance",
-            "How unevenly consumers of a queue share what is held: 0 % is even, near 100 % is all with one. High for"
-            " long, with idle peers, calls for a smaller prefetch or consumer window.",
+            "How unevenly the consumers of a queue share the buffered messages: 0 % is even, near 100 % is all at"
+            " one. High for long, with idle peers, calls for a smaller prefetch or consumer window.",
             Query(largest(BY_QUEUE, S("mq_queue_buffer_imbalance_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
@@ -180,7 +180,7 @@ _BUFFERS = Row(
     "Buffers and connections",
     (
         graph(
-            "Held by the worst consumers",
+            "Buffered by the worst consumers",
             "Single consumers, the worst only. One that stays at the same height while others move is the one to close"
             " or to look into.",
             Query(
@@ -201,8 +201,8 @@ _BUFFERS = Row(
         ),
         graph(
             "Since the last acknowledgement",
-            "Time since each of the worst consumers acknowledged last. It climbs while a consumer is idle too: read it"
-            " together with what the consumer holds.",
+            "Time since each of the worst consumers acknowledged last. It climbs while a consumer is idle too: read"
+            " it together with what the consumer buffers.",
             Query(
                 f"time() - {largest(_BY_CONSUMER, S('mq_consumer_last_acknowledgement_timestamp_seconds'))}",
                 "{{client}} #{{consumer}} on {{broker}} {{queue}}",
@@ -213,11 +213,11 @@ _BUFFERS = Row(
         ),
         table(
             "Worst consumers",
-            "Single consumers that hold longest, with their sizes. One whose last delivery is long ago and that holds"
-            " much has stopped: look into its process, or close it.",
+            "Single consumers that have buffered messages longest. One that buffers many and whose last delivery is"
+            " long ago has stalled: look into its process, or close it.",
             (*CLIENT, "consumer"),
-            Column("Held", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))),
-            Column("Held bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes", 1),
+            Column("Buffered", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))),
+            Column("Buffered bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes", 1),
             Column(
                 "Last delivery",
                 f"time() - {largest(_BY_CONSUMER, S('mq_consumer_last_delivery_timestamp_seconds'))}",
@@ -233,7 +233,7 @@ _BUFFERS = Row(
                 largest(f"{_BY_CONNECTION}, cause", S("mq_connection_unhealthy")),
                 "{{client}} on {{broker}} {{connection}}: {{cause}}",
             ),
-            mappings={"1": ("holds", WARNING)},
+            mappings={"1": ("at its limit", WARNING)},
             empty=NOTHING_WRONG,
             width=24,
             height=5,
@@ -241,7 +241,7 @@ _BUFFERS = Row(
         timeline(
             "Flow control of consumers",
             "When the broker waited for a consumer to ask for more. Usual under load and no fault by itself; paused"
-            " for long with messages waiting means that the application does not take what it has.",
+            " for long with ready messages means that the application does not process what it has.",
             Query(
                 largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{broker}} {{queue}}"
             ),
@@ -250,9 +250,9 @@ _BUFFERS = Row(
             height=7,
         ),
         graph(
-            "Held by connection",
-            "What all consumers of a connection hold together. Where the broker limits a connection, one slow consumer"
-            " can use it up for all: give it a connection of its own.",
+            "Buffered by connection",
+            "What all consumers of a connection buffer together. Where the broker limits a connection, one slow"
+            " consumer can use up the limit for all: give it a connection of its own.",
             Query(
                 largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} on {{broker}} {{connection}}"
             ),
@@ -268,13 +268,13 @@ _BUFFERS = Row(
             Column("Sessions", largest(_BY_CONNECTION, S("mq_connection_sessions"))),
             Column("Consumers", largest(_BY_CONNECTION, S("mq_connection_consumers"))),
             Column("Producers", largest(_BY_CONNECTION, S("mq_connection_producers"))),
-            Column("Held", largest(_BY_CONNECTION, S("mq_connection_buffered_messages"))),
+            Column("Buffered", largest(_BY_CONNECTION, S("mq_connection_buffered_messages"))),
             width=12,
             height=8,
         ),
         graph(
             "Sent by clients",
-            "Messages a second that each client sends. Compare with what the queues settle.",
+            "Messages a second that each client sends. Compare with the acknowledgements of the queues.",
             Query(
                 rate("broker, address, client", S("mq_client_produced_messages_total")),
                 "{{client}} to {{broker}} {{address}}",
@@ -297,7 +297,7 @@ _BUFFERS = Row(
 CLIENTS = Dashboard(
     "penstock-clients",
     "Penstock / Clients and flow control",
-    "Who holds messages, who settles them, and who has stopped.",
+    "Which clients buffer messages, acknowledge them, or have stalled.",
     CLIENT,
     (_NOW, _PROGRESS, _BUFFERS),
     single=("broker",),

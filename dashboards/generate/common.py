@@ -31,7 +31,7 @@ _COLOURS = {
 SEVERITIES = {str(int(severity)): shown for severity, shown in _COLOURS.items()}
 WARN = 0.8
 """Share of a limit from which it is coloured; the alerts' thresholds are coloured as critical."""
-NOTHING_WRONG = "Nothing is known to be wrong"
+NOTHING_WRONG = "No active conditions"
 UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
 DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
 
@@ -46,9 +46,9 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
     """Conditions and notices over time, a line a cause."""
     return timeline(
         "Conditions",
-        "What Penstock judges to be wrong, a line for each cause, and since when. Orange is a warning, red means that"
-        " the queue settles nothing; notices only inform. `penstock explain BROKER QUEUE` shows the numbers behind a"
-        " line and what to do. Nothing here means that nothing is known to be wrong.",
+        "Active conditions, a line for each, and since when. Orange is a warning; red is critical: the queue has no"
+        " acknowledgements; notices never alert. `penstock explain BROKER QUEUE` shows the evidence and what to do."
+        " Empty: no active conditions.",
         Query(largest(by, scope("mq_queue_unhealthy")), legend),
         Query(largest(by, f"{scope('mq_queue_notice')} * 0"), f"{legend} (notice)"),
         mappings=SEVERITIES,
@@ -58,7 +58,7 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
 
 
 def ready(scope: Scope, by: str) -> Column:
-    return Column("Waiting", largest(by, scope("mq_queue_ready_messages")))
+    return Column("Ready", largest(by, scope("mq_queue_ready_messages")))
 
 
 def consumers(scope: Scope, by: str) -> Column:

@@ -66,9 +66,9 @@ _NOW = Row(
             width=3,
         ),
         stat(
-            "Queues at a stop",
-            "Queues with a critical condition: they settle nothing while messages wait or come. Start with these; the"
-            " table below names them.",
+            "Stalled queues",
+            "Queues with a critical condition: no acknowledgements while messages are ready or arrive. Start with"
+            " these; the table below names them.",
             number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} >= 2", _SHOWN),
             decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
@@ -83,7 +83,7 @@ _NOW = Row(
             width=3,
         ),
         stat(
-            "Messages waiting",
+            "Ready messages",
             "Messages that wait for a consumer, in all queues of the chosen brokers. High is not bad by itself: see"
             " whether it grows, and the drain time of the queues.",
             total(S("mq_queue_ready_messages")),
@@ -100,8 +100,8 @@ _NOW = Row(
         ),
         stat(
             "Evicted unread",
-            "Messages that rings and full destinations throw away each second. For a ring this is what it is for; the"
-            " dashboard on rings tells which part was not wanted.",
+            "Messages that rings and full destinations evict each second. For a ring that is its purpose; the"
+            " dashboard on rings shows which part was not wanted.",
             f"sum({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
             unit="mps",
             decimals=1,
@@ -112,11 +112,11 @@ _NOW = Row(
 
 _INCIDENT = "broker, kind, object, severity"
 _WRONG = Row(
-    "What is wrong",
+    "Incidents and conditions",
     (
         table(
             "Incidents",
-            "One row for each root of what is wrong, with the conditions and clients that belong to it and how many"
+            "One row for each incident, with the conditions and clients that belong to it and how many"
             " clients and queues suffer. Begin with the critical ones: the agent's page says who, why and what to do.",
             ("broker", "kind", "object", "severity"),
             Column("Members", largest(_INCIDENT, S("mq_incident_members"))),
@@ -125,9 +125,9 @@ _WRONG = Row(
             height=6,
         ),
         table(
-            "Conditions that hold",
+            "Active conditions",
             "One row for each queue and cause. Click a queue for its history; the runbook of the alert of the same"
-            " cause says what to do. An empty table means that nothing is known to be wrong.",
+            " cause says what to do. Empty: no active conditions.",
             (*QUEUE, "cause"),
             Column("Severity", largest(f"{BY_QUEUE}, cause", _UNHEALTHY), "none", mappings=SEVERITIES),
             links={"queue": QUEUE_LINK, "broker": BROKER_LINK},
@@ -170,7 +170,7 @@ _INVENTORY = Row(
             Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
             Column("Connections", largest("broker", S("mq_broker_connections"))),
             Column("Queues", f"count by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
-            Column("Waiting", f"sum by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
+            Column("Ready", f"sum by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
             Column(
                 "Disk",
                 largest("broker", S("mq_broker_disk_used_ratio")),

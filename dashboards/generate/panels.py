@@ -158,7 +158,7 @@ class Panel:
     instant: bool = False
     smallest: float | None = 0
     largest: float | None = None
-    empty: str = "Nothing here, or not told by this broker"
+    empty: str = "No data, or not reported by this broker"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,14 @@ _NOW = Row(
     "Now",
     (
         stat(
-            "Waiting",
-            "Messages that wait for a consumer. What matters is whether they become fewer: see the drain time.",
+            "Ready",
+            "Messages that can be delivered now. What matters is whether they become fewer: see the drain time.",
             f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
             decimals=0,
         ),
         stat(
             "Delivering",
-            "Messages that consumers have and have not acknowledged. They come back when a consumer goes.",
+            "Messages sent to consumers and not acknowledged. They are redelivered when a consumer disconnects.",
             f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})",
             decimals=0,
         ),
@@ -58,7 +58,7 @@ _NOW = Row(
         ),
         stat(
             "Consumers with a condition",
-            "How many of them are blocked or otherwise unhealthy; the table of clients names them.",
+            "How many of them are stalled or otherwise unhealthy; the table of clients names them.",
             f"sum({largest(BY_QUEUE, S('mq_queue_unhealthy_consumers'))})",
             decimals=0,
             steps=above(1),
@@ -88,9 +88,9 @@ _FLOW = Row(
         conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=7),
         graph(
             "Messages",
-            "Where the messages are. Waiting that grows: too few or too slow consumers. Delivering that stays: a"
-            " consumer that does not settle.",
-            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}} waiting"),
+            "Where the messages are. Ready that grows: too few or too slow consumers. Delivering that stays the same:"
+            " a consumer that does not acknowledge.",
+            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}} ready"),
             Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{broker}} {{queue}} delivering"),
             Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{broker}} {{queue}} scheduled"),
             Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{broker}} {{queue}} sent, not committed"),
@@ -99,24 +99,23 @@ _FLOW = Row(
         ),
         graph(
             "Rates",
-            "In against settled, that is acknowledged by consumers (gone, where the broker does not say why messages"
-            " go): the gap is how fast the backlog grows. Expired, given up and thrown away are messages that no"
-            " consumer settled. Usual: what usually comes at this hour of the week, at least and at most, of the"
-            " busiest queues.",
+            "In against acknowledged (removed, where the broker does not say why messages leave): the difference is"
+            " how fast the backlog grows. Expired, dead-lettered and evicted messages were acknowledged by no"
+            " consumer. Normal: what comes at this hour of the week, at least and at most, of the busiest queues.",
             Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
             *(
                 Query(
-                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")), f"{{{{queue}}}} usual, {end}"
+                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")), f"{{{{queue}}}} normal, {end}"
                 )
                 for end in ("low", "high")
             ),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} settled"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} gone"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} acknowledged"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} removed"),
             Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} given up"),
+            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} dead-lettered"),
             Query(
                 f"sum by ({apart(BY_QUEUE)}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
-                "{{broker}} {{queue}} thrown away",
+                "{{broker}} {{queue}} evicted",
             ),
             unit="mps",
             decimals=1,
@@ -142,7 +141,8 @@ _FLOW = Row(
         ),
         graph(
             "Consumers",
-            "Consumers that are there, and those that the configuration expects. A step down is an instance that went.",
+            "Consumers that are connected, and those that the configuration expects. A step down is an instance that"
+            " disconnected.",
             Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{broker}} {{queue}}"),
             Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{broker}} {{queue}} expected"),
             unit="locale",
@@ -162,9 +162,9 @@ _CLIENTS = Row(
     "Clients of the queue",
     (
         graph(
-            "Held by clients",
-            "Messages that each client has and has not settled. A flat line above 0 with messages waiting is a client"
-            " that is blocked.",
+            "Buffered by clients",
+            "Messages that each client has and has not acknowledged. A flat line above 0 with ready messages is a"
+            " stalled client.",
             Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
             unit="locale",
             decimals=0,
@@ -172,9 +172,9 @@ _CLIENTS = Row(
             links=(CLIENT_LINE_LINK,),
         ),
         graph(
-            "Settled by clients",
-            "Messages a second that leave the hands of each client, settled or returned. The one at 0 while its peers"
-            " work is the one to look at.",
+            "Acknowledged by clients",
+            "Messages a second that each client acknowledges or returns. The one at 0 while its peers work is the one"
+            " to look at.",
             Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
             unit="mps",
             decimals=1,
@@ -183,15 +183,15 @@ _CLIENTS = Row(
         ),
         table(
             "Clients",
-            "Each client of the queue. Blocked for longer than its patience is what the conditions report. Click a"
-            " client for its flow control.",
+            "Each client of the queue. One without acknowledgements for longer than its stall threshold is stalled."
+            " Click a client for its flow control.",
             CLIENT,
             Column("Consumers", largest(BY_CLIENT, S("mq_client_consumers"))),
-            Column("Held", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
+            Column("Buffered", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
             Column("Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))),
-            Column("Blocked for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s", 1),
-            Column("Patience", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s", 1),
-            Column("Settled", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps", 1),
+            Column("No acks for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s", 1),
+            Column("Stall threshold", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s", 1),
+            Column("Acknowledged", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps", 1),
             links={"client": CLIENT_LINK},
         ),
         table(
@@ -203,7 +203,7 @@ _CLIENTS = Row(
         ),
         table(
             "Where its dead letters go",
-            "Addresses for messages that are given up or expire. An empty one means that they are thrown away.",
+            "Addresses for messages that are dead-lettered or expire. Empty: they are removed.",
             (*QUEUE, "dead_letter_address", "expiry_address"),
             seen_by(f"{BY_QUEUE}, dead_letter_address, expiry_address", S("mq_queue_dead_letter_info")),
             height=5,
@@ -215,7 +215,7 @@ _CLIENTS = Row(
 QUEUE_BOARD = Dashboard(
     "penstock-queue",
     "Penstock / Queue",
-    "One queue: what holds, how messages flow, who reads it.",
+    "One queue: its conditions, message rates and clients.",
     QUEUE,
     (_NOW, _FLOW, _CLIENTS),
     single=QUEUE,

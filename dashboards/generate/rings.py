@@ -33,21 +33,21 @@ _NOW = Row(
     (
         stat(
             "Rings",
-            "Queues with a ring size: each keeps that many waiting messages and throws the oldest away.",
+            "Queues with a ring size: each keeps that many ready messages and evicts the oldest.",
             f"count({largest(BY_QUEUE, _LIMIT)})",
             decimals=0,
         ),
         stat(
-            "Thrown away",
-            "Messages a second thrown away unread, for all reasons. For a ring that is its purpose; it becomes an"
-            " alert where the configuration says `ring_loss: alert` or sets a retention.",
+            "Evicted",
+            "Messages a second evicted unread, for all reasons. For a ring that is its purpose; it becomes an alert"
+            " where the configuration says `ring_loss: alert` or sets a retention.",
             f"sum({_EVICTED})",
             unit="mps",
             decimals=1,
         ),
         stat(
             "Lost by consumers, 1h",
-            "Messages of the last hour that came back from a consumer that closed or rolled back, and found no room. A"
+            "Messages of the last hour that a consumer returned by closing or rolling back while the ring was full. A"
             " smaller consumer window leaves fewer at risk.",
             f"sum({largest(f'{BY_QUEUE}, client', f'increase({_LOST}[1h])')})",
             decimals=0,
@@ -55,15 +55,15 @@ _NOW = Row(
         ),
         stat(
             "At risk",
-            "Messages that would be lost if every consumer went away now without acknowledging.",
+            "Messages that would be lost if every consumer disconnected now without acknowledging.",
             total(S("mq_queue_ring_at_risk_messages")),
             decimals=0,
             steps=above(1),
         ),
         stat(
             "Oversize rings",
-            "Rings that were made smaller and still hold more than the new size. They shrink only as consumers read;"
-            " nothing is dropped at once.",
+            "Rings that were made smaller and still have more messages than the new size. They shrink only as"
+            " consumers read; nothing is dropped at once.",
             number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", _LIMIT),
             decimals=0,
             steps=above(1),
@@ -84,8 +84,8 @@ _RINGS = Row(
     (
         graph(
             "Fill",
-            "Waiting messages over ring size. At 100 % each new message pushes the oldest out; above it the ring was"
-            " made smaller. Messages in the hands of consumers do not count, so more may lawfully be in the queue.",
+            "Ready messages relative to the ring size. At 100 % each new message evicts the oldest; above it the ring"
+            " was made smaller. Messages that consumers buffer do not count, so the queue may have more.",
             Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{broker}} {{queue}}"),
             unit="percentunit",
             decimals=0,
@@ -93,8 +93,8 @@ _RINGS = Row(
             links=(QUEUE_LINE_LINK,),
         ),
         graph(
-            "Thrown away, by reason",
-            "ring: pushed out by newer ones; last_value: replaced by a newer value; limit: removed to make room in a"
+            "Evicted, by reason",
+            "ring: evicted by newer ones; last_value: replaced by a newer value; limit: removed to make room in a"
             " full destination. Counted by Penstock; no broker counts rings.",
             Query(_EVICTED, "{{broker}} {{queue}} ({{reason}})"),
             unit="mps",
@@ -103,8 +103,8 @@ _RINGS = Row(
         ),
         graph(
             "Lost by consumers",
-            "The part that was lost because a consumer went or rolled back while the ring was full. Who it was,"
-            " `penstock explain` and `penstock events` say.",
+            "Messages lost because a consumer disconnected or rolled back while the ring was full. `penstock explain`"
+            " and `penstock events` name it.",
             Query(rate(f"{BY_QUEUE}, client", _LOST), "{{broker}} {{queue}} {{client}}"),
             unit="mps",
             decimals=2,
@@ -112,8 +112,8 @@ _RINGS = Row(
         ),
         graph(
             "At risk",
-            "What would be lost if all consumers went now, and what if the scheduled messages fell due now. Lower it"
-            " with a smaller consumer window, or a larger ring.",
+            "Messages that would be lost if all consumers disconnected now, and if the scheduled messages fell due"
+            " now. Reduce the risk with a smaller consumer window, or a larger ring.",
             Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{broker}} {{queue}}"),
             Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{broker}} {{queue}} scheduled"),
             unit="locale",
@@ -121,7 +121,7 @@ _RINGS = Row(
         ),
         graph(
             "Retention and target",
-            "The time span that each ring covers at its present rate, and what the configuration wants. Ring size"
+            "The time span that each ring covers at its present rate, and the target of the configuration. Ring size"
             " needed = target x messages a second.",
             Query(largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "{{broker}} {{queue}}"),
             Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{broker}} {{queue}} target"),
@@ -130,18 +130,17 @@ _RINGS = Row(
         ),
         graph(
             "Time to overflow",
-            "How long until a ring that fills starts to throw away. Nothing is shown when it does not grow or is full"
-            " already.",
+            "How long until a ring that fills starts to evict. Absent when it does not grow or is full already.",
             Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{broker}} {{queue}}"),
             unit="s",
             decimals=1,
         ),
         table(
             "Rings",
-            "Every ring with its numbers. Oversize for: since it was made smaller and holds more than its size.",
+            "Every ring with its numbers. Oversize for: since it was made smaller and has more messages than its size.",
             QUEUE,
             Column("Size", largest(BY_QUEUE, _LIMIT)),
-            Column("Waiting", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
+            Column("Ready", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
             Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", 0, steps=above(OVERSIZE)),
             Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s", 1),
             Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s", 1),
@@ -164,7 +163,7 @@ _RINGS = Row(
 RINGS = Dashboard(
     "penstock-rings",
     "Penstock / Ring queues and loss",
-    "What is thrown away, what is at risk, and how far back a ring reaches.",
+    "Evicted messages, messages at risk, and how far back each ring reaches.",
     QUEUE,
     (_NOW, _RINGS),
     single=("broker",),

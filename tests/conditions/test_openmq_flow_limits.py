@@ -46,7 +46,7 @@ def test_explain_shows_the_arithmetic_of_what_is_measured() -> None:
     (series,) = world.tables["queue"].index
     (flow,) = flow_of(world.state.judgement, world.tables["consumer"], series)
     assert (flow.limit, flow.resume, flow.batch, flow.paused) == (1000, 500, (500, 1000), True)
-    assert "holds 700, above its resume level; stops at 1,000, asks again at 500 (50%) for 500 to 1,000" in flow.told
+    assert "buffers 700, above its resume level; stops at 1,000, asks again at 500 (50%) for 500 to 1,000" in flow.told
 
 
 @pytest.mark.parametrize("limit", [200, None])

@@ -10,6 +10,7 @@ from penstock.agent import Agent, Result
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
 from penstock.history.store import Store
+from penstock.insight.lists import ListQuery
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "artemis-2.44.0.jsonl.gz"
 
@@ -63,8 +64,12 @@ async def test_a_reload_of_the_history_loses_no_poll(tmp_path: Path) -> None:
                 await asyncio.sleep(0.02)
             configured(tmp_path, f"{{enabled: true, agent: a{number}}}")
             await agent.reload()
+        queue = agent.lookups.queues("b1", ListQuery()).rows[0].queue
+        assert agent.lookups.recent("b1", queue, None, 3600.0).source == "history"
+        assert agent.lookups.recent("b1", queue, None).source == "memory"
         configured(tmp_path, "{}")
         await agent.reload()
+        assert agent.lookups.recent("b1", queue, None, 3600.0).source == "memory"
         polls = sum(poller.polls.values())
         assert "penstock_history" not in b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
     finally:

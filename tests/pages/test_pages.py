@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 import pytest_asyncio
 
@@ -13,6 +14,7 @@ from agent.world import World
 from pages.served import EVIL, SCRIPT, Page, Served, rests, served, troubled, works
 from penstock.conditions.stalled import STALLED
 from penstock.core.errors import Unreachable
+from penstock.history.ranges import Past
 from penstock.insight.lists import ListQuery
 from penstock.server.api import openapi
 from penstock.server.pages.render import STATIC, static_link
@@ -106,6 +108,33 @@ async def test_filter_search_and_pages(tmp_path: Path) -> None:
         none = await page.get("queues?text=nothing-has-this-name")
         assert "No queue matches the filter." in none.text
         assert "No condition matches the filter." in (await page.get("?condition=stalled")).text
+
+
+async def test_ranges_of_charts(page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = "queue?broker=b1&queue=orders"
+    day = (await page.get(here)).link("queue", range="24h", queue="orders")
+    assert "Only the last hour is known: no history is kept" in (await page.get(day)).text
+    asked = []
+
+    class Reader:
+        def past(self, *given: object) -> Past:
+            asked.append(given)
+            end = float(str(given[3]))
+            stamps = end - np.arange(86400, 600, -300.0)
+            return Past({"ready": (stamps, np.full(len(stamps), 77.0)), "rate_in": (stamps, np.full(len(stamps), 3.5))})
+
+    monkeypatch.setattr(page.agent.lookups, "_history", Reader)
+    found = await page.get(day)
+    assert asked[0][:3] == ("b1", "orders", "orders")
+    assert asked[0][4] == 86400
+    assert "Ready now 100, lowest 77, highest 100 in the last 1 d" in found.text, "what memory has is newer"
+    assert "In, messages per second last known 3.5, lowest 3.5" in found.text
+    (current,) = [given["href"] for tag, given in found.tags if tag == "a" and given.get("aria-current") == "true"]
+    assert current is not None
+    assert "range=24h" in current
+    await page.get("broker?broker=b1&range=7d")
+    assert asked[-1][:3] == ("b1", "", "")
+    assert "range '2d' is not known" in (await page.get(f"{here}&range=2d", 400)).text
 
 
 async def test_of_a_healthy_broker(tmp_path: Path) -> None:

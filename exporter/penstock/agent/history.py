@@ -16,6 +16,7 @@ from penstock.model import Snapshot
 from penstock.rule_engine.judgement import Judgement
 
 if TYPE_CHECKING:
+    from penstock.history.ranges import HistoryReader
     from penstock.history.writer import HistoryWriter
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,10 @@ class HistorySink:
                 writer.offer_poll(broker, interval, snapshot, judgement, evicted(snapshot, judgement))
 
         return offered
+
+    def reader(self) -> "HistoryReader | None":
+        """Of what is published; None where no history is written."""
+        return None if self._writer is None else self._writer.reader
 
     def numbers(self) -> Mapping[str, float]:
         return {} if self._writer is None else self._writer.numbers()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from msgspec import UNSET
@@ -15,7 +15,7 @@ from penstock.agent.fleet import Fleet
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
-from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values
+from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values, with_history
 from penstock.config import Broker
 from penstock.core.errors import Hinted
 from penstock.exposition.body import Exposition
@@ -27,6 +27,9 @@ from penstock.insight.knowledge import Failing
 from penstock.insight.lists import ListQuery, client_view
 from penstock.insight.sheets import sheets
 from penstock.server.request_limit import Busy
+
+if TYPE_CHECKING:
+    from penstock.history.ranges import HistoryReader
 
 MAX_EVENTS = 2_000
 """Of one queue within an hour that are looked at."""
@@ -61,7 +64,9 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
 
 
 class Lookups:
-    """The agent as the server sees it; any thread may ask. elsewhere: who polls what is not polled here, by name."""
+    """The agent as the server sees it; any thread may ask. elsewhere: who polls what is not polled here, by name.
+    history: what reads it, None where none is kept.
+    """
 
     def __init__(
         self,
@@ -70,12 +75,14 @@ class Lookups:
         exposition: Exposition,
         reload: Callable[[], Coroutine[Any, Any, None]],
         elsewhere: Callable[[], Mapping[str, WorkerProcess]] = dict,
+        history: Callable[[], "HistoryReader | None"] = lambda: None,
     ) -> None:
         self._fleet = fleet
         self._journal = journal
         self.exposition = exposition
         self.reload = reload
         self.elsewhere = elsewhere
+        self._history = history
 
     def _names(self) -> list[str]:
         return [broker.name for broker in self._fleet.config.brokers]
@@ -204,11 +211,19 @@ class Lookups:
     def client(self, broker: str, client: str) -> answers.ClientView:
         return client_view(self._last_view(broker)[0], client)
 
+    def recent(self, broker: str, queue: str, address: str | None, seconds: float = 0.0) -> answers.Recent:
+        reader = self._history() if seconds else None
+        found: answers.Recent = self.in_memory(broker, queue, address, seconds if reader else HOUR)
+        if reader is None:
+            return found
+        return with_history(found, reader.past(broker, found.address, found.queue, found.end, seconds))
+
     @where_polled
-    def recent(self, broker: str, queue: str, address: str | None) -> answers.Recent:
+    def in_memory(self, broker: str, queue: str, address: str | None, seconds: float) -> answers.Recent:
+        """Of the last hour; conditions of so many `seconds`."""
         view, _ = self._last_view(broker)
-        events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - HOUR, broker=broker, queue=queue)
-        return queue_recent(self._recent(broker), view, queue, address, events)
+        events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - seconds, broker=broker, queue=queue)
+        return queue_recent(self._recent(broker), view, queue, address, events, seconds)
 
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)

@@ -3,23 +3,28 @@
 Of how many moments depends on how many rows there are: one value each 15 s of 2,000 queues, one each minute of 10,000.
 """
 
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from penstock.conditions.condition import ActiveCondition
-from penstock.core.table import Index, Positions, Table, take_or_fill
+from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.insight import answers
 from penstock.insight.answers import RecentClient, SeverityEpisode
 from penstock.insight.events import Change, Event
 from penstock.insight.explain import BrokerView, find_queue
 from penstock.insight.lists import CLIENT
 from penstock.series.labels import ClientSeries, QueueSeries
+
+if TYPE_CHECKING:
+    from penstock.history.ranges import Past
 
 HOUR = 3600.0
 STEPS = (15, 30, 60, 120, 240, 600)
@@ -149,6 +154,15 @@ class Recent:
                 if name in tables:
                     buffer.add(stamp, tables[name])
 
+    def of_broker(self, index: Index[Any]) -> RecentSamples | None:
+        """The sums of all queues, as one row."""
+        found = self.of("queue", range(len(index)), index)
+        if found is None:
+            return None
+        sums = {name: np.nansum(of, axis=0) for name, of in found.values.items()}
+        read = {name: ~np.isnan(of).all(axis=0) for name, of in found.values.items()}
+        return replace(found, values={name: np.where(read[name], of, np.nan)[None] for name, of in sums.items()})
+
     def of(
         self, table: str, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
     ) -> RecentSamples | None:
@@ -160,7 +174,7 @@ class Recent:
 # --- as answers
 
 
-def numbers(values: Values) -> list[float | int | None]:
+def numbers(values: Values | Column) -> list[float | int | None]:
     """As JSON shows them: None where nothing was read."""
     # Thousands a page: much quicker than `number`.
     return [None if v != v else int(v) if v.is_integer() else round(v, 3) for v in values.tolist()]  # noqa: PLR0124
@@ -175,25 +189,75 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 
 
 def queue_recent(
-    recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event]
+    recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event], seconds: float = HOUR
 ) -> answers.Recent:
-    """Of its clients those with a condition first, then those that buffered most. NotFound: there is no such queue."""
-    series, i = find_queue(view, queue, address)
-    here = [one for one in view.conditions if (one.address, one.queue) == (series.address, series.queue)]
-    begin = view.snapshot.stamp - HOUR
-    own = (one for one in events if one.address == series.address and one.queue == series.queue)
-    clients, left_out = clients_recent(recent, view, series, {one.client for one in here})
+    """Of its clients those with a condition first, then those that buffered most; without a name of the broker.
+    seconds: of its conditions. NotFound: there is no such queue.
+    """
+    index = view.table("queue").index
+    if queue:
+        series, i = find_queue(view, queue, address)
+        named = series.broker, series.address, series.queue
+        course = recent.of("queue", [i], index)
+    else:
+        series, named, course = None, (view.policy.broker, "", ""), recent.of_broker(index)
+    here = [one for one in view.conditions if (one.address, one.queue) == named[1:]]
+    begin = view.snapshot.stamp - seconds
+    own = (one for one in events if (one.address, one.queue) == named[1:])
+    clients, left_out = clients_recent(recent, view, series, {one.client for one in here}) if series else ([], 0)
     return answers.Recent(
-        broker=series.broker,
-        address=series.address,
-        queue=series.queue,
+        *named,
         begin=round(begin, 3),
         end=round(view.snapshot.stamp, 3),
-        course=time_series_values(recent.of("queue", [i], view.tables["queue"].index), 0),
+        course=time_series_values(course, 0),
         clients=clients,
         clients_left_out=left_out,
         episodes=episodes(own, here, begin),
     )
+
+
+# --- with what history has
+
+POINTS = 240
+"""Of a chart, at most."""
+RATES = frozenset({"rate_in", "rate_out"})
+"""Means; all else are the highest."""
+
+
+def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
+    """What history has, and behind it what memory does. A step is two polls at least, so that each has a value."""
+    samples = {name: (stamps, values) for name, (stamps, values) in past.samples.items() if len(stamps)}
+    step = max([(found.end - found.begin) / POINTS, *(2 * _interval(stamps) for stamps, _ in samples.values())])
+    if (course := found.course) is not None:
+        step = max(step, course.step)
+        for name in QUEUE_COLUMNS:
+            values = np.array(getattr(course, name), np.float64)
+            stamps = course.end - course.step * np.arange(len(values))[::-1]
+            old = samples.get(name, (np.empty(0), np.empty(0)))
+            newer = stamps > (old[0][-1] if len(old[0]) else -np.inf)
+            samples[name] = np.append(old[0], stamps[newer]), np.append(old[1], values[newer])
+    points = math.ceil((found.end - found.begin) / step)
+    begin = found.end - points * step
+    made = {name: numbers(thinned(*of, begin, step, points, mean=name in RATES)) for name, of in samples.items()}
+    course = answers.TimeSeries(round(step, 3), found.end, **made) if made else None
+    return structs.replace(found, begin=round(begin, 3), course=course, source="history", note=past.note)
+
+
+def _interval(stamps: Column) -> float:
+    return float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
+
+
+def thinned(stamps: Column, values: Column, begin: float, step: float, points: int, *, mean: bool) -> Column:
+    """One value a step, the highest or the mean of those that are known."""
+    known = ~np.isnan(values) & (stamps > begin) & (stamps <= begin + points * step)
+    at = np.minimum(((stamps[known] - begin) // step).astype(np.intp), points - 1)
+    found = np.full(points, np.nan)
+    if mean:
+        counts = np.bincount(at, minlength=points)
+        np.divide(np.bincount(at, values[known], points), counts, out=found, where=counts > 0)
+        return found
+    np.fmax.at(found, at, values[known])
+    return found
 
 
 def clients_recent(

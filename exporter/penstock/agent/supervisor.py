@@ -78,7 +78,9 @@ class Agent:
         most = 0 if storage is None else processes  # a broker could not take along what is known of it
         self._pool = WorkerPool(storage, worker, most, self.exposition, self._checkpoints, self._journal)
         self._fleet.elsewhere = lambda: self._pool.assigned
-        self.lookups = Lookups(self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned)
+        self.lookups = Lookups(
+            self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned, self._history.reader
+        )
         self._turns = Turns()
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []

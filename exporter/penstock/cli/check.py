@@ -2,7 +2,7 @@
 
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Config, load
 from penstock.insight.explain import findings
+from penstock.insight.text import text_lines
 from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
 
@@ -59,7 +60,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     found, needs = [found_of(url, poller) for url, poller in pollers], memory_of(polled)
     told = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
     for one in found:
-        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in report(one))]
+        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
     if needs:
         told.append(
             f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
@@ -114,31 +115,6 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         "series_beyond_budget": poller.assessor.budget.dropped,
         "large": is_large(poller),
     }
-
-
-def report(found: Mapping[str, Any]) -> Iterator[str]:
-    """The same, a line each."""
-    if not found["reached"]:
-        yield f"FAILED    {found['error']}"
-        return
-    product = f" ({found['product_version']})" if found["product_version"] else ""
-    yield f"ok        {found['product']} {found['version']}{product}, {found['role']}, node {found['node_id']}"
-    for name, one in found["collectors"].items():
-        yield (
-            f"FAILED    {name}: {one['error']}" if one["error"] else f"ok        {name}: {one['seconds'] * 1000:.0f} ms"
-        )
-    yield from (f"note      {note}" for note in found["notes"])
-    if found["found"]:
-        yield "found     " + ", ".join(f"{count} {name}" for name, count in found["found"].items())
-    for finding in found["findings"]:
-        yield f"finding   {finding.rule}, {finding.scope} {finding.object}: {finding.says}"
-        yield f"          {finding.advice}"
-    if found["large"]:
-        yield "large     beside other brokers penstock run polls it in a worker process, unless --processes forbids it"
-    beyond = found["series_beyond_budget"]
-    yield f"export    {found['series'] - beyond} series, {found['series_held_back']} held back by the series limits"
-    if beyond:
-        yield f"over      {beyond} more series are beyond budgets.series; the smallest healthy queues are not shown"
 
 
 def is_large(poller: Poller) -> bool:

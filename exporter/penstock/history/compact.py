@@ -57,10 +57,10 @@ def read_notes(store: Store) -> Notes:
     return found
 
 
-def current(store: Store) -> list[StoredFile]:
-    """The raw files by name, without those whose rows stand in a joined one, too. Raises StoreError."""
+def current(store: Store, below: Sequence[str] = (RAW,)) -> list[StoredFile]:
+    """The raw files, without those whose rows are in a joined one, too; below: of whole days. Raises StoreError."""
     before = read_notes(store)
-    entries = store.files(RAW)
+    entries = [entry for place in below for entry in store.files(place)]
     # Notes come and go meanwhile: one goes after the files it names, and comes before the one that is made of them.
     gone = replaced({**before, **read_notes(store)}.values(), {entry.path for entry in entries})
     return [entry for entry in entries if entry.path not in gone]

@@ -27,6 +27,7 @@ from penstock.history.epoch import CounterEpochs
 from penstock.history.exported import Exported, Told, of_incidents
 from penstock.history.fates import Fates
 from penstock.history.publish import give_back, publish
+from penstock.history.ranges import HistoryReader
 from penstock.history.schema import BROKER, CONDITION, FATE, TABLES
 from penstock.history.snapshots import MICRO, MILLI, Texts, broker_batch, extra_columns, table_batch
 from penstock.history.spool import Spool
@@ -80,6 +81,7 @@ class HistoryWriter:
         self._clock, self._steady = clock, steady
         self._known = Known(steady)
         self._store = Store(settings.url)
+        self.reader = HistoryReader(self._store)
         self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
         self._polls: queue.SimpleQueue[PollRecord | None] = queue.SimpleQueue()
         self._texts = Texts()

@@ -35,7 +35,7 @@ Time = Annotated[float, Meta(description="Seconds since 1970 by the agent's cloc
 Total = Annotated[int, Meta(description="How many there are, beyond the limit too.")]
 Numbers = Annotated[dict[str, Number], Meta(description="By name, in the units of the metrics; only what is known.")]
 ConditionName = Annotated[str, _one_of(CONDITION_NAMES)]
-SeverityName = Annotated[str, _one_of(SEVERITIES)]
+SeverityName = Annotated[str, _one_of(SEVERITIES), Meta(description="`info`: pages and texts call it a notice.")]
 
 
 class Error(Struct, frozen=True):
@@ -148,14 +148,24 @@ class SeverityEpisode(Struct, frozen=True):
     to: Time | None
 
 
+Values: TypeAlias = list[Number | None] | UnsetType
+
+
 class TimeSeries(Struct, frozen=True):
-    """The last values, oldest first, `step` seconds apart, the newest read at `end`; null where nothing was read."""
+    """The last values, oldest first, `step` seconds apart, the newest read at `end`; null where nothing was read.
+
+    Of a longer step counts and bytes are its highest, rates (messages per second) its mean.
+    """
 
     step: Number
     end: Time
-    ready: list[Number | None] | UnsetType = UNSET
-    delivering: list[Number | None] | UnsetType = UNSET
-    buffered: list[Number | None] | UnsetType = UNSET
+    ready: Values = UNSET
+    delivering: Values = UNSET
+    buffered: Values = UNSET
+    rate_in: Values = UNSET
+    rate_out: Values = UNSET
+    connections: Values = UNSET
+    memory_used_bytes: Values = UNSET
 
 
 # --- rows of lists
@@ -464,7 +474,9 @@ class RecentClient(Struct, frozen=True):
 
 
 class Recent(OnQueue, frozen=True):
-    """The last hour of a queue, `begin` to `end`."""
+    """A queue, or where `queue` is empty its broker, from `begin` to `end`. clients: of the last hour. source: memory
+    has one hour, and no more where no history is kept. note: what of the history is missing, and why.
+    """
 
     begin: Time
     end: Time
@@ -472,6 +484,8 @@ class Recent(OnQueue, frozen=True):
     clients: list[RecentClient]
     clients_left_out: int
     episodes: list[SeverityEpisode]
+    source: Literal["memory", "history"] = "memory"
+    note: str = ""
 
 
 # --- the account

@@ -5,6 +5,7 @@ import numpy as np
 from penstock.core.table import Table
 from penstock.findings.limits import CONNECTION_COUNT, ConnectionWindow, ConsumerWindow
 from penstock.insight.answers import ConnectionFlow, ConsumerFlow
+from penstock.insight.text import HERE, text_lines
 from penstock.model import ConsumerRow, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import ConsumerSeries, QueueSeries
@@ -38,20 +39,7 @@ def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
         limit=window.limit if window else None,
         resume=window.resume if window else None,
         batch=window.batch if window else None,
-        told=sentence(window, held, paused=paused),
-    )
-
-
-def sentence(window: ConsumerWindow | None, held: float, *, paused: bool) -> str:
-    """What is handed to the application and not acknowledged counts as held too."""
-    state = "paused, which is usual under load" if paused else "not paused"
-    if window is None:
-        return f"{state}; its limit is not known yet: it takes several pauses of a slow consumer to measure"
-    least, most = window.batch
-    place = "above its resume level" if held > window.resume else "at or below its resume level: it asks for more next"
-    return (
-        f"{state}; holds {held:,.0f}, {place}; stops at {window.limit:,}, asks again at {window.resume:,}"
-        f" ({window.resume / window.limit:.0%}) for {least:,} to {most:,}: {window.limit:,} less what is buffered"
+        told=next(text_lines(HERE, "flow", window, held, paused)),
     )
 
 
@@ -84,10 +72,5 @@ def connection_flow(
     on = np.flatnonzero(snapshot.consumer_connection == key)
     held = np.nan_to_num(consumers["buffered"][on])
     fullest: ConsumerRow = consumers.index.rows[on[held.argmax()]]
-    sentence = (
-        f"{len(on)} consumers hold {held.sum():,.0f}; with imqConnectionFlowLimit {window.limit:,} delivery stops"
-        f" when that many are buffered and goes on at {window.resume:,}; up to {window.count - 1:,} come on top"
-        f" (imqConnectionFlowCount {window.count:,} less one): {window.most:,} at most. Most are with consumer"
-        f" {fullest.id} of {fullest.queue}: {held.max():,.0f}"
-    )
-    return ConnectionFlow(fullest.client, str(key), len(on), int(held.sum()), window.limit, sentence)
+    told = next(text_lines(HERE, "connection_flow", window, len(on), float(held.sum()), fullest, float(held.max())))
+    return ConnectionFlow(fullest.client, str(key), len(on), int(held.sum()), window.limit, told)

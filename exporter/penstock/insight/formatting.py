@@ -48,6 +48,18 @@ def amount_text(value: float | tuple[float, float | None] | None) -> str:
     return f"{value:,}"
 
 
+def counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def in_bytes(size: float) -> str:
+    """With the unit that an operator thinks in."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:,.3g} {unit}"
+    return f"{size:,.0f} B"
+
+
 def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
     try:

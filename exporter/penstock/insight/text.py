@@ -1,140 +1,86 @@
-"""What `explain` and the log of events say, as lines for a terminal."""
+"""What `explain`, `account` and the log of events say, as lines for a terminal; `texts.jinja` has the sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import count
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
 from penstock.causes.verdict import CauseState
 from penstock.conditions.wording import Cause
 from penstock.core.formatting import duration, number_text
+from penstock.core.visible import visible
 from penstock.incidents.incident import Incident, Key
 from penstock.insight import answers
-from penstock.insight.answers import AccountList, AccountSheet
-from penstock.insight.events import Change, Event
-from penstock.insight.formatting import UNKNOWN, age, amount_text, formatted, moment, name_text
+from penstock.insight.events import Event
+from penstock.insight.formatting import UNKNOWN, age, amount_text, counted, formatted, in_bytes, moment, name_text
 
-EXCLUDED = CauseState.EXCLUDED
 NOTICE = {"info": "notice"}
 """What a severity is called, where it is not by its name."""
+HERE = "penstock.insight"
+NO_LINE = Markup("\0")
 
 
-def explanation(found: answers.Explanation) -> Iterator[str]:
-    address = f" of address {found.address}" if found.address != found.queue else ""
-    yield f"{found.broker} / {found.queue}{address}   {found.kind}, {found.routing_type}"
-    yield ""
-    yield from knowledge_lines(found.knowledge)
-    yield ""
-    conditions = {(one.condition, found.address, found.queue, one.client): one for one in found.conditions}
-    yield from incident_lines(found.incidents, found.stamp, conditions)
-    told = {key for one in found.incidents for key in (one.root, *one.members)}
-    for key, condition in conditions.items():
-        yield from condition_lines(condition, found.stamp, advised=key not in told)
-    yield from number_lines(found)
-    yield from ring_lines(found.ring)
-    for sheet in found.account:
-        yield from balance_lines(sheet)
-    yield from related_lines(found.related)
-    flow = [f"  {one.client}, consumer {one.consumer}: {one.told}" for one in found.flow]
-    flow += [f"  {one.client}, connection {one.connection}: {one.told}" for one in found.connections]
-    yield from titled("Flow control", flow)
-    for client in found.clients:
-        yield from client_lines(client, found.stamp)
-    if found.clients_left_out:
-        yield f"  and {found.clients_left_out} more clients"
-    yield from titled("Findings", [line for one in found.findings for line in finding_lines(one)])
-    yield from titled("Rules of the configuration", [f"  {rule_line(rule)}" for rule in found.rules])
-    yield from titled("Not known", [f"  {one.what}: {one.why}" for one in found.unknown])
+@cache
+def _macros(package: str) -> Any:
+    # Escaping only marks texts of macros, which have lines: names must not break a line.
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        finalize=_shown,
+        line_statement_prefix="%",
+        undefined=StrictUndefined,
+    )
+    made.filters |= {
+        "amount": amount_text,
+        "by_key": _by_key,
+        "counted": counted,
+        "duration": duration,
+        "facts": _facts,
+        "figures": _figures,
+        "formatted": formatted,
+        "keys": _keys,
+        "labelled": _labelled,
+        "messages": partial(counted, thing="message"),
+        "moment": moment,
+        "name_text": name_text,
+        "number": number_text,
+        "severity": severity_text,
+        "size": in_bytes,
+        "worth_telling": worth_telling,
+    }
+    made.globals |= {"blank": "", "handled": (HANDLED, UNCOMMITTED), "losses": LOSSES, "unknown": UNKNOWN}
+    return made.get_template("texts.jinja").module
 
 
-def object_lines(found: answers.ObjectView) -> Iterator[str]:
-    """All about an object that is no queue, line by line."""
-    yield found.name if found.name == found.broker else f"{found.broker or 'all brokers'} / {found.kind} {found.name}"
-    yield ""
-    yield from knowledge_lines(found.knowledge)
-    yield ""
-    conditions = {(one.condition, one.address, one.queue, one.client): one for one in found.conditions}
-    yield from incident_lines(found.incidents, found.stamp, conditions)
-    members = {key for one in found.incidents for key in (one.root, *one.members)}
-    told = members if found.kind == "broker" else set()
-    alone = {key: one for key, one in conditions.items() if key not in told}
-    if belong := len(found.conditions) - len(alone):
-        yield f"{belong} conditions belong to these incidents: `penstock explain {found.broker} QUEUE` has them"
-        yield ""
-    for key, condition in alone.items():
-        where = "" if found.name == condition.queue else f"{condition.queue}: "
-        yield from condition_lines(condition, found.stamp, where, advised=key not in members)
-    facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
-    width = max(map(len, facts), default=0)
-    yield from (f"  {name:{width}}  {text}" for name, text in facts.items())
-    yield from related_lines(found.related)
-    for sheet in found.account:
-        yield from balance_lines(sheet)
+def _shown(value: object) -> Markup:
+    if isinstance(value, Markup):
+        return value.removesuffix("\n") or NO_LINE
+    return Markup(visible(str(value)))  # noqa: S704 - for a terminal
 
 
-def titled(title: str, lines: Sequence[str]) -> Iterator[str]:
-    """Nothing where there is no line."""
-    if lines:
-        yield title
-    yield from lines
+def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
+    """What a macro of the package's `texts.jinja` makes of these."""
+    text = getattr(_macros(package), macro)(*given)
+    return (line.rstrip() for line in text.split("\n")[:-1] if line != NO_LINE)
 
 
-def related_lines(related: Sequence[answers.Related]) -> Iterator[str]:
-    told = ((one, f": {one.told}" if one.told else "") for one in related)
-    yield from titled("Related", [f"  {one.role} {one.kind} {one.name}{text}" for one, text in told])
+explanation, object_lines, incident_lines, action_lines, account_lines = (
+    partial(text_lines, HERE, macro) for macro in ("explanation", "object", "incidents", "action", "account")
+)
+"""Of an Explanation; an ObjectView; incidents and the time; a number and an Action; an AccountList."""
 
 
-def knowledge_lines(known: answers.Knowledge) -> Iterator[str]:
-    """First of all what is sure."""
-    since = "" if known.since is None else f" since {moment(known.since)}"
-    if known.state == "stale":
-        yield f"{known.why[:1].upper()}{known.why[1:]}."
-        yield "What follows is what was last seen."
-    else:
-        yield f"{known.state.upper()}{since}: {known.why}."
-    for one in known.watched:
-        client = f" of client {one.client}" if one.client else ""
-        seconds = f"{duration(one.seconds)} of the {duration(one.needed)} that it takes"
-        yield f"  watching  {one.condition}{client}: {seconds}; {one.proves}"
+def severity_text(name: str) -> str:
+    return NOTICE.get(name, name)
 
 
-def incident_lines(
-    found: Sequence[Incident], now: float, conditions: Mapping[Key, answers.Condition] | None = None
-) -> Iterator[str]:
-    """Of each: impact, who, cause, what to do, what changed. conditions: of the object that is explained; what can be
-    done about one that is a root is told in full.
-    """
-    for one in found:
-        yield f"{one.severity.upper()}  {one.title}"
-        yield f"  incident  {one.id}, since {moment(one.begin)}, {duration(now - one.begin)}"
-        yield f"  impact    {impact(one)}"
-        yield from (f"  who       {who_text(who)}" for who in one.who)
-        yield from (f"  cause     {cause}" for cause in worth_telling(one.causes) if cause.state is not EXCLUDED)
-        actions = conditions[one.root].actions if conditions and one.root in conditions else []
-        if actions and one.advice and one.advice[0].startswith(actions[0].do):
-            yield from (line for number, action in enumerate(actions, 1) for line in action_lines(number, action))
-        else:
-            yield from advice_lines(one.advice)
-        yield from (f"  changed   {moment(at, '%H:%M:%S')} {what}" for at, what in one.changed)
-        yield ""
-
-
-def who_text(who: Mapping[str, str]) -> str:
-    """A client, and where it is."""
-    words = {"client": "", "host": "on ", "connection": "connection ", "protocol": "", "user": "user "}
-    return ", ".join(words[name] + text for name, text in who.items()).replace(", on ", " on ", 1)
-
-
-def advice_lines(advice: Sequence[str]) -> Iterator[str]:
-    """Acts by number; how to check them, and what not to do."""
-    number = 0
-    for text in advice:
-        check, never = text.removeprefix("Check: "), text.removeprefix("Do not ").removeprefix("Do not: ")
-        if check != text:
-            yield f"  check     {check}"
-        elif never != text:
-            yield f"  do not    {never}"
-        else:
-            number += 1
-            yield f"  do        {number}. {text}"
+def impact(one: Incident) -> str:
+    """What waits, how it grows, and what comes of it."""
+    return next(text_lines(HERE, "impact", one))
 
 
 def worth_telling(causes: Sequence[Cause]) -> Sequence[Cause]:
@@ -143,57 +89,33 @@ def worth_telling(causes: Sequence[Cause]) -> Sequence[Cause]:
     return [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
 
 
-def impact(one: Incident) -> str:
-    """What waits, how it grows, and what comes of it."""
-    rate = f", {'+' * (one.rate > 0)}{number_text(one.rate)}/s" if one.rate else ""
-    oldest = "" if one.oldest is None else f", the oldest for at least {duration(one.oldest)}"
-    more = f" and {one.victim_count - len(one.victims)} more" if one.victim_count > len(one.victims) else ""
-    shown = {who.get("client") for who in one.who}
-    others = [name for name in one.victims if name not in shown]
-    victims = [f"Victims: {', '.join(others)}{more}."] if others else []
-    return " ".join([f"{one.messages:,.0f} messages{rate}{oldest}.", *one.impact, *victims])
+def _by_key(found: answers.Explanation | answers.ObjectView) -> Mapping[Key, answers.Condition]:
+    if isinstance(found, answers.Explanation):
+        return {(one.condition, found.address, found.queue, one.client): one for one in found.conditions}
+    return {(one.condition, one.address, one.queue, one.client): one for one in found.conditions}
 
 
-def condition_lines(
-    condition: answers.Condition, now: float, where: str = "", *, advised: bool = True
-) -> Iterator[str]:
-    """advised: with what to do; else its incident says that."""
-    on = f" on client {condition.client}" if condition.client else ""
-    silenced = ", silenced by a rule" if condition.silenced else ""
-    yield f"{NOTICE.get(condition.severity, condition.severity).upper()}  {where}{condition.condition}{on}{silenced}"
-    yield f"  since     {moment(condition.since)}, {duration(now - condition.since)}"
-    yield f"  rule      {condition.rule}"
-    evidence = [f"{name_text(name)} {one}" for name, one in condition.evidence.items()]
-    rests = condition.completeness
-    share = "" if rests.share is None else f" ({rests.share:.0%})"
-    evidence.append(f"{rests.polls} of {rests.due} polls{share}")
-    yield f"  evidence  {', '.join(evidence)}"
-    causes = worth_telling(condition.causes)
-    yield f"  causes    {causes[0] if len(causes) == 1 else ''}".rstrip()
-    if len(causes) > 1:
-        yield from (f"            - {cause}" for cause in causes)
-    if advised:
-        yield f"  advice    {condition.advice}"
-        for number, action in enumerate(condition.actions, 1):
-            yield from action_lines(number, action)
-    yield ""
+def _keys(found: Sequence[Incident]) -> Collection[Key]:
+    return {key for one in found for key in (one.root, *one.members)}
 
 
-def action_lines(number: int, action: answers.Action) -> Iterator[str]:
-    yield f"  {'do' if number == 1 else '  '} {number:2}.    {action.do}."
-    parts = {
-        "call": [str(call) for call in action.calls],
-        "command": action.commands,
-        "effect": [action.effect],
-        "needs": [action.right] if action.right else [],
-        "check": [action.check],
-        "do not": [action.never] if action.never else [],
-    }
-    yield from (f"            {name:7}  {text}" for name, texts in parts.items() for text in texts)
+def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Acts by number; how to check them, and what not to do."""
+    labels = {"Check: ": "check", "Do not: ": "do not", "Do not ": "do not"}
+    number = count(1)
+    for text in advice:
+        told = next((start for start in labels if text.startswith(start)), "")
+        yield (labels[told], text.removeprefix(told)) if told else ("do", f"{next(number)}. {text}")
 
 
-def number_lines(found: answers.Explanation) -> Iterator[str]:
-    yield "Numbers"
+def _facts(found: answers.ObjectView) -> list[tuple[str, str]]:
+    """Names, all as long as the longest, and values."""
+    facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
+    width = max(map(len, facts), default=0)
+    return [(name.ljust(width), text) for name, text in facts.items()]
+
+
+def _figures(found: answers.Explanation) -> list[str]:
     numbers = dict(found.numbers)
     oldest = (numbers.pop(name, None) for name in ("oldest_message", "oldest_earliest", "oldest_latest"))
     if not numbers.get("ready"):
@@ -202,109 +124,9 @@ def number_lines(found: answers.Explanation) -> Iterator[str]:
     shown |= {"age of the oldest message": text} if (text := age(found.stamp, *oldest)) else {}
     rates = {"in": found.rate_in, "out": found.rate_out}
     shown |= {name: f"{number_text(rate)}/s" for name, rate in rates.items() if rate is not None}
-    yield "  " + ", ".join(f"{name} {text}" for name, text in shown.items())
-    yield f"  normal at this hour: {found.usual}"
-
-
-def ring_lines(ring: answers.Ring | None) -> Iterator[str]:
-    if ring is None:
-        return
-    yield "Ring"
-    limit = "none" if ring.limit is None else f"{number_text(ring.limit)} messages"
-    yield f"  size      {limit}: {ring.where}"
-    yield f"  evicted   {UNKNOWN if ring.evicted is None else number_text(ring.evicted)}: {ring.ledger}"
-
-
-def balance_lines(sheet: answers.AccountSheet) -> Iterator[str]:
-    """The arithmetic, and what consumers did not acknowledge by reason; of an address only where there is such."""
-    gone = {name: value for name, value in sheet.left.items() if value != 0 and name not in {HANDLED, UNCOMMITTED}}
-    if not sheet.queue and all(value is None for value in gone.values()):
-        return
-    yield "Account" if sheet.queue else f"Account of address {sheet.address}, before its queues"
-    yield f"  {sheet.sums}"
-    for name, value in gone.items():
-        lost = ", lost" if name in LOSSES and value is not None else ""
-        reason = f": {sheet.reasons[name]}" if name in sheet.reasons else ""
-        yield f"  {name.replace('_', ' ')}{lost}  {amount_text(value)}{reason}"
-    for name, value in sheet.lost_by.items():
-        if value != 0:
-            yield f"    by {name}  {amount_text(value)}"
-
-
-def client_lines(client: answers.QueueClient, now: float) -> Iterator[str]:
-    yield f"Client {client.client}"
-    numbers = dict(client.numbers)
-    since = numbers.pop("blocked_since", None)
-    text = ", ".join(f"{name_text(name)} {formatted(name, value)}" for name, value in numbers.items())
-    yield f"  {text}" + (f", no acknowledgements for {duration(now - since)}" if since is not None else "")
-    patience = client.patience
-    if patience is not None:
-        origin = f"learned from {patience.gaps} gaps" if patience.origin == "learned" else patience.origin
-        yield f"  stall threshold  {duration(patience.seconds)}, {origin}: {patience.why}"
-    yield from (f"  {rule_line(rule)}" for rule in client.rules)
-
-
-def finding_lines(finding: answers.Finding) -> Iterator[str]:
-    yield f"  {finding.rule} ({finding.scope} {finding.object}): {finding.says}"
-    if finding.evidence:
-        yield f"    evidence  {', '.join(f'{name} {one}' for name, one in finding.evidence.items())}"
-    yield f"    advice    {finding.advice}"
-
-
-def rule_line(rule: answers.AppliedRule) -> str:
-    return f"{rule.key}: {rule.value} (rule {rule.rule})"
+    return [f"{name} {text}" for name, text in shown.items()]
 
 
 def event_line(event: Event) -> str:
     """One line: when, what, on what."""
-    at = moment(event.time, "%Y-%m-%d %H:%M:%S")
-    where = " / ".join(name for name in (event.broker, event.queue, event.client) if name)
-    if event.condition:
-        what = {Change.CONDITION_ON: "raised", Change.CONDITION_OFF: "cleared"}.get(event.change, event.detail)
-        since = ""
-        if event.change is Change.CONDITION_ON and event.since is not None:
-            since = f", since {moment(event.since, '%H:%M:%S')}"
-        return f"{at}  {NOTICE.get(event.severity, event.severity):8}  {what:7}  {event.condition}  {where}{since}"
-    return "  ".join(part for part in (at, event.change.replace("_", " "), where, event.detail) if part)
-
-
-def account_lines(found: AccountList) -> Iterator[str]:
-    if not found.rows:
-        yield f"{found.broker}: no message was lost in the time that the account covers."
-    for sheet in found.rows:
-        yield from sheet_lines(sheet)
-        yield ""
-    if found.total > len(found.rows):
-        yield f"and {found.total - len(found.rows)} more; give an address or a queue"
-
-
-def sheet_lines(sheet: AccountSheet) -> Iterator[str]:
-    kind = "queue" if sheet.queue else "client" if sheet.client else "address, before its queues"
-    yield f"{sheet.broker} / {sheet.queue or sheet.client or sheet.address}   {kind}"
-    parts = {
-        "Sent to": sheet.sent,
-        "Received": sheet.came,
-        "Still there": sheet.there,
-        "In delivery": sheet.delivering,
-        "Buffered by": sheet.buffered,
-        "Gone": sheet.left,
-        "Evicted of" if sheet.client else "Evicted by": sheet.lost_by,
-    }
-    for title, amounts in parts.items():
-        shown = {name: value for name, value in amounts.items() if value != 0}
-        if shown:
-            yield title
-            names = title.endswith((" by", " of", " to"))  # of clients, queues and addresses, as they are
-            said = ""
-            for name, value in shown.items():
-                of = name if value is None or not names else "" if isinstance(value, int | float) else "lost_by"
-                reason = sheet.reasons.get(of, "")
-                told, said = "as above" if reason and reason == said else reason, reason
-                yield f"  {amount_text(value):>16}  {name if names else name.replace('_', ' ')}   {told}".rstrip()
-    if sheet.queue:
-        if sheet.given_back != 0:
-            yield "Delivered and returned"
-            yield f"  {amount_text(sheet.given_back):>16}   {sheet.reasons.get('given_back', '')}".rstrip()
-        yield "Unexplained"
-        yield f"  {amount_text(sheet.unexplained):>16}"
-    yield f"  {sheet.sums}"
+    return next(text_lines(HERE, "event", event))

@@ -16,7 +16,7 @@ from penstock.insight.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WO
 from penstock.server import parameters
 from penstock.server.openapi import Route, Schema, described
 from penstock.server.parameters import DEFAULT_ROWS, LIMIT, POINTS, BadRequest, Given, Parameter, required, sort, whole
-from penstock.server.request_limit import Busy, RequestLimit
+from penstock.server.request_limit import Busy, RequestLimit, line_of
 from penstock.server.view import AgentView
 
 STATUS: Mapping[type[Hinted], int] = {NotFound: 404, Busy: 503, Hinted: 400}
@@ -35,7 +35,7 @@ def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
 async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
     status = 200
     try:
-        async with look_ups.turn():
+        async with look_ups.turn(line_of(request.query)):
             given = _given(route, request)
             body = await asyncio.to_thread(lambda: msgspec.json.encode(route.look_up(agent, given)))
     except Hinted as error:
@@ -146,9 +146,10 @@ ROUTES: Sequence[Route] = (
           BROKER, NAME),
     Route("client", "All that is known of one client",
           answers.ClientView, lambda agent, given: agent.client(given["broker"], given["client"]), BROKER, CLIENT),
-    Route("recent", "The last hour of one queue",
-          answers.Recent, lambda agent, given: agent.recent(given["broker"], given["queue"], given.get("address")),
-          BROKER, QUEUE, ADDRESS),
+    Route("recent", "The last hour or days of one queue; of the whole broker where none is named", answers.Recent,
+          lambda agent, given: agent.recent(given["broker"], given.get("queue", ""), given.get("address"),
+                                            parameters.span(given)),
+          BROKER, OF_QUEUE, ADDRESS, parameters.RANGE),
     Route("events", "What changed, oldest first", answers.EventList, _events, SINCE, LIMIT, OF_BROKER, OF_QUEUE),
     Route("openapi.json", "This description", dict, lambda *_: openapi()),
 )  # fmt: skip

@@ -38,6 +38,18 @@ LIMIT = integer("limit", f"Rows at most; default {DEFAULT_ROWS}.", 1, 1000)
 OFFSET = integer("offset", "Rows to pass over, for the next page.", 0, 9_999_999)
 POINTS = integer("points", "So many of the last values with each row; default none.", 0, 240)
 
+RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86400.0, "7d": 7 * 86400.0}
+"""Seconds."""
+RANGE = Parameter("range", "How far back the history is read; default the last hour, in memory.", {"enum": [*RANGES]})
+
+
+def span(given: Given) -> float:
+    """Seconds of the range that is asked for, 0 where none is. Raises BadRequest."""
+    name = given.get(RANGE.name)
+    if name is not None and name not in RANGES:
+        raise BadRequest(f"range {name[:40]!r} is not known", f"one of {', '.join(RANGES)}")
+    return RANGES[name] if name else 0.0
+
 
 def sort(sorts: Sequence[str]) -> Parameter:
     meaning = "Numbers begin with the largest, a minus before turns round."

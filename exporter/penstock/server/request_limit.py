@@ -1,8 +1,8 @@
 """How many look-ups, or reloads, run at once, and how much of a crowd's work is done before others have their turn."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from penstock.core.errors import Hinted
@@ -21,20 +21,25 @@ class RequestLimit:
     """AT_ONCE at a time, WAITING more in line: polls need the threads, and the processor, too."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._under_way = 0
+        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONCE))
+        self._under_way = Counter[str]()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it while the context lasts. Raises Busy."""
-        if self._under_way >= AT_ONCE + WAITING:
-            raise Busy(f"{self._under_way} requests are under way", "try again in a second")
-        self._under_way += 1
+    async def turn(self, line: str = "") -> AsyncIterator[None]:
+        """Wait for a turn among those of this line, and have it while the context lasts. Raises Busy."""
+        if self._under_way[line] >= AT_ONCE + WAITING:
+            raise Busy(f"{self._under_way[line]} requests are under way", "try again in a second")
+        self._under_way[line] += 1
         try:
-            async with self._turns:
+            async with self._turns[line]:
                 yield
         finally:
-            self._under_way -= 1
+            self._under_way[line] -= 1
+
+
+def line_of(given: Mapping[str, str]) -> str:
+    """Where a request waits: none waits for those that read history, which may take seconds."""
+    return "history" if "range" in given else ""
 
 
 class FairScheduler:

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from penstock.insight.answers import SeverityEpisode
-from penstock.insight.formatting import duration, moment
+from penstock.insight.formatting import duration, moment, number_text
 
 WIDTH, HEIGHT, HEADROOM = 240, 48, 2
 """Of a line's coordinates: it is stretched to where it stands."""
@@ -26,16 +26,6 @@ class Sparkline:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """When a condition held. bars: left end, width (of STRIP) and severity; said: the same in words."""
-
-    condition: str
-    client: str
-    bars: Sequence[tuple[float, float, str]]
-    said: str
-
-
 def line(values: Values, step: float, most: float | None = None) -> Sparkline | None:
     """The values, the oldest first, `step` seconds apart; None where none was read. most: of a scale that is shared."""
     known = [value for value in values if value is not None]
@@ -48,9 +38,10 @@ def line(values: Values, step: float, most: float | None = None) -> Sparkline | 
     ]
     runs = [[point for point in run if point] for there, run in groupby(drawn, bool) if there]
     covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
-    now = "not known" if values[-1] is None else f"{values[-1]:,.0f}"
+    last = f"last known {number_text(known[-1])}" if values[-1] is None else f"now {number_text(known[-1])}"
     area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
-    said = f"now {now}, lowest {min(known):,.0f}, highest {max(known):,.0f} in the last {duration(covered)}"
+    least, most_ = number_text(min(known)), number_text(max(known))
+    said = f"{last}, lowest {least}, highest {most_} in the last {duration(covered)}"
     return Sparkline("".join(map(_path, runs)), area, top, said)
 
 
@@ -67,27 +58,20 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     return f"M{x:.1f} {y:.1f}{drawn}"
 
 
+Strip = tuple[str, str, list[tuple[float, float, SeverityEpisode]]]
+"""A condition and its client; when it was active: left end and width, of STRIP."""
+
+
 def strips(episodes: Iterable[SeverityEpisode], begin: float, end: float) -> list[Strip]:
     """One for each condition and client, in the order of their names."""
-    name = attrgetter("condition", "client")
-    found = []
-    for (condition, client), group in groupby(sorted(episodes, key=attrgetter("condition", "client", "since")), name):
-        run = list(group)
-        bars = [_bar(one, begin, end) for one in run]
-        found.append(Strip(condition, client, bars, "; ".join(map(_spell, run))))
-    return found
+    name, span = attrgetter("condition", "client"), max(end - begin, 1.0)
 
+    def bar(one: SeverityEpisode) -> tuple[float, float, SeverityEpisode]:
+        left, right = max(one.since, begin), min(one.to or end, end)
+        return (left - begin) / span * STRIP, max((right - left) / span * STRIP, 3.0), one  # what was short is seen too
 
-def _bar(one: SeverityEpisode, begin: float, end: float) -> tuple[float, float, str]:
-    left, right = max(one.since, begin), min(one.to or end, end)
-    span = max(end - begin, 1.0)
-    # What was short is shown too.
-    return ((left - begin) / span * STRIP, max((right - left) / span * STRIP, 3.0), one.severity)
-
-
-def _spell(one: SeverityEpisode) -> str:
-    begin = clock(one.since)
-    return f"{one.severity} since {begin}" if one.to is None else f"{one.severity} from {begin} until {clock(one.to)}"
+    ordered = sorted(episodes, key=attrgetter("condition", "client", "since"))
+    return [(*of, list(map(bar, run))) for of, run in groupby(ordered, name)]
 
 
 def clock(seconds: float) -> str:

@@ -9,7 +9,7 @@ from penstock.core.errors import Hinted
 from penstock.server.api import RETRY, status_of
 from penstock.server.pages import render
 from penstock.server.pages.views import VIEWS, View, known_of, nowhere
-from penstock.server.request_limit import RequestLimit
+from penstock.server.request_limit import RequestLimit, line_of
 from penstock.server.view import AgentView
 
 POLICY = (
@@ -33,7 +33,7 @@ def page_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
 async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: web.Request) -> web.Response:
     status = 200
     try:
-        async with look_ups.turn():
+        async with look_ups.turn(line_of(request.query)):
             body = await asyncio.to_thread(lambda: render.page(*view(agent, request.query)))
     except Hinted as error:
         status = status_of(error)

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.insight.answers import BrokerState, Knowledge, RecentClient
+from penstock.insight.answers import BrokerState, Knowledge, Recent
 from penstock.insight.explain import NotFound
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
 from penstock.server.pages import last_hour
 from penstock.server.pages.render import words
-from penstock.server.parameters import Given, integer, list_query, required, whole
+from penstock.server.parameters import RANGES, Given, integer, list_query, required, span, whole
 from penstock.server.view import AgentView
 
 ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
 """Rows of a page."""
 PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "connection", "name", "sort", "limit",
-              "offset", "reload")  # fmt: skip
+              "offset", "range", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 TITLE = 120
@@ -61,23 +61,27 @@ def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "queue")
     found = agent.explain(broker, name, given.get("address"), None)
     consumers = agent.consumers(broker, ListQuery(address=found.address, queue=name, limit=CONSUMERS))
-    recent = agent.recent(broker, name, found.address)
+    recent = agent.recent(broker, name, found.address, span(given))
     events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
     return "queue.html", {
         **_frame(given, agent, _titled(name, found.knowledge)),
         "found": found,
         "consumers": consumers,
-        "recent": recent,
-        "buffered_most": _most(recent.clients),
-        "strips": last_hour.strips(recent.episodes, recent.begin, recent.end),
+        **_charts(given, recent),
         "events": [one for one in reversed(events) if one.address == found.address],
     }
 
 
-def _most(clients: Sequence[RecentClient]) -> float:
-    """The most that any of the clients buffered, so that their lines share a scale."""
-    buffered = (value for one in clients if one.course for value in one.course.buffered or () if value is not None)
-    return max(buffered, default=0.0)
+def _charts(given: Given, recent: Recent) -> Context:
+    """buffered_most: by any of the clients, so that their lines share a scale."""
+    courses = [one.course.buffered or () for one in recent.clients if one.course]
+    return {
+        "recent": recent,
+        "range": given.get("range", "1h"),
+        "ranges": list(RANGES),
+        "buffered_most": max((value for one in courses for value in one if value is not None), default=0.0),
+        "strips": last_hour.strips(recent.episodes, recent.begin, recent.end),
+    }
 
 
 def account(agent: AgentView, given: Given) -> tuple[str, Context]:
@@ -119,6 +123,7 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     state = states[0]
     return "broker.html", {
         **_frame(given, agent, _titled(name, found.knowledge) if found else name, brokers),
+        **(_charts(given, agent.recent(name, "", None, span(given))) if found else {}),
         "state": state,
         "found": found,
         "findings": state.findings[:FINDINGS],

@@ -139,8 +139,8 @@
     const readout = made("span", { className: "readout", hidden: true });
     let at = values.length - 1;
     const said = (i) => {
-      const time = new Date((end - (values.length - 1 - i) * step) * 1000).toISOString().slice(11, 19);
-      return `${time} UTC: ${values[i] === null ? "not read" : values[i].toLocaleString("en")}`;
+      const time = new Date((end - (values.length - 1 - i) * step) * 1000).toISOString().replace("T", " ");
+      return `${time.slice(values.length * step > 80000 ? 5 : 11, step < 60 ? 19 : 16)} UTC: ${values[i] === null ? "not read" : values[i].toLocaleString("en")}`;
     };
     function point(i) {
       at = Math.min(Math.max(i, 0), values.length - 1);

@@ -1,0 +1,151 @@
+"""How a queue, or a whole broker, went over the last hours or days: rows of published history for a chart."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.core.table import Column
+from penstock.history.compact import DAY, HOUR, current, partition, start_of
+from penstock.history.listing import GAP_POLLS
+from penstock.history.publish import ALL_DAY, RAW
+from penstock.history.schema import BROKER, QUEUE, RowType, series_id
+from penstock.history.snapshots import column_of
+from penstock.history.store import Store, StoreError
+from penstock.model import QueueKind
+
+READ_SECONDS = 3.0
+"""For one chart; what is older than could be read by then is left out."""
+KEPT_SECONDS, KEPT_PARTS, MOST_KEPT = 60.0, 240, 16
+"""What was read serves for a minute at least, and for a 240th of its span; of so many charts."""
+DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
+COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
+ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes")
+
+Rows = Mapping[str, Column]
+Samples = tuple[Column, Column]
+"""Times ascending, seconds since 1970, and the values then; NaN where missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """samples: by name; messages, messages per second, bytes. note: what is missing, and why."""
+
+    samples: Mapping[str, Samples]
+    note: str = ""
+
+
+@dataclass(slots=True)
+class HistoryReader:
+    """Reads raw history as it was published; any thread may ask. What was read is kept for a while."""
+
+    store: Store
+    _kept: dict[tuple[str, str, str, float], tuple[float, Past]] = field(default_factory=dict)
+
+    def past(self, broker: str, address: str, queue: str, end: float, seconds: float) -> Past:
+        """Of a queue, or without its name of all queues of the broker. Files that cannot be read are gaps."""
+        key, now = (broker, address, queue, seconds), time.monotonic()
+        until, found = self._kept.get(key, (now, Past({})))
+        if now >= until:
+            files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
+            try:
+                samples = of_queue(files, broker, address, queue) if queue else of_broker(files, broker)
+                found = Past(samples, files.note)
+            except StoreError as error:
+                found = Past({}, f"the history cannot be read: {error}")
+            others = [one for one in self._kept.items() if one[0] != key]
+            until = time.monotonic() + max(KEPT_SECONDS, seconds / KEPT_PARTS)
+            self._kept = dict([*others, (key, (until, found))][-MOST_KEPT:])
+        return found
+
+
+@dataclass(slots=True)
+class _Files:
+    """The files of a span, the newest first, until the time is up. note: what could not be read, and why."""
+
+    store: Store
+    begin: float
+    end: float
+    until: float
+    note: str = ""
+
+    def rows(self, kind: RowType, names: Sequence[str], which: Any) -> Iterator[dict[str, Column]]:
+        """Of each file those rows; row groups that cannot have any are not read."""
+        first = datetime.fromtimestamp(self.begin, UTC).date()
+        days = [first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)]
+        for file in reversed(current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])):
+            _, day, hour = partition(file)
+            begins = start_of(day, hour)
+            if begins > self.end or begins + (DAY if hour == ALL_DAY else HOUR) < self.begin:
+                continue
+            if time.monotonic() > self.until:
+                self.note = "what is older takes too long to read"
+                return
+            given = {"filesystem": self.store.fs, "schema": kind.schema, "partitioning": None, "use_threads": False}
+            try:
+                with self.store.errors(file.path):
+                    table = pq.read_table(self.store.path(file.path), columns=list(names), filters=which, **given)
+            except StoreError as error:
+                self.note = f"a part cannot be read: {error}"
+            else:
+                yield {name: column_of(table[name]) for name in names}
+
+
+def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, Samples]:
+    names = (*DEPTHS, *COUNTED)
+    rows = _joined(names, files.rows(QUEUE, names, pc.field("sid") == series_id(broker, address, queue)))
+    return _series(rows["stamp"], {**depths(rows), **rates(rows)})
+
+
+def of_broker(files: _Files, broker: str) -> dict[str, Samples]:
+    """The sums of its queues, and its own numbers."""
+    own = pc.field("broker") == broker
+    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, own))
+    # One file at a time: all rows of all queues would be many.
+    parts = map(summed, files.rows(QUEUE, DEPTHS, own & (pc.field("queue_kind") != str(QueueKind.INTERNAL))))
+    sums = _joined(("stamp", "ready", "delivering"), parts)
+    return {**_series(sums.pop("stamp"), sums), **_series(about.pop("stamp"), about)}
+
+
+def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:
+    found = list(parts)
+    return {name: np.concatenate([np.empty(0), *(part[name] for part in found)]) for name in names}
+
+
+def _series(stamps: Column, values: Rows) -> dict[str, Samples]:
+    """By time; a column that is never known is left out."""
+    order = np.argsort(stamps, kind="stable")
+    return {name: (stamps[order], of[order]) for name, of in values.items() if not np.isnan(of).all()}
+
+
+def depths(rows: Rows) -> dict[str, Column]:
+    """As `series.queues.ready` has it."""
+    among = np.where(rows["last_value"] > 0, 0.0, rows["delivering"])
+    ready = np.maximum(rows["messages"] - among - np.nan_to_num(rows["scheduled"]), 0.0)
+    return {"ready": ready, "delivering": rows["delivering"]}
+
+
+def summed(rows: Rows) -> Rows:
+    """Over the queues of each poll."""
+    stamps, at = np.unique(rows["stamp"], return_inverse=True)
+    found: dict[str, Column] = {"stamp": stamps}
+    for name, of in depths(rows).items():
+        found[name] = np.bincount(at, np.nan_to_num(of), len(stamps)).astype(np.float64)
+    return found
+
+
+def rates(rows: Rows) -> dict[str, Column]:
+    """Since the poll before, in one life of the counters; NaN after a gap."""
+    gone = "removed" if np.isnan(rows["acknowledged"]).all() else "acknowledged"
+    order = np.lexsort((rows["stamp"], rows["inc"]))
+    seconds, same = np.diff(rows["stamp"][order]), np.diff(rows["inc"][order]) == 0
+    usual = same & (seconds > 0) & (seconds <= GAP_POLLS * rows["interval"][order][1:])
+    found = {name: np.full(len(order), np.nan) for name in ("rate_in", "rate_out")}
+    for name, counter in (("rate_in", "added"), ("rate_out", gone)):
+        found[name][order[1:][usual]] = np.diff(rows[counter][order])[usual] / seconds[usual]
+    return found
