@@ -182,6 +182,25 @@ def test_an_excluded_cause_takes_its_action_along(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize(("full", "name"), [("memory_full", "free_memory"), ("disk_full", "free_disk")])
+def test_who_suffers_from_a_full_broker_is_not_told_to_empty_its_own_queue(world: World, full: str, name: str) -> None:
+    excluded = dict.fromkeys({"address_full", "memory_full", "disk_full"}, Verdict(CauseState.EXCLUDED, ""))
+    verdicts = excluded | {full: Verdict(CauseState.PROVEN, "it is full")}
+    assert [one.name for one in offered(world, "producers_blocked", known(world), verdicts=verdicts)] == [name]
+
+
+def test_closing_is_not_advised_where_several_clients_wait_for_something_outside(world: World) -> None:
+    likely = {"outside": Verdict(CauseState.POSSIBLE, "3 other clients stopped within 2 s of it", likely=True)}
+    names = [one.name for one in offered(world, "stalled", known(world), verdicts=likely)]
+    assert names == ["thread_dump", "commit_in_client"]
+
+
+def test_an_amqp_client_without_credit_is_not_told_to_start_its_connection() -> None:
+    world, excluded = made("AMQP"), Verdict(CauseState.EXCLUDED, "")
+    verdicts = {name: excluded for name in CONDITIONS["not_dispatching"].causes if name != "no_credit"}
+    assert [one.name for one in offered(world, "not_dispatching", known(world), verdicts=verdicts)] == ["give_credit"]
+
+
 def test_a_ring_loses_what_comes_back(world: World) -> None:
     found = {one.name: one for one in offered(world, "stalled", known(world), evidence={"held": 5.0, "at_risk": 3.0})}
     assert "and 3 of them are evicted from the full ring" in found["close_connection"].effect

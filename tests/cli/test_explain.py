@@ -6,9 +6,11 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from agent.world import World
+from agent.world import BEGIN, World
 from pages.served import Served, rests, served, troubled, works
 from penstock.cli import main
+from penstock.core.errors import Unreachable
+from penstock.model import Snapshot
 
 
 async def explained(agent: Served, *words: str) -> Result:
@@ -38,3 +40,20 @@ async def test_where_nothing_is_wrong_it_says_so(tmp_path: Path) -> None:
     async with served(world, tmp_path, rests, polls=3) as agent:
         found = await explained(agent)
         assert (found.output, found.exit_code) == ("No active conditions.\n", 0)
+
+
+class Gone(World):
+    def snapshot(self) -> Snapshot:
+        if self.now > BEGIN + 60:
+            raise Unreachable("connection refused")
+        return super().snapshot()
+
+
+async def test_a_broker_that_is_down_is_said_and_nothing_is_called_well(tmp_path: Path) -> None:
+    world = Gone()
+    world.queue(1, "orders")
+    async with served(world, tmp_path, rests, polls=6) as agent:
+        found = await explained(agent)
+        assert found.output.startswith("b1 is down: ")
+        assert "No active conditions" not in found.output
+        assert found.exit_code == 1

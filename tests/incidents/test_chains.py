@@ -223,15 +223,19 @@ def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
     assert scene.roots == [("no_consumer", "billing"), ("no_consumer", "other")]
 
 
-def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
+def stopped_bridge() -> Scene:
+    """No condition says so: a bridge is a consumer that buffers nothing."""
     scene = Scene()
     scene.links["to-2"] = {"queue": "out", "up": 1.0, "pending": 100.0}
     scene.come("out", 0)
     scene.queues["out"]["consumers"] = 1.0
     scene.run(5, lambda one: one.come("out", 10).queues["out"].update(K=one.queues["out"]["K"] + 10, M=0.0))
     assert not scene.incidents
-    scene.run(8, lambda one: one.come("out", 100))
-    found = scene.incident
+    return scene.run(8, lambda one: one.come("out", 100))
+
+
+def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
+    found = stopped_bridge().incident
     assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Link to-2 takes nothing from out")
     assert [cause.name for cause in found.causes] == ["target_full"]
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"

@@ -2,7 +2,7 @@
 
 import pickle
 
-from incidents.test_chains import blocked_in_send, memory
+from incidents.test_chains import blocked_in_send, memory, stopped_bridge
 from incidents.world import Scene
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView, explain
@@ -30,6 +30,15 @@ def test_the_root_and_the_broker_name_it_too() -> None:
     assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
     lines = [*object_lines(explain_broker(view(memory().run(3)), None))]
     assert "CRITICAL  Broker b is out of memory: 4 producers are blocked" in lines
+
+
+def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -> None:
+    seen = view(stopped_bridge())
+    found, title = explain(seen, "out"), "Link to-2 takes nothing from out"
+    assert (found.knowledge.state, found.knowledge.why) == ("unhealthy", title)
+    assert [one.title for one in found.incidents] == [title]
+    for thing in (explain_address(seen, "out", None), explain_broker(seen, None)):
+        assert (thing.knowledge.state, [one.title for one in thing.incidents]) == ("unhealthy", [title])
 
 
 def test_its_lines_are_in_the_order_of_what_is_asked() -> None:

@@ -60,9 +60,9 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         worst = await asked("/api/v1/conditions", ConditionList, limit=1)
         roots = await asked("/api/v1/incidents", IncidentList, limit=1)
         if form == "text":
-            say(*(f"{one.name} is down: {one.error}" for one in down), *([""] if down else []))
+            say(*(f"{one.name} is down: {one.error}" for one in down))
         if not worst.rows and not roots.rows:
-            options.show(worst, ["No active conditions."], form)
+            options.show(worst, [] if down else ["No active conditions."], form)
             return int(bool(down))
         first = (worst.rows or roots.rows)[0]
         broker, queue, address = (getattr(first, name, "") or None for name in ("broker", "queue", "address"))
