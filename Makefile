@@ -243,7 +243,8 @@ $(VENV)/.made:
 # meanwhile; what goes wrong with that `penstock demo` says, which waits for it.
 $(VENV)/.demo: $(VENV)/.made pyproject.toml exporter/demo/pyproject.toml
 	@PYTHONPATH=exporter:exporter/demo $(PYTHON) -m penstock_demo.artemis >/dev/null 2>&1 & \
-	$(BIN)/pip install --quiet 'hatchling>=1.27,<2' && $(BIN)/pip install --quiet --no-build-isolation -e . -e ./exporter/demo
+	$(BIN)/pip install --quiet 'hatchling>=1.27,<2' 'editables~=0.3' && \
+	$(BIN)/pip install --quiet --no-build-isolation -e . -e ./exporter/demo
 	@touch $@
 
 # the AMQP client of the tests is built from source, the newest broker of the tests needs javac

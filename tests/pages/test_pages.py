@@ -279,7 +279,7 @@ async def test_ring_ledger_and_patience_with_their_arithmetic(page: Served) -> N
 
 async def test_events_the_newest_first(page: Served) -> None:
     found = await page.get("events")
-    assert "condition on: stalled" in found.text
+    assert "raised: stalled" in found.text
     stamps = [given["datetime"] for tag, given in found.tags if tag == "time"]
     assert len(stamps) > 3
     assert stamps == sorted(stamps, key=str, reverse=True)
