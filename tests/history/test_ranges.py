@@ -148,7 +148,7 @@ def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch
 
 def test_what_was_read_is_kept_for_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, read_ = HistoryReader(store), []
-    monkeypatch.setattr(ranges, "current", lambda *_: read_.append(1) or [])
+    monkeypatch.setattr(ranges, "current", lambda *_: read_.append(1) or [])  # type: ignore[func-returns-value]
     for _ in range(3):
         reader.past("b1", "a", "a", END, 3600.0)
     assert len(read_) == 1

@@ -19,7 +19,12 @@ PICTURES = ROOT / "docs" / "pictures"
 SOURCES = PICTURES / "sources.json"
 SHOWS = {
     "page.png": ("exporter/penstock/server/pages", "exporter/demo/penstock_demo/run.py"),
-    "top.svg": ("exporter/penstock/tui", "exporter/penstock/insight/text.py", "exporter/demo/penstock_demo/run.py"),
+    "top.svg": (
+        "exporter/penstock/tui",
+        "exporter/penstock/insight/text.py",
+        "exporter/penstock/insight/templates",
+        "exporter/demo/penstock_demo/run.py",
+    ),
 }
 """Picture → files and folders that decide how what it shows looks."""
 WIDTH = 1100

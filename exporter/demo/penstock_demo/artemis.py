@@ -235,3 +235,9 @@ def _with_jmx(management_xml: str, registry: int, server: int) -> str:
 def _guarded(management_xml: str) -> str:
     pattern = r'<match domain="org\.apache\.activemq\.artemis">.*?</match>'
     return re.sub(pattern, _READ_ONLY, management_xml, count=1, flags=re.DOTALL)
+
+
+if (
+    __name__ == "__main__"
+):  # `make demo` begins the download while it installs: nothing but the standard library is there
+    fetch()

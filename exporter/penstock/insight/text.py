@@ -5,7 +5,6 @@ from functools import cache, partial
 from itertools import count
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
@@ -26,6 +25,8 @@ NO_LINE = Markup("\0")
 
 @cache
 def _macros(package: str) -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - commands start sooner without it
+
     # Escaping only marks texts of macros, which have lines: names must not break a line.
     made = Environment(
         loader=PackageLoader(package),

@@ -19,7 +19,7 @@ POLICY = (
 """What a browser may load: the product's own files, and nothing that stands in a page."""
 KEPT = "private, max-age=31536000, immutable"
 """A file of another content has another link."""
-TITLES = {400: "This cannot be asked", 404: "Not found", 503: "Too much at once"}
+TITLES = {400: "Bad request", 404: "Not found", 503: "Too many requests"}
 
 
 def page_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
