@@ -398,7 +398,7 @@ test-chart: $(VENV)/.test $(HELM)
 
 .PHONY: test-cluster sbom audit licences release-dry test-install
 
-test-install: $(VENV)/.test
+test-install: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py tests/deploy/image_check.py
 
 release-dry: $(VENV)/.test
