@@ -102,13 +102,16 @@ class Part:
         self._slope = np.random.default_rng(1).integers(1, 10, len(names))
         self._counts = np.array(["_total" in name for name in names])
         self._stamps = list(reversed(stamps))
+        self._next = b""
         self.over = threading.Event()
 
     def text(self) -> bytes:
-        """The next one; nothing when the present is reached."""
-        if not self._stamps:
-            return b""
-        stamp = self._stamps[-1]
+        """The next one; nothing when the present is reached. Kept until it is taken: who gave up finds it made."""
+        if self._stamps and not self._next:
+            self._next = self._made(self._stamps[-1])
+        return self._next
+
+    def _made(self, stamp: int) -> bytes:
         values = np.where(
             self._counts, self._slope * (stamp % 10**7), 50 * self._slope + stamp // 60 * self._slope % 97
         )
@@ -119,6 +122,7 @@ class Part:
 
     def taken(self) -> None:
         """The last text was read to its end."""
+        self._next = b""
         if self._stamps:
             self._stamps.pop()
         else:
