@@ -117,14 +117,11 @@ _LOAD = Row(
         ),
         graph(
             "Rates",
-            "What happens to messages each second: they come in, are settled (acknowledged) by consumers, expire, or"
-            " are given up to the dead letters. Expired and given up should be flat at 0. Gone: all that left, where"
-            " the broker does not say why.",
+            "Messages a second that come in and that consumers settle (acknowledge). In above settled for long means"
+            " that backlogs grow. Gone: all that left, where the broker does not say why.",
             Query(total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"), "in"),
             Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "settled"),
             Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "gone"),
-            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
-            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
             unit="mps",
             decimals=1,
         ),
@@ -168,7 +165,15 @@ _LOAD = Row(
             Query(largest("broker", S("mq_broker_connections")), "connections"),
             unit="locale",
             decimals=0,
-            width=12,
+        ),
+        graph(
+            "Expired and given up",
+            "Messages a second that no one read in time, or that are given up to the dead letters. Both should be flat"
+            " at 0.",
+            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
+            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
+            unit="mps",
+            decimals=2,
         ),
         graph(
             "Refused logins",
@@ -176,7 +181,6 @@ _LOAD = Row(
             Query(rate("broker", S("mq_broker_authentication_failures_total")), "refused"),
             unit="cps",
             decimals=2,
-            width=12,
         ),
     ),
 )
