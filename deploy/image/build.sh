@@ -33,5 +33,5 @@ container=$(buildah from "localhost/penstock:$stage")
 trap 'buildah rm "$container" >/dev/null' EXIT
 echo "--- as user: $(buildah run --isolation chroot "$container" id -u)"
 buildah run --isolation chroot "$container" penstock --version
-buildah run --isolation chroot "$container" penstock check --help >/dev/null && echo "--- the image works"
+buildah run --isolation chroot "$container" sh -c 'penstock check --help >/dev/null && python3 -c "import pyarrow.dataset, pyarrow.fs, pyarrow.parquet"' && echo "--- the image works"
 [ "$stage" != trends ] || buildah run --isolation chroot "$container" sh -c 'penstock trends run --help >/dev/null && "$JAVA_HOME/bin/java" -version'
