@@ -105,7 +105,7 @@ def custom_objects() -> list[Path]:
     command = ["go", "mod", "download", "-json", module]
     made = subprocess.run(command, check=True, capture_output=True, text=True)
     folder = Path(json.loads(made.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
-    names = ("servicemonitors", "podmonitors", "prometheusrules")
+    names = ("servicemonitors", "podmonitors", "prometheusrules", "alertmanagerconfigs")
     return [folder / f"monitoring.coreos.com_{name}.yaml" for name in names]
 
 
