@@ -92,7 +92,4 @@ def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[s
         return "classic", found
     if openmq.is_home(directory):
         return "openmq", None
-    raise PenstockError(
-        f"{directory}: has neither etc/broker.xml of an Artemis instance, conf/activemq.xml of ActiveMQ Classic"
-        " nor bin/imqbrokerd of OpenMQ"
-    )
+    raise PenstockError(f"{directory}: has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ")
