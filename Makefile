@@ -29,7 +29,7 @@ help:
 	@echo "make test-classic  the newest ActiveMQ Classic, embedded: its numbers, a few faults (1 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
 	@echo "make test-actions  every action of docs/actions.md on a real Artemis and OpenMQ, as it is printed: its effect is held to what happens (4 min)"
-	@echo "make test-init  penstock init on a fresh Artemis 2.28 and a fresh OpenMQ, then check, twice, and undo (1 min)"
+	@echo "make test-init  penstock init on a fresh Artemis 2.28 and 2.44 and a fresh OpenMQ, then check, twice, and undo (1 min)"
 	@echo "make soak-healthy [BROKER=both DURATION=7200 SEED=1 KEEP=...]  healthy load on real brokers, every alarm is false (2 h)"
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
@@ -62,7 +62,7 @@ help:
 	@echo "make test-cluster  the chart with 46 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
-	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 20 min; images need root, buildah, mmdebstrap)"
+	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 25 min; images need root, buildah, mmdebstrap)"
 	@echo "make release-dry  wheel, sdist, .deb, chart and notes of a release in build/release; nothing is published (1 min)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
@@ -149,7 +149,7 @@ test-actions: $(VENV)/.test
 .PHONY: test-init
 
 test-init: $(VENV)/.test
-	$(BIN)/pytest tests/setup/init_check.py
+	$(BIN)/pytest tests/setup/init_check.py tests/setup/test_init_live.py
 
 flowbench: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.bench --seed "$(SEED)" --interval "$(POLL)" --only "$(ONLY)"
@@ -401,7 +401,7 @@ test-chart: $(VENV)/.test $(HELM)
 
 .PHONY: test-cluster sbom audit licences release-dry test-install
 
-test-install: $(VENV)/.test
+test-install: $(VENV)/.test $(HELM)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py tests/deploy/image_check.py
 
 release-dry: $(VENV)/.test

@@ -12,7 +12,7 @@ import yaml
 from msgspec import json as msgspec_json
 from msgspec import structs
 
-from penstock.assets.rule_files import OBJECT, rule_files
+from penstock.assets.rule_files import ALERTMANAGER, OBJECT, rule_files
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
 from penstock.assets.values import OF_SCRAPES, AlertValues
 from penstock.config import json_schema
@@ -86,6 +86,27 @@ def rules() -> str:
     return head + text.replace(values.scraped, "@scraped@")
 
 
+def inhibition() -> str:
+    """The inhibition of `alertmanager.yaml` in the operator's form, with @NAME@ and IDENTITY as in `rules`."""
+    severities: Any = {name: f"@{name}@" for name in ("critical", "warning", "info")}
+    text = rule_files(AlertValues(identity=("IDENTITY",), severities=severities))[ALERTMANAGER]
+    made = [
+        {
+            "sourceMatch": [*map(_matcher, one["source_matchers"])],
+            "targetMatch": [*map(_matcher, one["target_matchers"])],
+        }
+        | {"equal": one["equal"]}
+        for one in yaml.safe_load(text)["inhibit_rules"]
+    ]
+    head = "# Made by `python helm/generate.py`; do not edit.\n"
+    return head + yaml.safe_dump({"inhibitRules": made}, sort_keys=False, width=10_000)
+
+
+def _matcher(text: str) -> dict[str, str]:
+    name, form, value = text.split(maxsplit=2)
+    return {"name": name, "matchType": form, "value": value.strip('"')}
+
+
 def _schema(value: Any, path: str) -> dict[str, Any]:
     if path in ENUMS:
         return {"type": "string", "enum": ENUMS[path]}
@@ -154,6 +175,7 @@ def main() -> int:
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         "README.md": readme(),
         "files/rules.yaml": rules(),
+        "files/inhibition.yaml": inhibition(),
         "files/scraped.txt": f"{', '.join(OF_SCRAPES)}\n",
         "files/thresholds.yaml": yaml.safe_dump(structs.asdict(THRESHOLDS), sort_keys=False),
     }

@@ -117,14 +117,11 @@ _LOAD = Row(
         ),
         graph(
             "Rates",
-            "What happens to messages each second: they come in, are acknowledged by consumers, expire, or are"
-            " dead-lettered. Expired and dead-lettered should be flat at 0. Removed: all that left, where the broker"
-            " does not say why.",
+            "Messages a second that come in and that consumers acknowledge. More in than acknowledged for long:"
+            " backlogs grow. Removed: all that left, where the broker does not say why.",
             Query(total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"), "in"),
             Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "acknowledged"),
             Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "removed"),
-            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
-            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "dead-lettered"),
             unit="mps",
             decimals=1,
         ),
@@ -169,7 +166,15 @@ _LOAD = Row(
             Query(largest("broker", S("mq_broker_connections")), "connections"),
             unit="locale",
             decimals=0,
-            width=12,
+        ),
+        graph(
+            "Expired and given up",
+            "Messages a second that no one read in time, or that are given up to the dead letters. Both should be flat"
+            " at 0.",
+            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
+            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
+            unit="mps",
+            decimals=2,
         ),
         graph(
             "Refused logins",
@@ -177,7 +182,6 @@ _LOAD = Row(
             Query(rate("broker", S("mq_broker_authentication_failures_total")), "refused"),
             unit="cps",
             decimals=2,
-            width=12,
         ),
     ),
 )

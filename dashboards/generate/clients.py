@@ -33,44 +33,19 @@ _NOW = Row(
             "Clients with a condition",
             "Clients of queues that are stalled, keep a transaction open, or reconnect without progress. The panel"
             " below names them.",
-            number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_client_consumers")),
+            number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_up")),
             decimals=0,
             steps=above(1),
-        ),
-        stat(
-            "Consumers",
-            "Consumers of the chosen clients. Fewer than you run: an instance is missing or cannot connect.",
-            total(S("mq_client_consumers")),
-            decimals=0,
-        ),
-        stat(
-            "Buffered messages",
-            "Messages delivered to the clients and not yet acknowledged: they keep them in memory. More than they can"
-            " process in a few seconds calls for a smaller prefetch or window.",
-            total(S("mq_client_buffered_messages")),
-            decimals=0,
-        ),
-        stat(
-            "Buffered bytes",
-            "Their size. Divide by the number of processes to see how much memory each needs.",
-            total(S("mq_client_buffered_bytes")),
-            unit="bytes",
-            decimals=1,
+            width=12,
         ),
         stat(
             "Longest stall",
             "How long the longest stalled client has buffered messages and acknowledged none. Compare it with its"
             " stall threshold.",
-            f"max({_BLOCKED})",
+            f"time() - min({S('mq_client_blocked_since_timestamp_seconds')})",
             unit="s",
             decimals=1,
-        ),
-        stat(
-            "Uncommitted",
-            "Messages acknowledged in transactions that are still open. They are redelivered when the transaction is"
-            " rolled back.",
-            total(S("mq_client_uncommitted_messages")),
-            decimals=0,
+            width=12,
         ),
     ),
 )
@@ -103,6 +78,7 @@ _PROGRESS = Row(
             unit="locale",
             decimals=0,
             links=(QUEUE_LINE_LINK,),
+            width=12,
         ),
         graph(
             "Acknowledged",
@@ -111,6 +87,7 @@ _PROGRESS = Row(
             unit="mps",
             decimals=1,
             links=(QUEUE_LINE_LINK,),
+            width=12,
         ),
         graph(
             "Delivered",
@@ -179,6 +156,37 @@ _PROGRESS = Row(
 _BUFFERS = Row(
     "Buffers and connections",
     (
+        stat(
+            "Consumers",
+            "Consumers of the chosen clients. Fewer than you run: an instance is missing or cannot connect.",
+            total(S("mq_client_consumers")),
+            decimals=0,
+            width=6,
+        ),
+        stat(
+            "Buffered messages",
+            "Messages delivered to the clients and not yet acknowledged: they keep them in memory. More than they can"
+            " process in a few seconds calls for a smaller prefetch or window.",
+            total(S("mq_client_buffered_messages")),
+            decimals=0,
+            width=6,
+        ),
+        stat(
+            "Buffered bytes",
+            "Their size. Divide by the number of processes to see how much memory each needs.",
+            total(S("mq_client_buffered_bytes")),
+            unit="bytes",
+            decimals=1,
+            width=6,
+        ),
+        stat(
+            "Uncommitted",
+            "Messages acknowledged in transactions that are still open. They are redelivered when the transaction is"
+            " rolled back.",
+            total(S("mq_client_uncommitted_messages")),
+            decimals=0,
+            width=6,
+        ),
         graph(
             "Buffered by the worst consumers",
             "Single consumers, the worst only. One that stays at the same height while others move is the one to close"

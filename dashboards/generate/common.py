@@ -1,5 +1,7 @@
 """Ways to show that several dashboards share."""
 
+from collections.abc import Iterator
+
 from dashboards.generate.panels import (
     CRITICAL,
     OK,
@@ -78,18 +80,15 @@ def out(scope: Scope, by: str) -> Column:
     return Column("Out", out_rate(scope, by), "mps", 1)
 
 
-def settled(scope: Scope) -> str:
-    """Messages a second that consumers settle; where the broker does not say why messages go, all that go."""
-    acknowledged, gone = (
-        f"rate({scope(family)}[$__rate_interval])"
-        for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total")
-    )
-    return f"{acknowledged} or {gone}"
+def settled(scope: Scope) -> Iterator[str]:
+    """Messages a second that consumers settle; where a broker does not say why messages go, the second: all that go."""
+    for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total"):
+        yield f"rate({scope(family)}[$__rate_interval])"
 
 
 def out_rate(scope: Scope, by: str) -> str:
     """The same by labels; of two agents on one broker the one with more."""
-    return largest(by, settled(scope))
+    return largest(by, " or ".join(settled(scope)))
 
 
 def seen_by(by: str, info: str) -> Column:

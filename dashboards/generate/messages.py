@@ -14,7 +14,6 @@ from dashboards.generate.panels import (
     above,
     graph,
     largest,
-    rate,
     stat,
     table,
     total,
@@ -50,10 +49,7 @@ _NOW = Row(
     "In the time shown",
     (
         stat(
-            "Came",
-            "Messages that were added to the queues chosen.",
-            f"sum({largest(BY_QUEUE, f'increase({_ADDED}[$__range])')})",
-            decimals=0,
+            "Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])"), decimals=0
         ),
         stat(
             "There now",
@@ -103,27 +99,19 @@ _BALANCE = Row(
             "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
             " left for another reason.",
             Query(total(f"rate({_ADDED}[$__rate_interval])"), "came"),
-            Query(total(settled(S)), "acknowledged"),
+            Query(" or ".join(map(total, settled(S))), "acknowledged"),
             unit="mps",
             decimals=1,
-        ),
-        graph(
-            "There",
-            "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
-            Query(total(S("mq_queue_ready_messages")), "ready"),
-            Query(total(S("mq_queue_delivering_messages")), "delivering"),
-            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
-            unit="locale",
-            decimals=0,
-            stacked=True,
+            width=12,
         ),
         graph(
             "Left other than acknowledged, by fate",
             "Messages a second by what became of them. A first message of a fate shows in the tables only: a rate needs"
             " two points.",
-            Query(f"sum by (fate) ({rate(BY_FATE, of(_OTHER))})", "{{fate}}"),
+            Query(total(f"rate({of(_OTHER)}[$__rate_interval])", "fate"), "{{fate}}"),
             unit="mps",
             decimals=2,
+            width=12,
         ),
     ),
 )
@@ -147,6 +135,16 @@ _LOSSES = Row(
             Column("Messages", f"sum by (fate) ({in_range(BY_FATE, of())})"),
             width=8,
             height=8,
+        ),
+        graph(
+            "There",
+            "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
+            Query(total(S("mq_queue_ready_messages")), "ready"),
+            Query(total(S("mq_queue_delivering_messages")), "delivering"),
+            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
+            unit="locale",
+            decimals=0,
+            stacked=True,
         ),
         graph(
             "May be more, by fate",

@@ -86,9 +86,12 @@ def _labels_of(value: str) -> set[str]:
     return {label for name in re.findall(r"\w+", value) for label in _LABELS.get(name, ())}
 
 
-def total(value: str) -> str:
-    """The sum over all series; of two agents on one broker the larger."""
-    return f"sum(max by ({apart('broker')}) (sum by ({apart('broker, job, instance')}) ({value})))"
+def total(value: str, by: str = "", each: str = "sum") -> str:
+    """The sum over all series, or by a label; of two agents on one broker the larger. each: of one agent's."""
+    more = f", {by}" if by else ""
+    of_agent = f"{each} by ({apart('broker, job, instance')}{more}) ({value})"
+    over = f"sum by ({by}) " if by else "sum"
+    return f"{over}(max by ({apart('broker')}{more}) ({of_agent}))"
 
 
 def rate(by: str, counter: str) -> str:

@@ -34,14 +34,14 @@ _NOW = Row(
         stat(
             "Rings",
             "Queues with a ring size: each keeps that many ready messages and evicts the oldest.",
-            f"count({largest(BY_QUEUE, _LIMIT)})",
+            total(_LIMIT, each="count"),
             decimals=0,
         ),
         stat(
             "Evicted",
             "Messages a second evicted unread, for all reasons. For a ring that is its purpose; it becomes an alert"
             " where the configuration says `ring_loss: alert` or sets a retention.",
-            f"sum({_EVICTED})",
+            total(f"rate({S('mq_queue_messages_evicted_total')}[$__rate_interval])"),
             unit="mps",
             decimals=1,
         ),
@@ -49,7 +49,7 @@ _NOW = Row(
             "Lost by consumers, 1h",
             "Messages of the last hour that a consumer returned by closing or rolling back while the ring was full. A"
             " smaller consumer window leaves fewer at risk.",
-            f"sum({largest(f'{BY_QUEUE}, client', f'increase({_LOST}[1h])')})",
+            total(f"increase({_LOST}[1h])"),
             decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
@@ -64,7 +64,7 @@ _NOW = Row(
             "Oversize rings",
             "Rings that were made smaller and still have more messages than the new size. They shrink only as"
             " consumers read; nothing is dropped at once.",
-            number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", _LIMIT),
+            number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", S("mq_up")),
             decimals=0,
             steps=above(1),
         ),
@@ -91,6 +91,7 @@ _RINGS = Row(
             decimals=0,
             steps=above(OVERSIZE),
             links=(QUEUE_LINE_LINK,),
+            width=12,
         ),
         graph(
             "Evicted, by reason",
@@ -100,6 +101,7 @@ _RINGS = Row(
             unit="mps",
             decimals=1,
             links=(QUEUE_LINE_LINK,),
+            width=12,
         ),
         graph(
             "Lost by consumers",
@@ -109,6 +111,7 @@ _RINGS = Row(
             unit="mps",
             decimals=2,
             links=(QUEUE_LINE_LINK,),
+            width=12,
         ),
         graph(
             "At risk",
@@ -118,6 +121,7 @@ _RINGS = Row(
             Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{broker}} {{queue}} scheduled"),
             unit="locale",
             decimals=0,
+            width=12,
         ),
         graph(
             "Retention and target",
@@ -127,6 +131,7 @@ _RINGS = Row(
             Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{broker}} {{queue}} target"),
             unit="s",
             decimals=1,
+            width=12,
         ),
         graph(
             "Time to overflow",
@@ -134,6 +139,7 @@ _RINGS = Row(
             Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{broker}} {{queue}}"),
             unit="s",
             decimals=1,
+            width=12,
         ),
         table(
             "Rings",

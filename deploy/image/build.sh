@@ -26,10 +26,12 @@ cp -rLT /etc/ssl/certs "$work/certs" 2>/dev/null || true  # some links may lead 
 keep=$([ "$driver" = overlay ] && echo true || echo false)
 buildah build --isolation chroot --network host --layers="$keep" --volume "$work/certs:/etc/ssl/certs" \
 	--env PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg BASE=localhost/base --target "$stage" \
+	--build-arg "REVISION=$(git -C "$top" rev-parse HEAD 2>/dev/null || true)" \
 	--file "$top/deploy/image/Dockerfile" --tag "localhost/penstock:$stage" "$top"
+buildah images --format "--- {{.Name}}:{{.Tag}} {{.Size}}" "localhost/penstock:$stage"
 container=$(buildah from "localhost/penstock:$stage")
 trap 'buildah rm "$container" >/dev/null' EXIT
 echo "--- as user: $(buildah run --isolation chroot "$container" id -u)"
 buildah run --isolation chroot "$container" penstock --version
-buildah run --isolation chroot "$container" penstock check --help >/dev/null && echo "--- the image works"
+buildah run --isolation chroot "$container" sh -c 'penstock check --help >/dev/null && python3 -c "import pyarrow.dataset, pyarrow.fs, pyarrow.parquet"' && echo "--- the image works"
 [ "$stage" != trends ] || buildah run --isolation chroot "$container" sh -c 'penstock trends run --help >/dev/null && "$JAVA_HOME/bin/java" -version'

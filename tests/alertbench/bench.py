@@ -1,8 +1,9 @@
 """
 Alertbench: FlowBench's situations on real brokers, a real agent, a real Prometheus with the shipped rules.
 
-`make alertbench`. Each situation has to fire the alerts of its label and no other, healthy ones none. Then the brokers
-hang for two minutes and the agent is restarted: nothing may resolve, and only what tells of that may fire.
+`make alertbench`. Each situation has to fire the alerts of its label and no other, healthy ones none. Two clusters with
+the same names stand beside each other: each has to fire its own. Then the brokers hang for two minutes and the agent is
+restarted: nothing may resolve, and only what tells of that may fire.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,9 @@ BESIDE: Mapping[str, frozenset[str]] = {
 }
 """Condition → alerts that are as true while it holds."""
 NOT_OF_CONDITIONS = {"link_down": "PenstockLinkDown"}
+
+CLUSTERS = ("a", "b")
+"""Of each the agent is scraped, so that every name is there twice."""
 
 Fired = frozenset[tuple[str, str]]
 """(alert, queue or address or link) pairs."""
@@ -123,9 +127,12 @@ def lawful_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
     return frozenset(alerts[cause] for cause in label.also if cause in alerts).union(*beside)
 
 
-def scaled_rules(folder: Path) -> Path:
-    """The shipped alerts with each `for` shortened; those of conditions, of which no incident is the sum."""
-    return scaled(folder, AlertValues(disabled=frozenset({INCIDENT})))[0]
+def two_clusters(folder: Path, agent: Agent) -> Prometheus:
+    """With the shipped rules, each `for` shortened; of alerts those of conditions, of which no incident is the sum."""
+    rules = scaled(folder, AlertValues(disabled=frozenset({INCIDENT})))
+    target = f"{LOOPBACK}:{agent.port}"
+    targets = [{"targets": [target], "labels": {"cluster": cluster}} for cluster in CLUSTERS]
+    return Prometheus(folder / "prometheus", target, rules=rules, static_configs=targets)
 
 
 def scaled(folder: Path, values: AlertValues = DEFAULT) -> list[Path]:
@@ -159,8 +166,7 @@ def play(names: Sequence[str], run: Run, folder: Path, hang: float) -> tuple[lis
         }
         observer = stack.enter_context(Observer(folder / "observer", **configuration))
         agent = stack.enter_context(Agent(folder / "agent", port=free_port(), **configuration))
-        target = f"{LOOPBACK}:{agent.port}"
-        prometheus = stack.enter_context(Prometheus(folder / "prometheus", target, rules=[scaled_rules(folder)]))
+        prometheus = stack.enter_context(two_clusters(folder, agent))
         scenes = [
             Scene(one, stage(made[one.place], core, run.seed, one.name, ending), observer, run.interval, run.cold)
             for one in chosen
@@ -194,7 +200,7 @@ def _end(scene: Scene) -> None:
 def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> list[Outcome]:
     """What fired at any time so far, by situation; what belongs to none comes last."""
     alerts = alert_of_cause()
-    fired = firing(prometheus, f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])')
+    fired = in_each(prometheus, f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])', _subject)
     outcomes: list[Outcome] = []
     told: set[tuple[str, str]] = set()
     for scene in scenes:
@@ -207,7 +213,23 @@ def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> li
         )
     of_disk = firing(prometheus, f"max_over_time(ALERTS{{{OF_A_FULL_DISK}}}[{seconds:.0f}s])")
     others = frozenset(f"{name} on {on}" for name, on in fired - told - of_disk if name not in OF_THE_HOST)
-    return [*outcomes, Outcome("(of no situation)", frozenset(), others, frozenset())]
+    return [*outcomes, Outcome("(of no situation)", frozenset(), others | broken(prometheus), frozenset())]
+
+
+def in_each(prometheus: Prometheus, query: str, subject: Callable[[Mapping[str, str]], str]) -> Fired:
+    """The alerts that a query gives of each cluster, with what they are on; the name of another says where it fired."""
+    found: dict[str, set[tuple[str, str]]] = {cluster: set() for cluster in CLUSTERS}
+    for labels, _ in prometheus.query(query):
+        found.setdefault(labels.get("cluster", "none"), set()).add((labels["alertname"], subject(labels)))
+    both = frozenset.intersection(*(frozenset(found[cluster]) for cluster in CLUSTERS))
+    return both.union((f"{name} of cluster {one} alone", on) for one in found for name, on in found[one] - both)
+
+
+def broken(prometheus: Prometheus) -> frozenset[str]:
+    """The rules that could not be evaluated."""
+    rules = [rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]]
+    assert len(rules) > len(CONDITIONS)
+    return frozenset(f"{rule['name']}: {rule['lastError']}" for rule in rules if rule["health"] != "ok")
 
 
 def firing(prometheus: Prometheus, query: str) -> Fired:
@@ -251,20 +273,23 @@ def hung(
         time.sleep(RESTART_SECONDS)
         found = Hang()
         spans = list(_spans(prometheus, begin, time.time()))
-    whole = max((count for _, count in spans), default=0)
-    lasting = {pair for pair, count in spans if count >= whole - 1}
+    whole = max((count for _, _, count in spans), default=0)
+    lasting = frozenset.intersection(
+        *(frozenset(pair for pair, on, count in spans if on == one and count >= whole - 1) for one in CLUSTERS)
+    )
     found.resolved = [f"{name} on {on}" for name, on in sorted(standing - lasting) if name in expected]
-    new = {pair for pair, _ in spans} - before
+    new = {pair for pair, _, _ in spans} - before
     found.came = [f"{name} on {on}" for name, on in sorted(new) if name not in DURING_A_HANG]
     return found
 
 
-def _spans(prometheus: Prometheus, begin: float, end: float) -> Iterator[tuple[tuple[str, str], int]]:
-    """Each alert with the number of instants, two seconds apart, at which it fired."""
+def _spans(prometheus: Prometheus, begin: float, end: float) -> Iterator[tuple[tuple[str, str], str, int]]:
+    """Each alert, its cluster, and the number of instants, two seconds apart, at which it fired."""
     query = 'max without (severity, instance) (ALERTS{alertstate="firing"})'
     answer = prometheus.api("query_range", query=query, start=f"{begin:.3f}", end=f"{end:.3f}", step="2")
     for series in answer["result"]:
-        yield (series["metric"]["alertname"], _subject(series["metric"])), len(series["values"])
+        labels = series["metric"]
+        yield (labels["alertname"], _subject(labels)), labels.get("cluster", ""), len(series["values"])
 
 
 # --- tell

@@ -12,11 +12,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from alertbench.bench import BESIDE, HANG_SECONDS, Hang, Outcome, alert_of_cause, hung, scaled_rules, tell
+from alertbench.bench import (
+    BESIDE,
+    HANG_SECONDS,
+    Hang,
+    Outcome,
+    alert_of_cause,
+    broken,
+    hung,
+    in_each,
+    tell,
+    two_clusters,
+)
 from e2e.agent import Agent
 from flowbench.openmq import SCENARIOS, Scenario, clients_of, compiled, entry, prepare, scenario_of
 from penstock_demo.openmq import OpenMQBroker
-from penstock_demo.ports import LOOPBACK, free_port
+from penstock_demo.ports import free_port
 from rig.prometheus import Prometheus
 
 OF_ALL = {("PenstockDeadLettersGrowing", "mq.sys.dmq")}
@@ -33,17 +44,20 @@ def outcome(scenario: Scenario, fired: frozenset[str], alerts: Mapping[str, str]
     return Outcome(scenario.name, expected, fired, lawful)
 
 
+def _address(labels: Mapping[str, str]) -> str:
+    return labels.get("address") or labels.get("broker", "")
+
+
 def judge(scenarios: Sequence[Scenario], prometheus: Prometheus, seconds: float) -> list[Outcome]:
     """What fired at any time so far, by situation; what belongs to none comes last."""
-    found = prometheus.query(f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])')
-    fired = {(labels["alertname"], labels.get("address") or labels.get("broker", "")) for labels, _ in found}
+    fired = in_each(prometheus, f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])', _address)
     alerts = alert_of_cause()
     names = {one.name for one in scenarios}
     outcomes = [
         outcome(one, frozenset(name for name, on in fired if scenario_of(on) == one.name), alerts) for one in scenarios
     ]
     others = frozenset(f"{name} on {on}" for name, on in fired - OF_ALL if scenario_of(on) not in names)
-    return [*outcomes, Outcome("(of no situation)", frozenset(), others, frozenset())]
+    return [*outcomes, Outcome("(of no situation)", frozenset(), others | broken(prometheus), frozenset())]
 
 
 def play(
@@ -65,8 +79,7 @@ def play(
             judgement={"cold": "45s", "trend": "60s"},
         )
         stack.enter_context(agent)
-        target = f"{LOOPBACK}:{agent.port}"
-        prometheus = stack.enter_context(Prometheus(folder / "prometheus", target, rules=[scaled_rules(folder)]))
+        prometheus = stack.enter_context(two_clusters(folder, agent))
         time.sleep(2 * interval)
         stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
         time.sleep(seconds)

@@ -43,5 +43,4 @@ def substituted(query: str, values: Mapping[str, str] | None = None) -> str:
     """A query with what Grafana puts in place of variables; those without a value choose everything."""
     for name, seconds in {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "1h"}.items():
         query = query.replace(name, seconds)
-    everything = {"cluster": ".*", "namespace": ".*"}  # also of series without these labels
-    return re.sub(r"\$(\w+)", lambda found: (values or {}).get(found[1], everything.get(found[1], ".+")), query)
+    return re.sub(r"\$(\w+)", lambda found: (values or {}).get(found[1], ".*"), query)

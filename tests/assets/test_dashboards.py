@@ -94,8 +94,7 @@ def test_variables(board: Json) -> None:
         assert set(re.findall(r"\$(\w+)", selector)) == set(before), "each narrows the next"
         assert variable["refresh"] == 2
         assert variable["label"] == variable["label"].capitalize()
-        assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") in {".+", ".*"})
-        assert (variable.get("allValue") == ".*") == (label in {"cluster", "namespace"}), "also of series without it"
+        assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") == ".*")
         before.append(label)
 
 

@@ -105,8 +105,15 @@ def custom_objects() -> list[Path]:
     command = ["go", "mod", "download", "-json", module]
     made = subprocess.run(command, check=True, capture_output=True, text=True)
     folder = Path(json.loads(made.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
-    names = ("servicemonitors", "podmonitors", "prometheusrules")
+    names = ("servicemonitors", "podmonitors", "prometheusrules", "alertmanagerconfigs")
     return [folder / f"monitoring.coreos.com_{name}.yaml" for name in names]
+
+
+class Definitions(yaml.SafeLoader):
+    """That takes `=`, a matcher, for a text, as YAML 1.2 does."""
+
+
+Definitions.add_constructor("tag:yaml.org,2002:value", lambda loader, node: loader.construct_scalar(node))
 
 
 def others() -> Iterator[Any]:
@@ -138,7 +145,8 @@ def main() -> int:
         kubeconfig = stack.enter_context(cluster(Path(home)))
         config = json.loads(kubeconfig.read_text())
         url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        for definition in [*(yaml.safe_load(file.read_text()) for file in custom_objects()), *others()]:
+        known = [yaml.load(file.read_text(), Loader=Definitions) for file in custom_objects()]  # noqa: S506 - a safe one
+        for definition in [*known, *others()]:
             made = json.dumps(definition).encode()
             ask(f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", token, made)
         os.environ["KUBECONFIG"] = str(kubeconfig)

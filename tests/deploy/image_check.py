@@ -127,7 +127,9 @@ def test_the_least_that_the_chart_needs(images: Images, tmp_path: Path) -> None:
         objects.secrets["artemis-exporter"] = {"B1_PASSWORD": password}
         container = pod.start(images["agent"])
         until_ready(container)
-        until_shown(pod, 'mq_up{broker="b1"} 1')
+        body = until_shown(pod, 'mq_up{broker="b1"} 1')
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+        assert f'revision="{head.stdout.strip()}"' in body
         notes = (ROOT / "helm/penstock/templates/NOTES.txt").read_text()
         (command,) = re.findall(r"exec .* -- (penstock .*)", notes)
         checked = container.run(*command.split())

@@ -23,7 +23,10 @@ from penstock.server import DEFAULT_PORT
 from rig import prometheus
 
 KUBERNETES = {"1.25": "1.25.0", "newest": "1.37.0"}
-CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GrafanaDashboard", "ScheduledSparkApplication", "Route"}
+CUSTOM = {
+    "ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig", "GrafanaDashboard",
+    "ScheduledSparkApplication", "Route",
+}  # fmt: skip
 
 needs_helm = pytest.mark.skipif(chart.helm() is None, reason="needs helm; make test-chart brings it")
 

@@ -17,7 +17,7 @@ from cli.documented import parse
 from deploy import chart
 from deploy.custom import SPECS
 from deploy.test_chart import CUSTOM, needs_helm
-from penstock.assets.rule_files import OBJECT, rule_files
+from penstock.assets.rule_files import ALERTMANAGER, OBJECT, rule_files
 from penstock.assets.values import AlertValues
 from penstock.config import load
 from rig import prometheus
@@ -108,6 +108,26 @@ def fitting(pod: Any, held: set[tuple[str, str]]) -> None:
         assert not claim["claimName"].startswith("r-") or ("PersistentVolumeClaim", claim["claimName"]) in held
     for config in (one["configMap"] for one in own.values() if "configMap" in one):
         assert not config["name"].startswith("r-") or ("ConfigMap", config["name"]) in held
+
+
+@needs_helm
+def test_the_chart_inhibits_what_the_example_for_alertmanager_does(tmp_path: Path) -> None:
+    """By the labels and severities of its values."""
+    rules = {"enabled": True, "inhibition": True, "severities": {"critical": "page"}}
+    values = SETS["one broker"] | {"identity": ["region"], "prometheusRule": rules}
+    (made,) = (one for one in chart.made_of(values, tmp_path) if one["kind"] == "AlertmanagerConfig")
+    written = rule_files(AlertValues(identity=("region",), severities={"critical": "page"}))[ALERTMANAGER]
+    assert [
+        {
+            f"{side}_matchers": ["".join((one["name"], one["matchType"], one["value"])) for one in rule[f"{side}Match"]]
+            for side in ("source", "target")
+        }
+        | {"equal": rule["equal"]}
+        for rule in made["spec"]["inhibitRules"]
+    ] == [
+        {key: [one.replace(" ", "").replace('"', "") for one in value] for key, value in rule.items()}
+        for rule in yaml.safe_load(written)["inhibit_rules"]
+    ]
 
 
 IDENTITIES: list[tuple[str, ...]] = [("cluster", "namespace"), ("region",), ("region", "stage", "cluster"), ()]

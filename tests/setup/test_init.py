@@ -206,10 +206,7 @@ def test_a_user_with_the_password_that_is_given_is_taken_as_it_is(broker: Path) 
 def test_what_is_no_broker_is_refused(tmp_path: Path) -> None:
     refused = init(tmp_path)
     assert refused.exit_code == 1
-    assert (
-        "has neither etc/broker.xml of an Artemis instance, conf/activemq.xml of ActiveMQ Classic nor bin/imqbrokerd"
-        in refused.output
-    )
+    assert "has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ" in refused.output
 
 
 def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
@@ -268,3 +265,36 @@ def test_a_classic_whose_accounts_are_elsewhere_says_so(classic: Path) -> None:
     assert refused.exit_code != 0
     assert "is not there; see docs/classic.md for what to add by hand" in refused.output
     assert not (classic / "conf" / "jolokia-access.xml").exists()
+
+
+def test_of_a_url_only_our_own_files_are_made(tmp_path: Path) -> None:
+    """The broker's are on its machine: what to run there is said; twice, and taken back."""
+    config = tmp_path / "penstock.yaml"
+    by_url = ("init", "--url", "http://broker:8161/console/jolokia/", "--name", "b1", "--config.file", str(config))
+    made = CliRunner().invoke(main, [*by_url, "--yes"])
+    assert made.exit_code == 0, made.output
+    (only,) = load(config, {}).brokers
+    assert (only.name, only.kind, only.username) == ("b1", "artemis", "exporter")
+    assert {file.name for file in tmp_path.iterdir()} == {"penstock.yaml", "b1.password", RECORD}
+    assert "penstock init DIRECTORY --user exporter --password.file b1.password" in made.output
+    assert "docs/artemis.md" in made.output
+    assert (only.password() or "") not in made.output
+    assert CliRunner().invoke(main, [*by_url, "--yes"]).output == "nothing to change\n"
+    assert CliRunner().invoke(main, [*by_url, "--undo"]).exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"), [("http://b:8161/api/jolokia/", "classic"), ("http://b:8778/jolokia/", "openmq")]
+)
+def test_the_kind_of_a_url(url: str, kind: str, tmp_path: Path) -> None:
+    config = tmp_path / "penstock.yaml"
+    made = CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(config), "--yes"])
+    assert made.exit_code == 0, made.output
+    assert [(one.kind, one.username) for one in load(config, {}).brokers] == [(kind, "penstock")]
+
+
+def test_neither_directory_nor_url(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(main, ["init", "--config.file", str(tmp_path / "penstock.yaml")])
+    assert refused.exit_code == 1
+    assert "give --url" in refused.output

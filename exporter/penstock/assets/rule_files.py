@@ -21,20 +21,8 @@ OPERATOR: Mapping[str, Mapping[str, str]] = {
 }
 """Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
 inhibit each warning of its name in the namespace, so the two have different names."""
-_GAUGES = (
-    "mq_queue_messages",
-    "mq_queue_ready_messages",
-    "mq_queue_delivering_messages",
-    "mq_queue_scheduled_messages",
-    "mq_queue_consumers",
-)
-_COUNTERS = (
-    "mq_queue_messages_added_total",
-    "mq_queue_messages_acknowledged_total",
-    "mq_queue_messages_removed_total",
-    "mq_queue_messages_evicted_total",
-)
-_REDISTRIBUTED = "mq_queue_messages_redistributed_total"
+_RECORDED: Mapping[str, str] = yaml.safe_load(files("penstock.assets").joinpath(RECORDING).read_text(encoding="utf-8"))
+"""Name → a value a queue, of one broker."""
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
 
@@ -52,15 +40,8 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
 
 def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
     """All recording rules, in the order of the file."""
-    for name in _GAUGES:
-        yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name, values)}
-    for name in _COUNTERS:
-        rate = f"rate({name}[5m])"
-        if "evicted" in name:
-            rate = f"sum without (reason) ({rate})"
-        elif "removed" not in name:  # what a cluster redistributes counts at both brokers
-            rate = f"({rate} - (rate({_REDISTRIBUTED}[5m]) or 0 * {rate}))"
-        yield {"record": f"address_queue:{name.removesuffix('_total')}:rate5m", "expr": over_brokers(rate, values)}
+    for name, value in _RECORDED.items():
+        yield {"record": name, "expr": over_brokers(value, values)}
 
 
 def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:

@@ -10,9 +10,12 @@ from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
+_CONSOLES = {"/console/": "artemis", "/api/": "classic"}
+"""Part of Jolokia's URL → the kind of broker that has it there."""
+
 
 @options.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
 @options.config_file
 @click.option("--user")
 @click.option("--password.file", "password_file", type=options.PATH)
@@ -23,7 +26,7 @@ from penstock.tui.lines import say
 @click.option("--undo", "back", is_flag=True)
 def init(  # noqa: PLR0913 - options
     *,
-    directory: Path,
+    directory: Path | None,
     config_file: Path,
     user: str | None,
     password_file: Path | None,
@@ -37,27 +40,23 @@ def init(  # noqa: PLR0913 - options
 
     DIRECTORY is an Artemis instance (it contains etc/), an ActiveMQ Classic (conf/) or an OpenMQ installation. Every
     change is shown before it is made, and each changed file keeps a backup beside it. A second run changes nothing.
+    Without DIRECTORY only Penstock's own files are made, for the broker at --url; what remains on its machine is said.
     """
-    etc, folder = artemis.etc_of(directory), config_file.absolute().parent
-    instance = artemis.instance(etc, name, url) if etc else classic.instance(directory, name, url)
-    if instance is None and not openmq.is_home(directory):
-        raise PenstockError(
-            f"{directory}: has neither etc/broker.xml of an Artemis instance, conf/activemq.xml of ActiveMQ Classic"
-            " nor bin/imqbrokerd of OpenMQ"
-        )
+    kind, instance = _found(directory, name, url)
+    folder = config_file.absolute().parent
     record = (instance.etc if instance else folder) / RECORD
     if back:
         say(*undo(record))
         return
-    kind = "artemis" if etc else "classic" if instance else "openmq"
-    name = instance.name if instance else name or "openmq"
-    user, secret = user or ("exporter" if etc else "penstock"), password_file or folder / f"{name}.password"
+    name = instance.name if instance else name or kind
+    user = user or ("exporter" if kind == "artemis" else "penstock")
+    secret = password_file or folder / f"{name}.password"
     account = artemis.Account(user, configuration.password_of(secret))
     url = instance.url if instance else url or openmq.URL
     if instance:
-        changes = [*(artemis if etc else classic).plan(instance, account)]
+        changes = [*(artemis if kind == "artemis" else classic).plan(instance, account)]
     else:
-        changes = [*openmq.plan(folder, account, url)]
+        changes = [*openmq.plan(folder, account, url)] if directory else []
     entry = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
     changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
     changes.append(configuration.entry(config_file.absolute(), entry))
@@ -70,8 +69,27 @@ def init(  # noqa: PLR0913 - options
         click.confirm("Change these files?", abort=True)
     apply(needed, record)
     say(*(f"changed {change.path}" for change in needed))
-    if instance is None:
+    if directory is None:
+        say(f"The account is made on the broker's machine, with a copy of {secret}; by hand: docs/{kind}.md.")
+        say(f"There: penstock init DIRECTORY --user {user} --password.file {secret.name}")
+    elif instance is None:
         say(*openmq.next_steps(directory, folder))
     else:
         say("Restart the broker: its console takes rights and roles when it starts.")
-    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {directory} --undo")
+    of = directory or f"--url {url}"
+    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {of} --undo")
+
+
+def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[str, artemis.Instance | None]:
+    """Its kind, and what its files say; None of an OpenMQ, whose files stay, and where only the URL is known."""
+    if directory is None:
+        if url is None:
+            raise PenstockError("name the broker's directory, or give --url of a broker that runs")
+        return next((kind for part, kind in _CONSOLES.items() if part in url), "openmq"), None
+    if etc := artemis.etc_of(directory):
+        return "artemis", artemis.instance(etc, name, url)
+    if found := classic.instance(directory, name, url):
+        return "classic", found
+    if openmq.is_home(directory):
+        return "openmq", None
+    raise PenstockError(f"{directory}: has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ")
