@@ -27,7 +27,7 @@ from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
+from penstock.brokers.engine import FAIR_SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
@@ -53,6 +53,8 @@ AFTER_LOCK = 30.0
 """Seconds for which a listing that timed out is not tried."""
 TRIES = 5
 """Times that a page is asked while sessions that go away break it."""
+WITH_PATTERN = 1 - (1 - FAIR_SHARE) ** 2
+"""Share of the time left for a listing, and after it for the read that takes its place."""
 MUCH_LEFT = 4.0
 """A listing is read a second time when so many times what it took is left of the poll."""
 GUARD_AGE = 3600.0
@@ -116,12 +118,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await poll.collect("consumers", self._read_consumers(poll))
-        addresses = await poll.collect("addresses", self._read_addresses(poll))
+        addresses = await poll.collect("addresses", self._read_addresses(poll), WITH_PATTERN)
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
         if refresh and len(self._judged[0]):
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
-        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
+        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN)
         sizes = None
         if not self._too_many_for_patterns:
             sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
@@ -175,7 +177,6 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         rows: int,
         decode: Callable[[ListingPage], PageT],
         sight: Sight | None = None,
-        share: float = 1.0,
         tries: int = TRIES,
     ) -> list[PageT]:
         """The pages of a listing, as far as its budget goes, each decoded and dropped before the next is asked."""
@@ -185,7 +186,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             nonlocal read
             request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
             for _ in range(tries):
-                body = (await poll.call([request], share)).body
+                body = (await poll.call([request])).body
                 read = len(body) if number == 1 else read + len(body)
                 self.options.budgets.check_bytes(operation, read)
                 found = await poll.work(listing_page, body)
@@ -292,7 +293,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
-                return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, LISTING_SHARE, 2), False
+                with poll.share(FAIR_SHARE / WITH_PATTERN):
+                    return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2), False
             except (Unreachable, BadAnswer) as failed:
                 if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
                     raise
@@ -439,7 +441,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if self._too_many_for_patterns or not self._diverts_read.due(poll.now, ROLES_AGE):
             return
         self._diverts_read = Cadence(poll.now)
-        with suppress(SourceError):
+        with suppress(SourceError), poll.share():
             (reply,) = await poll.ask([ask.diverts(self._name)])
             found = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
             self._diverts = tuple((row.address, row.forwarding_address) for row in found if row.forwarding_address)
@@ -458,8 +460,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         rows, due = await poll.work(asked)
         if due:
             self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
-            with suppress(SourceError):
-                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES), SHARE)
+            with suppress(SourceError), poll.share(SHARE):
+                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES))
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
             return queues
@@ -495,11 +497,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return
         self._guard_tried = Cadence(poll.now)
         row: QueueRow = queues.index.rows[empty[0]]
-        try:
+        with suppress(SourceError), poll.share():  # else nothing is known; what is needed is read by others
             (reply,) = await poll.ask([ask.first_message_age(self._name, row)])
-        except SourceError:
-            return  # nothing is known then; what is needed is read by others
-        self._unguarded = float(wire.readable(reply))
+            self._unguarded = float(wire.readable(reply))
 
     async def _links(
         self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.destinations import DestinationNames
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
+from penstock.brokers.engine import BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.openmq import answers as wire
 from penstock.brokers.openmq import requests as ask
@@ -135,11 +135,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         )
 
     async def _listed(
-        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str, share: float = 1.0
+        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time: it fails as a whole when one of its rows goes away meanwhile."""
         if reply.status == 500:
-            (reply,) = await poll.ask([request], share)
+            (reply,) = await poll.ask([request])
         return await poll.work(decoder.listed, reply, what)
 
     async def _read_connections(self, poll: Poll, reply: wire.Reply) -> tuple[list[wire.Connection], str]:
@@ -150,8 +150,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
-        (reply,) = await poll.ask([ask.CONSUMERS], LISTING_SHARE)
-        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        (reply,) = await poll.ask([ask.CONSUMERS])
+        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo")
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
