@@ -25,6 +25,10 @@ from rig.waiting import eventually
 _SOURCES = Path(__file__).parents[1] / "java" / "traffic"
 
 
+_SERVICE = """<jms-service type="{}" default-jms-host="default_JMS_host">
+<jms-host name="default_JMS_host" host="localhost" port="${{JMS_PROVIDER_PORT}}"/></jms-service>"""
+
+
 @dataclass(frozen=True)
 class Product:
     artifact: str
@@ -69,7 +73,8 @@ class AppServer:
         xml = re.sub(r"(<network-listener )(?![^>]*address=)", rf'\1address="{LOOPBACK}" ', xml)
         xml = re.sub(r'(name="JMS_PROVIDER_PORT" value=)"\d+"', rf'\1"{self.jms_port}"', xml)
         xml = re.sub(r'(value=)"\d+"( name="JMS_PROVIDER_PORT")', rf'\1"{self.jms_port}"\2', xml)
-        config.write_text(re.sub(r'(<jms-service[^>]*\btype=)"\w+"', rf'\1"{jms_type}"', xml))
+        # The server's own configuration has none until it makes one at its first start, which is EMBEDDED.
+        config.write_text(re.sub(r'(<config name="server-config"[^>]*>)', rf"\1{_SERVICE.format(jms_type)}", xml))
         self.reader = Account("penstock", secrets.token_urlsafe(18))
         self.jolokia_port = free_port()
         start = ["start-domain", "--verbose", "--domaindir", str(self.domains), "d1"]
@@ -102,12 +107,6 @@ class AppServer:
 
     def _attached(self) -> bool:
         with suppress(OSError), socket.create_connection((LOOPBACK, self.jolokia_port), 1):
-            return True
-        return False
-
-    def _ready(self) -> bool:
-        with suppress(DemoError):
-            self._asadmin("--port", str(self.admin_port), "uptime")
             return True
         return False
 

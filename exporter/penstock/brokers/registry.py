@@ -8,6 +8,7 @@ from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.classic.reader import ClassicReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq.reader import OpenMQReader
+from penstock.core.catalogues import read_toml
 from penstock.model import BROKER_KINDS, BrokerKind
 from penstock.transports.transport import Hint, Reader, Transport
 
@@ -27,39 +28,19 @@ class Kind:
     checks_origin: bool = False
 
 
+TEXTS = read_toml("penstock.brokers", "texts.toml")
 ARTEMIS = Kind(
-    about=BrokerKind.ARTEMIS,
-    reader=ArtemisReader,
-    hint=Hint(
-        refused="check username and password, and that one of the user's roles may use the console (HAWTIO_ROLES in"
-        " etc/artemis.profile)",
-        refused_jmx="check username and password, and that etc/management.xml lets one of the user's roles read",
-        certificate="is it in etc/cert-users.properties, and its user's role in etc/cert-roles.properties"
-        " (docs/artemis.md)?",
-        path="Artemis serves it at /console/jolokia/",
-    ),
-    checks_origin=True,
+    about=BrokerKind.ARTEMIS, reader=ArtemisReader, hint=Hint(**TEXTS["artemis"]["hint"]), checks_origin=True
 )
 OPENMQ = Kind(
     about=BrokerKind.OPENMQ,
     reader=OpenMQReader,
-    hint=Hint(
-        refused="check username and password: those of the Jolokia agent (its options user and password), not of the"
-        " broker",
-        refused_jmx="OpenMQ lets in administrators only",
-        path="the JVM agent serves it at /jolokia/",
-    ),
+    hint=Hint(**TEXTS["openmq"]["hint"]),
     reuse_connections=False,  # the JVM agent's web server answers 40 ms later on a connection that is kept
     port_mapper=True,
 )
 CLASSIC = Kind(
-    about=BrokerKind.CLASSIC,
-    reader=ClassicReader,
-    hint=Hint(
-        refused="check username and password: those of the console (conf/jetty-realm.properties), not of the broker",
-        path="ActiveMQ serves it at /api/jolokia/, its console must be on (jetty.xml in conf/activemq.xml)",
-    ),
-    checks_origin=True,
+    about=BrokerKind.CLASSIC, reader=ClassicReader, hint=Hint(**TEXTS["classic"]["hint"]), checks_origin=True
 )
 KINDS: dict[str, Kind] = {}
 

@@ -19,7 +19,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
 from penstock.brokers.artemis.connections import ConnectionBuilder
-from penstock.brokers.artemis.groups import AT_ONCE, SHARE, uneven
+from penstock.brokers.artemis.groups import AT_ONCE, uneven
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
@@ -34,6 +34,7 @@ from penstock.brokers.requests import key_if_any, key_of
 from penstock.brokers.rows import Rows, matrix
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import NameJoin
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, Process, QueueRow, Role, Snapshot
@@ -60,6 +61,7 @@ MUCH_LEFT = 4.0
 GUARD_AGE = 3600.0
 """Seconds after which it is tried again whether the account may read what an exporter must not."""
 
+NOTES = read_toml("penstock.brokers", "texts.toml")["artemis"]["notes"]
 _MESSAGES = tables.QUEUE_FIELDS.index("messages")
 _MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
@@ -151,6 +153,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
+        notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "over_budget": self._too_many_for_patterns}
         return Snapshot(
             stamp=poll.now,
             broker=replace(
@@ -167,7 +170,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             consumer_queue=consumer_queue,
             consumer_connection=consumer_connection,
             collectors=poll.collectors,
-            notes=_notes(self._version, by_patterns=not self._too_many_for_patterns),
+            notes=tuple(text for name, text in NOTES.items() if notes[name]),
         )
 
     async def _pages(
@@ -460,7 +463,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         rows, due = await poll.work(asked)
         if due:
             self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
-            with suppress(SourceError), poll.share(SHARE):
+            with suppress(SourceError), poll.share():
                 found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES))
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
@@ -557,12 +560,3 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
 def _groups_of(reply: wire.Reply, queue: str) -> float | None:
     """None where the queue is gone."""
     return None if reply.nothing_found else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
-
-
-def _notes(version: versions.Version, *, by_patterns: bool) -> tuple[str, ...]:
-    notes = []
-    if version < versions.CONSUMER_NUMBERS:
-        notes.append("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)")
-    if not by_patterns:
-        notes.append("with more queues or addresses than are read: no bytes per queue, no acknowledgement attempts")
-    return tuple(notes)

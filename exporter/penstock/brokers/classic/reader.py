@@ -22,6 +22,7 @@ from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
 from penstock.brokers.rows import RowT
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import BadAnswer
 from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
 from penstock.transports.transport import Request
@@ -32,10 +33,7 @@ SETTINGS_AGE = 60.0
 """Seconds after which settings are read again, and topics looked for."""
 NOTHING = "NOTSET"
 """Where a producer sends that has sent nothing yet."""
-NOTES = (
-    "ActiveMQ Classic shows no redeliveries: whether messages come back is unknown, only that they become dead letters",
-    "ActiveMQ Classic counts what leaves a queue for whatever reason in one number, and what expires every 30 s",
-)
+NOTES = tuple(read_toml("penstock.brokers", "texts.toml")["classic"]["notes"]["always"])
 _ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
 _CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
 _DESTINATION, _SETTINGS, _TOPIC = Decoder(wire.Destination), Decoder(wire.Settings), Decoder(wire.Topic)
