@@ -377,7 +377,7 @@ def test_no_interleaving_of_polls_and_messages_gives_a_sum_above_the_truth(seed:
             way = sums["on its way between the brokers, of all addresses"]
             assert sums["messages"][0] + way[0] <= both.total, turn
             assert sums["added"][0] <= both.total, turn
-            assert min(sums["added"][1], sums["messages"][1]) + way[1] >= min(at.values()), turn
+            assert min(sums["added"][1], sums["messages"][1] + way[1]) >= min(at.values()), turn
     both.arrive(0)
     for read in (both.read_one, both.read_two) * 2:
         read()
@@ -389,6 +389,14 @@ def test_of_a_pair_what_was_read_last_counts_even_before_the_other_is_known_to_b
     serves = at_node(view(Broker().see({"orders": queue(70, 70)}, polls=5)), "r2", "n1")
     (cluster,) = clusters_of(dead, serves).values()
     assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
+
+
+def test_a_pair_is_one_while_its_backup_is_passive() -> None:
+    serves, waits = Broker().see({"orders": queue(70, 70)}, polls=4), Broker()
+    waits.role = Role.PASSIVE
+    (cluster,) = clusters_of(at_node(view(serves), "r1", "n1"), at_node(view(waits.see({})), "r2", "n1")).values()
+    assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
+    assert ("is passive", "broker", "r2") in told(cluster)
 
 
 def test_a_sum_names_the_brokers_that_it_lacks() -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,8 +120,11 @@ class AppServer:
     def traffic(self, to: str, count: int, body: str = "x") -> tuple[int, int]:
         """Sends; how many messages the two beans have done since they were deployed."""
         url = f"http://{LOOPBACK}:{self.http_port}/t/traffic?to={to}&count={count}&body={body}"
-        with urllib.request.urlopen(url, timeout=120) as answer:
-            _, orders, healthy = map(int, answer.read().split())
+        try:
+            with urllib.request.urlopen(url, timeout=120) as answer:
+                _, orders, healthy = map(int, answer.read().split())
+        except urllib.error.HTTPError as error:
+            raise DemoError(f"{error}: {error.read().decode(errors='replace')[:5000]}") from error
         return orders, healthy
 
     def _war(self) -> Path:

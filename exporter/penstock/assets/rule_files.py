@@ -10,6 +10,7 @@ from penstock.assets.alerts import AlertRule, groups
 from penstock.assets.runbooks import part, section
 from penstock.assets.values import DEFAULT, AlertValues, filled
 from penstock.assets.wording import command, link, page
+from penstock.core.catalogues import read_toml
 
 RECORDING = "recording.yaml"
 ALERTS = "alerts.yaml"
@@ -21,19 +22,7 @@ OPERATOR: Mapping[str, Mapping[str, str]] = {
 }
 """Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
 inhibit each warning of its name in the namespace, so the two have different names."""
-_GAUGES = (
-    "mq_queue_messages",
-    "mq_queue_ready_messages",
-    "mq_queue_delivering_messages",
-    "mq_queue_scheduled_messages",
-    "mq_queue_consumers",
-)
-_COUNTERS = (
-    "mq_queue_messages_added_total",
-    "mq_queue_messages_acknowledged_total",
-    "mq_queue_messages_removed_total",
-    "mq_queue_messages_evicted_total",
-)
+_SUMMED = read_toml("penstock.assets", "recording.toml")
 _REDISTRIBUTED = "mq_queue_messages_redistributed_total"
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
@@ -52,9 +41,9 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
 
 def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
     """All recording rules, in the order of the file."""
-    for name in _GAUGES:
+    for name in _SUMMED["gauges"]:
         yield {"record": f"address_queue:{name}:sum", "expr": over_brokers(name, values)}
-    for name in _COUNTERS:
+    for name in _SUMMED["counters"]:
         rate = f"rate({name}[5m])"
         if "evicted" in name:
             rate = f"sum without (reason) ({rate})"

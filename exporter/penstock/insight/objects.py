@@ -177,7 +177,7 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     of_links = np.array([row.kind is QueueKind.LINK for row in books.index], bool)
     return AddressSum(
         broker=view.policy.broker,
-        node_id=view.node_id,
+        node_id=about.node_id if about else "",
         passive=passive,
         mirror_of=view.policy.mirror_of or (about.mirror_of if about else ""),
         links=links_of(view),
@@ -255,9 +255,12 @@ def _summed(
     for once in ("added", "acknowledged"):
         sums[once] -= sums["redistributed"]
     bounds = {name: (value, value) for name, value in sums.items()}
-    bounds |= {moved: _bounds(sums[moved], parts) for moved in MOVED}
-    facts = [_fact(fact, *both, "messages" if fact != "consumers" else "") for fact, both in bounds.items()]
-    facts.append(_fact("on its way between the brokers, of all addresses", way - arrived, way, "messages"))
+    bounds |= {moved: _bounds(moved, sums[moved], parts) for moved in MOVED}
+    bounds["on its way between the brokers, of all addresses"] = way - arrived, way
+    facts = []
+    for fact, (least, most) in bounds.items():
+        bound = UNSET if most == least else json_number(most) or UNSET
+        facts.append(Fact(fact, json_number(least), "messages" if fact != "consumers" else "", bound))
     related = []
     for one in parts:
         numbers = ", ".join(f"{name} {one.sums[name]:,.0f}" for name in SUMS[:4] if name in one.sums)
@@ -275,9 +278,10 @@ def _summed(
     return ObjectView("", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
 
 
-def _bounds(total: float, parts: Sequence[AddressSum]) -> tuple[float, float]:
+def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> tuple[float, float]:
     """Of messages over brokers that were read one after the other. What one passed on after it was read, others that
-    were read later may have, too; what it had passed on when it was read, others that were read before it may lack.
+    were read later may have, too; what it had passed on when it was read, others that were read before it may lack, and
+    what is still on its way has been added nowhere else.
     """
     least = most = total
     for one in parts:
@@ -286,6 +290,8 @@ def _bounds(total: float, parts: Sequence[AddressSum]) -> tuple[float, float]:
             came = sum(other.came if other.before <= one.before else np.inf for other in earlier)
             least += max(one.passed_on - one.on_its_way - came, 0.0)
             most += one.left
+        if name == "added":
+            most += min(one.on_its_way, one.sums.get("redistributed", 0.0))
     return max(least, 0.0), most
 
 
@@ -293,10 +299,6 @@ def _came_after(one: AddressSum, parts: Sequence[AddressSum]) -> float:
     """To others after it was read, at most."""
     later = [other for other in parts if other is not one and other.read > one.stamp]
     return sum(other.came if other.before <= one.stamp else np.inf for other in later)
-
-
-def _fact(name: str, least: float, most: float, unit: str) -> Fact:
-    return Fact(name, json_number(least), unit, UNSET if most == least else json_number(most) or UNSET)
 
 
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:
