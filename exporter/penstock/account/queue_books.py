@@ -29,8 +29,7 @@ class QueueBooks(RowState):
     that is listed.
 
     passed_on: to other brokers of the cluster: what was acknowledged while there was no consumer, and no more than came
-    to the queues of links meanwhile. consumers, came_last, passed_last: at the poll
-    before, the latter of links what left them.
+    to links meanwhile. consumers, came_last, passed_last (of a link: what left it): at the poll before.
     """
 
     BY = By.QUEUE
