@@ -89,12 +89,12 @@ def load(agent: Agent, broker: ArtemisBroker, messages: int) -> None:
     """Sent and read while the agent looks on."""
     agent.until(lambda scrape: bool(scrape.find(ADDED, broker=broker.name, queue="q")), expected=True, timeout=60)
     with AmqpConsumer(broker.endpoint(), "q", client_id="reader") as reader:
-        agent.next_poll(broker.name)
+        agent.next_poll(broker.name, timeout=60)
         with AmqpProducer(broker.endpoint(), "q") as producer:
             producer.send(messages)
-        eventually(lambda: reader.counts.received, messages)
+        eventually(lambda: reader.counts.received, messages, timeout=60)
         time.sleep(1)
-        agent.next_poll(broker.name)
+        agent.next_poll(broker.name, timeout=60)
 
 
 def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
@@ -106,8 +106,9 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
             broker.start()
         for queue in ("q", "rests"):
             live.manage.create_queue(queue)
-        agent = stack.enter_context(Agent(folder / "agent", brokers=[entry(live), entry(backup)]))
-        agent.until(lambda scrape: len(scrape.find("mq_broker_info")), 2, timeout=30)
+        both = [entry(live), entry(backup)]
+        agent = stack.enter_context(Agent(folder / "agent", brokers=both, interval="2s", timeout="1800ms"))
+        agent.until(lambda scrape: len(scrape.find("mq_broker_info")), 2, timeout=90)
         with AmqpProducer(live.endpoint(), "rests") as producer:
             producer.send(RESTS)
         eventually(lambda: rests(agent), str(RESTS), timeout=30)
@@ -118,7 +119,7 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
             if replicated:
                 eventually(lambda: in_sync(backup), expected=True, timeout=60)
             live.kill()
-            backup.wait_until_active()
+            backup.wait_until_active(timeout=90)
             load(agent, backup, 20 + number)
             live.start()
             live.wait_until_active(timeout=90)
