@@ -266,6 +266,20 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
     assert messages(await polled(artemis, broker, every=1)) == {"orders": 10, "bills": 11}
 
 
+async def test_a_broker_that_stops_lists_no_queues_and_none_is_taken_for_deleted() -> None:
+    """At a failback it still says that it is active."""
+    broker = Broker()
+    artemis = ArtemisReader(broker)
+    await polled(artemis, broker)
+    broker.queues, queues = {}, broker.queues
+    found = await polled(artemis, broker)
+    assert found.queues is None
+    assert "the broker is stopping" in errors(found)["queues"]
+    assert messages(await polled(artemis, broker)) == {}, "two polls agree"
+    broker.queues = queues
+    assert messages(await polled(artemis, broker)) == {"orders": 10, "bills": 11}
+
+
 # --- prepared transactions
 
 

@@ -257,7 +257,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
             return table
 
-        table = await poll.work(build)
+        known, table = len(self._judged[0]), await poll.work(build)
+        if known and not len(table):  # the next poll believes it
+            raise BadAnswer("no queue is listed any more: the broker is stopping, or all were deleted")
         budget.shown(table.index)
         poll.note("queues", before.sight)
         return table, unreadable(pages)
