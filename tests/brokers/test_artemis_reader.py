@@ -260,7 +260,7 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
     assert found.queues is not None
     assert "paused" not in found.queues
     (given,) = [seconds for what, seconds in broker.calls if what == "listQueues"]
-    assert given <= 30 * engine.FAIR_SHARE
+    assert given <= 30 * engine.SHARE
     await polled(artemis, broker, every=reader.AFTER_LOCK - 1)
     assert "listQueues" not in calls(broker)
     assert messages(await polled(artemis, broker, every=1)) == {"orders": 10, "bills": 11}

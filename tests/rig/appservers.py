@@ -136,7 +136,7 @@ class AppServer:
         _run([javac or "javac", "-cp", jars, "-d", str(made / "WEB-INF" / "classes"), *sources], 120)
         return Path(shutil.make_archive(str(self.folder / "traffic"), "zip", made)).rename(self.folder / "traffic.war")
 
-    def _asadmin(self, *arguments: str, timeout: float = 180) -> None:
+    def _asadmin(self, *arguments: str, timeout: float = 600) -> None:
         given = ["--user", "admin", "--passwordfile", str(self._passwords), *arguments]
         _run([str(self.home / "bin" / "asadmin"), *given], timeout)
 

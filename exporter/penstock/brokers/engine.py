@@ -28,7 +28,7 @@ ReplyT = TypeVar("ReplyT", bound=Response)
 
 PageT = TypeVar("PageT", bound=Paged)
 
-FAIR_SHARE = 0.6
+SHARE = 0.6
 """Share of the time left that a part of a poll gets: it may wait for a lock or for a disk, and others come after it."""
 
 
@@ -73,7 +73,7 @@ class Poll(Generic[ReplyT]):
         return left
 
     @contextmanager
-    def share(self, share: float = FAIR_SHARE) -> Iterator[None]:
+    def share(self, share: float = SHARE) -> Iterator[None]:
         """However many calls are made within, they have this share of the time left."""
         whole = self._deadline
         self._deadline = whole - (1 - share) * max(whole - time.monotonic(), 0.0)
@@ -106,9 +106,7 @@ class Poll(Generic[ReplyT]):
         """`function(*arguments)` on the executor: decoding never runs on the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
-    async def collect(
-        self, name: str, part: Awaitable[tuple[ResultT, str]], share: float = FAIR_SHARE
-    ) -> ResultT | None:
+    async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]], share: float = SHARE) -> ResultT | None:
         """The result of a part, None when it failed. The part returns with it what it had to leave out, as text. What
         an older version did not record is no part of the poll.
         """

@@ -27,7 +27,7 @@ from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import FAIR_SHARE, BrokerReader, PageT, left_out, unreadable
+from penstock.brokers.engine import SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
@@ -54,7 +54,7 @@ AFTER_LOCK = 30.0
 """Seconds for which a listing that timed out is not tried."""
 TRIES = 5
 """Times that a page is asked while sessions that go away break it."""
-WITH_PATTERN = 1 - (1 - FAIR_SHARE) ** 2
+WITH_PATTERN = 1 - (1 - SHARE) ** 2
 """Share of the time left for a listing, and after it for the read that takes its place."""
 MUCH_LEFT = 4.0
 """A listing is read a second time when so many times what it took is left of the poll."""
@@ -298,7 +298,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
-                with poll.share(FAIR_SHARE / WITH_PATTERN):
+                with poll.share(SHARE / WITH_PATTERN):
                     return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2), False
             except (Unreachable, BadAnswer) as failed:
                 if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
