@@ -44,7 +44,7 @@ help:
 	@echo "make test-certificates  a real Artemis behind Jolokia's agent with mutual TLS (1 min)"
 	@echo "make test-causes [ONLY=...]  79 situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
-	@echo "make failovers [COUNT=20]  of a replicated pair: each reported once, no counter falls, no false condition (10 min)"
+	@echo "make failovers [COUNT=20]  of a replicated and of a shared-store pair: each reported once, no counter falls, sums are true (20 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
 	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-boards, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
@@ -202,8 +202,8 @@ test-causes-openmq: $(VENV)/.test
 test-causes: $(VENV)/.test  # situations of known cause on a real Artemis: none that is proven is untrue, none that is true excluded
 	@PYTHONPATH=tests $(BIN)/python -m causes.live --only "$(ONLY)"
 
-failovers: $(VENV)/.test  # of a replicated pair: each told once, no counter falls, no false condition (COUNT; 10 min)
-	@PYTHONPATH=tests $(BIN)/python -m trust.failovers $(or $(COUNT),20)
+failovers: $(VENV)/.test  # of a replicated and a shared-store pair: each told once, no counter falls, sums are true (COUNT; 20 min)
+	@for pair in replicated shared; do PYTHONPATH=tests $(BIN)/python -m trust.failovers $(or $(COUNT),20) $$pair || exit 1; done
 
 FUZZ ?= 2000
 

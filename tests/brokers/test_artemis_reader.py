@@ -54,6 +54,8 @@ class Broker:
         self.delivering: dict[str, str] = {}
         self.buffered: dict[int, str] = {}
         self.wrong: dict[str, list[Wrong]] = {}
+        self.takes: dict[str, float] = {}
+        self.passed = 0.0
         self.asked: list[Request] = []
         self.calls: list[tuple[str, float]] = []
         self.stamp = 1000.0
@@ -65,6 +67,10 @@ class Broker:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         self.asked += requests
         self.calls.append((self.what(requests[0]), timeout))
+        takes = self.takes.get(self.what(requests[0]), 0.0)
+        self.passed += min(takes, timeout)
+        if takes > timeout:
+            raise Unreachable(f"no answer within {timeout:.1f} s")
         responses = [self.respond(request) for request in requests]
         return Answer(json.dumps(responses).encode(), self.stamp, self.seconds)
 
@@ -163,6 +169,12 @@ def calls(broker: Broker) -> list[str]:
     return [what for what, _ in broker.calls]
 
 
+PART_OF = {"listConsumers": "consumers", "listSessions": "connections"}
+"""What fails where a listing does that nothing replaces."""
+
+DIVERTS = "Address"
+"""The first attribute that is asked of them, and of addresses where their listing fails."""
+
 # --- what is asked
 
 DENIED = {
@@ -248,10 +260,24 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
     assert found.queues is not None
     assert "paused" not in found.queues
     (given,) = [seconds for what, seconds in broker.calls if what == "listQueues"]
-    assert given <= 30 * engine.LISTING_SHARE
+    assert given <= 30 * engine.SHARE
     await polled(artemis, broker, every=reader.AFTER_LOCK - 1)
     assert "listQueues" not in calls(broker)
     assert messages(await polled(artemis, broker, every=1)) == {"orders": 10, "bills": 11}
+
+
+async def test_a_broker_that_stops_lists_no_queues_and_none_is_taken_for_deleted() -> None:
+    """At a failback it still says that it is active."""
+    broker = Broker()
+    artemis = ArtemisReader(broker)
+    await polled(artemis, broker)
+    broker.queues, queues = {}, broker.queues
+    found = await polled(artemis, broker)
+    assert found.queues is None
+    assert "the broker is stopping" in errors(found)["queues"]
+    assert messages(await polled(artemis, broker)) == {}, "two polls agree"
+    broker.queues = queues
+    assert messages(await polled(artemis, broker)) == {"orders": 10, "bills": 11}
 
 
 # --- prepared transactions
@@ -374,6 +400,28 @@ async def test_links_are_not_known_without_queues() -> None:
     found = await poll(broker)
     assert list(errors(found)) == ["queues", "sizes", "links"]
     assert found.links is None
+
+
+@pytest.mark.parametrize("seconds", [3600, 9, 2], ids=["hangs", "too slow", "slow pages"])
+@pytest.mark.parametrize("listing", ["listConsumers", "listAddresses", "listQueues", "listSessions", DIVERTS])
+async def test_a_slow_listing_leaves_time_for_all_that_is_read_after_it(
+    listing: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(consumers=20)
+    monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)
+    broker.takes = {listing: seconds}
+    found = await poll(broker, options=ReaderOptions(page_rows=1))
+    assert errors(found).keys() <= {PART_OF.get(listing)}
+    assert min(given for what, given in broker.calls if what != listing) > 1.5
+
+
+async def test_two_that_hang_leave_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)
+    broker.takes = dict.fromkeys(["listConsumers", "listAddresses", DIVERTS], 60.0)
+    found = await poll(broker)
+    assert list(errors(found)) == ["consumers", "addresses"]
+    assert messages(found) == {"orders": 10, "bills": 11}
 
 
 async def test_a_used_up_deadline_fails_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ class Answering:
         self.refused = self.slow = "nothing"
         self.seconds = 5.0
         self.lag = 0.0
+        self.given: list[float] = []
         self.now = 1_800_000_000.0
         self.clock = time.monotonic()
 
@@ -72,6 +73,7 @@ class Answering:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         assert timeout > 0
         self.now += self.lag
+        self.given.append(timeout)
         return Answer(json.dumps([self._respond(request, timeout) for request in requests]).encode(), self.now, 0.001)
 
     def _respond(self, request: Request, timeout: float) -> Response:
@@ -232,12 +234,12 @@ async def test_nothing_of_an_earlier_process_is_used(broker: Answering, reader: 
     assert broker.settings_asked() == 2 * once
 
 
-async def test_a_slow_part_leaves_no_time_for_later_ones(
+async def test_a_slow_part_leaves_time_for_later_ones(
     broker: Answering, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.clock)
     broker.slow = broker.subject.part_words
     late = await reader.poll(10)
-    assert "raise timeout or interval" in errors(late)["queues"]
-    assert late.queues is None
-    assert late.broker is not None
+    assert not errors(late).keys() & {"broker", "queues"}
+    assert late.queues is not None
+    assert min(broker.given) > 0.5

@@ -146,14 +146,14 @@ class Agent(Process):
             time.sleep(_TICK)
         raise AssertionError(f"{broker} was not polled within {timeout} s: {self.tail()}")
 
-    def next_poll(self, broker: str) -> Scrape:
+    def next_poll(self, broker: str, *, timeout: float = 10) -> Scrape:
         """The scrape after one more try to poll `broker`, failed or skipped ones too."""
 
         def count(scrape: Scrape) -> float:
             return sum(value for _, value in scrape.find("penstock_polls_total", broker=broker))
 
         before = count(self.scrape())
-        return self.until(lambda scrape: count(scrape) > before, expected=True)
+        return self.until(lambda scrape: count(scrape) > before, expected=True, timeout=timeout)
 
     def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = 10) -> Scrape:
         """The first scrape of which `get` gives `expected`; fails with the last answer."""

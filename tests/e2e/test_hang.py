@@ -82,6 +82,23 @@ def test_others_do_not_notice(
             agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [1, 1], timeout=15)
 
 
+@pytest.mark.parametrize("listing", [b"listConsumers", b"listQueues", b"listSessions"])
+def test_a_slow_listing_leaves_time_for_the_other_parts(
+    artemis: Broker, unique: Callable[[str], str], tmp_path: Path, listing: bytes
+) -> None:
+    def delayed(request: bytes) -> bytes:
+        proxy.delay = 5.0 if listing in request else 0.0
+        return request
+
+    artemis.manage.create_queue(name := unique("q"))
+    with Proxy(console(artemis), alter=delayed) as proxy:
+        slow = entry(artemis, name="slow", url=through(proxy), include=[{"queue": name}])
+        with Agent(tmp_path / "agent", brokers=[slow], interval="4s", timeout="3s") as agent:
+            scrape = agent.until(lambda one: len(one.find("mq_queue_messages", queue=name)), 1, timeout=20)
+            failed = {labels["collector"] for labels, ok in scrape.find("penstock_collector_success") if not ok}
+            assert failed == {b"listConsumers": {"consumers"}, b"listSessions": {"connections"}}.get(listing, set())
+
+
 async def test_what_is_too_old_goes(
     artemis: Broker, unique: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,12 @@
 """What is known of a broker, an address, a connection; and of an address over the brokers of a cluster."""
 
+import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from account.world import Broker, queue
 from agent.test_restart import ORDERS, busy, work, work_once
@@ -283,11 +285,118 @@ def test_clusters_are_told_by_links_node_ids_and_mirrors() -> None:
     assert ("mirrors", "broker", "mirror") in told(cluster)
 
 
+class Moving:
+    """Two brokers of a cluster, one of which passes what nobody reads there on to the other. later: how many seconds
+    after the one the other is read.
+    """
+
+    def __init__(self, later: float) -> None:
+        self.one, self.two = Broker(), Broker()
+        self.two.now += later
+        self.sent = self.passed = self.arrived = self.own = self.acknowledged = 0
+
+    @property
+    def total(self) -> int:
+        return self.sent + self.own
+
+    def send(self, messages: int) -> None:
+        self.sent += messages
+
+    def send_other(self, messages: int) -> None:
+        self.own += messages
+
+    def move(self, messages: int) -> None:
+        """Out of the queue, half to the other broker."""
+        self.passed = min(self.passed + messages, self.sent)
+        self.arrived += (self.passed - self.arrived + 1) // 2
+
+    def arrive(self, messages: int) -> None:
+        """With all others that are on their way."""
+        self.move(messages)
+        self.arrived = self.passed
+
+    def read_one(self) -> None:
+        sf = queue(self.passed, self.passed - self.arrived, K=self.arrived, consumers=1.0, kind=QueueKind.LINK)
+        self.one.see({"q": queue(self.sent, self.sent - self.passed, K=self.passed), "sf.n2": sf})
+
+    def read_two(self) -> None:
+        came = self.arrived + self.own
+        self.two.see({"q": queue(came, came - self.acknowledged, K=self.acknowledged, consumers=1.0)})
+
+    def sums(self) -> dict[str, tuple[Any, Any]]:
+        """Of each sum the least and the most."""
+        found = [at_node(as_link(self.one, "sf.n2"), "one", "n1"), at_node(view(self.two), "two", "n2")]
+        (cluster,) = clusters_of(*found).values()
+        return {one.name: (one.value, one.value if one.most is UNSET else one.most) for one in cluster.facts}
+
+
+@pytest.mark.parametrize(
+    ("later", "between"),
+    [
+        (1.0, {"messages": (300, 600), "added": (500, 800), "acknowledged": (200, 200)}),
+        (-1.0, {"messages": (300, 300), "added": (500, 500), "acknowledged": (200, 200)}),
+    ],
+    ids=["counted by both", "lacked by both"],
+)
+def test_what_moves_between_two_polls_counts_once(later: float, between: dict[str, tuple[int, int]]) -> None:
+    both = Moving(later)
+    both.sent, both.own, both.acknowledged = 300, 200, 200
+    order = (both.read_one, both.read_two) if later > 0 else (both.read_two, both.read_one)
+    for read in order * 3:
+        read()
+    settled = {"messages": (300, 300), "added": (500, 500), "acknowledged": (200, 200)}
+    assert settled.items() <= both.sums().items()
+    order[0]()
+    both.move(300)
+    both.arrive(0)
+    order[1]()
+    assert between.items() <= both.sums().items()
+    for read in order:
+        read()
+    assert settled.items() <= both.sums().items()
+
+
+@pytest.mark.parametrize("missed", [0, 3], ids=["", "the one is read at each fourth turn only"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_interleaving_of_polls_and_messages_gives_a_sum_above_the_truth(seed: int, missed: int) -> None:
+    luck, both = random.Random(seed), Moving(1.0)  # noqa: S311
+    both.sent, both.own = 100, 50
+    for read in (both.read_one, both.read_two) * 2:
+        read()
+    at = {"one": both.total, "two": both.total}
+    for turn in range(24):
+        for name, read in (("one", both.read_one), ("two", both.read_two)):
+            for _ in range(luck.randrange(4)):
+                luck.choice([both.send, both.send_other, both.move, both.arrive])(luck.randrange(60))
+            if name == "one" and turn % (missed + 1):
+                both.one.now, both.one.uptime = both.one.now + both.one.step, both.one.uptime + both.one.step
+                continue
+            read()
+            at[name] = both.total
+            sums = both.sums()
+            way = sums["on its way between the brokers, of all addresses"]
+            assert sums["messages"][0] + way[0] <= both.total, turn
+            assert sums["added"][0] <= both.total, turn
+            assert min(sums["added"][1], sums["messages"][1] + way[1]) >= min(at.values()), turn
+    both.arrive(0)
+    for read in (both.read_one, both.read_two) * 2:
+        read()
+    assert both.sums()["messages"] == both.sums()["added"] == (both.total, both.total)
+
+
 def test_of_a_pair_what_was_read_last_counts_even_before_the_other_is_known_to_be_dead() -> None:
     dead = at_node(view(Broker().see({"orders": queue(70, 70)}, polls=4)), "r1", "n1")
     serves = at_node(view(Broker().see({"orders": queue(70, 70)}, polls=5)), "r2", "n1")
     (cluster,) = clusters_of(dead, serves).values()
     assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
+
+
+def test_a_pair_is_one_while_its_backup_is_passive() -> None:
+    serves, waits = Broker().see({"orders": queue(70, 70)}, polls=4), Broker()
+    waits.role = Role.PASSIVE
+    (cluster,) = clusters_of(at_node(view(serves), "r1", "n1"), at_node(view(waits.see({})), "r2", "n1")).values()
+    assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
+    assert ("is passive", "broker", "r2") in told(cluster)
 
 
 def test_a_sum_names_the_brokers_that_it_lacks() -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from penstock_demo.process import Process
 from rig.waiting import eventually
 
 _SOURCES = Path(__file__).parents[1] / "java" / "traffic"
+
+
+_SERVICE = """<jms-service type="{}" default-jms-host="default_JMS_host">
+<jms-host name="default_JMS_host" host="localhost" port="${{JMS_PROVIDER_PORT}}"/></jms-service>"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ class AppServer:
         xml = re.sub(r"(<network-listener )(?![^>]*address=)", rf'\1address="{LOOPBACK}" ', xml)
         xml = re.sub(r'(name="JMS_PROVIDER_PORT" value=)"\d+"', rf'\1"{self.jms_port}"', xml)
         xml = re.sub(r'(value=)"\d+"( name="JMS_PROVIDER_PORT")', rf'\1"{self.jms_port}"\2', xml)
-        config.write_text(re.sub(r'(<jms-service[^>]*\btype=)"\w+"', rf'\1"{jms_type}"', xml))
+        # The server's own configuration has none until it makes one at its first start, which is EMBEDDED.
+        config.write_text(re.sub(r'(<config name="server-config"[^>]*>)', rf"\1{_SERVICE.format(jms_type)}", xml))
         self.reader = Account("penstock", secrets.token_urlsafe(18))
         self.jolokia_port = free_port()
         start = ["start-domain", "--verbose", "--domaindir", str(self.domains), "d1"]
@@ -105,12 +111,6 @@ class AppServer:
             return True
         return False
 
-    def _ready(self) -> bool:
-        with suppress(DemoError):
-            self._asadmin("--port", str(self.admin_port), "uptime")
-            return True
-        return False
-
     def jms_ping(self) -> None:
         self._asadmin("--port", str(self.admin_port), "jms-ping", timeout=120)
 
@@ -120,8 +120,11 @@ class AppServer:
     def traffic(self, to: str, count: int, body: str = "x") -> tuple[int, int]:
         """Sends; how many messages the two beans have done since they were deployed."""
         url = f"http://{LOOPBACK}:{self.http_port}/t/traffic?to={to}&count={count}&body={body}"
-        with urllib.request.urlopen(url, timeout=120) as answer:
-            _, orders, healthy = map(int, answer.read().split())
+        try:
+            with urllib.request.urlopen(url, timeout=120) as answer:
+                _, orders, healthy = map(int, answer.read().split())
+        except urllib.error.HTTPError as error:
+            raise DemoError(f"{error}: {error.read().decode(errors='replace')[:5000]}") from error
         return orders, healthy
 
     def _war(self) -> Path:
@@ -133,7 +136,7 @@ class AppServer:
         _run([javac or "javac", "-cp", jars, "-d", str(made / "WEB-INF" / "classes"), *sources], 120)
         return Path(shutil.make_archive(str(self.folder / "traffic"), "zip", made)).rename(self.folder / "traffic.war")
 
-    def _asadmin(self, *arguments: str, timeout: float = 180) -> None:
+    def _asadmin(self, *arguments: str, timeout: float = 600) -> None:
         given = ["--user", "admin", "--passwordfile", str(self._passwords), *arguments]
         _run([str(self.home / "bin" / "asadmin"), *given], timeout)
 

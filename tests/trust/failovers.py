@@ -1,9 +1,9 @@
 """
-Failovers of a replicated pair, one after the other: `make failovers` prints one line of JSON.
+Failovers of a pair, replicated or with a shared store, one after the other: `make failovers` prints a line of JSON.
 
-At each the live broker is killed under load and comes back, first as a replica of the other, then active. Each has to
-be told once; a client's totals must not fall; what came by mq_queue_messages_added_total, summed as Prometheus does,
-is what was sent; nothing is unhealthy.
+At each the live broker is killed under load and comes back, first behind the other, then active. Each has to be told
+once; a client's totals must not fall; what came by mq_queue_messages_added_total, summed as Prometheus does, is what
+was sent; the sum over both of what rests is true all the time; nothing is unhealthy.
 """
 
 import json
@@ -38,6 +38,8 @@ class Watched:
         self.increase: Counter[Series] = Counter()
         self.falls: Counter[Series] = Counter()
         self.scrapes = 0
+        self.rests: Counter[str] = Counter()
+        """How often the sum of what rests was shown as what."""
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -48,13 +50,18 @@ class Watched:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
+        self._scrape()
 
     def _run(self) -> None:
         while not self._ending.wait(0.2):
-            self.scrapes += 1
-            for family, labels, value in self._agent.scrape().samples:
-                if family.endswith("_total") and "queue" in labels:
-                    self._take((family, labels["broker"], labels.get("client", labels["queue"])), value)
+            self._scrape()
+
+    def _scrape(self) -> None:
+        self.scrapes += 1
+        self.rests[rests(self._agent)] += 1
+        for family, labels, value in self._agent.scrape().samples:
+            if family.endswith("_total") and "queue" in labels:
+                self._take((family, labels["broker"], labels.get("client", labels["queue"])), value)
 
     def _take(self, series: Series, value: float) -> None:
         before = self._last.get(series, value if series[0] != ADDED else 0.0)
@@ -69,6 +76,12 @@ def events(agent: Agent) -> list[dict[str, str]]:
     return found
 
 
+def rests(agent: Agent) -> str:
+    """Messages of the address, over both brokers; empty where nothing is shown."""
+    facts = json.loads(agent.request("/api/v1/address?address=rests")[1]).get("facts", ())
+    return next((f"{one['value']} {one.get('most', '')}".strip() for one in facts if one["name"] == "messages"), "")
+
+
 def in_sync(backup: ArtemisBroker) -> bool:
     try:
         return backup.manage.read(backup.manage.broker, "ReplicaSync") is True
@@ -80,16 +93,16 @@ def load(agent: Agent, broker: ArtemisBroker, messages: int) -> None:
     """Sent and read while the agent looks on."""
     agent.until(lambda scrape: bool(scrape.find(ADDED, broker=broker.name, queue="q")), expected=True, timeout=60)
     with AmqpConsumer(broker.endpoint(), "q", client_id="reader") as reader:
-        agent.next_poll(broker.name)
+        agent.next_poll(broker.name, timeout=60)
         with AmqpProducer(broker.endpoint(), "q") as producer:
             producer.send(messages)
-        eventually(lambda: reader.counts.received, messages)
+        eventually(lambda: reader.counts.received, messages, timeout=60)
         time.sleep(1)
-        agent.next_poll(broker.name)
+        agent.next_poll(broker.name, timeout=60)
 
 
-def run(count: int, folder: Path) -> dict[str, object]:
-    live, backup = ha_pair(folder / "pair", replicated=True)
+def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
+    live, backup = ha_pair(folder / "pair", replicated=replicated)
     sent, began = 0, time.monotonic()
     with ExitStack() as stack:
         for broker in (live, backup):
@@ -97,17 +110,20 @@ def run(count: int, folder: Path) -> dict[str, object]:
             broker.start()
         for queue in ("q", "rests"):
             live.manage.create_queue(queue)
-        agent = stack.enter_context(Agent(folder / "agent", brokers=[entry(live), entry(backup)]))
-        agent.until(lambda scrape: len(scrape.find("mq_broker_info")), 2, timeout=30)
-        watched = stack.enter_context(Watched(agent))
-        time.sleep(2)
+        both = [entry(live), entry(backup)]
+        agent = stack.enter_context(Agent(folder / "agent", brokers=both, interval="2s", timeout="1800ms"))
+        agent.until(lambda scrape: len(scrape.find("mq_broker_info")), 2, timeout=90)
         with AmqpProducer(live.endpoint(), "rests") as producer:
             producer.send(RESTS)
+        eventually(lambda: rests(agent), str(RESTS), timeout=30)
+        watched = stack.enter_context(Watched(agent))
+        time.sleep(2)
         for number in range(count):
             load(agent, live, 10 + number)
-            eventually(lambda: in_sync(backup), expected=True, timeout=60)
+            if replicated:
+                eventually(lambda: in_sync(backup), expected=True, timeout=60)
             live.kill()
-            backup.wait_until_active()
+            backup.wait_until_active(timeout=90)
             load(agent, backup, 20 + number)
             live.start()
             live.wait_until_active(timeout=90)
@@ -128,6 +144,8 @@ def run(count: int, folder: Path) -> dict[str, object]:
     true_of_rests = {"no_consumer"}
     return {
         "failovers": count,
+        "pair": "replicated" if replicated else "shared store",
+        "sum_of_what_rests": dict(watched.rests),
         "roles": dict(roles),
         "took_over": dict(took_over),
         "restarts": dict(Counter(one["broker"] for one in told if one["change"] == "broker_restart")),
@@ -140,6 +158,7 @@ def run(count: int, folder: Path) -> dict[str, object]:
         "ok": roles["backup passive to active"] == roles["backup active to passive"] == count
         and took_over == {"backup": count, "live": count}
         and not falls
+        and watched.rests.keys() - {""} == {str(RESTS)}  # not known while neither serves
         and not conditions.keys() - true_of_rests
         and added == {"q": sent + 5, "rests": RESTS},
     }
@@ -147,7 +166,7 @@ def run(count: int, folder: Path) -> dict[str, object]:
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="penstock-failovers-") as folder:
-        result = run(int(sys.argv[1]) if len(sys.argv) > 1 else 20, Path(folder))
+        result = run(int(sys.argv[1]), Path(folder), replicated="shared" not in sys.argv)
     print(json.dumps(result))  # noqa: T201 - the result
     return 0 if result["ok"] else 1
 

@@ -29,7 +29,7 @@ class QueueBooks(RowState):
     that is listed.
 
     passed_on: to other brokers of the cluster: what was acknowledged while there was no consumer, and no more than came
-    to the queues of links meanwhile. consumers, came_last: at the poll before.
+    to links meanwhile. consumers, came_last, passed_last (of a link: what left it): at the poll before.
     """
 
     BY = By.QUEUE
@@ -55,6 +55,7 @@ class QueueBooks(RowState):
     passed_on: Column = counter(0.0, outlives=True)
     consumers: Column = column(saved=False)
     came_last: Column = column(0.0, saved=False)
+    passed_last: Column = column(0.0, saved=False)
 
     def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
@@ -96,6 +97,7 @@ class QueueBooks(RowState):
         linked = found.queues.column("is_link", lambda row: row.kind is QueueKind.LINK) > 0
         passed = np.where((found.consumers == 0) & (before.consumers == 0) & ~linked, or_zero(found.d_settled), 0.0)
         forwarded = float((found.d_added + before.came_last)[linked].sum())
+        passed = np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0)))
         return QueueBooks(
             index=found.queues,
             since=np.where(first, found.now, before.since),
@@ -116,9 +118,10 @@ class QueueBooks(RowState):
             lacking=lacking,
             gaps=np.vstack([before.gaps[1:], gap]),
             unheld=np.vstack([before.unheld[1:], held_by_none]),
-            passed_on=before.passed_on + np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0))),
+            passed_on=before.passed_on + passed,
             consumers=found.consumers,
             came_last=found.d_added,
+            passed_last=np.where(linked, or_zero(found.d_settled), passed),
         )
 
     @property

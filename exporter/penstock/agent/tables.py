@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.assessment.assess import Tables
+from penstock.core.catalogues import read_toml
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.model import Collector, LeftOut
@@ -66,15 +67,7 @@ def series_of_hidden(hidden: Mapping[str, int]) -> int:
 # --- the budget of series
 
 SERIES = "series"
-SIZES = {
-    "queue": "messages",
-    "client": "buffered",
-    "address": "memory_bytes",
-    "producer": "produced",
-    "eviction": "evicted",
-    "ring_loser": "lost",
-    "oldest": "at",
-}
+SIZES = read_toml("penstock.agent", "sizes.toml")
 """The tables that grow with the broker, and what is large in them."""
 
 

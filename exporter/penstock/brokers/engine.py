@@ -6,8 +6,9 @@ A kind says what is asked and in which order; nothing here knows a request or an
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -27,8 +28,8 @@ ReplyT = TypeVar("ReplyT", bound=Response)
 
 PageT = TypeVar("PageT", bound=Paged)
 
-LISTING_SHARE = 0.6
-"""Share of the time left that a listing gets which may wait for a lock or for a disk."""
+SHARE = 0.6
+"""Share of the time left that a part of a poll gets: it may wait for a lock or for a disk, and others come after it."""
 
 
 class ValuesLeftOut(str):
@@ -65,11 +66,21 @@ class Poll(Generic[ReplyT]):
         self._deadline = time.monotonic() + timeout
 
     def left(self) -> float:
-        """Seconds to the deadline. Raises Unreachable when there are none."""
+        """Seconds to the deadline, of the part that is under way. Raises Unreachable when there are none."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise Unreachable("the time for this poll was used up before this call; raise timeout or interval")
         return left
+
+    @contextmanager
+    def share(self, share: float = SHARE) -> Iterator[None]:
+        """However many calls are made within, they have this share of the time left."""
+        whole = self._deadline
+        self._deadline = whole - (1 - share) * max(whole - time.monotonic(), 0.0)
+        try:
+            yield
+        finally:
+            self._deadline = whole
 
     async def begin(self, requests: Sequence[Request]) -> list[ReplyT]:
         """What the broker says of itself, the first of all: without it there is no poll."""
@@ -79,30 +90,31 @@ class Poll(Generic[ReplyT]):
         self.collectors["broker"] = Collector(answer.seconds, answer.stamp)
         return self._replies(answer.body, len(requests))
 
-    async def call(self, requests: Sequence[Request], share: float = 1.0, most: float = np.inf) -> Answer:
-        """The raw answer, within this share of the time left and at most so many seconds. Raises SourceError."""
-        answer = await self._transport.ask(requests, min(self.left() * share, most))
+    async def call(self, requests: Sequence[Request], most: float = np.inf) -> Answer:
+        """The raw answer, within the time left and at most so many seconds. Raises SourceError."""
+        answer = await self._transport.ask(requests, min(self.left(), most))
         self.asked += answer.seconds
         self.answered = answer.stamp
         return answer
 
-    async def ask(self, requests: Sequence[Request], share: float = 1.0) -> list[ReplyT]:
+    async def ask(self, requests: Sequence[Request]) -> list[ReplyT]:
         """The replies to a bulk. Raises SourceError."""
-        answer = await self.call(requests, share)
+        answer = await self.call(requests)
         return await self.work(self._replies, answer.body, len(requests))
 
     async def work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
         """`function(*arguments)` on the executor: decoding never runs on the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
-    async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]]) -> ResultT | None:
+    async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]], share: float = SHARE) -> ResultT | None:
         """The result of a part, None when it failed. The part returns with it what it had to leave out, as text. What
         an older version did not record is no part of the poll.
         """
         began = time.monotonic()
         result: ResultT | None = None
         try:
-            result, error = await part
+            with self.share(share):
+                result, error = await part
         except NotRecorded:
             return None
         except SourceError as failed:

@@ -8,6 +8,7 @@ from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.classic.reader import ClassicReader
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq.reader import OpenMQReader
+from penstock.core.catalogues import read_toml
 from penstock.model import BROKER_KINDS, BrokerKind
 from penstock.transports.transport import Hint, Reader, Transport
 
@@ -27,40 +28,16 @@ class Kind:
     checks_origin: bool = False
 
 
-ARTEMIS = Kind(
-    about=BrokerKind.ARTEMIS,
-    reader=ArtemisReader,
-    hint=Hint(
-        refused="check username and password, and that one of the user's roles may use the console (HAWTIO_ROLES in"
-        " etc/artemis.profile)",
-        refused_jmx="check username and password, and that etc/management.xml lets one of the user's roles read",
-        certificate="is it in etc/cert-users.properties, and its user's role in etc/cert-roles.properties"
-        " (docs/artemis.md)?",
-        path="Artemis serves it at /console/jolokia/",
-    ),
-    checks_origin=True,
-)
+_HINTS = {name: Hint(**texts["hint"]) for name, texts in read_toml("penstock.brokers", "texts.toml").items()}
+ARTEMIS = Kind(about=BrokerKind.ARTEMIS, reader=ArtemisReader, hint=_HINTS["artemis"], checks_origin=True)
 OPENMQ = Kind(
     about=BrokerKind.OPENMQ,
     reader=OpenMQReader,
-    hint=Hint(
-        refused="check username and password: those of the Jolokia agent (its options user and password), not of the"
-        " broker",
-        refused_jmx="OpenMQ lets in administrators only",
-        path="the JVM agent serves it at /jolokia/",
-    ),
+    hint=_HINTS["openmq"],
     reuse_connections=False,  # the JVM agent's web server answers 40 ms later on a connection that is kept
     port_mapper=True,
 )
-CLASSIC = Kind(
-    about=BrokerKind.CLASSIC,
-    reader=ClassicReader,
-    hint=Hint(
-        refused="check username and password: those of the console (conf/jetty-realm.properties), not of the broker",
-        path="ActiveMQ serves it at /api/jolokia/, its console must be on (jetty.xml in conf/activemq.xml)",
-    ),
-    checks_origin=True,
-)
+CLASSIC = Kind(about=BrokerKind.CLASSIC, reader=ClassicReader, hint=_HINTS["classic"], checks_origin=True)
 KINDS: dict[str, Kind] = {}
 
 

@@ -25,12 +25,7 @@ REASONS = read_toml("penstock.insight", "reasons.toml")
 """Why an amount is no exact number: those of fates by their names."""
 WHY: Mapping[str, str] = REASONS["artemis"]
 FATES: Mapping[str, str] = REASONS["artemis_fates"]
-EITHER_OF = (
-    ("acknowledged", "moved"),
-    ("acknowledged", "given_back"),
-    ("dead_lettered", "purged"),
-    ("evicted", "replaced"),
-)
+EITHER_OF: Sequence[tuple[str, str]] = REASONS["either_of"]
 """Fates that the broker counts as one."""
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""

@@ -395,14 +395,20 @@ class Knowledge(Struct, frozen=True):
 
 
 class Fact(Struct, frozen=True):
-    """Something that the broker says of an object. value: null where it does not."""
+    """Something that the broker says of an object. value: null where it does not. most: of a sum over brokers that were
+    read at different moments, between which messages may have moved; `value` is the least then.
+    """
 
     name: str
     value: str | Number | None
     unit: str = ""
+    most: Number | UnsetType = UNSET
 
     def __str__(self) -> str:
-        return self.value if isinstance(self.value, str) else str(Evidence(self.value, self.unit))
+        if isinstance(self.value, str):
+            return self.value
+        most = "" if self.most is UNSET else f" to {Evidence(self.most, self.unit)}"
+        return f"{Evidence(self.value, '' if most else self.unit)}{most}"
 
 
 class Related(Struct, frozen=True):

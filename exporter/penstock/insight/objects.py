@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
@@ -18,13 +19,15 @@ from penstock.insight.formatting import NAMES, moment
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.lists import CLIENT
 from penstock.insight.sheets import sheets_of
-from penstock.model import LinkRow, Role
+from penstock.model import LinkRow, QueueKind, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
 FACTS: Mapping[str, Mapping[str, str]] = NAMES["facts"]
 """Units of what a table says of an object, by its kind and name."""
 SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged", "redistributed")
+MOVED = ("messages", "ready", "added")
+"""What redistribution moves, so that it may be on two brokers by what was read of them at two moments."""
 
 
 def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Related] = ()) -> ObjectView:
@@ -41,8 +44,7 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
     related += links_of(view)
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
-    known = _known(view, "broker", own, failing, why)
-    return _made(view, "broker", view.policy.broker, facts, own, related, known)
+    return _made(view, "broker", view.policy.broker, facts, own, related, _known(view, "broker", own, failing, why))
 
 
 def explain_address(view: BrokerView, address: str, failing: Failing | None) -> ObjectView:
@@ -68,10 +70,8 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
     ]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in queues.index if row.address == address))
-    known = _known(view, "address", told, failing, why)
-    return replace(
-        _made(view, "address", address, facts, told, related, known), account=sheets_of(view, address, "")[:1]
-    )
+    found = _made(view, "address", address, facts, told, related, _known(view, "address", told, failing, why))
+    return replace(found, account=sheets_of(view, address, "")[:1])
 
 
 def explain_connection(view: BrokerView, connection: str, failing: Failing | None) -> ObjectView:
@@ -100,8 +100,7 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     asked = ((rows[name[:2]], name[2]) for name in clients if name[:2] in rows)
     why = _not_judged(view, asked) or ("" if consumers is not None else "its consumers could not be read")
     facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, FACTS["connection"], i)]
-    known = _known(view, "connection", told, failing, why)
-    return _made(view, "connection", connection, facts, told, related, known)
+    return _made(view, "connection", connection, facts, told, related, _known(view, "connection", told, failing, why))
 
 
 def linked(view: BrokerView) -> Table[LinkRow]:
@@ -138,7 +137,9 @@ HELD = ("buffered", "delivered", "acknowledged")
 @dataclass(frozen=True, slots=True)
 class AddressSum:
     """Of an address on one broker, or of all, and of what is on its way from it to others, which lies in queues of
-    links. mirror_of: the broker of which it has copies. sums: empty where it has no queue of the address.
+    links. mirror_of: the broker of which it has copies. stamp, read: when it began and ended to be read; before: when
+    it was read before. movable: messages in queues that no consumer reads. Since `before`: came, passed_on to links,
+    left those; 0 where it is in no cluster. sums: empty where it has no queue of the address.
     """
 
     broker: str
@@ -147,6 +148,12 @@ class AddressSum:
     mirror_of: str
     links: Sequence[Related]
     stamp: float
+    read: float
+    before: float
+    movable: float
+    came: float
+    passed_on: float
+    left: float
     on_its_way: float
     sums: Mapping[str, float]
     told: Sequence[ListedCondition]
@@ -164,13 +171,23 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     forwards = [row.kind == "cluster" for row in links.index]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
+    stamp, times = view.snapshot.stamp, view.state.judgement.seen.times
+    books = view.state.judgement.account.books
+    own = np.array([row.address == address if address else row.kind in JUDGED for row in books.index], bool)
+    of_links = np.array([row.kind is QueueKind.LINK for row in books.index], bool)
     return AddressSum(
         broker=view.policy.broker,
-        node_id=view.node_id,
+        node_id=about.node_id if about else "",
         passive=passive,
         mirror_of=view.policy.mirror_of or (about.mirror_of if about else ""),
         links=links_of(view),
-        stamp=view.snapshot.stamp,
+        stamp=stamp,
+        read=stamp + max(times.read - times.now, 0.0),
+        before=stamp - times.step,
+        movable=any(forwards) * float(np.nansum(books.content[own & (books.consumers == 0)])),
+        came=float(np.nansum(books.came_last[own])),
+        passed_on=any(forwards) * float(np.nansum(books.passed_last[own])),
+        left=any(forwards) * float(np.nansum(books.passed_last[of_links])),
         on_its_way=float(np.nansum(links["pending"][forwards])),
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
         told=[explain.listed(one, view) for one in told if not one.silenced],
@@ -231,13 +248,19 @@ def serving(parts: Iterable[AddressSum]) -> list[AddressSum]:
 def _summed(
     kind: Literal["address", "cluster"], name: str, parts: list[AddressSum], missing: Mapping[str, str]
 ) -> ObjectView:
-    on_its_way = sum(one.on_its_way for one in parts)
+    way = sum(one.on_its_way for one in parts)
+    arrived = sum(min(one.on_its_way, _came_after(one, parts)) for one in parts)
     parts = [one for one in parts if one.counts]
     sums = {name: sum(one.sums.get(name, 0.0) for one in parts) for name in SUMS}
-    for twice in ("added", "acknowledged"):
-        sums[twice] -= sums["redistributed"]
-    facts = [Fact(name, json_number(value), "messages" if name != "consumers" else "") for name, value in sums.items()]
-    facts.append(Fact("on its way between the brokers, of all addresses", json_number(on_its_way), "messages"))
+    for once in ("added", "acknowledged"):
+        sums[once] -= sums["redistributed"]
+    bounds = {name: (value, value) for name, value in sums.items()}
+    bounds |= {moved: _bounds(moved, sums[moved], parts) for moved in MOVED}
+    bounds["on its way between the brokers, of all addresses"] = way - arrived, way
+    facts = []
+    for fact, (least, most) in bounds.items():
+        bound = UNSET if most == least else json_number(most) or UNSET
+        facts.append(Fact(fact, json_number(least), "messages" if fact != "consumers" else "", bound))
     related = []
     for one in parts:
         numbers = ", ".join(f"{name} {one.sums[name]:,.0f}" for name in SUMS[:4] if name in one.sums)
@@ -253,6 +276,29 @@ def _summed(
     told = [one for part in parts for one in part.told]
     stamp = min(one.stamp for one in parts)
     return ObjectView("", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
+
+
+def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> tuple[float, float]:
+    """Of messages over brokers that were read one after the other. What one passed on after it was read, others that
+    were read later may have, too; what it had passed on when it was read, others that were read before it may lack, and
+    what is still on its way has been added nowhere else.
+    """
+    least = most = total
+    for one in parts:
+        least -= min(one.movable, _came_after(one, parts))
+        if earlier := [other for other in parts if other is not one and other.stamp < one.read]:
+            came = sum(other.came if other.before <= one.before else np.inf for other in earlier)
+            least += max(one.passed_on - one.on_its_way - came, 0.0)
+            most += one.left
+        if name == "added":
+            most += min(one.on_its_way, one.sums.get("redistributed", 0.0))
+    return max(least, 0.0), most
+
+
+def _came_after(one: AddressSum, parts: Sequence[AddressSum]) -> float:
+    """To others after it was read, at most."""
+    later = [other for other in parts if other is not one and other.read > one.stamp]
+    return sum(other.came if other.before <= one.stamp else np.inf for other in later)
 
 
 def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:

@@ -88,7 +88,7 @@ class Times:
     """When a poll was, by the broker's clock. interval: running mean of the time between polls, seconds. started: when
     the process was seen to start again; NaN for one found running. resumed: known from before the agent's restart, so
     that the time since says nothing about the interval. restarted: the process is another than at the poll before.
-    read: when all numbers of the poll had been read, at the latest.
+    read: when all numbers of the poll had been read, at the latest. step: seconds since the poll before.
     """
 
     now: float = np.nan
@@ -98,6 +98,7 @@ class Times:
     resumed: bool = False
     restarted: bool = False
     read: float = np.nan
+    step: float = np.nan
 
     def advance(self, now: float, uptime: float, process: Process) -> "Times":
         step = now - self.now
@@ -106,7 +107,7 @@ class Times:
             interval = step if np.isnan(interval) else 0.7 * interval + 0.3 * step
         restarted = process.replaces(self.process)
         started = now if restarted else float(np.fmax(self.started, now - uptime))
-        return Times(now, interval, process, started, restarted=restarted)
+        return Times(now, interval, process, started, restarted=restarted, step=step)
 
     def settling(self, constants: Constants) -> bool:
         """So shortly after the broker's start that clients may still be on their way back."""

@@ -15,20 +15,10 @@ from typing import Any
 import click
 import msgspec
 
+from penstock.core.catalogues import read_toml
 from penstock.core.visible import visible
 
-COLOURS = {
-    "critical": {"fg": "red", "bold": True},
-    "failed": {"fg": "red", "bold": True},
-    "down": {"fg": "red", "bold": True},
-    "warning": {"fg": "yellow"},
-    "finding": {"fg": "yellow"},
-    "note": {"fg": "cyan"},
-    "info": {"fg": "cyan"},
-    "notice": {"fg": "cyan"},
-    "healthy:": {"fg": "green"},
-    "ok": {"fg": "green"},
-}
+COLOURS = read_toml("penstock.tui", "colours.toml")
 """By a word that tells the state, in any case: the same is said without colour."""
 _HEAD = re.compile(r"\s*(?:\S+(?: \S+)?\s{2,}|- )?")
 _WORD = re.compile(r" *[^ ]+")
@@ -103,4 +93,4 @@ def coloured(line: str) -> str:
     if not word:
         return click.style(line, bold=True) if re.match(r"[A-Z]\w+( [\w ]+)?$", line) else line
     style = COLOURS[word.lower()]
-    return re.sub(rf"(?<!\S){word}(?!\S)", lambda found: click.style(found[0], **style), line, count=1)  # type: ignore[arg-type]
+    return re.sub(rf"(?<!\S){word}(?!\S)", lambda found: click.style(found[0], **style), line, count=1)

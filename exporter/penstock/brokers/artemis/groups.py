@@ -7,8 +7,8 @@ from penstock.model import ConsumerRow, QueueRow
 
 MUCH = 10.0
 """Messages."""
-AT_ONCE, SHARE = 50, 0.2
-"""Queues that are asked in one poll, and their share of the time left: a count waits for its queue's lock."""
+AT_ONCE = 50
+"""Queues that are asked in one poll."""
 
 
 def uneven(queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:

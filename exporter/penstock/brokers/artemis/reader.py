@@ -19,7 +19,7 @@ from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis import tables, versions
 from penstock.brokers.artemis.connections import ConnectionBuilder
-from penstock.brokers.artemis.groups import AT_ONCE, SHARE, uneven
+from penstock.brokers.artemis.groups import AT_ONCE, uneven
 from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage, Numbers, listing_page
 from penstock.brokers.artemis.prepared import PreparedBuilder, in_doubt
@@ -27,13 +27,14 @@ from penstock.brokers.artemis.sizes import COLUMNS, Sizes
 from penstock.brokers.artemis.tables import LinkBuilder, LinkState
 from penstock.brokers.budget import Budget
 from penstock.brokers.cadence import Aged, Cadence, read_each
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, PageT, left_out, unreadable
+from penstock.brokers.engine import SHARE, BrokerReader, PageT, left_out, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
 from penstock.brokers.rows import Rows, matrix
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import NameJoin
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, Process, QueueRow, Role, Snapshot
@@ -53,11 +54,14 @@ AFTER_LOCK = 30.0
 """Seconds for which a listing that timed out is not tried."""
 TRIES = 5
 """Times that a page is asked while sessions that go away break it."""
+WITH_PATTERN = 1 - (1 - SHARE) ** 2
+"""Share of the time left for a listing, and after it for the read that takes its place."""
 MUCH_LEFT = 4.0
 """A listing is read a second time when so many times what it took is left of the poll."""
 GUARD_AGE = 3600.0
 """Seconds after which it is tried again whether the account may read what an exporter must not."""
 
+NOTES = read_toml("penstock.brokers", "texts.toml")["artemis"]["notes"]
 _MESSAGES = tables.QUEUE_FIELDS.index("messages")
 _MEMORY = tables.ADDRESS_FIELDS.index("memory_bytes")
 _BROKER = Decoder(wire.BrokerAttributes)
@@ -116,12 +120,12 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
         consumers = await poll.collect("consumers", self._read_consumers(poll))
-        addresses = await poll.collect("addresses", self._read_addresses(poll))
+        addresses = await poll.collect("addresses", self._read_addresses(poll), WITH_PATTERN)
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
         if refresh and len(self._judged[0]):
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
-        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh))
+        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN)
         sizes = None
         if not self._too_many_for_patterns:
             sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
@@ -149,6 +153,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
+        notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "over_budget": self._too_many_for_patterns}
         return Snapshot(
             stamp=poll.now,
             broker=replace(
@@ -165,7 +170,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             consumer_queue=consumer_queue,
             consumer_connection=consumer_connection,
             collectors=poll.collectors,
-            notes=_notes(self._version, by_patterns=not self._too_many_for_patterns),
+            notes=tuple(text for name, text in NOTES.items() if notes[name]),
         )
 
     async def _pages(
@@ -175,7 +180,6 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         rows: int,
         decode: Callable[[ListingPage], PageT],
         sight: Sight | None = None,
-        share: float = 1.0,
         tries: int = TRIES,
     ) -> list[PageT]:
         """The pages of a listing, as far as its budget goes, each decoded and dropped before the next is asked."""
@@ -185,7 +189,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             nonlocal read
             request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
             for _ in range(tries):
-                body = (await poll.call([request], share)).body
+                body = (await poll.call([request])).body
                 read = len(body) if number == 1 else read + len(body)
                 self.options.budgets.check_bytes(operation, read)
                 found = await poll.work(listing_page, body)
@@ -253,7 +257,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
             return table
 
-        table = await poll.work(build)
+        known, table = len(self._judged[0]), await poll.work(build)
+        if known and not len(table):  # the next poll believes it
+            raise BadAnswer("no queue is listed any more: the broker is stopping, or all were deleted")
         budget.shown(table.index)
         poll.note("queues", before.sight)
         return table, unreadable(pages)
@@ -292,7 +298,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
-                return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, LISTING_SHARE, 2), False
+                with poll.share(SHARE / WITH_PATTERN):
+                    return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2), False
             except (Unreachable, BadAnswer) as failed:
                 if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
                     raise
@@ -439,7 +446,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if self._too_many_for_patterns or not self._diverts_read.due(poll.now, ROLES_AGE):
             return
         self._diverts_read = Cadence(poll.now)
-        with suppress(SourceError):
+        with suppress(SourceError), poll.share():
             (reply,) = await poll.ask([ask.diverts(self._name)])
             found = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
             self._diverts = tuple((row.address, row.forwarding_address) for row in found if row.forwarding_address)
@@ -458,8 +465,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         rows, due = await poll.work(asked)
         if due:
             self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
-            with suppress(SourceError):
-                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES), SHARE)
+            with suppress(SourceError), poll.share():
+                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES))
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
             return queues
@@ -495,11 +502,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return
         self._guard_tried = Cadence(poll.now)
         row: QueueRow = queues.index.rows[empty[0]]
-        try:
+        with suppress(SourceError), poll.share():  # else nothing is known; what is needed is read by others
             (reply,) = await poll.ask([ask.first_message_age(self._name, row)])
-        except SourceError:
-            return  # nothing is known then; what is needed is read by others
-        self._unguarded = float(wire.readable(reply))
+            self._unguarded = float(wire.readable(reply))
 
     async def _links(
         self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None
@@ -557,12 +562,3 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
 def _groups_of(reply: wire.Reply, queue: str) -> float | None:
     """None where the queue is gone."""
     return None if reply.nothing_found else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
-
-
-def _notes(version: versions.Version, *, by_patterns: bool) -> tuple[str, ...]:
-    notes = []
-    if version < versions.CONSUMER_NUMBERS:
-        notes.append("this version shows no numbers per consumer; they come with Artemis 2.28 (AMQ Broker 7.11)")
-    if not by_patterns:
-        notes.append("with more queues or addresses than are read: no bytes per queue, no acknowledgement attempts")
-    return tuple(notes)

@@ -17,11 +17,12 @@ from penstock.brokers.classic import requests as ask
 from penstock.brokers.classic import tables
 from penstock.brokers.classic.tables import Consuming, Links, MBeanName, mbean_name
 from penstock.brokers.destinations import DestinationNames
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
+from penstock.brokers.engine import BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
 from penstock.brokers.rows import RowT
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import BadAnswer
 from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
 from penstock.transports.transport import Request
@@ -32,10 +33,7 @@ SETTINGS_AGE = 60.0
 """Seconds after which settings are read again, and topics looked for."""
 NOTHING = "NOTSET"
 """Where a producer sends that has sent nothing yet."""
-NOTES = (
-    "ActiveMQ Classic shows no redeliveries: whether messages come back is unknown, only that they become dead letters",
-    "ActiveMQ Classic counts what leaves a queue for whatever reason in one number, and what expires every 30 s",
-)
+NOTES = tuple(read_toml("penstock.brokers", "texts.toml")["classic"]["notes"]["always"])
 _ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
 _CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
 _DESTINATION, _SETTINGS, _TOPIC = Decoder(wire.Destination), Decoder(wire.Settings), Decoder(wire.Topic)
@@ -83,10 +81,10 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
     # --- what is read
 
     async def _read(
-        self, poll: Poll, requests: Sequence[Request], decoders: Sequence[Decoder[Any]], what: str, share: float = 1.0
+        self, poll: Poll, requests: Sequence[Request], decoders: Sequence[Decoder[Any]], what: str
     ) -> tuple[list[tuple[MBeanName, Any]], str]:
         """The rows of several pattern reads, each with the name of its MBean."""
-        replies = await poll.ask(requests, share)
+        replies = await poll.ask(requests)
         rows: list[tuple[MBeanName, Any]] = []
         pages = []
         for reply, decoder in zip(replies, decoders, strict=True):
@@ -97,7 +95,7 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
 
     async def _read_consumers(self, poll: Poll, name: str) -> tuple[list[Consuming], str]:
         requests = [ask.consumers(name, ask.QUEUE, wire.Consumer), ask.consumers(name, ask.TOPIC, wire.Subscriber)]
-        found, error = await self._read(poll, requests, [_CONSUMER, _SUBSCRIBER], "consumers", LISTING_SHARE)
+        found, error = await self._read(poll, requests, [_CONSUMER, _SUBSCRIBER], "consumers")
         rows = [one for one in found if not one[0].destination.startswith(tables.ADVISORY)]
         return list(self.budgets["consumers"].largest_of(rows, lambda _: 0.0)), error  # the first, in their order
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.destinations import DestinationNames
-from penstock.brokers.engine import LISTING_SHARE, BrokerReader, unreadable
+from penstock.brokers.engine import BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.openmq import answers as wire
 from penstock.brokers.openmq import requests as ask
@@ -22,6 +22,7 @@ from penstock.brokers.openmq import tables
 from penstock.brokers.openmq.depths import Depths, Name
 from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, RowT
+from penstock.core.catalogues import read_toml
 from penstock.core.errors import SourceError
 from penstock.core.table import Table
 from penstock.model import AddressRow, Broker, BrokerKind, Process, QueueRow, ResourceState, Role, Snapshot
@@ -36,16 +37,9 @@ EPOCH_SECONDS = 2.0
 """The port mapper answers within this time,"""
 EPOCH_RETRY = 60.0
 """or is asked again after so many seconds."""
-NOTES = (
-    "OpenMQ shows no sessions, no bytes per consumer, no refused logins",
-    "OpenMQ counts what leaves a queue for whatever reason in one number: acknowledged, expired, removed",
-)
+NOTES = read_toml("penstock.brokers", "texts.toml")["openmq"]["notes"]
 EMBEDDED = "jmsdirect"
 """Service of applications in the broker's own JVM, which is that of an application server."""
-IN_SERVER = (
-    "applications of this server are one client, USER@HOST, but for those whose connection factory sets clientId",
-    "a message-driven bean in this server is one consumer: it buffers one message more than its pool has instances",
-)
 
 _CONNECTION = Decoder(wire.Connection)
 _CONSUMER = Decoder(wire.Consumer)
@@ -135,11 +129,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         )
 
     async def _listed(
-        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str, share: float = 1.0
+        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time: it fails as a whole when one of its rows goes away meanwhile."""
         if reply.status == 500:
-            (reply,) = await poll.ask([request], share)
+            (reply,) = await poll.ask([request])
         return await poll.work(decoder.listed, reply, what)
 
     async def _read_connections(self, poll: Poll, reply: wire.Reply) -> tuple[list[wire.Connection], str]:
@@ -150,8 +144,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
-        (reply,) = await poll.ask([ask.CONSUMERS], LISTING_SHARE)
-        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo", LISTING_SHARE)
+        (reply,) = await poll.ask([ask.CONSUMERS])
+        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo")
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
@@ -318,7 +312,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         rows = [row for row in linked or () if row.service_name != tables.ADMIN]
         by_id = {row.connection_id: row for row in rows}
         by_end = {(row.host or "", row.port or 0): row for row in rows}
-        notes = NOTES + IN_SERVER * any(row.service_name == EMBEDDED for row in rows)
+        notes = [*NOTES["always"], *NOTES["in_server"] * any(row.service_name == EMBEDDED for row in rows)]
         made, called, read = self._connection_tables, self._called, dict[str, Any]()
         if found is not None:
             read["addresses"], read["queues"] = found
@@ -334,7 +328,7 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             read["transactions"], read["transaction_connection"] = made.transactions(transactions.rows, by_end)
         for name in read.keys() & {"consumers", "producers"}:
             self.budgets[name].shown(read[name].index)
-        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=notes, **read)
+        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=tuple(notes), **read)
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
