@@ -8,6 +8,7 @@ each fault takes. The traffic is our own model: it compares rules and is no prom
 """
 
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -425,7 +426,7 @@ def replay(season: Season, begin: float = 0.0) -> Result:
         polls += 1
         if (snapshot.stamp - max(begin, START)) // WEEK > told:
             told += 1
-            click.echo(f"after week {told}: { ({name: len(at) for name, at in alarms.items()}) }", err=True)
+            print(f"after week {told}:", {name: len(at) for name, at in alarms.items()}, file=sys.stderr, flush=True)
         for one in judgement.conditions:
             key = (one.name, one.queue)
             fresh = snapshot.stamp - before.get(key, -np.inf) > SAME
