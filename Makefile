@@ -25,7 +25,7 @@ help:
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
 	@echo "make flowbench-classic [ONLY=...]  the same on a real ActiveMQ Classic (4 min)"
-	@echo "make flowbench-generated [SEED=1 COUNT=60 LOAD=0]  situations that a grammar makes, on a real Artemis and OpenMQ; LOAD: processes that only compute, beside (25 min)"
+	@echo "make flowbench-generated [SEED=1 COUNT=60 LOAD=0 HEALTHY=]  situations that a grammar makes, on a real Artemis and OpenMQ; LOAD: processes that only compute, beside; HEALTHY=1: no faults (25 min)"
 	@echo "make test-classic  the newest ActiveMQ Classic, embedded: its numbers, a few faults (1 min)"
 	@echo "make test-account-openmq [ACCOUNT_SECONDS=90 POLL=5]  every message of faults and look-alikes balances on a real OpenMQ, longer than in make test (3 min)"
 	@echo "make test-actions  every action of docs/actions.md on a real Artemis and OpenMQ, as it is printed: its effect is held to what happens (4 min)"
@@ -135,7 +135,7 @@ flowbench-classic: $(VENV)/.test
 
 flowbench-generated: $(VENV)/.test
 	@PYTHONPATH=tests $(BIN)/python -m flowbench.generated --seed "$(SEED)" --count "$(or $(COUNT),60)" --load "$(or $(LOAD),0)" \
-		--only "$(ONLY)"
+		--only "$(ONLY)" $(if $(HEALTHY),--healthy)
 
 test-classic: $(VENV)/.test
 	$(BIN)/pytest tests/e2e/classic_newest_check.py tests/e2e/test_classic.py

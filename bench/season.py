@@ -8,6 +8,7 @@ each fault takes. The traffic is our own model: it compares rules and is no prom
 """
 
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -23,8 +24,9 @@ from numpy.typing import NDArray
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.core.table import Column, Index, Table
+from penstock.history.listing import GAP_POLLS
 from penstock.learned.normal import Profile
-from penstock.learned.profile import by_broker, profile_of
+from penstock.learned.profile import by_broker
 from penstock.model import (
     AddressRow,
     Broker,
@@ -52,7 +54,8 @@ from penstock.series.queues import Queues
 from penstock.settings.business_hours import time_zone
 from penstock.settings.calendar import Calendar
 from penstock.settings.policy import Policy
-from penstock_trends.profiles import hours_of
+from penstock_trends.kernel import MICRO, QUEUE, hourly
+from penstock_trends.normal import hours_of, profile_of
 
 ZONE = "Europe/Berlin"
 START = datetime(2026, 3, 2, tzinfo=time_zone(ZONE)).timestamp()
@@ -70,6 +73,8 @@ JUDGED = [
         "falling_behind",
     )
 ]  # fmt: skip
+KEPT = ("messages", "delivering", "scheduled", "consumers", "added", "acknowledged", "expired", "killed")
+"""Columns of queues that history needs here."""
 OF_NORMAL = ("producer_silent", "slowed", "expiring_unusually", "dead_lettering_unusually", "surge")
 
 Random = np.random.Generator
@@ -358,43 +363,60 @@ class Result:
     polls: int
 
 
-def profile_of_weeks(season: Season, weeks: float) -> Profile:
-    """What the trend job makes of the first weeks of the season: by the same code, of the same hours."""
-    many = int(3600 / season.step)
-    hours = int(weeks * WEEK / 3600)
-    start = START + 3600 * np.arange(hours)
+@dataclass
+class History:
+    """Polls that are kept, and what the trend job makes of them: by its kernel, and as `i1.sql` and `profiles` do."""
 
-    def by_hour(polls: NDArray[Any]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = polls[: hours * many].astype(np.float64).reshape(hours, many, -1).sum(axis=1)
-        return found
+    season: Season
+    polls: list[tuple[float, dict[str, Column]]] = field(default_factory=list)
 
-    came, there = np.round(by_hour(season.rates * season.step)), by_hour(season.there)
-    seen = by_hour(np.broadcast_to(~season.unread[:, None], season.there.shape))
-    found = []
-    for i, queue in enumerate(season.queues):
-        rows = {"start": start, "n": seen[:, i], "complete": (seen[:, i] >= many / 2).astype(np.float64)}
-        rows |= {"added": came[:, i], "acknowledged": came[:, i], "expired": 0 * start, "killed": 0 * start}
-        rows |= {"messages_max": came[:, i], "consumers_sum": there[:, i] * seen[:, i] / many}
-        name = queue_row(i, queue).name
-        found.append(("season", (name, name), profile_of(*hours_of(rows))))
-    return by_broker(found)["season"]
+    def take(self, snapshot: Snapshot) -> None:
+        assert snapshot.queues is not None
+        columns = snapshot.queues.columns
+        self.polls.append((snapshot.stamp, {name: columns[name] for name in KEPT}))
+
+    def profile(self) -> Profile:
+        stamps = np.array([stamp for stamp, _ in self.polls])
+        kept = {name: np.stack([columns[name] for _, columns in self.polls]) for name in KEPT}
+        self.polls.clear()
+        found = []
+        for i, queue in enumerate(self.season.queues):
+            one = {name: np.ascontiguousarray(column[:, i]) for name, column in kept.items()}
+            name = queue_row(i, queue).name
+            found.append(("season", (name, name), profile_of(*hours_of(self._hours(stamps, one)))))
+        return by_broker(found)["season"]
+
+    def _hours(self, stamps: Column, one: dict[str, Column]) -> dict[str, NDArray[Any]]:
+        """The hourly rows of a queue, with what its counters grew."""
+        size = len(stamps)
+        rows: dict[str, NDArray[Any]] = {name: np.full(size, np.nan) for name in QUEUE.columns}
+        rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *QUEUE.texts)}
+        rows |= {**one, "stamp": (stamps * MICRO).astype(np.int64), "interval": np.full(size, self.season.step)}
+        found = hourly(QUEUE, rows)
+        gap = found["t0"][1:] - found["t1"][:-1] > GAP_POLLS * self.season.step
+        for name in QUEUE.counters:
+            low, high = found[f"lo_{name}"], found[f"hi_{name}"]
+            low[1:] = np.where(gap, low[1:], high[:-1])
+            found[name] = high - low
+        return found | {"complete": found["n"] >= found["expected"] / 2}
 
 
-def replay(season: Season, history: Profile | None = None, begin: float = 0.0) -> Result:
-    """All polls since `begin` (seconds since 1970) through the agent's judgement."""
+def replay(season: Season, begin: float = 0.0) -> Result:
+    """All polls since `begin` (seconds since 1970) through the agent's judgement, those before are its history."""
     policy = Policy("season", calendar=Calendar(ZONE, HOLIDAYS))
     grouping, clients = Queues(), Consumers()
-    judgement = Judgement()
-    if history is not None:
-        judgement = judgement.with_profile(history)
+    judgement, history = Judgement(), History(season)
     before: dict[tuple[str, str], float] = {}
     alarms: dict[str, list[float]] = defaultdict(list)
     where: dict[str, int] = defaultdict(int)
     first: dict[tuple[str, str], float] = {}
-    polls = 0
+    polls = told = 0
     for snapshot in season.snapshots():
         if snapshot.stamp < begin:
+            history.take(snapshot)
             continue
+        if history.polls:
+            judgement = judgement.with_profile(history.profile())
         assert snapshot.queues is not None
         assert snapshot.consumers is not None
         grouping = grouping.advance(snapshot.queues, policy, snapshot.observation, counts_reloaded=False)
@@ -402,6 +424,9 @@ def replay(season: Season, history: Profile | None = None, begin: float = 0.0) -
         groups = Groups(grouping.grouping, clients.clients, policy.broker)
         judgement = judged(judgement, snapshot, groups, policy)
         polls += 1
+        if (snapshot.stamp - max(begin, START)) // WEEK > told:
+            told += 1
+            print(f"after week {told}:", {name: len(at) for name, at in alarms.items()}, file=sys.stderr, flush=True)
         for one in judgement.conditions:
             key = (one.name, one.queue)
             fresh = snapshot.stamp - before.get(key, -np.inf) > SAME
@@ -464,8 +489,7 @@ def per_queue_week(result: Result, begin: float, end: float, healthy: int, *, no
 def main(*, queues: int, faults: int, weeks: float, step: float, seed: int, history: float) -> None:
     began = time.process_time()
     season = Season(queues_of(queues, faults), weeks + history, step, seed)
-    profile = profile_of_weeks(season, history) if history else None
-    result = replay(season, profile, START + history * WEEK)
+    result = replay(season, START + history * WEEK)
     for name, at in sorted(result.alarms.items()):
         print(f"{name:34} {len(at):5}  weeks {sorted(int(one) + 1 for one in at)}"[:160])
     for name, count in sorted(result.where.items(), key=lambda one: -one[1]):

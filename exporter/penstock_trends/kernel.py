@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Column = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the hourly rows: days that an older kernel made are made again while all of their raw files are there."""
 MICRO: Final = 1_000_000
 HOUR: Final = 3600
@@ -38,7 +38,7 @@ class Tier:
     before: Mapping[str, str] = field(default_factory=dict)
     """Counter → column of what it was before the row; without one a counter's first value is no increase."""
     make: Callable[[Columns], Columns] = lambda rows: rows
-    """Adds the gauges that stand in no file."""
+    """Adds the gauges that stand in no file. Its rows ascend by series, life and time, those of consumers need not."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,11 +55,31 @@ class Tier:
         return tuple(f"{end}_{name}" for name in self.counters for end in ("lo", "hi"))
 
 
-def with_backlog(rows: Columns) -> Columns:
-    """backlog: 1 where messages wait; starved: 1 where they do and the consumers that are there hold none."""
+def of_queues(rows: Columns) -> Columns:
+    """backlog: 1 where messages wait; starved: 1 where they do and the consumers that are there hold none. quiet, away:
+    for how long in this hour nothing has come, and messages have waited without a consumer (`ages`).
+    """
     ready = rows["messages"] - rows["delivering"] - np.nan_to_num(rows["scheduled"])
     waiting = (ready > 0) & (rows["consumers"] > 0)
-    return {**rows, "backlog": waiting.astype(float), "starved": (waiting & (rows["delivering"] == 0)).astype(float)}
+    found = {**rows, "backlog": waiting.astype(float), "starved": (waiting & (rows["delivering"] == 0)).astype(float)}
+    came = np.diff(rows["added"], prepend=np.nan) > 0
+    found["quiet"], found["quiet_until"] = ages(rows, came, counts=True)
+    found["away"], found["away_until"] = ages(rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False)
+    return found
+
+
+def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
+    """Seconds since a silence ended last in this hour, or since its first poll; and when in the hour one ended first.
+
+    ends: by row; counts: it is seen by the row before, which must be of the same hour and life.
+    """
+    stamp = rows["stamp"] / MICRO
+    hour = np.floor(stamp / HOUR) * HOUR
+    first = np.zeros(len(stamp), np.bool_)
+    first[starts_of(rows["sid"], rows["inc"], hour.astype(np.int64))] = True
+    ends = ends & ~first if counts else ends
+    last = np.maximum.accumulate(np.where(ends | first, np.arange(len(stamp)), 0))
+    return stamp - stamp[last], np.where(ends, stamp - hour, HOUR)
 
 
 def of_consumers(rows: Columns) -> Columns:
@@ -86,11 +106,13 @@ QUEUE: Final = Tier(
         "ring_limit": ("max",),
         "backlog": ("sum",),
         "starved": ("sum",),
+        **dict.fromkeys(("quiet", "away"), ("max", "last")),
+        **dict.fromkeys(("quiet_until", "away_until"), ("min",)),
     },
     counters=("added", "acknowledged", "expired", "killed", "removed", "evicted"),
     histogram="messages",
     inputs=("scheduled",),
-    make=with_backlog,
+    make=of_queues,
 )
 BROKER: Final = Tier(
     texts=(),
@@ -155,7 +177,7 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
     A row that stands twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
     """
-    rows = distinct(tier.make(rows)) if tier is CLIENT else observed_once(tier.make(rows))
+    rows = distinct(tier.make(rows)) if tier is CLIENT else tier.make(observed_once(rows))
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
     edges, size = starts_of(rows["sid"], rows["inc"], start), len(start)
     found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}

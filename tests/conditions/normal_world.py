@@ -7,8 +7,9 @@ import numpy as np
 from conditions.world import START, Judged, Numbers
 from penstock.core.table import Column
 from penstock.learned.normal import Profile
-from penstock.learned.profile import by_broker, profile_of
+from penstock.learned.profile import by_broker
 from penstock.settings.calendar import HOURS, Calendar
+from penstock_trends.normal import profile_of
 
 WEEKS = 4
 BEFORE = np.arange(Calendar().hour(START) - WEEKS * HOURS, Calendar().hour(START))

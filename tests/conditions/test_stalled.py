@@ -207,6 +207,21 @@ def test_no_batch_is_waited_for_without_end(per_second: tuple[float, ...], polls
     assert judged.one("stalled").evidence["held"] * SIZE < 2**20
 
 
+@pytest.mark.parametrize("waiting", [0, 500])
+@pytest.mark.parametrize(("rate", "batch", "told"), [(4, 2**20, False), (0.4, np.inf, True)])
+def test_an_open_batch_is_no_stall_while_nothing_comes(waiting: int, rate: float, batch: float, told: bool) -> None:
+    """Whole batches were settled, then the queue falls silent, or is paused. Who never settled one is told."""
+    judged, _ = batches(rate, batch=batch, polls=10)
+    came, last = 600 * rate, judged.now
+    held = came % 960
+    for _ in range(75):
+        judged.poll({"q": {"A": came + waiting, "K": came - held, "M": held + waiting, "D": held,
+                           "paused": float(waiting > 0)}},
+                    {"c": {"T": held, "N": came, "C": came - held, "Ld": last, "L": np.nan,
+                           "buffered_bytes": held * SIZE}})  # fmt: skip
+    assert ("stalled" in judged.names) is told
+
+
 LITTLE = {**HOLDER, "buffered_bytes": 11_600.0}
 
 

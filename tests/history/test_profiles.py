@@ -14,8 +14,8 @@ from penstock.agent.profiles import ProfileFile
 from penstock.history.profiles import profile_table, read_profiles
 from penstock.learned.byte_tables import packed, unpacked
 from penstock.learned.normal import INFLOW, PAUSE
-from penstock.learned.profile import profile_of
 from penstock.settings.calendar import HOURS
+from penstock_trends.normal import profile_of
 
 
 def written(path: Path, **rates: float) -> Path:

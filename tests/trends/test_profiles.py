@@ -1,5 +1,6 @@
 """What is normal, from history through the job to an agent: it is right from its first poll."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,16 @@ from penstock.history.compact import DAY
 from penstock.history.publish import ALL_DAY, RAW, in_order
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
+from penstock.learned.byte_tables import unpacked
+from penstock.learned.normal import INFLOW
+from penstock.learned.profile import by_broker
+from penstock.settings.calendar import HOURS, Calendar
 from penstock_demo.history import _table
 from penstock_trends.days import day_names, load
-from penstock_trends.profiles import PROFILES, absences, longest_pauses, write_profiles
+from penstock_trends.kernel import HOUR, MICRO, hourly
+from penstock_trends.kernel import QUEUE as KERNEL
+from penstock_trends.normal import hours_of, profile_of
+from penstock_trends.profiles import PROFILES, write_profiles
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
 
@@ -92,13 +100,78 @@ def test_it_says_on_how_many_weeks_it_rests_and_may_be_read_by_an_agent(made: Pa
     assert made.stat().st_mode & 0o044 == 0o044
 
 
-def test_a_pause_is_as_long_as_hours_can_hide() -> None:
+def rows_of_hours(polls: dict[str, Any], step: int = 60) -> dict[str, Any]:
+    """What the kernel keeps of the polls of a queue, with what its counters grew. stamp: in seconds."""
+    size = len(polls["stamp"])
+    rows: dict[str, Any] = {name: np.full(size, np.nan) for name in KERNEL.columns}
+    rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *KERNEL.texts)}
+    rows |= {name: np.zeros(size) for name in ("delivering", "acknowledged", "expired", "killed", "messages")}
+    rows |= {"consumers": np.ones(size), "interval": np.full(size, float(step)), **polls}
+    found = hourly(KERNEL, rows | {"stamp": np.asarray(polls["stamp"], np.int64) * MICRO})
+    for name in KERNEL.counters:
+        found[name] = found[f"hi_{name}"] - np.append(found[f"lo_{name}"][:1], found[f"hi_{name}"][:-1])
+    return found | {"complete": found["n"] * step >= HOUR / 2}
+
+
+EVERY_MINUTE = 60 * np.arange(5 * 60)
+
+
+def test_a_pause_is_known_to_a_poll_within_hours_and_over_them() -> None:
+    """A message a minute until 01:20, then none until 03:50."""
+    minutes = np.arange(len(EVERY_MINUTE))
+    came = np.where(minutes < 80, minutes, np.where(minutes < 230, 80, minutes - 149)).astype(float)
+    hours, columns = hours_of(rows_of_hours({"stamp": EVERY_MINUTE, "added": came}))
+    assert np.isnan(columns["pause"][0]), "when the one before the first was is not known"
+    assert np.abs(columns["pause"][1:] / 60 - [40, 100, 150, 2]).max() <= 1
+    assert columns["until"][3] == 50 * 60
+    assert hours[0] == Calendar().hour(0)
+
+
+def test_a_gap_in_the_polls_hides_no_pause_and_makes_none() -> None:
+    """The agent is away from 01:10 to 03:10; messages come, or do not."""
+    seen = (EVERY_MINUTE < 70 * 60) | (EVERY_MINUTE >= 190 * 60)
+    for rate in (0, 1):
+        came = rate * EVERY_MINUTE / 60.0 + np.minimum(EVERY_MINUTE, 600)
+        _, columns = hours_of(rows_of_hours({"stamp": EVERY_MINUTE[seen], "added": came[seen]}))
+        known = columns["pause"][~np.isnan(columns["pause"])]
+        assert len(known) == (1 if rate else 0)
+        assert (known <= 120).all()
+
+
+def test_an_absence_ends_with_a_poll_that_sees_a_consumer() -> None:
+    """A batch reads at 01:20 for five minutes, and each hour from then on; there is always work."""
+    here = (EVERY_MINUTE % 3600 // 300 == 4) & (EVERY_MINUTE > 3600)
+    polls = {"stamp": EVERY_MINUTE, "added": EVERY_MINUTE / 60.0, "messages": np.full(len(here), 9.0)}
+    _, columns = hours_of(rows_of_hours(polls | {"consumers": here.astype(float)}))
+    assert np.isnan(columns["absence"][:2]).all(), "it may have begun long before"
+    assert np.abs(columns["absence"][2:] / 60 - 55).max() <= 1
+    polls |= {"messages": np.where(here | (EVERY_MINUTE % 3600 < 600), 0.0, 9.0)}
+    _, columns = hours_of(rows_of_hours(polls | {"consumers": here.astype(float)}))
+    assert np.abs(columns["absence"][2:] / 60 - 35).max() <= 1, "nothing waits in the first ten minutes"
+
+
+def test_days_of_an_older_kernel_say_as_much_as_whole_hours_can() -> None:
     """A message may have come at the begin of one hour and none until the end of the next."""
-    start = 3600 * np.arange(5)
-    assert longest_pauses(start, np.array([9.0, 9, 0, 0, 9])).tolist() == [3600, 7200, 7200, 10800, 14400]
+    start, nothing = 3600 * np.arange(6), np.full(6, np.nan)
+    rows = {f"{name}_{what}": nothing for name in ("quiet", "away") for what in ("max", "last", "until_min")}
+    rows |= {name: np.zeros(6) for name in ("acknowledged", "expired", "killed")}
+    rows |= {"start": start, "n": np.full(6, 60.0), "expected": np.full(6, 60.0), "complete": np.ones(6)}
+    rows |= {"t0": start, "t1": start + 3599, "added": np.array([9.0, 9, 0, 0, 9, 9]), "messages_max": np.full(6, 5.0)}
+    rows |= {"consumers_sum": 60 * np.array([1, 0.5, 0, 0, 1, 1])}
+    _, columns = hours_of(rows)
+    assert columns["pause"][1:].tolist() == [7200, 7200, 10800, 14400, 7200]
+    assert columns["absence"][1:].tolist() == [1800, 5400, 9000, 9000, 1.0]
 
 
-def test_an_absence_goes_on_over_hours_and_not_over_what_was_not_seen() -> None:
-    start = 3600 * np.array([0, 1, 2, 3, 4, 9])
-    found = absences(start, np.array([1, 0.5, 0, 0, 1, 0]), np.array([5.0, 5, 5, 5, 5, 5]))
-    assert found.tolist() == [1, 1800, 3600, 7200, 7200, 3600]
+def test_a_profile_follows_the_wall_clock_of_each_of_its_weeks_and_leaves_out_holidays() -> None:
+    """The clock was set to summer time in the last week; Friday was a holiday."""
+    zone, now = Calendar("Europe/Berlin", frozenset({date(2026, 4, 3)})), 1_775_390_400.0  # Sunday, 5 April, 12:00 UTC
+    utc = Calendar().hour(now) - np.arange(4 * HOURS, 0, -1)
+    local = np.array([zone.hour(3600.0 * (one - Calendar().hour(0))) for one in utc.tolist()])
+    one = profile_of(utc, {"inflow": np.where(local % 24 == 9, 1000.0, 0.0)})
+    flows = by_broker([("b", ("q", "q"), one)])["b"].by_wall_clock(now, zone).flows
+    came = unpacked(flows.hours[INFLOW, ..., flows.names["q", "q"]]) - 1
+    assert (
+        (came > 900).sum(axis=0) == np.where(np.arange(HOURS) % 24 == 9, 4 - (np.arange(HOURS) // 24 == 4), 0)
+    ).all()
+    assert np.isnan(came).sum() == 24 + 1, "the holiday, and the hour that was skipped"

@@ -42,17 +42,21 @@ def hangs(poll: RuleInputs) -> Mask:
 
 
 def undecided(poll: RuleInputs) -> Mask:
-    """Core consumers that may be filling a batch: for `cap` where batches were settled, else twice the patience."""
+    """Core consumers that may be filling a batch: for `cap` where batches were settled, else twice the patience.
+
+    One that was seen to settle whole batches keeps an open one for as long as nothing comes for it.
+    """
     found, consumer = poll.found, poll.found.consumer
     core = consumer.index.column("core", lambda row: row.protocol == "CORE") > 0
     waits = consumer.at_queue(or_zero(found.ready), 0.0) > 0
+    idle = ~waits | (consumer.at_queue(found.paused, 0.0) > 0)
     unacked, patience = poll.unacked, poll.client_patience
     gets = longer(-consumer.last_delivery, -found.now, -patience)  # the last came within its patience
     unseen = np.where(np.isnan(unacked.settled), 2 * patience, 0.0)
     bound = np.where(unacked.least > BATCH / 2, poll.constants.cap, unseen)
     young = longer(-unacked.unacked_since, -found.now, -bound)
     fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
-    return core & fills & young
+    return core & (fills & young | (consumer.held_bytes < BATCH) & (unacked.least > BATCH / 2) & ~gets & idle)
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:

@@ -89,6 +89,12 @@ class ByteTables:
         days[:, day % DAYS, at] = values
         return replace(self, days=days)
 
+    def moved(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> "ByteTables":
+        """With what is known of each hour of `before` at the one of `after`, and of no other hour."""
+        hours = np.zeros_like(self.hours)
+        hours[:, after // HOURS % WEEKS, after % HOURS] = self.hours[:, before // HOURS % WEEKS, before % HOURS]
+        return replace(self, hours=hours)
+
     def stored(self) -> tuple[list[QueueName], Bytes, Bytes]:
         """Names in the order of the columns, and the two tables, without room for more."""
         width = len(self.names)

@@ -64,6 +64,15 @@ class Profile(NamedTuple):
     absences: ByteTables
     weeks: int
 
+    def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
+        """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
+        utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
+        local = np.array([calendar.hour(3600.0 * one) for one in (utc - Calendar().hour(0)).tolist()])
+        works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
+        return self._replace(
+            flows=self.flows.moved(utc[works], local[works]), absences=self.absences.moved(utc[works], local[works])
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Normal(RowState):
@@ -92,12 +101,12 @@ class Normal(RowState):
     flows: ByteTables = unindexed(lambda: FLOWS)
     absences: ByteTables = unindexed(lambda: ABSENCES)
     history: Profile | None = unindexed(lambda: None)
+    past: Profile | None = unindexed(lambda: None)
+    """That history by the wall clock of the zone."""
     expected: Expected = unindexed(Expected)
     hour: int = unindexed(lambda: -1)
     """The present one, and the last one that was learned, by `Calendar.hour`."""
     told: int = unindexed(lambda: -1)
-    ahead: int = unindexed(int)
-    """Hours of the zone before UTC, in which history is."""
     seconds: float = unindexed(float)
     """Of this hour, that were seen."""
     gap: float = unindexed(lambda: -np.inf)
@@ -115,7 +124,9 @@ class Normal(RowState):
         one = self.reindexed(found.queues, found.known).placed(found, fresh)
         hour = calendar.hour(found.now)
         if hour > one.hour:
-            one = replace(one, ahead=hour - Calendar().hour(found.now), holiday_end=calendar.last_holiday(found.now))
+            if one.hour < 0:
+                one = replace(one, past=one.history and one.history.by_wall_clock(found.now, calendar))
+            one = replace(one, holiday_end=calendar.last_holiday(found.now))
             one = one.closed(hour, calendar)
         one = replace(one, expected=one.expected.reindexed(found.queues))
         if (one.place[fresh] >= 0).any():  # known from before, or from history
@@ -249,7 +260,7 @@ class Normal(RowState):
         """In this hour of the week."""
         size, day = len(self.index), hour // 24
         own, days = self.flows.around(hour, self.place), self.flows.highest(day, self.place)
-        names = [name_of(row) for row in self.index.rows] if self.history or self.absences.names else []
+        names = [name_of(row) for row in self.index.rows] if self.past or self.absences.names else []
         away = self.absences.around(hour, self.absences.places(names) if names else np.full(size, -1))
         for one in (own, away):  # what goes on since an hour is no excuse for itself
             one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
@@ -257,14 +268,13 @@ class Normal(RowState):
         pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
         weeks = known
-        if self.history is not None:
-            at = self.history.flows.places(names)
-            then, past_away = hour - self.ahead, self.history.absences
-            past = self.history.flows.around(then, at)
+        if self.past is not None:
+            at, past_away = self.past.flows.places(names), self.past.absences
+            past = self.past.flows.around(hour, at)
             young = known < 2  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(young, np.maximum(away, past_away.around(then, past_away.places(names))), away)
-            days = np.where(young, np.maximum(days, self.history.flows.highest(then // 24, at)), days)
+            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
+            days = np.where(young, np.maximum(days, self.past.flows.highest(day, at)), days)
             guesses[1] = middle(past[INFLOW, :, 1])
             better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
@@ -286,7 +296,7 @@ class Normal(RowState):
             inflow=np.stack([low[INFLOW], high[INFLOW]]),
             outflow=np.stack([low[OUTFLOW], high[OUTFLOW]]),
             guesses=guesses,
-            absence=absence_limit(away[0]),
+            absence=absence_limit(away[0], np.where(from_history, 2, SOME_WEEKS)),
             highs=unpacked(days),
             from_history=from_history,
         )
@@ -324,18 +334,19 @@ def middle(rates: Bytes) -> Column:
 
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
     """(WEEKS, hours, rows) → seconds: the longest, and by how much the weeks differ."""
-    of_weeks = pauses.max(axis=1)
-    least = np.where(of_weeks == 0, 255, of_weeks).min(axis=0).astype(np.uint8)
+    of_weeks, whole = pauses.max(axis=1), (pauses > 0).all(axis=1)
+    of_whole = np.where(whole.any(axis=0), whole, of_weeks > 0)  # of a week in part the longest may not be known
+    least = np.where(of_whole, of_weeks, 255).min(axis=0).astype(np.uint8)
     longest = unpacked(of_weeks.max(axis=0))
     return longest, longest - unpacked(least)
 
 
-def absence_limit(away: Bytes) -> Column:
-    """(WEEKS, hours, rows) → seconds that consumers may be away at this hour; NaN where that is not known."""
+def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
+    """(WEEKS, hours, rows) → seconds that consumers may be away at this hour; NaN where fewer weeks are known."""
     longest, spread = longest_and_spread(away)
     least = np.where(longest > LONG, MARGIN, 0.15 * longest)
     limit = longest + np.maximum(np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least)
-    known = np.count_nonzero(away[:, 1], axis=0) >= SOME_WEEKS
+    known = np.count_nonzero(away[:, 1], axis=0) >= fewest
     return np.where(known & (spread <= 0.15 * longest), limit, np.nan)
 
 

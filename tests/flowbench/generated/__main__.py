@@ -1,6 +1,6 @@
 """
-`make flowbench-generated [SEED= COUNT= LOAD=]`: plays what the grammar makes, twenty situations at once, and prints a
-line each, tables by dimension and a JSON object.
+`make flowbench-generated [SEED= COUNT= LOAD= HEALTHY=]`: plays what the grammar makes, twenty situations at once, and
+prints a line each, tables by dimension and a JSON object.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from flowbench.generated.grammar import Situation, situations
 from flowbench.generated.score import Outcome, Seen, Watch, bound_of, by_dimension, figures, outcome
 from flowbench.scene import Place
 from penstock.history.profiles import profile_table
-from penstock.learned.profile import profile_of
 from penstock.settings.calendar import HOURS, Calendar
+from penstock_trends.normal import profile_of
 
 AT_ONCE, INTERVAL, SECONDS, COLD, TREND = 20, 4.0, 385.0, 80.0, 150.0
 """Situations, seconds between polls, for which all play, of patience before anything is learned, and of trends."""
@@ -106,9 +106,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--load", type=int, default=0, help="processes that only compute, beside")
     parser.add_argument("--only", default="", help="parts of failures or names, by commas")
+    parser.add_argument("--healthy", action="store_true", help="healthy situations only")
     parser.add_argument("--keep", type=Path, help="a new folder for recordings and logs")
     wanted = parser.parse_args()
-    made = situations(wanted.seed, wanted.count)
+    made = situations(wanted.seed, wanted.count, only_healthy=wanted.healthy)
     chosen = [one for one in made if any(part in f"{one.failure} {one.name}" for part in wanted.only.split(","))]
     outcomes: list[Outcome] = []
     others: set[str] = set()

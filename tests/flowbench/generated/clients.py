@@ -75,7 +75,7 @@ def _jms(
         said |= {"reply": faults.reply, "size": 5000}
     said |= {"stuck_after": int(faults.hangs_after)} if faults.hangs_after < math.inf else {}
     if one.mode == "dups":  # by default one of 1 MiB: after minutes of so few messages
-        urls.append("ackBatchSize=3000")
+        urls.append("dupsOKBatchSize=3000")
     said |= {} if faults.settles else {"batch": 0}
     said |= {"skips": faults.skips} if faults.skips else {}
     said |= {"returns": 1} if faults.returns else {}

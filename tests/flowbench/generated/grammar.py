@@ -195,12 +195,12 @@ DIMENSIONS: Final = ("failure", "client", "mode", "queue", "neighbours", "rhythm
 assert {*DIMENSIONS} <= {one.name for one in fields(Situation)}
 
 
-def situations(seed: int, count: int) -> list[Situation]:
-    """A third healthy; each failure as often as each other, with whatever it goes together."""
+def situations(seed: int, count: int, *, only_healthy: bool = False) -> list[Situation]:
+    """A third healthy, or all; each failure as often as each other, with whatever it goes together."""
     dice = random.Random(f"grammar {seed}")  # noqa: S311 - the same run for the same seed
     faults = _in_turn(dice, [name for name, one in FAILURES.items() if one.need])
     healthy = _in_turn(dice, HEALTHY)
-    order = [next(healthy) if i % 3 == 0 else next(faults) for i in range(count)]
+    order = [next(healthy) if only_healthy or i % 3 == 0 else next(faults) for i in range(count)]
     return [_situation(dice, number, failure) for number, failure in enumerate(order)]
 
 
