@@ -69,6 +69,6 @@ def test_what_each_consumer_was_given_holds_no_table_of_the_poll() -> None:
     assert snapshot.consumers is not None
     table = np.array([[7.0], [0.0]])
     consumers = replace(snapshot.consumers, columns={**snapshot.consumers.columns, "delivered": table[0]})
-    usage = Usage().advance(replace(snapshot, consumers=consumers), 15.0)
+    usage = Usage().advance(replace(snapshot, consumers=consumers), 15.0, np.array([0]))
     assert usage.delivered.tolist() == [7.0]
     assert not np.shares_memory(usage.delivered, table)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.account.queue_books import QueueBooks
-from penstock.account.visits import Visits, movers, summed
+from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Index, Mask, Positions
 from penstock.model import QueueRow
 from penstock.observation.facts import Facts, or_zero
+from penstock.series.labels import sum_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class DeadLetters(RowState):
         placeless = (at < 0) & (has_address >= 0)
         surely = placeless & ((found.address.max_delivery_attempts <= 0) | (idle & before.idle))
         rests = visits.arrived == last.reindexed(visits.index).arrived
-        rests &= summed(at, or_zero(found.d_killed), len(rests)) == 0
+        rests &= sum_by(at, or_zero(found.d_killed), len(rests)) == 0
         dead, purged, closed, booked = split(grew, at, self.booked.reindexed(visits.index), visits, rests)
         return DeadLetters(
             index=found.queues,
@@ -86,7 +87,7 @@ def split(
     """
     unknown = visits.begins | (np.isnan(booked.arrived) & ~visits.new)
     arrived0, others0 = (np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others))
-    total = summed(at, grew, len(rests))
+    total = sum_by(at, grew, len(rests))
     rose = np.where(unknown, np.nan, visits.arrived - arrived0 - (visits.others - others0))
     fed = booked.fed | (rose > total)
     # What is less than was killed may be from others, once they are known to send there.
@@ -98,6 +99,6 @@ def split(
     dead = np.where(at < 0, 0.0, np.fmax(least - (total_of - grew), 0.0))
     done = np.append(closed, np.True_)[at]
     purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
-    arrived = np.where(closed, visits.arrived, arrived0 + summed(at, dead, len(rests)))
+    arrived = np.where(closed, visits.arrived, arrived0 + sum_by(at, dead, len(rests)))
     booked = replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed)
     return dead, purged, done, booked

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Keys, Mask
 from penstock.model import ConsumerRow, ProducerRow, QueueRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
@@ -28,6 +29,8 @@ class Loss(NamedTuple):
         return Loss(*(one + more for one, more in zip(self, other, strict=True)))
 
 
+Moved = tuple[Keys, NDArray[np.object_]]
+"""Consumers that went or rolled back: the keys of their queues, and their rows."""
 Culprits = Mapping[int, Mapping[str, Loss]]
 """By the key of a queue and the name of a client."""
 
@@ -42,9 +45,9 @@ class RingLosses(RowState):
     poll; low_last, high_last: when they did last.
 
     arrived, returned, ready_before: of the interval before this poll: came or fell due, was given back, was ready at
-    its begin. movers: a consumer came, went or rolled back; unlisted: some were never listed. By the key of a queue:
-    names, clients that did, with their protocols; by_client, losses of all that are known by name, saved apart;
-    latest, names of those that may have made it lose last.
+    its begin. movers: a consumer came, went or rolled back; unlisted: some were never listed. moved: these. By the key
+    of a queue: by_client, losses of all that are known by name, saved apart; latest, names of those that may have made
+    it lose last, with their protocols.
     """
 
     BY = By.QUEUE
@@ -63,7 +66,7 @@ class RingLosses(RowState):
     ready: Column = column(saved=False)
     ready_before: Column = column(saved=False)
     movers: Mask = mask(saved=False)
-    names: Mapping[int, Mapping[str, str]] = unindexed(dict)
+    moved: Moved = unindexed(lambda: (np.empty(0, np.int64), np.empty(0, np.object_)))
     unlisted: bool = unindexed(bool)
     by_client: Culprits = unindexed(dict)
     latest: Mapping[int, Mapping[str, str]] = unindexed(dict)
@@ -83,15 +86,16 @@ class RingLosses(RowState):
         hidden = hides_consumers(snapshot)
         if hidden or not found.counted:  # any of them may have given back any number
             returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
-        names = names_of_movers(found, seen, loses, rolled_back)
+        moved = moved_from(found, seen, loses, rolled_back)
         # Consumers are listed before their queues: who went in between is missing one poll later.
-        before = before.with_late(went & found.known, returned, names)
+        before = before.with_late(went & found.known, returned, moved)
         low, high = shares(grew, before, found.ring)
         unseen = np.isnan(before.ready_before)  # no poll before that interval: who came and went in it is not known
         low, high = np.where(unseen, 0.0, low), np.where(unseen, grew, high)
-        by_client = booked(self.by_client, before, grew, low, high)
+        names = names_of(before.moved, found.queues.keys[high > 0])
+        by_client = booked(self.by_client, before, names, low, high)
         by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
-        latest = {**self.latest, **{key: before.names.get(key, {}) for key in found.queues.keys[high > 0].tolist()}}
+        latest = {**self.latest, **names}
         if latest and found.queues is not self.index:
             there = found.queues.positions(np.array([*latest], np.int64)) >= 0
             latest = {key: of for (key, of), known in zip(latest.items(), there, strict=True) if known}
@@ -114,7 +118,7 @@ class RingLosses(RowState):
             ready=found.ready,
             ready_before=before.ready,
             movers=movers & found.known,
-            names=names,
+            moved=moved,
             unlisted=hidden or (made > 0 and made > sessions_seen(found, seen, producers, self.producers)),
             by_client=with_holders(beginning(by_client, found.queues, np.isnan(by)), found, loses),
             latest=latest,
@@ -122,14 +126,14 @@ class RingLosses(RowState):
             producers=producers,
         )
 
-    def with_late(self, went: Mask, returned: Column, names: Mapping[int, Mapping[str, str]]) -> "RingLosses":
+    def with_late(self, went: Mask, returned: Column, late: Moved) -> "RingLosses":
         """Of an interval, with those that may have gone at its end."""
         if not went.any():
             return self
-        keys = self.index.keys[went].tolist()
-        known = {**self.names, **{key: {**self.names.get(key, {}), **names.get(key, {})} for key in keys}}
+        here = went[self.index.positions(late[0])]
+        moved = np.append(self.moved[0], late[0][here]), np.append(self.moved[1], late[1][here])
         returned = or_zero(self.returned) + np.where(went, returned, 0.0)
-        return replace(self, movers=self.movers | went, returned=returned, names=known)
+        return replace(self, movers=self.movers | went, returned=returned, moved=moved)
 
     def with_growth_of(self, before: "RingLosses") -> "RingLosses":
         """What grew at the poll before counts as of this one."""
@@ -153,17 +157,22 @@ def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Co
     return low, np.fmax(low, high)
 
 
-def names_of_movers(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> dict[int, dict[str, str]]:
-    """By the key of a queue that loses: the clients of consumers that went, and of those that rolled back."""
-    keys, rows, consumer = found.queues.keys, seen.consumers.index.rows, found.consumer
-    names: dict[int, dict[str, str]] = {}
-    for at, queue in zip(consumer.gone.at.tolist(), consumer.gone.queue.tolist(), strict=True):
-        if queue >= 0 and loses[queue]:
-            names.setdefault(int(keys[queue]), {})[rows[at].client] = rows[at].protocol
+def moved_from(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Moved:
+    """The keys of queues that lose, and the rows of their consumers that went or rolled back."""
+    consumer, gone = found.consumer, found.consumer.gone
+    went = np.append(loses, np.False_)[gone.queue]
     returned = consumer.of(loses & (rolled_back > 0))
     returned = returned[consumer.d_left[returned] > 0]
-    for key, row in zip(keys[consumer.queue[returned]].tolist(), consumer.index.rows[returned], strict=True):
-        names.setdefault(key, {})[row.client] = row.protocol
+    rows = np.append(seen.consumers.index.rows[gone.at[went]], consumer.index.rows[returned])
+    return found.queues.keys[np.append(gone.queue[went], consumer.queue[returned])], rows
+
+
+def names_of(moved: Moved, queues: Keys) -> dict[int, dict[str, str]]:
+    """By the key of each of these queues: the clients that did, with their protocols."""
+    names: dict[int, dict[str, str]] = {key: {} for key in queues.tolist()}
+    here = np.isin(moved[0], queues)
+    for key, row in zip(moved[0][here].tolist(), moved[1][here], strict=True):
+        names[key][row.client] = row.protocol
     return names
 
 
@@ -194,16 +203,18 @@ def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprit
     }
 
 
-def booked(before: Culprits, interval: RingLosses, grew: Column, low: Column, high: Column) -> Culprits:
-    """With the losses of an interval: one client gets all, of several each nothing for sure."""
-    at: Positions = np.flatnonzero((grew > 0) & (high > 0))
-    if not len(at):
+Names = Mapping[int, Mapping[str, str]]
+
+
+def booked(before: Culprits, interval: RingLosses, moved: Names, low: Column, high: Column) -> Culprits:
+    """With the losses of an interval by those that moved: one client gets all, of several each nothing for sure."""
+    if not moved:
         return before
-    culprits = {key: dict(of) for key, of in before.items() if interval.index.positions(np.array([key]))[0] >= 0}
+    places = interval.index.positions(np.array([*before], np.int64)).tolist()
+    culprits = {key: dict(of) for (key, of), at in zip(before.items(), places, strict=True) if at >= 0}
     room = MOST_NAMES - sum(map(len, culprits.values()))
-    for i in at.tolist():
-        key = int(interval.index.keys[i])
-        names, known = interval.names.get(key, {}), culprits.setdefault(key, {})
+    for (key, names), i in zip(moved.items(), interval.index.positions(np.array([*moved], np.int64)), strict=True):
+        known = culprits.setdefault(key, {})
         alone = len(names) == 1 and not interval.unlisted
         loss = Loss(low[i], high[i], low[i]) if alone else Loss(0.0, float(high[i]))
         for name in names:

@@ -10,6 +10,7 @@ from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Matrix, Positions, take_or_fill
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
+from penstock.series.labels import sum_by
 
 WINDOW = 4
 """Polls within which a message is seen to leave one queue and to come to another."""
@@ -80,7 +81,7 @@ class Visits(RowState):
             before,
             arrived=arrived,
             sent=total,
-            others=total + summed(targets.expired, or_zero(books.expired), size),
+            others=total + sum_by(targets.expired, or_zero(books.expired), size),
             begins=~new & ~(arrived >= before.arrived),
             new=new,
             has_queue=has_queue[:-1],
@@ -89,16 +90,10 @@ class Visits(RowState):
 
     def with_strangers(self, dead: Column) -> "Visits":
         """dead: of each queue, the dead letters."""
-        strange = self.arrived - self.others - summed(self.targets.dead, dead, len(self.index))
+        strange = self.arrived - self.others - sum_by(self.targets.dead, dead, len(self.index))
         most = np.where(self.new, 0.0, np.where(self.begins | np.isnan(self.strange), strange, self.strange))
         grew = np.fmax(or_zero(strange - most), 0.0)
         return replace(self, strange=np.fmax(most, strange), grew=np.vstack([self.grew[1:], grew]))
-
-
-def summed(at: Positions, values: Column, size: int) -> Column:
-    """Sums of `values` by the positions `at`, of which there are `size`; -1 counts nowhere."""
-    sums: Column = np.bincount(at + 1, weights=values, minlength=size + 1)[1:].astype(np.float64, copy=False)
-    return sums
 
 
 def movers(found: Facts) -> Mask:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,7 @@ def worst(named: Iterable[tuple[CauseSeries, ActiveCondition]]) -> dict[CauseSer
 
 
 def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSeries]:
-    rows = sorted(set().union(*columns.values()), key=repr)
+    rows = sorted(set().union(*columns.values()), key=attrgetter(*CauseSeries.__slots__))
     return Table(
         Index.of(rows), {name: np.array([of.get(row, np.nan) for row in rows]) for name, of in columns.items()}
     )

@@ -1,9 +1,13 @@
 """Why deliveries come back, end in the dead letters or expire."""
 
+from operator import attrgetter
+
 import numpy as np
 
+from penstock.causes.surroundings import consumers_of
 from penstock.causes.verdict import Verdict, Verdicts, judged, possible
 from penstock.core.formatting import duration
+from penstock.core.table import Column
 from penstock.model import AcknowledgeMode
 from penstock.observation.activity import FLOW_IN
 from penstock.observation.losses import IN_HAND
@@ -13,7 +17,7 @@ from penstock.observation.poll import RuleInputs
 def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
     """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
     found, returns, rows = poll.found, poll.returns, poll.found.consumer.index.rows
-    speak = {rows[i].protocol for i in np.flatnonzero(found.consumer.queue == queue).tolist()}
+    speak = {rows[i].protocol for i in consumers_of(poll, queue).tolist()}
     gone = goes_away(poll, queue)
     released = speak == {"AMQP"} and not found.attempts[queue] > found.settled[queue]
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
@@ -45,8 +49,8 @@ def goes_away(poll: RuleInputs, queue: int) -> Verdict:
 
 def comes_back_openmq(poll: RuleInputs, queue: int) -> Verdicts:
     """By how the sessions of its consumers acknowledge: rollback is of transacted ones, the others' only recover."""
-    consumers, found = poll.snapshot.consumers, poll.found
-    modes = set() if consumers is None else set(consumers["acknowledge_mode"][found.consumer.queue == queue].tolist())
+    consumers = poll.snapshot.consumers
+    modes = set() if consumers is None else set(consumers["acknowledge_mode"][consumers_of(poll, queue)].tolist())
     transacted = AcknowledgeMode.TRANSACTED in modes
     said = f"{poll.returns.returned[queue]:.0f} came back, {poll.returns.settled[queue]:.0f} were settled"
     known, others = bool(modes) and not np.isnan([*modes]).any(), bool(modes - {AcknowledgeMode.TRANSACTED})
@@ -57,12 +61,16 @@ def comes_back_openmq(poll: RuleInputs, queue: int) -> Verdicts:
     }
 
 
+def came_in(poll: RuleInputs) -> Column:
+    return poll.activity.trend.sum(FLOW_IN)
+
+
 def dies(poll: RuleInputs, queue: int) -> Verdicts:
     """A purge kills what was not delivered; attempts that are used up are deliveries, and fill the dead letters."""
-    killed, came = poll.returns.killed[queue], poll.activity.trend.sum(FLOW_IN)
-    tried, rows = poll.returns.delivered[queue] - poll.returns.settled[queue], poll.found.queues.rows
-    target = rows[queue].dead_letter_address
-    dead = sum(float(came[i]) for i in range(len(rows)) if target and rows[i].address == target)
+    killed, tried = poll.returns.killed[queue], poll.returns.delivered[queue] - poll.returns.settled[queue]
+    queues = poll.found.queues
+    dead_letters = queues.where("address", attrgetter("address"), {queues.rows[queue].dead_letter_address} - {""})
+    dead = poll.of(came_in)[dead_letters].sum()
     said = f"{killed:.0f} were killed, {max(tried, 0):.0f} deliveries were not settled, {dead:.0f} dead letters came"
     return {
         "attempts_used_up": judged(tried > 0, tried >= killed and dead >= killed, said, said),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes.surroundings import consumers_of
 from penstock.causes.verdict import Verdicts, judged
 from penstock.observation.poll import RuleInputs
 
@@ -13,8 +14,8 @@ def slowed(poll: RuleInputs, queue: int) -> Verdicts:
     usual, consumer = poll.usual, poll.found.consumer
     with np.errstate(invalid="ignore"):
         slow = np.flatnonzero(usual.service >= ALIKE * usual.usual_service)
-    here = {row.client for row in consumer.index.rows[np.flatnonzero(consumer.queue == queue)]}
-    hosts = {row.remote_host for row in consumer.index.rows[np.flatnonzero(consumer.queue == queue)]}
+    rows = consumer.index.rows[consumers_of(poll, queue)]
+    here, hosts = {row.client for row in rows}, {row.remote_host for row in rows}
     at = np.flatnonzero(np.isin(consumer.queue, slow[slow != queue]))
     shared = {consumer.queue[i] for i in at if consumer.index.rows[i].client in here}
     of_host = {consumer.queue[i] for i in at if consumer.index.rows[i].remote_host in hosts}

@@ -18,6 +18,18 @@ def by_connection(poll: RuleInputs) -> tuple[Positions, Keys]:
     return order, poll.snapshot.consumer_connection[order]
 
 
+def by_queue(poll: RuleInputs) -> tuple[Positions, Positions]:
+    """Consumers in the order of their queues, ascending in each, and where those of each queue begin."""
+    queue = poll.found.consumer.queue
+    order = np.sort((queue.astype(np.int64) << 32) + np.arange(len(queue))) & 0xFFFFFFFF  # a tenth of a stable argsort
+    return order, np.cumsum(np.bincount(queue + 1, minlength=len(poll.found.queues) + 1))
+
+
+def consumers_of(poll: RuleInputs, queue: int) -> Positions:
+    order, begins = poll.of(by_queue)
+    return order[begins[queue] : begins[queue + 1]]
+
+
 def siblings(poll: RuleInputs, row: int) -> Positions:
     """The other consumers of its connection; none where that is not known."""
     order, keys = poll.of(by_connection)
@@ -28,10 +40,14 @@ def siblings(poll: RuleInputs, row: int) -> Positions:
     return others
 
 
+def holding(poll: RuleInputs) -> Positions:
+    return np.flatnonzero(~np.isnan(poll.unacked.unacked_since))
+
+
 def stopped_with(poll: RuleInputs, row: int) -> list[str]:
     """Other clients that stopped when this one did."""
-    since, rows = poll.unacked.unacked_since, poll.found.consumer.index.rows
-    at = np.flatnonzero(np.abs(since - since[row]) <= TOGETHER)[:100]
+    since, rows, held = poll.unacked.unacked_since, poll.found.consumer.index.rows, poll.of(holding)
+    at = held[np.abs(since[held] - since[row]) <= TOGETHER][:100]
     return sorted({rows[i].client for i in at.tolist()} - {rows[row].client})
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.causes.surroundings import siblings
+from penstock.causes.surroundings import consumers_of, siblings
 from penstock.causes.verdict import CauseState, Verdict, Verdicts, judged
 from penstock.core.table import Positions
 from penstock.observation.poll import RuleInputs
@@ -11,22 +11,22 @@ ASK = frozenset({"CORE", "OPENWIRE"})
 """Protocols whose connections are started, and whose consumers may ask for each message."""
 
 
-def consumers_of(poll: RuleInputs, queue: int) -> tuple[Positions, Positions]:
-    """All of the queue, and those that buffer nothing."""
-    there = np.flatnonzero(poll.found.consumer.queue == queue)
-    return there, there[np.isnan(poll.unacked.hold_since[there])]
+def idle_of(poll: RuleInputs, queue: int) -> Positions:
+    """Those of its consumers that buffer nothing."""
+    there = consumers_of(poll, queue)
+    return there[np.isnan(poll.unacked.hold_since[there])]
 
 
 def decide(poll: RuleInputs, queue: int) -> Verdicts:
     """On Artemis. Where nothing holds up the queue, what its idle consumers lack may be proven."""
-    (there, idle), consumer, keys = consumers_of(poll, queue), poll.found.consumer, poll.snapshot.consumer_connection
+    idle, consumer, keys = idle_of(poll, queue), poll.found.consumer, poll.snapshot.consumer_connection
     rows, others = consumer.index.rows[idle].tolist(), [siblings(poll, row) for row in idle.tolist()]
     speak, chosen = {row.protocol for row in rows}, sorted({row.filter for row in rows if row.filter})
-    held_up = of_the_queue(poll, queue, there)
+    held_up = of_the_queue(poll, queue, consumers_of(poll, queue))
     free = all(one.state is CauseState.EXCLUDED for one in held_up.values())
     every = "all" if all(row.filter for row in rows) else "some"
     known = len(keys) > 0 and bool((keys[idle] >= 0).all())
-    sent = sum(consumer.held[at].sum() for at in others)
+    sent = consumer.held[np.concatenate([idle[:0], *others])].sum()
     started = all((consumer.last_delivery[at] > poll.timers.still[queue]).any() for at in others)
     beside = "other consumers of the same connections got messages meanwhile" if started else "not shown by the broker"
     asks, foreign = bool(speak & ASK), "no idle consumer speaks Core or OpenWire"
@@ -66,7 +66,7 @@ def of_the_queue(poll: RuleInputs, queue: int, there: Positions) -> dict[str, Ve
 
 
 def decide_openmq(poll: RuleInputs, queue: int) -> Verdicts:
-    _, idle = consumers_of(poll, queue)
+    idle = idle_of(poll, queue)
     said, shared = poll.openmq and poll.openmq.said, any(len(siblings(poll, row)) for row in idle.tolist())
     asks_none = "the idle consumers ask for no messages" if said and said.flow_paused[idle].all() else ""
     unseen = "the broker does not show whether their connections are started"

@@ -38,7 +38,9 @@ def hangs(poll: RuleInputs) -> Mask:
     together = np.where(keys >= 0, poll.groups.clients.member.astype(np.int64) << 32 | keys, -1)
     works = longer(poll.unacked.settled, found.now, 0.0) & ~longer(poll.unacked.settled, found.now, 2 * found.interval)
     works &= (poll.service_rate * poll.constants.proof >= MEANWHILE) & (together >= 0)
-    return mask & (consumer.at_queue(poll.evictions.grew > 0, np.False_) | np.isin(together, together[works]))
+    evicts, at = consumer.at_queue(poll.evictions.grew > 0, np.False_), np.flatnonzero(mask)
+    mask[at] = evicts[at] | np.isin(together[at], together[works])
+    return mask
 
 
 def undecided(poll: RuleInputs) -> Mask:

@@ -53,7 +53,10 @@ class Findings:
         if 0 <= snapshot.stamp - self.stamp < SECONDS:
             return self
         join = self.join.advance(snapshot.queues.index, snapshot.addresses)
-        usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp)
+        queue_of = judgement.seen.queue_of
+        if snapshot.consumers is not None:
+            queue_of = queue_of.advance(snapshot.consumers.index, snapshot.queues.index, snapshot.consumer_queue)
+        usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp, queue_of.at)
         prefetch, kind, flow = judgement.prefetch, snapshot.broker.kind, FlowControl()
         if clients is not None and kind is BrokerKind.OPENMQ:
             flow = flow_control(snapshot, clients, judgement, usage.connections)
@@ -66,7 +69,7 @@ class Findings:
             addresses=snapshot.addresses,
             address=join.at,
             deepest=reindex(snapshot.queues.index, prefetch.queues.index, prefetch.queues.deepest, np.nan),
-            clients=Clients() if clients is None else clients_of(snapshot, queues, clients, judgement),
+            clients=Clients() if clients is None else clients_of(queue_of.at, queues, clients, judgement),
             usage=usage,
             flow=flow,
             stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),

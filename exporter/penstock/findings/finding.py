@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -147,4 +148,4 @@ def at(i: int, evidence: Mapping[str, Column]) -> dict[str, float]:
 
 
 def finite(evidence: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in evidence.items() if np.isfinite(value)}
+    return {name: value for name, value in evidence.items() if isfinite(value)}

@@ -81,8 +81,8 @@ class Usage:
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     behind: Mapping[int, int] = field(default_factory=dict)
 
-    def advance(self, snapshot: Snapshot, seconds: float) -> "Usage":
-        """seconds: since the evaluation before."""
+    def advance(self, snapshot: Snapshot, seconds: float, queue_of: Positions) -> "Usage":
+        """seconds: since the evaluation before. queue_of: position of each consumer's queue, -1 where unknown."""
         consumers = snapshot.consumers
         if consumers is None or "delivered" not in consumers or snapshot.broker is None:
             return self
@@ -93,11 +93,13 @@ class Usage:
         if snapshot.broker.kind.counted_flow:
             connections = connections.advance(snapshot.consumer_connection, new, sent, seconds)
         delivered = consumers["delivered"].copy()  # the column itself would hold the whole table
-        return Usage(consumers.index, delivered, connections, self._behind(snapshot, consumers, new, sent))
+        return Usage(consumers.index, delivered, connections, self._behind(snapshot, consumers, queue_of, new, sent))
 
-    def _behind(self, snapshot: Snapshot, consumers: Table[ConsumerRow], new: Mask, sent: Column) -> dict[int, int]:
+    def _behind(
+        self, snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions, new: Mask, sent: Column
+    ) -> dict[int, int]:
         of = sessions(snapshot, consumers)
-        full = occupied(snapshot, consumers) & ~new & (of >= 0)
+        full = occupied(snapshot, consumers, queue_of) & ~new & (of >= 0)
         groups, counts = np.unique(of[full], return_counts=True)
         groups = groups[counts >= 2]
         members = np.isin(of, groups)
@@ -117,14 +119,13 @@ def sessions(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> Keys:
     return hashes.astype(np.int64)
 
 
-def occupied(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> Mask:
+def occupied(snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions) -> Mask:
     """Consumers that hold something while more waits that they would get."""
     if (queues := snapshot.queues) is None:
         return np.zeros(len(consumers), np.bool_)
     waiting = (ready(queues) > 0) & ~(queues["paused"] > 0)
-    at = queues.index.positions(snapshot.consumer_queue)
     selective = consumers.index.column("selective", lambda row: float(bool(row.filter))) > 0
-    return (consumers["buffered"] > 0) & ~selective & (at >= 0) & np.append(waiting, False)[at]
+    return (consumers["buffered"] > 0) & ~selective & np.append(waiting, False)[queue_of]
 
 
 def ready(queues: Table[QueueRow]) -> Column:
@@ -287,12 +288,12 @@ class FindingContext:
 
 
 def clients_of(
-    snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries], judgement: Judgement
+    queue_of: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries], judgement: Judgement
 ) -> Clients:
     buffers, patience, index = judgement.prefetch.clients, judgement.patience, clients.index
     return Clients(
         grouping=clients,
-        queue=queue_of(snapshot, queues, clients),
+        queue=queues_of_clients(queue_of, queues, clients),
         window=reindex(index, buffers.index, buffers.window, np.nan),
         largest=reindex(index, buffers.index, buffers.largest, np.nan),
         longest=reindex(index, patience.index, patience.longest, np.nan),
@@ -300,10 +301,9 @@ def clients_of(
     )
 
 
-def queue_of(snapshot: Snapshot, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]) -> Positions:
+def queues_of_clients(at: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]) -> Positions:
     """Position of each client's queue; -1 where several queues are shown as one."""
     of = np.full(len(clients.index), -1, np.intp)
-    at = queues.source.positions(snapshot.consumer_queue)
     known = (clients.member >= 0) & (at >= 0)
     of[clients.member[known]] = at[known]
     summed = queues.index.column("alone", lambda series: not series.summed) == 0

@@ -2,6 +2,7 @@
 
 import heapq
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,8 @@ class Incidents:
         """oldest: when each queue's oldest message came at the latest (broker's clock). consumers: of the last poll."""
         now = poll.snapshot.stamp
         news = noticed(poll, consumers, self.sending, self.refused)
-        changes = tuple(one for one in (*self.changes, *news) if now - one.time <= KEPT)[-MOST_CHANGES:]
+        young = bisect_left(self.changes, now - KEPT, key=attrgetter("time"))
+        changes = (*self.changes[young:], *news)[-MOST_CHANGES:]
         refused = float(np.fmax(poll.broker.authentication_failures, self.refused))
         known = Incidents((), 0, {}, self.sending.advance(poll.snapshot.producers, now), changes, refused)
         if not (self.told or may_begin(poll, active)):
@@ -74,6 +76,7 @@ class Incidents:
         found: list[Incident | Continued] = [*stays]
         found += self._continued(ripe, {one.id for one in stays}, symptoms)
         first = heapq.nsmallest(MOST, found, key=lambda one: (-severity_of(one), one.begin, one.id))
+        symptoms.told = [one.group for one in first if isinstance(one, Continued)]
         told = (one if isinstance(one, Incident) else incident(one, symptoms, oldest) for one in first)
         measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
         return replace(known, told=tuple(told), beyond=max(len(found) - MOST, 0), begun=measured)

@@ -30,7 +30,8 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     """`groups` with what comes of their conditions, and the roots of what is left."""
     near: dict[tuple[str, str], list[tuple[ActiveCondition, Group]]] = {}
     found, alone = [*groups], dict[tuple[str, str], Group]()
-    left_queue = {change.queue: change.client for change in symptoms.changes if change.went}
+    lonely = {one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name}
+    left_queue = {one.queue: one.client for one in symptoms.changes if one.went and one.queue in lonely}
 
     def note(one: ActiveCondition, group: Group) -> None:
         for place in {(one.address, one.queue), (one.address, "")}:

@@ -1,6 +1,6 @@
 """What the rules for roots read: the conditions that have no root yet, who sends no more, what came and went."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -85,7 +85,7 @@ def place_of(row: QueueRow) -> tuple[str, str]:
 
 
 class ChangesAbout(NamedTuple):
-    """Positions of changes, by their address and by their client."""
+    """Positions of changes about what is told, by their address and by their client."""
 
     address: dict[str, list[int]]
     client: dict[str, list[int]]
@@ -116,6 +116,7 @@ class Symptoms:
     sending: Sending
     begun: Mapping[tuple[str, str], float]
     changes: tuple[Noted, ...]
+    told: Sequence[Group] = ()
 
     def measured(self, kind: str, what: str) -> Group:
         """A root that is no condition."""
@@ -143,10 +144,14 @@ class Symptoms:
 
     @cached_property
     def changes_about(self) -> ChangesAbout:
-        about = ChangesAbout({}, {})
+        about, conditions = ChangesAbout({}, {}), [one for of in self.told for one in of.own + of.victims]
+        addresses = {address for of in self.told for address, _ in of.places}.union(one.address for one in conditions)
+        clients = {name for of in self.told for name in of.blocked}.union(one.client for one in conditions) - {""}
         for i, one in enumerate(self.changes):
-            about.address.setdefault(one.address, []).append(i)
-            about.client.setdefault(one.client, []).append(i)
+            if not one.address or one.address in addresses:
+                about.address.setdefault(one.address, []).append(i)
+            if one.client in clients:
+                about.client.setdefault(one.client, []).append(i)
         return about
 
     def queues_of(self, address: str) -> dict[tuple[str, str], int]:
@@ -159,7 +164,9 @@ class Symptoms:
         clients = self.poll.groups.clients
         named = [ClientSeries(one.broker, one.address, one.queue, one.client) for one in conditions if one.client]
         positions = clients.index.positions(clients.book.find(named))
-        at = np.flatnonzero(np.isin(clients.member, positions[positions >= 0]))
+        theirs = np.zeros(len(clients.index) + 1, np.bool_)  # the last one: hidden
+        theirs[positions[positions >= 0]] = True
+        at = np.flatnonzero(theirs[clients.member])
         return at[np.argsort(self.poll.unacked.unacked_since[at], kind="stable")]
 
     def of_sessions(self, rows: Iterable[ProducerRow]) -> Callable[[ActiveCondition], bool]:

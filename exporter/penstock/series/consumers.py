@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Keys, Positions, Table
+from penstock.core.table import Column, Index, Join, Keys, Positions, Table
 from penstock.model import ConsumerRow, Snapshot
 from penstock.series.clock import Clock
 from penstock.series.labels import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries, TopK, top_k
@@ -28,6 +28,8 @@ class Consumers:
 
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
     totals: Totals[ClientSeries] = field(default_factory=Totals)
+    queue_of: Join = field(default_factory=Join)
+    """Of each consumer."""
     shown: TopK = field(default_factory=TopK)
     index: Index[ConsumerSeries] = field(default_factory=Index.empty)
     visible: int = 0
@@ -37,10 +39,11 @@ class Consumers:
         self, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Grouping[QueueSeries], policy: Policy
     ) -> "Consumers":
         """With the clients of this poll and their totals."""
-        clients = advance_clients(self.clients, snapshot, consumers, queues, policy)
+        queue_of = self.queue_of.advance(consumers.index, queues.source, snapshot.consumer_queue)
+        clients = advance_clients(self.clients, queue_of.at, consumers, queues, policy)
         late = snapshot.observation.late.get("consumers")
         totals = self.totals.advance(clients, [consumers[name] for name in COUNTERS], late=late)
-        return replace(self, clients=clients, totals=totals)
+        return replace(self, clients=clients, totals=totals, queue_of=queue_of)
 
     def show(
         self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
@@ -71,13 +74,12 @@ class Consumers:
 
 def advance_clients(
     before: Grouping[ClientSeries],
-    snapshot: Snapshot,
+    at_queue: Positions,
     consumers: Table[ConsumerRow],
     queues: Grouping[QueueSeries],
     policy: Policy,
 ) -> Grouping[ClientSeries]:
     """Which client each consumer belongs to; labelled again where its queue is shown under other labels."""
-    at_queue = queues.source.positions(snapshot.consumer_queue)
     series = np.full(len(at_queue), _UNKNOWN_QUEUE, np.intp)
     series[at_queue >= 0] = queues.member[at_queue[at_queue >= 0]]
     context: Keys = series.astype(np.int64)
