@@ -113,7 +113,11 @@ class Definitions(yaml.SafeLoader):
     """That takes `=`, a matcher, for a text, as YAML 1.2 does."""
 
 
-Definitions.add_constructor("tag:yaml.org,2002:value", lambda loader, node: loader.construct_scalar(node))
+def as_text(loader: Definitions, node: yaml.ScalarNode) -> object:
+    return loader.construct_scalar(node)
+
+
+Definitions.add_constructor("tag:yaml.org,2002:value", as_text)
 
 
 def others() -> Iterator[Any]:
