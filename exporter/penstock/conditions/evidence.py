@@ -8,7 +8,7 @@ import numpy as np
 from penstock.conditions import openmq
 from penstock.conditions.condition import Evidence, Raised
 from penstock.conditions.wording import NAMES
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import halves
 from penstock.observation.activity import RETURNED
 from penstock.observation.poll import RuleInputs
@@ -33,6 +33,11 @@ def lost(line: int, *, share: bool = False) -> Evidence:
     return lambda poll, at: (
         {"lost": poll.losses.lost[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
     )
+
+
+def spell(poll: RuleInputs, line: int, also: Mask | bool = True) -> Raised:
+    """Where a line of `Losses` goes on growing, `also` this is so."""
+    return Raised(also & poll.losses.go_on(line, poll.found, poll.constants), poll.losses.since[line])
 
 
 def rate(variable: int) -> Evidence:
