@@ -51,10 +51,7 @@ def object_lines(found: answers.ObjectView) -> Iterator[str]:
     told = {key for one in found.incidents for key in one.members} if found.kind == "broker" else set()
     alone = [one for one in found.conditions if (one.condition, one.address, one.queue, one.client) not in told]
     if belong := len(found.conditions) - len(alone):
-        yield from (
-            f"{belong} conditions belong to these incidents: `penstock explain {found.broker} QUEUE` has them",
-            "",
-        )
+        yield from (f"{belong} conditions belong to these incidents: `penstock explain {found.broker} QUEUE`", "")
     for condition in alone:
         where = "" if found.name == condition.queue else f"{condition.queue}: "
         yield from condition_lines(condition, found.stamp, where)
