@@ -36,7 +36,7 @@ def goes_away(poll: RuleInputs, queue: int) -> Verdict:
         return possible()
     given, lasts = losses.lost[IN_HAND][queue], now - losses.since[IN_HAND][queue]
     unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
-    said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} messages in hand"
+    said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} unacknowledged messages"
     return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
 
 
