@@ -21,16 +21,13 @@ def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
     gone = goes_away(poll, queue)
     released = speak == {"AMQP"} and not found.attempts[queue] > found.settled[queue]
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
-    attempt, none = (
-        not released and "MQTT" not in speak,
-        "no attempt to acknowledge failed" if released else "it speaks MQTT",
-    )
+    attempt = not released and "MQTT" not in speak
+    none = "no attempt to acknowledge failed" if released else "it speaks MQTT"
+    knows_recover = attempt and not (speak and speak <= {"AMQP", "STOMP"})
     return {
         "releases": judged("AMQP" in speak or not speak, released and not gone.fact, said, "no consumer speaks AMQP"),
         "rolls_back": judged(attempt, False, said, none),
-        "recovers": judged(
-            attempt and not (speak and speak <= {"AMQP", "STOMP"}), False, said, "it knows no recover()"
-        ),
+        "recovers": judged(knows_recover, False, said, "it knows no recover()"),
         "listener_fails": judged(not released, False, said, none),
         "reconnects": gone,
     }
@@ -43,7 +40,7 @@ def goes_away(poll: RuleInputs, queue: int) -> Verdict:
         return possible()
     given, lasts = losses.lost[IN_HAND][queue], now - losses.since[IN_HAND][queue]
     unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
-    said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} messages in hand"
+    said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} unacknowledged messages"
     return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
 
 

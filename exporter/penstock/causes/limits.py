@@ -20,14 +20,13 @@ def blocked(poll: RuleInputs, queue: int) -> Verdicts:
     """Artemis shows a limit of its own as a ratio; the percent of an address without one is that of the broker."""
     address, said, whole = poll.found.queues.rows[queue].address, poll.found.address, full_broker(poll.broker)
     ratio, producers = said.memory_used_ratio[queue], poll.snapshot.producers
+    disk = poll.broker.disk_used_ratio >= poll.broker.disk_limit_ratio
     who = "its producers were not read" if producers is None else f"{poll.of(senders)[address]} producers send there"
     own = f"it uses {ratio:.0%} of its limit; {who}" if ratio >= 0 else "it has no limit of its own"
     return {
         "address_full": judged(ratio >= 1, True, own, own),
         "memory_full": judged(whole == "memory", True, who, "the broker's memory is not full"),
-        "disk_full": judged(
-            poll.broker.disk_used_ratio >= poll.broker.disk_limit_ratio, True, who, "its disk is not full"
-        ),
+        "disk_full": judged(disk, True, who, "its disk is not full"),
     }
 
 

@@ -125,11 +125,10 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
     each = found.delivering_bytes[queue] / max(found.delivering[queue], 1.0) / BATCH
     size = each * (more if more > 0 else found.consumer.uncommitted[row])
     sent = f"acknowledgements of {mib(size)} were sent; by default they are sent at 1 MiB"
+    foreign = f"{speaks} has transactions only"
     return {
         "never_commits": judged(True, goes_on and not core, ago, ""),
-        "never_acknowledges": judged(
-            core, False, "Core shows it as a missing commit", f"{speaks} has transactions only"
-        ),
+        "never_acknowledges": judged(core, False, "Core shows it as a missing commit", foreign),
         "acknowledges_one_by_one": judged(core, size < 0.5, sent, f"it speaks {speaks}"),
         "listener_hangs": judged(not goes_on, False, ago, f"it goes on: {ago}"),
     }
@@ -138,18 +137,13 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
 def decide_openmq(poll: RuleInputs, row: int) -> Verdicts:
     mode = said(poll, row, "acknowledge_mode")
     by_client = mode not in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED)
-    how = (
-        "its session acknowledges by the client"
-        if mode == AcknowledgeMode.CLIENT
-        else "its session's mode is not known"
-    )
-    own = judged(by_client, False, how, "its session does not acknowledge by the client")
+    how = "acknowledges by the client" if mode == AcknowledgeMode.CLIENT else "has a mode that is not known"
+    own = judged(by_client, False, f"its session {how}", "its session does not acknowledge by the client")
     reported, consumer = poll.openmq.said if poll.openmq else None, poll.found.consumer
     asks = "has asked for no more since it stopped" if reported and reported.flow_paused[row] else "may ask for more"
     took = possible(f"it took {consumer.left[row]:.0f} messages and {asks}; a thread dump shows whether it hangs")
-    shows = (
-        f"the broker shows one as a JMS client of its own host; this one is on {consumer.index.rows[row].remote_host}"
-    )
+    host = consumer.index.rows[row].remote_host
+    shows = f"the broker shows one as a JMS client of its own host; this one is on {host}"
     return {**decide(poll, row), "never_acknowledges": own, "listener_hangs": took, "stomp_reader": possible(shows)}
 
 

@@ -64,7 +64,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         if not worst.rows and not roots.rows:
             options.show(worst, [] if down else ["No active conditions."], form)
             return int(bool(down))
-        first = (worst.rows or roots.rows)[0]
+        first, *_ = worst.rows or roots.rows
         broker, queue, address = (getattr(first, name, "") or None for name in ("broker", "queue", "address"))
     found: Explanation | ObjectView
     if queue is not None:

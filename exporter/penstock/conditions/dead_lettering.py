@@ -7,7 +7,7 @@ from penstock.conditions.evidence import goes_on, rate, window
 from penstock.observation.activity import KILLED
 
 DEAD_LETTERING = Condition(
-    rule=goes_on(KILLED),
+    rule=lambda poll: goes_on(poll, KILLED),
     evidence=rate(KILLED),
     notice=always,
     window=window,

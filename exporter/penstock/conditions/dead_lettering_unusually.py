@@ -8,7 +8,7 @@ from penstock.observation.activity import TREND_KILLED
 from penstock.observation.usual import KILLED
 
 DEAD_LETTERING_UNUSUALLY = Condition(
-    rule=unusual(KILLED, TREND_KILLED),
+    rule=lambda poll: unusual(poll, KILLED, TREND_KILLED),
     evidence=against_usual(KILLED, TREND_KILLED),
     window=trend,
     decide=failures.dies,

@@ -1,19 +1,14 @@
 """`duplicates_dropped`: an address keeps dropping messages whose duplicate id it has seen."""
 
-from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import lost, window
-from penstock.conditions.wording import some
+from penstock.conditions.condition import Condition, declared
+from penstock.conditions.evidence import lost, spell, window
+from penstock.core.formatting import some
 from penstock.core.table import Mask, Positions
 from penstock.observation.losses import DUPLICATE
 from penstock.observation.poll import RuleInputs
 
 FEW = 0.1
 """Share of what was sent: clients that send again what they had no answer to are what the ids are for."""
-
-
-def rule(poll: RuleInputs) -> Raised:
-    losses = poll.losses
-    return Raised(losses.go_on(DUPLICATE, poll.found, poll.constants), losses.since[DUPLICATE])
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
@@ -38,7 +33,7 @@ def why(poll: RuleInputs, queue: int) -> str:
 
 
 DUPLICATES_DROPPED = Condition(
-    rule=rule,
+    rule=lambda poll: spell(poll, DUPLICATE),
     evidence=lost(DUPLICATE, share=True),
     why=why,
     notice=notice,

@@ -1,6 +1,6 @@
 """What many conditions share: since when a rule is true and for how long it must be, the numbers, their units."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from operator import attrgetter
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from penstock.conditions import openmq
 from penstock.conditions.condition import Evidence, Raised
 from penstock.conditions.wording import NAMES
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import halves
 from penstock.observation.activity import RETURNED
 from penstock.observation.poll import RuleInputs
@@ -33,6 +33,11 @@ def lost(line: int, *, share: bool = False) -> Evidence:
     return lambda poll, at: (
         {"lost": poll.losses.lost[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
     )
+
+
+def spell(poll: RuleInputs, line: int, also: Mask | bool = True) -> Raised:
+    """Where a line of `Losses` goes on growing, `also` this is so."""
+    return Raised(also & poll.losses.go_on(line, poll.found, poll.constants), poll.losses.since[line])
 
 
 def rate(variable: int) -> Evidence:
@@ -112,16 +117,12 @@ def window_begin(poll: RuleInputs) -> Column:
     return ago(poll, window(poll.constants, poll.found.interval))
 
 
-def goes_on(variable: int) -> Callable[[RuleInputs], Raised]:
-    """The rule of what happens in both halves of the window."""
-
-    def rule(poll: RuleInputs) -> Raised:
-        seen, interval = poll.activity.window, poll.found.interval
-        moved = poll.found.judged & (seen.sum(variable) > 0)
-        if len(rows := np.flatnonzero(moved)):
-            first, second = halves(seen.of(variable, rows))
-            covered = seen.covers(rows, RETURNED, window(poll.constants, interval), interval)
-            moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
-        return Raised(moved, window_begin(poll))
-
-    return rule
+def goes_on(poll: RuleInputs, variable: int) -> Raised:
+    """Where it happens in both halves of the window."""
+    seen, interval = poll.activity.window, poll.found.interval
+    moved = poll.found.judged & (seen.sum(variable) > 0)
+    if len(rows := np.flatnonzero(moved)):
+        first, second = halves(seen.of(variable, rows))
+        covered = seen.covers(rows, RETURNED, window(poll.constants, interval), interval)
+        moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
+    return Raised(moved, window_begin(poll))

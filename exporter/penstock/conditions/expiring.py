@@ -7,7 +7,7 @@ from penstock.conditions.expiring_unusually import EXPIRING_UNUSUALLY
 from penstock.observation.activity import EXPIRED
 
 EXPIRING = Condition(
-    rule=goes_on(EXPIRED),
+    rule=lambda poll: goes_on(poll, EXPIRED),
     evidence=rate(EXPIRED),
     notice=always,
     window=window,

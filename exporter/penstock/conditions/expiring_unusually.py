@@ -8,7 +8,7 @@ from penstock.observation.activity import TREND_EXPIRED
 from penstock.observation.usual import EXPIRED
 
 EXPIRING_UNUSUALLY = Condition(
-    rule=unusual(EXPIRED, TREND_EXPIRED),
+    rule=lambda poll: unusual(poll, EXPIRED, TREND_EXPIRED),
     evidence=against_usual(EXPIRED, TREND_EXPIRED),
     window=trend,
     decide=failures.expires,

@@ -4,8 +4,7 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.wording import some
-from penstock.core.formatting import duration
+from penstock.core.formatting import duration, some
 from penstock.observation.poll import RuleInputs
 
 LASTING = 180.0

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.wording import KNOBS, NAMES, some
+from penstock.conditions.wording import KNOBS, NAMES
+from penstock.core.formatting import some
 from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs

@@ -1,12 +1,9 @@
 """Whether more of what leaves a queue is lost than in the last 28 days: common to expiry and dead letters."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from penstock.conditions.condition import Evidence, Raised
 from penstock.conditions.evidence import window_begin
-from penstock.core.table import Mask
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
 
@@ -16,12 +13,8 @@ KNOWN = 86400.0
 """Seconds for which a queue must be known."""
 
 
-def unusual(kind: int, variable: int) -> Callable[[RuleInputs], Raised]:
-    """The rule of losses of this kind. kind: of the days and shares; variable: of the trend."""
-    return lambda poll: Raised(beyond_usual(poll, kind, variable), window_begin(poll))
-
-
-def beyond_usual(poll: RuleInputs, kind: int, variable: int) -> Mask:
+def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
+    """kind: of the days and shares; variable: of the trend."""
     usual = poll.usual
     with np.errstate(invalid="ignore"):
         beyond = usual.shares[kind - EXPIRED] > unusual_share(usual.expected.highs[kind])
@@ -29,7 +22,7 @@ def beyond_usual(poll: RuleInputs, kind: int, variable: int) -> Mask:
     at = np.flatnonzero(mask)
     lost = poll.activity.trend.of(variable, at)
     mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)
-    return mask
+    return Raised(mask, window_begin(poll))
 
 
 def against_usual(kind: int, variable: int) -> Evidence:

@@ -1,7 +1,7 @@
 """`unwanted`: messages come to a queue's address, and no filter wants them."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import lost, window
+from penstock.conditions.evidence import lost, spell, window
 from penstock.observation.losses import UNWANTED
 from penstock.observation.poll import RuleInputs
 
@@ -9,8 +9,7 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """Subscribers of a topic choose what they want: what none of them wants is no surprise."""
     anycast = poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast") > 0
-    losses = poll.losses
-    return Raised(anycast & losses.go_on(UNWANTED, poll.found, poll.constants), losses.since[UNWANTED])
+    return spell(poll, UNWANTED, anycast)
 
 
 def why(poll: RuleInputs, queue: int) -> str:

@@ -1,6 +1,6 @@
 """Conditions in sentences: the rule with the constants in force, the action with the numbers of one that is active."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from penstock.causes.verdict import CauseState, possible
@@ -79,11 +79,6 @@ def leak(evidence: Mapping[str, float]) -> str:
         )
     slow = f" or is 1/{one_in:.0f} too slow" if one_in else " or is slightly too slow"
     return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
-
-
-def some(names: Sequence[str], between: str = ", ") -> str:
-    """The first three, and how many more."""
-    return between.join([*names[:3], *[f"{len(names) - 3} more"] * (len(names) > 3)])
 
 
 class NumbersToTell(dict[str, object]):

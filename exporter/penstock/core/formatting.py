@@ -1,6 +1,7 @@
 """Numbers and durations as people read them, in every text: of conditions, causes, answers, commands and pages."""
 
 import math
+from collections.abc import Iterable
 
 UNKNOWN = "unknown"
 
@@ -25,3 +26,9 @@ def number_text(value: float) -> str:
     if abs(value) >= 100 or float(value).is_integer():
         return f"{round(value):,}"  # an int has no minus before 0
     return f"{value:.3g}" if abs(value) >= 0.001 else "less than 0.001"
+
+
+def some(names: Iterable[str], between: str = ", ", most: int = 3) -> str:
+    """Each once, in their order: the first, and how many more."""
+    names = [*dict.fromkeys(names)]
+    return between.join([*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)])

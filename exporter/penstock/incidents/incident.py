@@ -1,19 +1,22 @@
 """What an incident is, and a group of conditions that becomes one."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.wording import Cause
+from penstock.core import formatting
 from penstock.core.table import Positions
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Condition, address, queue, client."""
 SHOWN = 5
 """Names of clients, victims and changes that are told; the rest is counted."""
+some = partial(formatting.some, most=SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,3 @@ class Group:
 
 def key_of(one: ActiveCondition) -> Key:
     return one.name, one.address, one.queue, one.client
-
-
-def some(names: Iterable[str]) -> str:
-    """Each once, in their order: the first, and how many more."""
-    names = [*dict.fromkeys(names)]
-    return ", ".join([*names[:SHOWN], *[f"{len(names) - SHOWN} more"] * (len(names) > SHOWN)])

@@ -323,9 +323,7 @@ def rates(view: BrokerView) -> dict[str, Column]:
     grouping, trend = view.state.queues.grouping, view.state.judgement.activity.trend
     if trend.index is not grouping.source:
         return {}
-    return {
-        name: grouping.sum(trend.rate(variable)) for name, variable in (("rate_in", FLOW_IN), ("rate_out", FLOW_OUT))
-    }
+    return {"rate_in": grouping.sum(trend.rate(FLOW_IN)), "rate_out": grouping.sum(trend.rate(FLOW_OUT))}
 
 
 def usual_of(view: BrokerView, i: int) -> str:
@@ -486,10 +484,8 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
 
 def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, str]]:
     if np.isnan(table["ready"][i]):
-        yield (
-            "ready messages, and what it evicted",
-            "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice",
-        )
+        why = "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice"
+        yield "ready messages, and what it evicted", why
     if np.isnan(table["drain"][i]) and table["ready"][i] > 0:
         yield "time to empty", "the backlog does not shrink, nothing is taken, or rates are not known yet"
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
