@@ -1,5 +1,6 @@
 """Charts over hours and days from what is published: true highest and mean values, gaps, no read without a bound."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,10 @@ def polls() -> list[Snapshot]:
         world.queues[1] |= {"messages": 7000.0 if n == SPIKE else 100.0 + n, "delivering": 10.0, "scheduled": 3.0}
         world.queues[1] |= {"added": 120.0 * since, "acknowledged": 60.0 * since}
         if n not in GAP:
-            made.append(world.snapshot())
+            found = world.snapshot()
+            assert found.broker is not None
+            about = replace(found.broker, connections=7.0, memory_used_bytes=3e6, memory_limit_bytes=12e6)
+            made.append(replace(found, broker=about))
     return made
 
 
@@ -84,6 +88,7 @@ def test_of_the_broker_the_sums_of_its_queues_but_for_its_own(store: Store) -> N
     assert isinstance(found.ready, list)
     assert found.ready[0] == 101 - 13 + 3
     assert found.delivering[0] == 12  # type: ignore[index]
+    assert (found.connections[0], found.memory_used_ratio[0]) == (7, 0.25)  # type: ignore[index]
 
 
 def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> None:

@@ -25,7 +25,7 @@ KEPT_SECONDS, KEPT_PARTS, MOST_KEPT = 60.0, 240, 16
 """What was read serves for a minute at least, and for a 240th of its span; of so many charts."""
 DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
-ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes")
+ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes", "memory_limit_bytes")
 
 Rows = Mapping[str, Column]
 Samples = tuple[Column, Column]
@@ -34,7 +34,7 @@ Samples = tuple[Column, Column]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """samples: by name; messages, messages per second, bytes. note: what is missing, and why."""
+    """samples: by name; messages, messages per second. note: what is missing, and why."""
 
     samples: Mapping[str, Samples]
     note: str = ""
@@ -104,12 +104,14 @@ def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, 
 
 def of_broker(files: _Files, broker: str) -> dict[str, Samples]:
     """The sums of its queues, and its own numbers."""
-    own = pc.field("broker") == broker
-    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, own))
+    which = pc.field("broker") == broker
+    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
     # One file at a time: all rows of all queues would be many.
-    parts = map(summed, files.rows(QUEUE, DEPTHS, own & (pc.field("queue_kind") != str(QueueKind.INTERNAL))))
+    parts = map(summed, files.rows(QUEUE, DEPTHS, which & (pc.field("queue_kind") != str(QueueKind.INTERNAL))))
     sums = _joined(("stamp", "ready", "delivering"), parts)
-    return {**_series(sums.pop("stamp"), sums), **_series(about.pop("stamp"), about)}
+    limit = np.where(about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan)
+    own = {"connections": about["connections"], "memory_used_ratio": about["memory_used_bytes"] / limit}
+    return {**_series(sums.pop("stamp"), sums), **_series(about["stamp"], own)}
 
 
 def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:
