@@ -10,8 +10,9 @@ from agent.world import BEGIN, World
 from history.polls import Clock, writer
 from penstock.agent.recent import POINTS, with_history
 from penstock.history import ranges
-from penstock.history.compact import Keep, current, tidy
+from penstock.history.compact import Keep, current, read, tidy
 from penstock.history.ranges import HistoryReader
+from penstock.history.schema import QUEUE
 from penstock.history.store import Store, StoreError
 from penstock.history.writer import PollRecord
 from penstock.insight.answers import Recent, TimeSeries
@@ -124,8 +125,12 @@ def test_a_week_is_no_more_than_the_points_of_a_chart(store: Store) -> None:
 def test_joined_files_say_the_same_and_no_row_twice(store: Store) -> None:
     before = [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)]
     tidy(store, Keep(days=100), END + 3 * 86400)
-    assert len(current(store, ["raw/kind=queue"])) == 1
+    (file,) = current(store, ["raw/kind=queue"])
     assert [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)] == before
+    rows = read(store, [file.path], QUEUE)
+    for place, table in ((file.path, rows.slice(0, 200)), (file.path.replace("joined", "other"), rows.slice(200))):
+        store.write_table(place, table)
+    assert charted(store, "").course == before[2], "queues of one poll in several files"
 
 
 def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
