@@ -1,5 +1,6 @@
 """Charts over hours and days from what is published: true highest and mean values, gaps, no read without a bound."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ from agent.world import BEGIN, World
 from history.polls import Clock, writer
 from penstock.agent.recent import POINTS, with_history
 from penstock.history import ranges
-from penstock.history.compact import Keep, current, tidy
+from penstock.history.compact import Keep, current, read, tidy
 from penstock.history.ranges import HistoryReader
+from penstock.history.schema import QUEUE
 from penstock.history.store import Store, StoreError
 from penstock.history.writer import PollRecord
 from penstock.insight.answers import Recent, TimeSeries
@@ -37,7 +39,10 @@ def polls() -> list[Snapshot]:
         world.queues[1] |= {"messages": 7000.0 if n == SPIKE else 100.0 + n, "delivering": 10.0, "scheduled": 3.0}
         world.queues[1] |= {"added": 120.0 * since, "acknowledged": 60.0 * since}
         if n not in GAP:
-            made.append(world.snapshot())
+            found = world.snapshot()
+            assert found.broker is not None
+            about = replace(found.broker, connections=7.0, memory_used_bytes=3e6, memory_limit_bytes=12e6)
+            made.append(replace(found, broker=about))
     return made
 
 
@@ -84,6 +89,7 @@ def test_of_the_broker_the_sums_of_its_queues_but_for_its_own(store: Store) -> N
     assert isinstance(found.ready, list)
     assert found.ready[0] == 101 - 13 + 3
     assert found.delivering[0] == 12  # type: ignore[index]
+    assert (found.connections[0], found.memory_used_ratio[0]) == (7, 0.25)  # type: ignore[index]
 
 
 def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> None:
@@ -119,8 +125,12 @@ def test_a_week_is_no_more_than_the_points_of_a_chart(store: Store) -> None:
 def test_joined_files_say_the_same_and_no_row_twice(store: Store) -> None:
     before = [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)]
     tidy(store, Keep(days=100), END + 3 * 86400)
-    assert len(current(store, ["raw/kind=queue"])) == 1
+    (file,) = current(store, ["raw/kind=queue"])
     assert [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)] == before
+    rows = read(store, [file.path], QUEUE)
+    for place, table in ((file.path, rows.slice(0, 200)), (file.path.replace("joined", "other"), rows.slice(200))):
+        store.write_table(place, table)
+    assert charted(store, "").course == before[2], "queues of one poll in several files"
 
 
 def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -517,6 +517,17 @@ async def test_a_scrape_that_takes_too_long_makes_room(monkeypatch: pytest.Monke
         assert len(await received(slow)) < len(BIG)
 
 
+async def test_who_reads_history_keeps_no_other_waiting() -> None:
+    limit, line_of = request_limit.RequestLimit(), request_limit.line_of
+    async with limit.turn(line_of({"range": "7d"})), asyncio.timeout(5):
+        async with limit.turn(line_of({"queue": "orders"})):
+            pass
+        other = asyncio.create_task(limit.turn(line_of({"range": "1h"})).__aenter__())
+        await asyncio.sleep(0)
+        assert not other.done()
+        other.cancel()
+
+
 async def test_look_ups_wait_in_line_and_the_line_is_bounded() -> None:
     agent = Agent()
     agent.may_go.clear()

@@ -25,7 +25,7 @@ KEPT_SECONDS, KEPT_PARTS, MOST_KEPT = 60.0, 240, 16
 """What was read serves for a minute at least, and for a 240th of its span; of so many charts."""
 DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
-ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes")
+ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes", "memory_limit_bytes")
 
 Rows = Mapping[str, Column]
 Samples = tuple[Column, Column]
@@ -34,7 +34,7 @@ Samples = tuple[Column, Column]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """samples: by name; messages, messages per second, bytes. note: what is missing, and why."""
+    """samples: by name; messages, messages per second. note: what is missing, and why."""
 
     samples: Mapping[str, Samples]
     note: str = ""
@@ -104,12 +104,15 @@ def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, 
 
 def of_broker(files: _Files, broker: str) -> dict[str, Samples]:
     """The sums of its queues, and its own numbers."""
-    own = pc.field("broker") == broker
-    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, own))
-    # One file at a time: all rows of all queues would be many.
-    parts = map(summed, files.rows(QUEUE, DEPTHS, own & (pc.field("queue_kind") != str(QueueKind.INTERNAL))))
-    sums = _joined(("stamp", "ready", "delivering"), parts)
-    return {**_series(sums.pop("stamp"), sums), **_series(about.pop("stamp"), about)}
+    which = pc.field("broker") == broker
+    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
+    # Each file's sums first: all rows of all queues would be many.
+    rows = files.rows(QUEUE, DEPTHS, which & (pc.field("queue_kind") != str(QueueKind.INTERNAL)))
+    parts = (summed({"stamp": one["stamp"], **depths(one)}) for one in rows)
+    sums = summed(_joined(("stamp", "ready", "delivering"), parts))
+    limit = np.where(about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan)
+    own = {"connections": about["connections"], "memory_used_ratio": about["memory_used_bytes"] / limit}
+    return {**_series(sums.pop("stamp"), sums), **_series(about["stamp"], own)}
 
 
 def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:
@@ -130,13 +133,12 @@ def depths(rows: Rows) -> dict[str, Column]:
     return {"ready": ready, "delivering": rows["delivering"]}
 
 
-def summed(rows: Rows) -> Rows:
-    """Over the queues of each poll."""
+def summed(rows: Rows) -> dict[str, Column]:
+    """Over the rows of each poll."""
     stamps, at = np.unique(rows["stamp"], return_inverse=True)
-    found: dict[str, Column] = {"stamp": stamps}
-    for name, of in depths(rows).items():
-        found[name] = np.bincount(at, np.nan_to_num(of), len(stamps)).astype(np.float64)
-    return found
+    names = rows.keys() - {"stamp"}
+    sums = {name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)).astype(np.float64) for name in names}
+    return {"stamp": stamps, **sums}
 
 
 def rates(rows: Rows) -> dict[str, Column]:

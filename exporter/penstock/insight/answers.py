@@ -154,7 +154,7 @@ Values: TypeAlias = list[Number | None] | UnsetType
 class TimeSeries(Struct, frozen=True):
     """The last values, oldest first, `step` seconds apart, the newest read at `end`; null where nothing was read.
 
-    Of a longer step counts and bytes are its highest, rates (messages per second) its mean.
+    Of a longer step counts and ratios are its highest, rates (messages per second) its mean.
     """
 
     step: Number
@@ -165,7 +165,7 @@ class TimeSeries(Struct, frozen=True):
     rate_in: Values = UNSET
     rate_out: Values = UNSET
     connections: Values = UNSET
-    memory_used_bytes: Values = UNSET
+    memory_used_ratio: Values = UNSET
 
 
 # --- rows of lists

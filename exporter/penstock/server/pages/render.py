@@ -77,6 +77,7 @@ def _environment() -> Environment:
         "words": words,
         "duration": formatting.duration,
         "moment": formatting.moment,
+        "name_text": formatting.name_text,
         "clock": last_hour.clock,
         "impact": text.impact,
         "worth_telling": text.worth_telling,
