@@ -26,10 +26,6 @@ from rig.waiting import eventually
 _SOURCES = Path(__file__).parents[1] / "java" / "traffic"
 
 
-_SERVICE = """<jms-service type="{}" default-jms-host="default_JMS_host">
-<jms-host name="default_JMS_host" host="localhost" port="${{JMS_PROVIDER_PORT}}"/></jms-service>"""
-
-
 @dataclass(frozen=True)
 class Product:
     artifact: str
@@ -74,8 +70,8 @@ class AppServer:
         xml = re.sub(r"(<network-listener )(?![^>]*address=)", rf'\1address="{LOOPBACK}" ', xml)
         xml = re.sub(r'(name="JMS_PROVIDER_PORT" value=)"\d+"', rf'\1"{self.jms_port}"', xml)
         xml = re.sub(r'(value=)"\d+"( name="JMS_PROVIDER_PORT")', rf'\1"{self.jms_port}"\2', xml)
-        # The server's own configuration has none until it makes one at its first start, which is EMBEDDED.
-        config.write_text(re.sub(r'(<config name="server-config"[^>]*>)', rf"\1{_SERVICE.format(jms_type)}", xml))
+        config.write_text(xml)
+        self._type = jms_type
         self.reader = Account("penstock", secrets.token_urlsafe(18))
         self.jolokia_port = free_port()
         start = ["start-domain", "--verbose", "--domaindir", str(self.domains), "d1"]
@@ -93,6 +89,16 @@ class AppServer:
     def __enter__(self) -> Self:
         self._server.start("startup time", timeout=300)
         eventually((self.domains / "d1" / "config" / "pid").exists, expected=True, timeout=60)
+        if self._type != "EMBEDDED":  # before the first use of JMS; its own configuration comes with its resources
+            admin = ["--port", str(self.admin_port)]
+            with suppress(DemoError):
+                self._asadmin(*admin, "create-module-config", "--target", "server-config", "jms-service")
+            said = {
+                "type": self._type,
+                "init-timeout-in-seconds": 600,
+            }  # on a busy machine LOCAL takes longer than its 60 s
+            service = "configs.config.server-config.jms-service"
+            self._asadmin(*admin, "set", *(f"{service}.{name}={value}" for name, value in said.items()))
         return self
 
     def __exit__(self, *_: object) -> None:
