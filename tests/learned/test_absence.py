@@ -4,9 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from penstock.core.table import Index
 from penstock.learned.absence import Absences
+from penstock.learned.byte_tables import packed
+from penstock.learned.normal import absence_limit
 
 HOUR = 3600.0
 INDEX: Index[Any] = Index.of(["q"])
@@ -47,3 +50,20 @@ def test_the_oldest_lesson_makes_room() -> None:
         many = after(many, float(n), length)
     assert limit(many, 10.0) == 22500
     assert 400.0 not in many.lengths
+
+
+@pytest.mark.parametrize(
+    ("weeks", "known"),
+    [
+        ([[1, 1, 1], [60, 1, 1], [60, 60, 60], [1, 60, 1]], True),  # a poll or none: of no weight
+        ([[3600] * 3, [3700] * 3, [0, 3600, 0], [0, 60, 0]], True),  # of two weeks a part is not known
+        ([[3600] * 3, [3700] * 3, [900] * 3, [3600] * 3], False),
+        ([[3600] * 3, [3700] * 3, [0] * 3, [0] * 3], False),
+    ],
+)
+def test_absences_that_differ_or_are_known_of_few_weeks_say_nothing_of_an_hour(
+    weeks: list[list[float]], known: bool
+) -> None:
+    seconds = np.array(weeks, np.float64)[..., None]
+    limit = absence_limit(packed(np.where(seconds > 0, seconds, np.nan)), np.array([3]))
+    assert (not np.isnan(limit[0])) is known

@@ -347,7 +347,7 @@ def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
     least = np.where(longest > LONG, MARGIN, 0.15 * longest)
     limit = longest + np.maximum(np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least)
     known = np.count_nonzero(away[:, 1], axis=0) >= fewest
-    return np.where(known & (spread <= 0.15 * longest), limit, np.nan)
+    return np.where(known & (spread <= np.maximum(0.15 * longest, LONG_ABSENCE)), limit, np.nan)
 
 
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
