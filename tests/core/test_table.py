@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import Source, patiently, queue
-from penstock.core.table import Index, KeyAllocator, Table, UnknownColumn
+from penstock.core.table import Index, KeyAllocator, Table, UnknownColumn, ascending, positions
 
 polls = st.lists(st.dictionaries(st.integers(0, 12), st.sampled_from("abc")), min_size=1, max_size=8)
 """Key → text of the things of each poll; the order of a dict is the order in which they are listed."""
@@ -145,3 +145,19 @@ def test_a_column_that_its_rows_do_not_declare_is_an_error() -> None:
         queues["delivring"]
     with pytest.raises(UnknownColumn):
         "mesages" in queues  # noqa: B015 - it raises
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_in_any_order_and_in_order_are_found_alike(seed: int) -> None:
+    keys = np.random.default_rng(seed).permutation(50).astype(np.int64)[: 40 if seed else 50]
+    twice = np.append(keys, keys[:7])
+    for asked in (keys, twice, np.sort(keys)):
+        ordered, order = ascending(asked)
+        assert ordered.tolist() == sorted({*asked.tolist()})
+        assert order.tolist() == [asked.tolist().index(key) for key in ordered.tolist()]
+    known = np.sort(keys)
+    everything = known.tolist()
+    for asked in (known, known.copy(), keys, np.arange(60)):
+        assert positions(known, asked).tolist() == [
+            everything.index(k) if k in everything else -1 for k in asked.tolist()
+        ]
