@@ -89,7 +89,7 @@ def test_full_reply(stage: Stage, watch: Watch) -> None:
     assert (found.kind, found.object) == ("address_full", f"{stage.name}.reply")
     assert found.victims == [f"{stage.name}.orders"]
     assert "is blocked sending to" in found.title
-    assert found.title.endswith(f"{stage.name}.req stands still")
+    assert found.title.endswith(f"nothing is taken from {stage.name}.req")
     stage.broker.manage.purge(f"{stage.name}.reply")
     stage.reads("reply", client="asker")
     watch.gone(stage.name)

@@ -41,7 +41,7 @@ def test_a_full_memory_is_one_incident_with_those_that_send_as_victims() -> None
     found = scene.incident
     assert (found.kind, found.object, found.severity) == ("broker_memory_full", "b", "critical")
     assert (found.victim_count, found.victims) == (3, ["app-a", "app-b", "app-c"])
-    assert found.title == "Broker b is out of memory: 4 producers are blocked"
+    assert found.title == "Broker b has used up its memory for messages: 4 producers are blocked"
     assert "m.hog uses 100% of 12 MiB, 1,000 messages, no consumer" in found.causes[0].text
     assert "nightly-import" in found.causes[0].fact
     assert "36 other addresses" in found.impact[1]
@@ -89,7 +89,7 @@ def test_a_consumer_that_is_blocked_in_send_is_a_victim_of_the_full_address() ->
     found = blocked_in_send().incident
     assert (found.kind, found.object) == ("address_full", "x.reply")
     assert found.victims == ["order-service"]
-    assert found.title == "order-service is blocked sending to x.reply; x.req stands still"
+    assert found.title == "order-service is blocked sending to x.reply; nothing is taken from x.req"
     assert [who["client"] for who in found.who] == ["order-service"]
     assert ("stalled", "x.req", "x.req", "order-service") in found.members
     assert {c.name: c.state for c in found.causes} == {

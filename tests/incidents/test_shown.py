@@ -20,16 +20,16 @@ def test_a_victim_names_its_root_first() -> None:
     seen = view(blocked_in_send())
     lines = [*explanation(explain(seen, "x.req"))]
     heads = [line for line in lines if line.startswith(("CRITICAL", "WARNING"))]
-    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; x.req stands still"
+    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; nothing is taken from x.req"
     assert "stalled" in heads[1]
     assert not explain(seen, "y").incidents
 
 
 def test_the_root_and_the_broker_name_it_too() -> None:
-    title = "CRITICAL  order-service is blocked sending to x.reply; x.req stands still"
+    title = "CRITICAL  order-service is blocked sending to x.reply; nothing is taken from x.req"
     assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
     lines = [*object_lines(explain_broker(view(memory().run(3)), None))]
-    assert "CRITICAL  Broker b is out of memory: 4 producers are blocked" in lines
+    assert "CRITICAL  Broker b has used up its memory for messages: 4 producers are blocked" in lines
 
 
 def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -> None:
@@ -45,7 +45,7 @@ def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
     (found,) = incident_list([view(blocked_in_send())], ListQuery(text="x.reply")).rows
     words = [line.split()[0] for line in incident_lines([found], found.begin + 60) if line]
     assert [word for i, word in enumerate(words) if word not in words[:i]] == [
-        "CRITICAL", "incident", "impact", "who", "cause", "do",
+        "CRITICAL", "incident", "impact", "who", "cause", "do", "check",
     ]  # fmt: skip
 
 

@@ -106,7 +106,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
     with_it = np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval)
     with_it = np.count_nonzero(with_it & (poll.found.consumer.held[others] > 0))  # an idle one may have nothing to do
-    stopped = f"{with_it or 'none'} of the {len(others)} other consumers of its connection stopped with it"
+    stopped = f"{with_it or 'none'} of {len(others)} other consumers of its connection stopped with it"
     stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
     said = judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
     return said._replace(likely=bool(0 < len(others) == with_it))

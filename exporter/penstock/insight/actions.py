@@ -56,6 +56,7 @@ class Actions:
     def _names(self, one: ActiveCondition) -> dict[str, str]:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
         names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": "", "next": TO_OTHERS}
+        names["undelivered"] = "undelivered"
         names |= self._of_address(one) | self._of_consumer(one)
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
@@ -63,8 +64,10 @@ class Actions:
             names["destination"] = one.address.removesuffix(" (topic)")
         if one.client:
             names["client"] = one.client
-        if one.evidence.get("ready", 0.0) > 0:
-            names["ready"] = names["undelivered"] = f"{one.evidence['ready']:,.0f}"
+        if ready := one.evidence.get("ready", 0.0):
+            names["ready"] = names["undelivered"] = f"{ready:,.0f}"
+        elif "ready" in one.evidence:
+            del names["undelivered"]  # to remove none helps no one
         if "held" in one.evidence:
             names["held"] = f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
         if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
