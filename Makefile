@@ -237,14 +237,14 @@ $(VENV)/.made:
 		echo "Python 3.11 or newer is needed. Name it: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(call need,python3-venv,a virtual environment)
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'  # the first with --group
 	@touch $@
 
-# Pure Python and wheels only: no compiler. hatchling once, in place of once for each package. The broker is downloaded
-# meanwhile; what goes wrong with that `penstock demo` says, which waits for it.
+# Pure Python and wheels only: no compiler. The broker is downloaded meanwhile; what goes wrong with that `penstock demo`
+# says, which waits for it.
 $(VENV)/.demo: $(VENV)/.made pyproject.toml exporter/demo/pyproject.toml
 	@PYTHONPATH=exporter:exporter/demo $(PYTHON) -m penstock_demo.artemis >/dev/null 2>&1 & \
-	$(BIN)/pip install --quiet 'hatchling>=1.27,<2' 'editables~=0.3' && \
-	$(BIN)/pip install --quiet --no-build-isolation -e . -e ./exporter/demo
+	$(BIN)/pip install --quiet -e . -e ./exporter/demo
 	@touch $@
 
 # the AMQP client of the tests is built from source, the newest broker of the tests needs javac
@@ -255,7 +255,6 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml exporter/demo/pyproject.toml
 	@command -v tmux >/dev/null || $(call need,tmux,the tests of penstock top)
 	@command -v javac >/dev/null || [ -x "$$JAVA_HOME/bin/javac" ] || \
 		$(call need,openjdk-17-jdk-headless,the newest broker of the tests)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'  # the first with --group
 	$(BIN)/pip install --quiet -e '.[all]' -e ./exporter/demo --group test --group lint
 	@touch $@
 
