@@ -165,7 +165,7 @@ def _java_home() -> str:
 def _free_base() -> int:
     """A base of which all ports of a domain are free, as far as this process can tell."""
     while True:
-        base = 20_000 + secrets.randbelow(300) * 100
+        base = 20_000 + secrets.randbelow(126) * 100  # below the ports that clients get
         with suppress(OSError):
             for offset in OFFSETS:
                 with socket.socket() as tried:
