@@ -168,11 +168,11 @@ _LOAD = Row(
             decimals=0,
         ),
         graph(
-            "Expired and given up",
-            "Messages a second that no one read in time, or that are given up to the dead letters. Both should be flat"
+            "Expired and dead-lettered",
+            "Messages a second that no consumer read in time, or that went to the dead letters. Both should be flat"
             " at 0.",
             Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
-            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "given up"),
+            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "dead-lettered"),
             unit="mps",
             decimals=2,
         ),

@@ -265,7 +265,7 @@ def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
     close = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
     assert close.calls[0].arguments == ["HUNG"]
     assert close.effect.startswith(
-        "The 3 other consumers of this connection, and what they have buffered, are closed with it. Its "
+        "It closes all 4 consumers of the connection: what they buffer returns, too. Its "
     )
 
 

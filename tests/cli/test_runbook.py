@@ -29,7 +29,7 @@ def test_names_are_filled_in_for_a_shell() -> None:
     text = shown("ClientBlocked", "prod", "a queue", "it's")
     assert "penstock explain prod 'a queue' 'it'\"'\"'s' --address 'a queue'" in text
     assert "BROKER" not in text
-    assert "Close connection CONNECTION of it's" in text
+    assert "close connection CONNECTION of it's" in text
     assert "of it's. (artemis, MQTT, MQTT5 only)" in text
     assert 'artemis:broker=\\"NAME\\"' in text, "as the broker names its MBeans"
     assert "imqcmd destroy cxn -n CONNECTION" in text

@@ -273,8 +273,9 @@ class Container:
             yield f"mount --bind {file} {root}/etc/{file.name}"
         for one in sorted(self.spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
             place = f"{root}{one['mountPath']}"
-            yield f"mkdir -p {place}"
-            yield f"mount --bind {self._pod.folder_of(one['name'], files)} {place}"
+            source = self._pod.folder_of(one["name"], files)
+            yield f"mkdir -p {place}" if source.is_dir() else f"mkdir -p $(dirname {place}) && touch {place}"
+            yield f"mount --bind {source} {place}"
             if one.get("readOnly"):
                 yield f"mount -o remount,ro,bind {place}"
         if self.spec.get("securityContext", {}).get("readOnlyRootFilesystem"):

@@ -15,6 +15,8 @@ from penstock.causes import surroundings
 from penstock.causes.verdict import CauseState
 from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.no_consumer import NO_CONSUMER
+from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
 from penstock.conditions.wording import Cause, causes
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
@@ -26,7 +28,7 @@ from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
-ABSENT = ("no_consumer", "too_few_consumers")
+ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
 """Incidents that are told, conditions that are linked, the worst first; changes."""
 MISSED = 2

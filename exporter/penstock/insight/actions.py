@@ -21,8 +21,6 @@ ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
 TO_OTHERS, TO_NONE = "and to its other consumers", "and wait until it connects again: it is the only consumer"
 """Where messages go that are returned."""
-WITH_IT = "of this connection, and what they have buffered, "
-ONE_MORE = f"The other consumer {WITH_IT.replace('they have', 'it has')}goes with it. "
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
@@ -128,8 +126,8 @@ class Actions:
             "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
             "next": TO_OTHERS if np.count_nonzero(of_queue[clients.member]) > 1 else TO_NONE,
         }
-        if at >= 0 and (others := np.count_nonzero(self._snapshot.consumer_connection == keys[i]) - 1):
-            found["others"] = ONE_MORE if others == 1 else f"The {others} other consumers {WITH_IT}are closed with it. "
+        if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
+            found["others"] = f"It closes all {count} consumers of the connection: what they buffer returns, too. "
         return {name: text for name, text in found.items() if text}
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:

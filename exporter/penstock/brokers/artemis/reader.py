@@ -153,7 +153,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
-        notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "over_budget": self._too_many_for_patterns}
+        notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "too_many": self._too_many_for_patterns}
         return Snapshot(
             stamp=poll.now,
             broker=replace(
