@@ -264,9 +264,7 @@ def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
     world, snapshot = hung_and_working()
     close = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
     assert close.calls[0].arguments == ["HUNG"]
-    assert close.effect.startswith(
-        "It closes all 4 consumers of the connection: what they buffer returns, too. Its "
-    )
+    assert close.effect.startswith("It closes all 4 consumers of the connection: what they buffer returns, too. Its ")
 
 
 def test_only_transactions_that_are_in_doubt_for_long_are_decided(world: World) -> None:

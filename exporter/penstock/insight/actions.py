@@ -53,8 +53,8 @@ class Actions:
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
         names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
-        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "at_risk": "", "others": "", "next": TO_OTHERS}
-        names["undelivered"] = "undelivered"
+        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "undelivered": "undelivered", "at_risk": ""}
+        names |= {"others": "", "next": TO_OTHERS}
         names |= self._of_address(one) | self._of_consumer(one)
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]

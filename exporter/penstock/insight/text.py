@@ -1,6 +1,6 @@
 """What `explain`, `account` and the log of events say, as lines for a terminal; `texts.jinja` has the sentences."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from typing import Any
@@ -43,13 +43,12 @@ def _macros(package: str) -> Any:
         "facts": _facts,
         "figures": _figures,
         "formatted": formatted,
-        "keys": _keys,
         "labelled": _labelled,
         "messages": partial(counted, thing="message"),
         "moment": moment,
         "name_text": name_text,
         "number": number_text,
-        "severity": severity_text,
+        "severity": lambda name: NOTICE.get(name, name),
         "size": in_bytes,
         "worth_telling": worth_telling,
     }
@@ -75,10 +74,6 @@ explanation, object_lines, incident_lines, action_lines, account_lines = (
 """Of an Explanation; an ObjectView; incidents and the time; a number and an Action; an AccountList."""
 
 
-def severity_text(name: str) -> str:
-    return NOTICE.get(name, name)
-
-
 def impact(one: Incident) -> str:
     """What waits, how it grows, and what comes of it."""
     return next(text_lines(HERE, "impact", one))
@@ -94,10 +89,6 @@ def _by_key(found: answers.Explanation | answers.ObjectView) -> Mapping[Key, ans
     if isinstance(found, answers.Explanation):
         return {(one.condition, found.address, found.queue, one.client): one for one in found.conditions}
     return {(one.condition, one.address, one.queue, one.client): one for one in found.conditions}
-
-
-def _keys(found: Sequence[Incident]) -> Collection[Key]:
-    return {key for one in found for key in (one.root, *one.members)}
 
 
 def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
