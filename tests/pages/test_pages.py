@@ -214,6 +214,16 @@ async def test_an_address_on_all_brokers(page: Served) -> None:
     assert "stalled on orders" in everywhere.text
 
 
+@pytest.mark.parametrize("path", ["address?broker=b1&address=orders", "queue?broker=b1&queue=orders"])
+async def test_what_to_do_is_said_once(page: Served, path: str) -> None:
+    """By the incident, or by the condition that is its root; two lists would not be followed."""
+    assert (await page.get(path)).text.count("Take a thread dump of stuck on h twice") == 1
+
+
+async def test_a_broker_shows_its_incidents(page: Served) -> None:
+    assert "stuck acknowledges nothing on orders" in (await page.get("broker?broker=b1")).text
+
+
 async def test_the_title_says_what_is_wrong_where(page: Served) -> None:
     async def title(path: str) -> str:
         return (await page.get(path)).text.partition(" · Penstock")[0]
