@@ -299,7 +299,7 @@ class LinkRow:
     queue: str = ""
     """That it reads, where that is known."""
     target: str = ""
-    """Address, and connector to the other broker, of a bridge."""
+    """The address to which a bridge sends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,7 +424,8 @@ def test_agent_about_its_polls(observer: Observer) -> None:
     first = observer.until(lambda scrape: _polls(scrape).get("ok", 0) >= warm, expected=True, timeout=20)
     later = observer.until(lambda scrape: _polls(scrape)["ok"] >= _polls(first)["ok"] + 2, expected=True)
     assert _polls(later).keys() == {"ok", "partial", "failed", "skipped"}
-    assert {result for result in _polls(later) if _polls(later)[result] > _polls(first)[result]} == {"ok"}
+    rose = {result for result in _polls(later) if _polls(later)[result] > _polls(first)[result]}
+    assert rose - {"skipped"} == {"ok"}, "on a busy machine a poll may take longer than its second"
     collectors = {labels["collector"]: value for labels, value in later.find("penstock_collector_success")}
     assert {"broker", "addresses", "queues", "sizes", "consumers", "links"} <= collectors.keys()
     assert set(collectors.values()) == {1}

@@ -87,19 +87,22 @@ class AppServer:
         return int((self.domains / "d1" / "config" / "pid").read_text())
 
     def __enter__(self) -> Self:
-        self._server.start("startup time", timeout=300)
-        eventually((self.domains / "d1" / "config" / "pid").exists, expected=True, timeout=60)
+        self._start()
         if self._type != "EMBEDDED":  # before the first use of JMS; its own configuration comes with its resources
             admin = ["--port", str(self.admin_port)]
             with suppress(DemoError):
                 self._asadmin(*admin, "create-module-config", "--target", "server-config", "jms-service")
-            said = {
-                "type": self._type,
-                "init-timeout-in-seconds": 600,
-            }  # on a busy machine LOCAL takes longer than its 60 s
+            # On a busy machine LOCAL takes longer than its 60 s.
+            said = {"type": self._type, "init-timeout-in-seconds": 600}
             service = "configs.config.server-config.jms-service"
             self._asadmin(*admin, "set", *(f"{service}.{name}={value}" for name, value in said.items()))
+            self._server.stop()  # until then it keeps the port of an embedded broker, for its first use
+            self._start()
         return self
+
+    def _start(self) -> None:
+        self._server.start("startup time", timeout=300)
+        eventually((self.domains / "d1" / "config" / "pid").exists, expected=True, timeout=60)
 
     def __exit__(self, *_: object) -> None:
         self._server.kill()

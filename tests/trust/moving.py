@@ -64,7 +64,7 @@ class Moving(Broker):
             self.things[self.next] = Thing(self.next, session, self.dice.choice(CLIENTS), *numbers)
 
     def move(self) -> None:
-        going = min(self.dice.randint(0, self.most), len(self.things))
+        going = min(self.dice.randint(0, self.most), len(self.things) - 1)  # a broker always has a queue
         for number in self.dice.sample(sorted(self.things), going):
             del self.things[number]
         self.come(self.dice.randint(0, self.most))

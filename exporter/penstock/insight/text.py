@@ -64,7 +64,7 @@ def _shown(value: object) -> Markup:
 
 def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
     """What a macro of the package's `texts.jinja` makes of these."""
-    text = getattr(_macros(package), macro)(*given)
+    text = str(getattr(_macros(package), macro)(*given))  # no Markup, which no encoder of answers takes
     return (line.rstrip() for line in text.split("\n")[:-1] if line != NO_LINE)
 
 

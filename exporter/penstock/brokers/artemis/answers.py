@@ -82,7 +82,6 @@ class BridgeAttributes(msgspec.Struct, rename="pascal"):
     connected: bool | None = None
     queue_name: str = ""
     forwarding_address: str | None = None
-    static_connectors: list[str] | None = None
 
 
 class DivertAttributes(msgspec.Struct, rename="pascal"):

@@ -360,7 +360,7 @@ class LinkBuilder:
             connected = seen if state.connected is None else float(state.connected)
             mirror = keys_of([MIRROR + name])[0] >= 0
             queue = MIRROR + name if mirror else state.queue_name
-            link = LinkRow(name, "mirror" if mirror else kind, queue, target_of(state))
+            link = LinkRow(name, "mirror" if mirror else kind, queue, state.forwarding_address or "")
             found[link] = (connected if state.started else 0.0, number("messages", queue))
         forwards = queues.index.column("forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)) > 0
         for name in (row.name for row in queues.index.rows[forwards]):
@@ -372,11 +372,6 @@ class LinkBuilder:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
         return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
-
-
-def target_of(bridge: BridgeAttributes) -> str:
-    by = [f"by connector {name}" for name in bridge.static_connectors or ()]
-    return " ".join([bridge.forwarding_address, *by[:1]]) if bridge.forwarding_address else ""
 
 
 def mirror_of(producers: Table[ProducerRow] | None, links: Table[LinkRow] | None) -> str:
