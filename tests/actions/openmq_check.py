@@ -125,7 +125,7 @@ def test_a_transaction_that_is_not_prepared_is_not_rolled_back_by_command(stage:
     reads = consume(queue=queue, name="reader", ack="transacted", commit=0, clientid="reader")
     with stage.clients(reads, produce(queue=queue, name="to", count=SENT)):
         stage.is_so(queue, "NumMsgsPendingAcks", SENT)
-        action = stage.action("destroy_connection", "open_transaction", queue, "reader")
+        action = stage.action("destroy_connection_in_transaction", "open_transaction", queue, "reader")
         assert "rollback txn" in action.never
         listed = stage.imqcmd("imqcmd list txn").stdout.split()
         (xid,) = [word for word in listed if word.isdigit() and len(word) > 15][:1]

@@ -19,6 +19,7 @@ COSTLY = frozenset(
         "close_connection_of_mqtt",
         "close_consumer",
         "destroy_connection",
+        "destroy_connection_in_transaction",
     }
 )
 """They cost attempts, and bring nothing where the client would stop again at once."""

@@ -26,7 +26,10 @@ NEIGHBOURS: Final = ("alone", "pool")
 RHYTHMS: Final = ("steady", "bursts", "trickle")
 FLOWING: Final = frozenset({"steady"})
 WORDS: Final = ("orders", "stock", "claims", "audit", "mail", "rates", "trades", "parcels", "meter", "ledger", "seats")
-CLOSE: Final = "close_connection close_connection_of_others close_connection_of_mqtt close_consumer destroy_connection "
+CLOSE: Final = (
+    "close_connection close_connection_of_others close_connection_of_mqtt close_consumer destroy_connection"
+    " destroy_connection_in_transaction "
+)
 
 
 @dataclass(frozen=True, slots=True)
