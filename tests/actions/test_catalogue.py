@@ -267,6 +267,26 @@ def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
     assert close.effect.startswith("It closes all 4 consumers of the connection: what they buffer returns, too. Its ")
 
 
+def test_who_goes_with_the_connection_takes_nothing() -> None:
+    """All consumers of the queue are on it, or one stays."""
+    world, snapshot = hung_and_working()
+    stays = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
+    assert "and to its other consumers" in stays.effect
+    alone = replace(
+        snapshot, consumer_connection=np.full_like(snapshot.consumer_connection, snapshot.consumer_connection[0])
+    )
+    goes = {one.name: one for one in offered(world, "stalled", alone)}["close_connection"]
+    assert "no other consumer is there" in goes.effect
+
+
+def test_a_full_store_of_classic_is_no_full_disk() -> None:
+    """It is a share of the limit that is set: room on the disk changes nothing."""
+    verdicts = {"disk_full": Verdict(CauseState.PROVEN, "it is full")}
+    names = [one.name for one in ACTIONS if one.fits("producers_blocked", verdicts, {"disk_full": ""}, "classic", "")]
+    assert "free_disk" not in names
+    assert "start_reader_on_classic" in names
+
+
 def test_only_transactions_that_are_in_doubt_for_long_are_decided(world: World) -> None:
     state = aged(world, {"young": 10.0, "old": 600.0, "older": 700.0})
     found = Actions(known(world), state).of(

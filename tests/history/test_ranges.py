@@ -166,3 +166,10 @@ def test_what_was_read_is_kept_for_a_while(store: Store, monkeypatch: pytest.Mon
         reader.past("b1", "a", f"q{n}", END, 3600.0)
     assert len(reader._kept) == ranges.MOST_KEPT
     assert np.isfinite(next(iter(reader._kept.values()))[0])
+
+
+def test_what_no_queue_of_a_poll_is_known_to_have_is_not_zero() -> None:
+    stamps, unknown = np.array([1.0, 1.0, 2.0]), np.array([np.nan, np.nan, 3.0])
+    sums = ranges.summed({"stamp": stamps, "delivering": unknown})
+    assert np.isnan(sums["delivering"][0])
+    assert sums["delivering"][1] == 3.0

@@ -21,8 +21,8 @@ from penstock.model import QueueKind
 
 READ_SECONDS = 3.0
 """For one chart; what is older than could be read by then is left out."""
-KEPT_SECONDS, KEPT_PARTS, MOST_KEPT = 60.0, 240, 16
-"""What was read serves for a minute at least, and for a 240th of its span; of so many charts."""
+KEPT_SECONDS, KEPT_PARTS, MOST_KEPT, SOON = 60.0, 240, 16, 5.0
+"""What was read serves for a minute at least, and for a 240th of its span; in part: 5 s. Of so many charts."""
 DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
 ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes", "memory_limit_bytes")
@@ -59,7 +59,7 @@ class HistoryReader:
             except StoreError as error:
                 found = Past({}, f"the history cannot be read: {error}")
             others = [one for one in self._kept.items() if one[0] != key]
-            until = time.monotonic() + max(KEPT_SECONDS, seconds / KEPT_PARTS)
+            until = time.monotonic() + (SOON if found.note else max(KEPT_SECONDS, seconds / KEPT_PARTS))
             self._kept = dict([*others, (key, (until, found))][-MOST_KEPT:])
         return found
 
@@ -137,8 +137,9 @@ def summed(rows: Rows) -> dict[str, Column]:
     """Over the rows of each poll."""
     stamps, at = np.unique(rows["stamp"], return_inverse=True)
     names = rows.keys() - {"stamp"}
-    sums = {name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)).astype(np.float64) for name in names}
-    return {"stamp": stamps, **sums}
+    sums = {name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)) for name in names}
+    known = {name: np.bincount(at, ~np.isnan(rows[name]), len(stamps)) > 0 for name in names}
+    return {"stamp": stamps, **{name: np.where(known[name], sums[name], np.nan) for name in names}}
 
 
 def rates(rows: Rows) -> dict[str, Column]:

@@ -105,7 +105,7 @@ def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
             group = symptoms.measured("bridge_stopped", row.name)
             how = "down" if up == 0 else "frozen" if found.delivering[at] > 0 else "full"
             group.places, group.facts = {place}, {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"}
-            group.facts |= {"target": row.target}
+            group.facts |= {"target": row.target if row.kind == "bridge" else ""}
             symptoms.take(group.victims, on({place}, BACKLOG))
             yield group
 

@@ -19,7 +19,7 @@ from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
-TO_OTHERS, TO_NONE = "and to its other consumers", "and wait until it connects again: it is the only consumer"
+TO_OTHERS, TO_NONE = "and to its other consumers", "and wait until it connects again: no other consumer is there"
 """Where messages go that are returned."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
@@ -115,6 +115,7 @@ class Actions:
         row, protocol = consumers.index.rows[i], consumers.index.rows[i].protocol.upper()
         keys = self._snapshot.consumer_connection
         at = -1 if connections is None else int(connections.index.positions(keys[[i]])[0])
+        stays = keys != keys[i] if at >= 0 else np.arange(len(keys)) != i
         found = {
             "client": clients.index.rows[clients.member[i]].client,
             "host": row.remote_host or "its host",
@@ -124,7 +125,7 @@ class Actions:
             "knob": KNOBS.get(protocol, ""),
             "held": f"{buffered[worst]:,.0f}",
             "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
-            "next": TO_OTHERS if np.count_nonzero(of_queue[clients.member]) > 1 else TO_NONE,
+            "next": TO_OTHERS if np.any(of_queue[clients.member] & stays) else TO_NONE,
         }
         if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
             found["others"] = f"It closes all {count} consumers of the connection: what they buffer returns, too. "

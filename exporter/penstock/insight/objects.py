@@ -253,7 +253,7 @@ def _summed(
     parts = [one for one in parts if one.counts]
     sums = {name: sum(one.sums.get(name, 0.0) for one in parts) for name in SUMS}
     for once in ("added", "acknowledged"):
-        sums[once] -= sums["redistributed"]
+        sums[once] = max(sums[once] - sums["redistributed"], 0.0)
     bounds = {name: (value, value) for name, value in sums.items()}
     bounds |= {moved: _bounds(moved, sums[moved], parts) for moved in MOVED}
     bounds["on its way between the brokers, of all addresses"] = way - arrived, way
@@ -292,7 +292,7 @@ def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> tuple[float
             most += one.left
         if name == "added":
             most += min(one.on_its_way, one.sums.get("redistributed", 0.0))
-    return max(least, 0.0), most
+    return max(least, 0.0), max(most, 0.0)
 
 
 def _came_after(one: AddressSum, parts: Sequence[AddressSum]) -> float:
