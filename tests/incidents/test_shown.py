@@ -44,7 +44,9 @@ def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -
 def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
     (found,) = incident_list([view(blocked_in_send())], ListQuery(text="x.reply")).rows
     words = [line.split()[0] for line in incident_lines([found], found.begin + 60) if line]
-    assert {type(line) for line in incident_lines([found], found.begin + 60)} == {str}
+    lines = [*incident_lines([found], found.begin + 60)]
+    assert {type(line) for line in lines} == {str}
+    assert [i for i, line in enumerate(lines) if not line] == [len(lines) - 1], "an empty line ends it"
     assert [word for i, word in enumerate(words) if word not in words[:i]] == [
         "CRITICAL", "incident", "impact", "who", "cause", "do", "check",
     ]  # fmt: skip
