@@ -140,6 +140,10 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def log_as_it_was() -> Iterator[None]:
     """The commands set up the log of the process; what other tests read of it must not depend on that."""
     root, own = logging.getLogger(), logging.getLogger("penstock")
+    logging.disable(logging.NOTSET)  # whatever a library or a thread of an earlier test left
+    own.disabled, own.propagate = False, True
+    own.setLevel(logging.NOTSET)
+    root.setLevel(logging.WARNING)
     handlers, levels = root.handlers[:], (root.level, own.level)
     yield
     root.handlers[:] = handlers
