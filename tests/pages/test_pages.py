@@ -220,6 +220,13 @@ async def test_what_to_do_is_said_once(page: Served, path: str) -> None:
     assert (await page.get(path)).text.count("Take a thread dump of stuck on h twice") == 1
 
 
+async def test_only_acts_are_numbered(page: Served) -> None:
+    async with page.client.get(page.url) as response:
+        shown = await response.text()
+    assert "<li>Check: " not in shown
+    assert "<p>Check: " in shown
+
+
 async def test_a_broker_shows_its_incidents(page: Served) -> None:
     assert "stuck acknowledges nothing on orders" in (await page.get("broker?broker=b1")).text
 
