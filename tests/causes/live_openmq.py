@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from causes.live import COLD, INTERVAL, Found, Truth, conclude, report, take
+from causes.live import Found, conclude, report, take
+from causes.situations.register import COLD, INTERVAL, Truth
 from flowbench.openmq import LIMITED, Options, Scenario, clients_of, compiled, consume, observed, prepare, produce
 from penstock.agent import Poller
 from penstock_demo.openmq import OpenMQBroker
