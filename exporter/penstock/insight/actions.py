@@ -140,9 +140,7 @@ class Actions:
             found["queue"] = _object_of(broker, row)
             dead = [queue for queue in self._queues.values() if queue.address == row.dead_letter_address]
             if len(dead) == 1:  # else one of them may hold the dead letters of another client
-                found["dead_letters"] = queue_object(
-                    broker, dead[0].address, dead[0].routing_type.lower(), dead[0].name
-                )
+                found["dead_letters"] = _object_of(broker, dead[0])
         return found if broker else {}
 
     @cached_property
