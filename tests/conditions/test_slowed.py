@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conditions.normal_world import BEFORE, Flow, knowing, steady
-from conditions.world import Judged
+from conditions.world import Judged, Rate, World
 
 NAME = "slowed"
 
@@ -80,3 +80,23 @@ def test_a_consumer_more_is_no_window() -> None:
         numbers = {**said, "A": flow.added + 75 * n, "K": flow.settled + 15 * n, "M": 60.0 * n, "D": 60.0 * n}
         judged.poll({"q": numbers}, consumers)
         assert NAME not in judged.names
+
+
+@pytest.mark.parametrize("pause", [19.8, 20.4])
+def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(pause: float) -> None:
+    """What it settles at once lies in the polls that end without a backlog."""
+    world = World(step=5.0)
+    queue, arrivals = world.queue(), Rate(1.0)
+    consumer = queue.join(window=np.inf)
+    due = pause
+
+    def live(seconds: float) -> None:
+        nonlocal due
+        queue.come(arrivals(seconds))
+        queue.take(consumer)
+        if world.seconds >= due:
+            queue.settle(consumer)
+            due += pause
+
+    world.run(1200, live, tick=0.2)
+    assert NAME not in world.alarms
