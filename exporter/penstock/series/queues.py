@@ -72,8 +72,7 @@ class Queues:
 
 def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
     """The labels of a queue; None when the operator does not want it shown."""
-    said = policy.rules.resolve(policy.broker, row.address, row.name)
-    if said.ignore or not policy.selection(row.address, row.name):
+    if (said := policy.of_queue(row.address, row.name)) is None:
         return None
     if policy.sum_temporary and row.kind is QueueKind.TEMPORARY:
         return sum_series(policy, TEMPORARY, TEMPORARY, row)
