@@ -40,9 +40,9 @@ from penstock.settings.rules import KEYS, Resolved
 NEAR = 2000
 """Names among which similar ones are looked for."""
 WITH_ACTIONS = 20
-"""Conditions of one object that are told with what to do, the worst."""
+"""Conditions of one object that are shown with what to do, the worst."""
 MOST_RELATED = 50
-"""Things of one kind that are told with an object, the largest."""
+"""Things of one kind that are shown with an object, the largest."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 

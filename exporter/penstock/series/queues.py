@@ -32,7 +32,7 @@ class Reloaded(RowState):
         """After a poll of a broker whose kind counts them."""
         before, added = self.reindexed(queues.index), np.nan_to_num(queues["added"])
         if self.process is None:
-            # Of another broker's queues: what came since it took over cannot be told from what it loaded.
+            # Of another broker's queues: what came since it took over cannot be distinguished from what it loaded.
             messages = added
         elif process.replaces(self.process):
             messages = np.fmin(added, np.nan_to_num(before.depth))

@@ -59,7 +59,7 @@ def amount(value: ColumnValue) -> str:
 
 
 def with_code(text_: str) -> Markup:
-    """What stands between backticks as code."""
+    """What is between backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text_))))  # noqa: S704 - escaped
 
 
