@@ -36,7 +36,7 @@ class Document:
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     void: set[Path] = field(default_factory=set)
-    """Paths whose value could not be read and stands as None; their problem is told already."""
+    """Paths whose value could not be read and is None; their problem is reported already."""
 
     def line(self, path: Path) -> int:
         """Line of the path, or of the nearest thing around it that is there."""

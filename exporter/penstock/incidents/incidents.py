@@ -30,7 +30,7 @@ from penstock.observation.poll import RuleInputs
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
-"""Incidents that are told, conditions that are linked, the worst first; changes."""
+"""Incidents that are reported, conditions that are linked, the worst first; changes."""
 MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
 KEPT = 900.0
@@ -136,7 +136,7 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
 
 
 def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incident:
-    """As it is told."""
+    """As it is reported."""
     group, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}

@@ -85,7 +85,7 @@ def place_of(row: QueueRow) -> tuple[str, str]:
 
 
 class ChangesAbout(NamedTuple):
-    """Positions of changes about what is told, by their address and by their client."""
+    """Positions of changes about what is reported, by their address and by their client."""
 
     address: dict[str, list[int]]
     client: dict[str, list[int]]

@@ -25,7 +25,7 @@ MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
 Names = Mapping[str, str]
-"""What stands in braces."""
+"""A name in braces."""
 
 
 class Actions:
