@@ -143,7 +143,7 @@ def more_room(name: str, limit: Plain) -> str:
         return more
     days = (1.5 * limit["limit"] - limit["level"]) / limit["slope"]
     until = f"until about {day_text(limit['now'] / 86400 + days)}" if days < LONGEST else "for more than a year"
-    return f"{more} Half as much again would last {until} at the present rate."
+    return f"{more} 50 % more would last {until} at the present rate."
 
 
 # --- advice

@@ -176,7 +176,7 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
             assert "Broker down since 20" in found.text
             assert ", last seen 2026-11-21 00:01:45 UTC: nothing answers there <b>." in found.text
             assert ("span", {"class": "badge healthy"}) not in found.tags
-            assert re.findall(r"since 2026-11-21 00:00:00 UTC \((.*?)\)", found.text) in ([], ["1 min 45 s"])
+            assert set(re.findall(r"since 2026-11-21 00:00:00 UTC \((.*?)\)", found.text)) <= {"1 min 45 s"}
 
 
 async def test_of_a_broker_that_was_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

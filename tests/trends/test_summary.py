@@ -47,7 +47,7 @@ def test_risks_are_dated_and_the_first_comes_first() -> None:
     assert found[1]["when"].startswith("reaches its limit about 7 Mar 1970 (between ")
     assert found[2]["when"] == "reaches its limit about 11 Jan 1970 (between 10 Jan 1970 and 12 Jan 1970)"
     # 150 at 1 a day from 90: 60 days
-    assert found[2]["do"].endswith("Half as much again would last until about 2 Mar 1970 at the present rate.")
+    assert found[2]["do"].endswith("50 % more would last until about 2 Mar 1970 at the present rate.")
 
 
 def queue(ring_retention: float | None = None, drain_target: float | None = None, **more: Any) -> dict[str, Any]:
