@@ -131,6 +131,7 @@ def test_the_collector_scrapes_as_a_prometheus_does(tmp_path: Path) -> None:
     for pipeline in found["service"]["pipelines"].values():
         for part, names in pipeline.items():
             assert set(names) <= found[part].keys()
+    assert found["processors"]["batch"]["send_batch_max_size"] <= 8192, "a receiver takes 4 MiB in one message"
     named = {one["key"]: one["value"] for one in found["processors"]["resource"]["attributes"]}
     assert named["service.name"] == "penstock"
 
