@@ -31,7 +31,7 @@ _NOW = Row(
             "Agents",
             "Agents that Prometheus scrapes. Two on one broker are safe: sums count it once.",
             f"count({S('penstock_build_info')})",
-            width=3,
+            width=2,
         ),
         stat(
             "Brokers watched",
@@ -94,7 +94,7 @@ _NOW = Row(
             " where there are many; raise the limits in the configuration to see more of them. Clients are shown"
             " whole.",
             f"sum({S('penstock_series_dropped')})",
-            width=3,
+            width=4,
         ),
     ),
 )

@@ -101,7 +101,7 @@ _PROGRESS = Row(
             unit="mps",
         ),
         graph(
-            "Without acknowledgements, as a share of the stall threshold",
+            "No acks for, of the stall threshold",
             "How long each client has had no acknowledgements, relative to its stall threshold. Above the dashed line"
             " the condition stalled is raised. The threshold is learned; a rule in the configuration can set it.",
             Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{broker}} {{queue}}"),
@@ -122,6 +122,7 @@ _PROGRESS = Row(
             client_line(S, "mq_client_starved_ratio"),
             unit="percentunit",
             largest=1,
+            width=6,
         ),
         graph(
             "At the limit",
@@ -130,6 +131,7 @@ _PROGRESS = Row(
             client_line(S, "mq_client_at_limit_ratio"),
             unit="percentunit",
             largest=1,
+            width=6,
         ),
         graph(
             "Consumer capacity",
@@ -138,6 +140,7 @@ _PROGRESS = Row(
             queue_line(S, "mq_queue_consumer_capacity_ratio"),
             unit="percentunit",
             largest=1,
+            width=6,
         ),
         graph(
             "Imbalance",
@@ -146,6 +149,7 @@ _PROGRESS = Row(
             queue_line(S, "mq_queue_buffer_imbalance_ratio"),
             unit="percentunit",
             largest=1,
+            width=6,
         ),
     ),
 )

@@ -61,7 +61,7 @@ _NOW = Row(
             " agent, or the shard, that should.",
             f"count({_EXPECTED} unless {_WATCHED}) or 0 * count({_EXPECTED})",
             steps=(Step(None, OK), Step(1, CRITICAL)),
-            width=3,
+            width=4,
         ),
         stat(
             "Stalled queues",
@@ -76,14 +76,14 @@ _NOW = Row(
             "Queues with a condition that still work. Look at them in the order of their backlog.",
             number_of(f"{largest(BY_QUEUE, _UNHEALTHY)} == 1", _SHOWN),
             steps=above(1),
-            width=3,
+            width=5,
         ),
         stat(
             "Ready messages",
             "Messages that wait for a consumer, in all queues of the chosen brokers. High is not bad by itself: see"
             " whether it grows, and the drain time of the queues.",
             total(S("mq_queue_ready_messages")),
-            width=6,
+            width=3,
         ),
         stat(
             "In",

@@ -149,6 +149,7 @@ _LOSSES = Row(
             queue_line(S, "mq_queue_in_doubt_messages"),
             unit="locale",
             empty="nothing is in doubt",
+            width=12,
         ),
         graph(
             "Unexplained by queue",
@@ -157,6 +158,7 @@ _LOSSES = Row(
             queue_line(S, "mq_account_unexplained_messages"),
             unit="locale",
             empty=_EXPLAINED,
+            width=12,
         ),
     ),
 )

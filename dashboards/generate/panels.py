@@ -191,8 +191,15 @@ def graph(title: str, description: str, *queries: Query, unit: str, **more: Any)
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     ranked = more.pop("ranked", worst_of)
-    shown = tuple(Query(ranked(MOST_LINES, one.expr), one.legend) if "{{" in one.legend else one for one in queries)
+    shown = tuple(
+        Query(ranked(MOST_LINES, one.expr), named(one.legend)) if "{{" in one.legend else one for one in queries
+    )
     return Panel("timeseries", title, description, shown, unit, custom=custom, options=options, **more)
+
+
+def named(legend: str) -> str:
+    """A legend that tells brokers of one name apart; where their labels are missing nothing is shown of them."""
+    return legend.replace("{{broker}}", " ".join(f"{{{{{one}}}}}" for one in (*IDENTITY, "broker")))
 
 
 def stat(title: str, description: str, query: str, *, unit: str = "locale", **more: Any) -> Panel:
@@ -223,7 +230,7 @@ def timeline(
         "tooltip": {"mode": "single", "sort": "none"},
     }
     custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
-    queries = tuple(Query(worst_of(MOST_LINES, one.expr), one.legend) for one in queries)
+    queries = tuple(Query(worst_of(MOST_LINES, one.expr), named(one.legend)) for one in queries)
     return Panel(
         "state-timeline", title, description, queries, "none", mappings=mappings, options=options, custom=custom, **more
     )

@@ -44,22 +44,26 @@ _NOW = Row(
             "Ready",
             "Messages that can be delivered now. What matters is whether they become fewer: see the drain time.",
             f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
+            width=3,
         ),
         stat(
             "Delivering",
             "Messages sent to consumers and not acknowledged. They are redelivered when a consumer disconnects.",
             f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})",
+            width=3,
         ),
         stat(
             "Consumers",
             "Consumers of the queue, without browsers.",
             f"sum({largest(BY_QUEUE, S('mq_queue_consumers'))})",
+            width=3,
         ),
         stat(
             "Consumers with a condition",
             "How many of them are stalled or otherwise unhealthy; the table of clients names them.",
             f"sum({largest(BY_QUEUE, S('mq_queue_unhealthy_consumers'))})",
             steps=above(1),
+            width=6,
         ),
         stat(
             "Time to drain",
@@ -74,6 +78,7 @@ _NOW = Row(
             " second by second when nothing is taken.",
             f"max({_oldest('latest')})",
             unit="s",
+            width=5,
         ),
     ),
 )

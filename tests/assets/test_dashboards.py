@@ -4,6 +4,7 @@ import itertools
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,16 @@ def test_layout(board: Json) -> None:
         taken |= cells
 
 
+@pytest.mark.parametrize("board", boards())
+def test_titles_are_whole_and_rows_are_full_in_a_window_of_1440_pixels(board: Json) -> None:
+    """A column of the grid is 58 pixels wide, a title leaves 59 to the frame and menu, a letter takes seven."""
+    widths: Counter[int] = Counter()
+    for panel in panels(board):
+        assert 7 * len(panel["title"]) <= 58 * panel["gridPos"]["w"] - 59, panel["title"]
+        widths[panel["gridPos"]["y"]] += panel["gridPos"]["w"]
+    assert set(widths.values()) == {24}
+
+
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_queries(query: Asked) -> None:
     assert problems(substituted(query.expr), KNOWN) == []
@@ -220,6 +231,8 @@ def test_brokers_of_one_name_in_two_clusters_are_two(board: Json) -> None:
                 if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
                     names = set(node.modifier.labels)
                     assert "broker" not in names or {"cluster", "namespace"} <= names, panel["title"]
+            legend = target["legendFormat"]
+            assert ("{{broker}}" in legend) == ("{{cluster}} {{namespace}} {{broker}}" in legend), legend
 
 
 def test_a_threshold_is_the_same_in_alerts_boards_and_runbooks() -> None:

@@ -20,7 +20,7 @@ const substituted = (query) =>
     .replaceAll('$__rate_interval', '1m')
     .replaceAll('$__interval', `${step}s`)
     .replaceAll('$__range', `${end - begin}s`)
-    .replace(/\$(\w+)/g, (_, name) => address.get(`var-${name}`) ?? '.+');
+    .replace(/\$(\w+)/g, (_, name) => address.get(`var-${name}`) ?? '.*');
 
 async function ask(path, parameters) {
   const answer = await fetch(`/api/v1/${path}?${new URLSearchParams(parameters)}`);
