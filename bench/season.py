@@ -426,7 +426,7 @@ def replay(season: Season, begin: float = 0.0) -> Result:
         polls += 1
         if (snapshot.stamp - max(begin, START)) // WEEK > told:
             told += 1
-            print(f"after week {told}:", {name: len(at) for name, at in alarms.items()}, file=sys.stderr, flush=True)
+            print(f"after week {told}:", dict(where), file=sys.stderr, flush=True)
         for one in judgement.conditions:
             key = (one.name, one.queue)
             fresh = snapshot.stamp - before.get(key, -np.inf) > SAME
@@ -454,6 +454,7 @@ def judged(state: Judgement, snapshot: Snapshot, groups: Groups, policy: Policy)
     seen, found = pair
     progress = progress_of(found.consumer, found.now)
     now = judging.advance(state, found, progress, groups, policy.constants, policy.calendar)
+    now = replace(now, account=replace(now.account, losses=now.account.losses.reindexed(found.queues)))
     poll = judging.rule_inputs(now, found, snapshot, snapshot.broker, groups, policy.constants, None)
     debounced = {
         one.name: advance_one(state.debounced.get(one.name, Debounce()), one, one.rule, poll, np.nan)

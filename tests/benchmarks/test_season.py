@@ -2,7 +2,7 @@
 
 import pytest
 from bench import season
-from bench.season import Queue, Season, per_queue_week, replay
+from bench.season import FAULTS, Queue, Season, per_queue_week, replay
 
 
 @pytest.mark.slow  # takes four seconds
@@ -13,3 +13,10 @@ def test_healthy_queues_are_quiet_from_the_third_week_and_a_silence_is_found() -
     assert per_queue_week(result, 2, 3.5, len(kinds), notices=False) == 0
     assert all(found is not None for of in result.found.values() for found in of)
     assert season.WANTED["silent"] == "producer_silent"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_judged_with_its_causes(fault: str) -> None:
+    result = replay(Season([Queue("steady 20/s", fault)], weeks=2.0, step=600.0, seed=3))
+    assert len(result.found) == 1

@@ -132,8 +132,8 @@ FAILURES: Final = {
     ),
     "wrong selector": Failure(
         frozenset({"core", "openwire", "amqp", "stomp", "openmq"}), "not_dispatching", "selector", "match_selector",
-        "start_delivery larger_ring group_owner", LOST, queues=frozenset({"anycast", "selector", "ring"}), whole=True,
-        patience=1,
+        "start_delivery give_credit larger_ring group_owner", LOST, whole=True, patience=1,
+        queues=frozenset({"anycast", "selector", "ring"}),
     ),
     "not started": Failure(
         frozenset({"core", "openmq"}), "not_dispatching", "not_started", "start_delivery",
