@@ -50,10 +50,9 @@ class ActionTemplate:
             condition in self.conditions
             and (not self.brokers or kind in self.brokers)
             and (not self.protocols or not protocol or protocol in self.protocols)
-            and (not causes or not causes <= excluded)
             and (not self.proof or not self.proof.isdisjoint(proven))
             and self.spoiled.isdisjoint(proven | likely)
-            and (not self.causes or not known or bool(causes))
+            and (not self.causes or not known or bool(causes - excluded))
         )
 
 

@@ -1,9 +1,7 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
-from datetime import UTC, datetime
-
 from penstock.core.catalogues import read_toml
-from penstock.core.formatting import UNKNOWN, duration, number_text
+from penstock.core.formatting import UNKNOWN, duration, moment, number_text
 
 __all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "moment", "name_text", "number_text"]
 
@@ -58,11 +56,3 @@ def in_bytes(size: float) -> str:
         if size >= factor:
             return f"{size / factor:,.3g} {unit}"
     return f"{size:,.0f} B"
-
-
-def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
-    """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime(form)
-    except (ValueError, OverflowError, OSError):
-        return UNKNOWN
