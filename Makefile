@@ -62,7 +62,7 @@ help:
 	@echo "make test-cluster  the chart with 46 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
-	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 25 min; images need root, buildah, mmdebstrap)"
+	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 25 min; the images need root)"
 	@echo "make release-dry  wheel, sdist, .deb, chart and notes of a release in build/release; nothing is published (1 min)"
 	@echo "make sbom    what the image holds: sbom-agent.json, sbom-trends.json (CycloneDX, 1 min)"
 	@echo "make demo-trends  a report on the imagined history of two brokers, in ./demo-trends (3 min; needs Java 17)"
@@ -299,7 +299,8 @@ bench-journal: $(VENV)/.test  # what it costs to record a poll before it is show
 bench-scrape: $(VENV)/.test  # latency of scrapes and health, memory with slow readers (14 min)
 	$(BIN)/python -m bench.scrape
 
-test-pages: $(VENV)/.test  # the status page in a real Chromium, on the demo broker; needs chromium, chromium-driver (3 min)
+test-pages: $(VENV)/.test  # the status page in a real Chromium, on the demo broker (3 min)
+	@command -v chromedriver >/dev/null || $(call need,chromium-driver,the browser of the tests)
 	$(BIN)/pytest tests/pages/browser_check.py
 
 .PHONY: test-pages
@@ -401,6 +402,8 @@ test-chart: $(VENV)/.test $(HELM)
 .PHONY: test-cluster sbom audit licences release-dry test-install
 
 test-install: $(VENV)/.test $(HELM)
+	@command -v buildah >/dev/null || $(call need,buildah,the images)
+	@command -v mmdebstrap >/dev/null || $(call need,mmdebstrap,the images' root file system)
 	HELM=$(HELM) $(BIN)/pytest tests/deploy/install_check.py tests/deploy/image_check.py
 
 release-dry: $(VENV)/.test

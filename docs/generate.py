@@ -15,7 +15,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import RUNBOOKS
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
@@ -23,7 +23,7 @@ from penstock.assets.values import AlertValues
 from penstock.cli.main import main
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Condition, Scope
-from penstock.conditions.wording import NAMES, constant_texts
+from penstock.conditions.wording import constant_texts
 from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
 from penstock.findings import catalogue
 from penstock.findings.finding import FindingRule
@@ -215,12 +215,8 @@ def one_action(one: ActionTemplate) -> Iterator[str]:
         yield f"- **Do not**: {in_capitals(one.never)}"
 
 
-SOMETIMES = ("at_risk", "others", "stay", "freed", "killed")
-
-
 def in_capitals(text: str) -> str:
     """With the names in braces as capitals; what is not always there is left out."""
-    text = text.replace("{raise_limit}", NAMES["raise_limit"])
     return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] in SOMETIMES else one[1].upper(), text)
 
 

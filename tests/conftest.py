@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from penstock.cli.logs import LogLine
 from penstock_demo import ports
 from penstock_demo.artemis import ArtemisBroker, ha_pair
 from penstock_demo.broker import Broker
@@ -140,12 +141,10 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def log_as_it_was() -> Iterator[None]:
     """The commands set up the log of the process; what other tests read of it must not depend on that."""
     root, own = logging.getLogger(), logging.getLogger("penstock")
-    logging.disable(logging.NOTSET)  # whatever a library or a thread of an earlier test left
-    own.disabled, own.propagate = False, True
-    own.setLevel(logging.NOTSET)
+    # Fixtures of a module run commands, too, before this and after it
+    root.handlers[:] = [one for one in root.handlers if not isinstance(one.formatter, LogLine)]
     root.setLevel(logging.WARNING)
-    handlers, levels = root.handlers[:], (root.level, own.level)
+    own.setLevel(logging.NOTSET)
+    handlers = root.handlers[:]
     yield
     root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])

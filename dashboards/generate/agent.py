@@ -31,14 +31,12 @@ _NOW = Row(
             "Agents",
             "Agents that Prometheus scrapes. Two on one broker are safe: sums count it once.",
             f"count({S('penstock_build_info')})",
-            decimals=0,
             width=3,
         ),
         stat(
             "Brokers watched",
             "Brokers that the agents watch, configured or found. Fewer than expected: see faults of discovery below.",
             f"sum({S('penstock_brokers')})",
-            decimals=0,
             width=3,
         ),
         stat(
@@ -55,7 +53,6 @@ _NOW = Row(
             "Age of the oldest data shown. Far above the poll interval: polls fail or take too long, see below.",
             f"max(time() - {S('penstock_poll_timestamp_seconds')})",
             unit="s",
-            decimals=1,
             steps=above(60, 300),
             width=3,
         ),
@@ -97,7 +94,6 @@ _NOW = Row(
             " where there are many; raise the limits in the configuration to see more of them. Clients are shown"
             " whole.",
             f"sum({S('penstock_series_dropped')})",
-            decimals=0,
             width=3,
         ),
     ),
@@ -131,7 +127,6 @@ _POLLS = Row(
             " not answer.",
             Query(f"time() - {largest(_BY_BROKER, S('penstock_poll_timestamp_seconds'))}", "{{broker}}"),
             unit="s",
-            decimals=1,
         ),
         graph(
             "Clients not judged yet",
@@ -139,7 +134,6 @@ _POLLS = Row(
             " needs was not read. Many for long: see the collectors, and `penstock check` for rights that are missing.",
             Query(largest(_BY_BROKER, S("penstock_undecided_clients")), "{{broker}}"),
             unit="locale",
-            decimals=0,
         ),
         timeline(
             "Collectors",
@@ -173,7 +167,6 @@ _AROUND = Row(
             " penstock check name them.",
             Query(S("penstock_discovery_faults"), "{{instance}}"),
             unit="locale",
-            decimals=0,
         ),
         graph(
             "Age of the history",
@@ -209,7 +202,6 @@ _COST = Row(
             Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
             Query(largest(_BY_BROKER, S("penstock_rows_dropped")), "{{broker}} rows not read"),
             unit="locale",
-            decimals=0,
             width=6,
         ),
         graph(
@@ -227,7 +219,6 @@ _COST = Row(
             " worth a report.",
             Query(f"process_resident_memory_bytes{_TARGET}", "{{instance}}"),
             unit="bytes",
-            decimals=1,
             width=6,
         ),
         graph(

@@ -14,6 +14,7 @@ from dashboards.generate.common import (
     out,
     ready,
     seen_by,
+    where_they_are,
     worst,
 )
 from dashboards.generate.frame import Dashboard
@@ -71,14 +72,12 @@ _NOW = Row(
             " crash: see the broker's log.",
             f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}",
             unit="s",
-            decimals=1,
         ),
         stat(
             "Connections",
             "Client connections. A sudden fall: an application or a network has failed. A steady climb: a client does"
             " not close its connections.",
             f"max({S('mq_broker_connections')})",
-            decimals=0,
         ),
         stat(
             "Message memory",
@@ -108,11 +107,8 @@ _LOAD = Row(
             "Messages in queues",
             "All messages of the broker: ready, delivering (sent to consumers and not acknowledged), and scheduled"
             " for later. Ready that grows while delivering is flat: consumers cannot keep up.",
-            Query(total(S("mq_queue_ready_messages")), "ready"),
-            Query(total(S("mq_queue_delivering_messages")), "delivering"),
-            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
+            *where_they_are(S),
             unit="locale",
-            decimals=0,
             stacked=True,
         ),
         graph(
@@ -123,7 +119,6 @@ _LOAD = Row(
             Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "acknowledged"),
             Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "removed"),
             unit="mps",
-            decimals=1,
         ),
         graph(
             "Memory",
@@ -131,7 +126,6 @@ _LOAD = Row(
             Query(largest("broker", S("mq_broker_memory_used_bytes")), "used"),
             Query(largest("broker", S("mq_broker_memory_limit_bytes")), "limit"),
             unit="bytes",
-            decimals=1,
         ),
         graph(
             "Disk",
@@ -140,7 +134,6 @@ _LOAD = Row(
             Query(largest("broker", S("mq_broker_disk_used_ratio")), "used"),
             Query(largest("broker", S("mq_broker_disk_limit_ratio")), "blocks at"),
             unit="percentunit",
-            decimals=0,
             largest=1,
         ),
         graph(
@@ -150,7 +143,6 @@ _LOAD = Row(
             Query(largest("broker", S("mq_broker_heap_used_bytes")), "used"),
             Query(largest("broker", S("mq_broker_heap_limit_bytes")), "limit"),
             unit="bytes",
-            decimals=1,
         ),
         timeline(
             "Shortage of heap",
@@ -165,7 +157,6 @@ _LOAD = Row(
             " message.",
             Query(largest("broker", S("mq_broker_connections")), "connections"),
             unit="locale",
-            decimals=0,
         ),
         graph(
             "Expired and dead-lettered",
@@ -195,7 +186,6 @@ _ADDRESSES = Row(
             " about to block or refuse its producers: look for the queue in it that is not read.",
             Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{address}}"),
             unit="percentunit",
-            decimals=0,
             width=12,
             steps=above(T.address_used_ratio),
             links=(_ADDRESS_LINE_LINK,),
@@ -271,8 +261,8 @@ _ADDRESSES = Row(
             "Each address with its memory, producers and page files. Choose one above, and the table of queues below"
             " shows what fills it.",
             ("broker", "address"),
-            Column("Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes", 1),
-            Column("Limit", largest(_BY_ADDRESS, S("mq_address_limit_bytes")), "bytes", 1),
+            Column("Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes"),
+            Column("Limit", largest(_BY_ADDRESS, S("mq_address_limit_bytes")), "bytes"),
             Column(
                 "Fill",
                 largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")),
@@ -283,7 +273,7 @@ _ADDRESSES = Row(
             Column("Messages", largest(_BY_ADDRESS, S("mq_address_messages"))),
             Column("Producers", largest(_BY_ADDRESS, S("mq_address_producers"))),
             Column("Page files", largest(_BY_ADDRESS, S("mq_address_pages"))),
-            Column("In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps", 1),
+            Column("In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps"),
         ),
         table(
             "When an address is full",
@@ -331,7 +321,6 @@ _QUEUES = Row(
             " slower.",
             Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{link}} ({{kind}})"),
             unit="locale",
-            decimals=0,
             width=24,
             height=6,
         ),

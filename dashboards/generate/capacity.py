@@ -1,6 +1,6 @@
 """Capacity: how far from the limits, and when they are reached."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, queue_line
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, least_of, stat
 
@@ -25,7 +25,6 @@ _LIMITS = Row(
             " for consumers that keep up.",
             Query(_headroom("mq_broker_memory_used_bytes", "mq_broker_memory_limit_bytes"), "{{broker}}"),
             unit="percentunit",
-            decimals=0,
             steps=above(T.memory_of_limit_ratio),
         ),
         graph(
@@ -34,7 +33,6 @@ _LIMITS = Row(
             " disk, before a trend over days meets 100 %.",
             Query(_headroom("mq_broker_disk_used_ratio", "mq_broker_disk_limit_ratio"), "{{broker}}"),
             unit="percentunit",
-            decimals=0,
             steps=above(T.disk_of_limit_ratio),
         ),
         graph(
@@ -42,7 +40,6 @@ _LIMITS = Row(
             "Used share of the memory limit of each address. The steady climbers are the ones to plan for.",
             Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
             unit="percentunit",
-            decimals=0,
             steps=above(T.address_used_ratio),
         ),
     ),
@@ -55,9 +52,8 @@ _TIMES = Row(
             "Backlog",
             "Messages that wait, by queue. Compare the same hour of several days: a level that rises from day to day"
             " is growth, not a peak.",
-            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_ready_messages"),
             unit="locale",
-            decimals=0,
             width=12,
             links=(QUEUE_LINE_LINK,),
         ),
@@ -65,9 +61,8 @@ _TIMES = Row(
             "Time to drain",
             "How long each backlog lasts at the rates of the last five minutes. Longer than the quiet hours of the"
             " day: it is never fully processed.",
-            Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_drain_seconds"),
             unit="s",
-            decimals=1,
             width=12,
             links=(QUEUE_LINE_LINK,),
         ),
@@ -87,7 +82,6 @@ _FORECASTS = Row(
             ),
             unit="locale",
             empty=_NO_JOB,
-            decimals=0,
             width=12,
         ),
         graph(
@@ -102,14 +96,13 @@ _FORECASTS = Row(
             ranked=least_of,
             unit="s",
             empty=_NO_JOB,
-            decimals=1,
             width=12,
         ),
         graph(
             "Growth of traffic",
             "Growth a week of what is added to each queue, relative to the last week. Steady growth of a few per cent"
             " doubles the traffic within months.",
-            Query(largest(BY_QUEUE, S("mq_trend_traffic_growth_ratio")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_trend_traffic_growth_ratio"),
             unit="percentunit",
             empty=_NO_JOB,
             decimals=1,
@@ -118,7 +111,7 @@ _FORECASTS = Row(
             "Loss of rings",
             "Share of the messages added to each ring that it evicted unread, over the window of the trend job. More"
             " than its readers can do without calls for a larger ring or earlier reading.",
-            Query(largest(BY_QUEUE, S("mq_trend_ring_loss_ratio")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_trend_ring_loss_ratio"),
             unit="percentunit",
             empty=_NO_JOB,
             decimals=2,
@@ -130,7 +123,6 @@ _FORECASTS = Row(
             f"time() - max({S('mq_trend_timestamp_seconds')})",
             unit="s",
             empty=_NO_JOB,
-            decimals=1,
             steps=above(_DAY + 3600, T.trend_stale_seconds),
             width=8,
             height=8,

@@ -1,6 +1,14 @@
 """Clients and flow control."""
 
-from dashboards.generate.common import BY_CLIENT, BY_QUEUE, CLIENT, NOTHING_WRONG, QUEUE_LINE_LINK, seen_by
+from dashboards.generate.common import (
+    BY_CLIENT,
+    CLIENT,
+    NOTHING_WRONG,
+    QUEUE_LINE_LINK,
+    client_line,
+    queue_line,
+    seen_by,
+)
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     OK,
@@ -34,7 +42,6 @@ _NOW = Row(
             "Clients of queues that are stalled, keep a transaction open, or reconnect without progress. The panel"
             " below names them.",
             number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_up")),
-            decimals=0,
             steps=above(1),
             width=12,
         ),
@@ -44,7 +51,6 @@ _NOW = Row(
             " stall threshold.",
             f"time() - min({S('mq_client_blocked_since_timestamp_seconds')})",
             unit="s",
-            decimals=1,
             width=12,
         ),
     ),
@@ -74,18 +80,16 @@ _PROGRESS = Row(
             "Buffered messages",
             "What each client buffers. At a healthy client it goes up and down; a flat line above 0 is a client"
             " without acknowledgements.",
-            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_buffered_messages"),
             unit="locale",
-            decimals=0,
             links=(QUEUE_LINE_LINK,),
             width=12,
         ),
         graph(
             "Acknowledged",
             "Messages a second that each client acknowledges. 0 while it buffers messages: it is stalled.",
-            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_acknowledged_messages_total"),
             unit="mps",
-            decimals=1,
             links=(QUEUE_LINE_LINK,),
             width=12,
         ),
@@ -93,9 +97,8 @@ _PROGRESS = Row(
             "Delivered",
             "Messages a second that the broker sends to each client. Far above acknowledged for long means"
             " redeliveries: look for rollbacks.",
-            Query(rate(BY_CLIENT, S("mq_client_delivered_messages_total")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_delivered_messages_total"),
             unit="mps",
-            decimals=1,
         ),
         graph(
             "Without acknowledgements, as a share of the stall threshold",
@@ -103,7 +106,6 @@ _PROGRESS = Row(
             " the condition stalled is raised. The threshold is learned; a rule in the configuration can set it.",
             Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{broker}} {{queue}}"),
             unit="percentunit",
-            decimals=0,
             steps=above(1),
         ),
         graph(
@@ -112,42 +114,37 @@ _PROGRESS = Row(
             " that Penstock has learned a quicker rhythm.",
             Query(_PATIENCE, "{{client}} on {{broker}} {{queue}}"),
             unit="s",
-            decimals=1,
         ),
         graph(
             "Starved",
             "Share of the last five minutes of polls at which a client buffered nothing while messages were ready."
             " High while other clients of the queue buffer many: their prefetch takes all messages; make it smaller.",
-            Query(largest(BY_CLIENT, S("mq_client_starved_ratio")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_starved_ratio"),
             unit="percentunit",
-            decimals=0,
             largest=1,
         ),
         graph(
             "At the limit",
             "Share of the last five minutes of polls at which a client's buffer was full. Near 100 % the client is the"
             " slow part; near 0 % with a backlog the broker or the network is.",
-            Query(largest(BY_CLIENT, S("mq_client_at_limit_ratio")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_at_limit_ratio"),
             unit="percentunit",
-            decimals=0,
             largest=1,
         ),
         graph(
             "Consumer capacity",
             "Share of polls at which a consumer of the queue could take messages, or none were ready. Below 100 %"
             " while messages are ready: add consumers.",
-            Query(largest(BY_QUEUE, S("mq_queue_consumer_capacity_ratio")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_consumer_capacity_ratio"),
             unit="percentunit",
-            decimals=0,
             largest=1,
         ),
         graph(
             "Imbalance",
             "How unevenly the consumers of a queue share the buffered messages: 0 % is even, near 100 % is all at"
             " one. High for long, with idle peers, calls for a smaller prefetch or consumer window.",
-            Query(largest(BY_QUEUE, S("mq_queue_buffer_imbalance_ratio")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_buffer_imbalance_ratio"),
             unit="percentunit",
-            decimals=0,
             largest=1,
         ),
     ),
@@ -160,7 +157,6 @@ _BUFFERS = Row(
             "Consumers",
             "Consumers of the chosen clients. Fewer than you run: an instance is missing or cannot connect.",
             total(S("mq_client_consumers")),
-            decimals=0,
             width=6,
         ),
         stat(
@@ -168,7 +164,6 @@ _BUFFERS = Row(
             "Messages delivered to the clients and not yet acknowledged: they keep them in memory. More than they can"
             " process in a few seconds calls for a smaller prefetch or window.",
             total(S("mq_client_buffered_messages")),
-            decimals=0,
             width=6,
         ),
         stat(
@@ -176,7 +171,6 @@ _BUFFERS = Row(
             "Their size. Divide by the number of processes to see how much memory each needs.",
             total(S("mq_client_buffered_bytes")),
             unit="bytes",
-            decimals=1,
             width=6,
         ),
         stat(
@@ -184,7 +178,6 @@ _BUFFERS = Row(
             "Messages acknowledged in transactions that are still open. They are redelivered when the transaction is"
             " rolled back.",
             total(S("mq_client_uncommitted_messages")),
-            decimals=0,
             width=6,
         ),
         graph(
@@ -204,7 +197,6 @@ _BUFFERS = Row(
                 "#{{consumer}} on {{broker}} {{queue}} goes on at",
             ),
             unit="locale",
-            decimals=0,
             width=12,
         ),
         graph(
@@ -216,7 +208,6 @@ _BUFFERS = Row(
                 "{{client}} #{{consumer}} on {{broker}} {{queue}}",
             ),
             unit="s",
-            decimals=1,
             width=12,
         ),
         table(
@@ -225,7 +216,7 @@ _BUFFERS = Row(
             " long ago has stalled: look into its process, or close it.",
             (*CLIENT, "consumer"),
             Column("Buffered", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))),
-            Column("Buffered bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes", 1),
+            Column("Buffered bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes"),
             Column(
                 "Last delivery",
                 f"time() - {largest(_BY_CONSUMER, S('mq_consumer_last_delivery_timestamp_seconds'))}",
@@ -265,7 +256,6 @@ _BUFFERS = Row(
                 largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} on {{broker}} {{connection}}"
             ),
             unit="locale",
-            decimals=0,
             width=12,
         ),
         table(
@@ -288,7 +278,6 @@ _BUFFERS = Row(
                 "{{client}} to {{broker}} {{address}}",
             ),
             unit="mps",
-            decimals=1,
             width=12,
         ),
         table(

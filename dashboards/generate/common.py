@@ -16,6 +16,7 @@ from dashboards.generate.panels import (
     table,
     timeline,
     to_dashboard,
+    total,
 )
 
 from penstock.conditions.condition import Severity
@@ -59,6 +60,26 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
     )
 
 
+def queue_line(scope: Scope, family: str, what: str = "") -> Query:
+    """A line for each queue, of a counter its rate; what: said behind the queue's name."""
+    return Query(_line(BY_QUEUE, scope, family), f"{{{{broker}}}} {{{{queue}}}} {what}".rstrip())
+
+
+def client_line(scope: Scope, family: str) -> Query:
+    """The same for each client of a queue."""
+    return Query(_line(BY_CLIENT, scope, family), "{{client}} on {{broker}} {{queue}}")
+
+
+def _line(by: str, scope: Scope, family: str) -> str:
+    return (rate if family.endswith("_total") else largest)(by, scope(family))
+
+
+def where_they_are(scope: Scope) -> Iterator[Query]:
+    """All messages, by where they are."""
+    for where in ("ready", "delivering", "scheduled"):
+        yield Query(total(scope(f"mq_queue_{where}_messages")), where)
+
+
 def ready(scope: Scope, by: str) -> Column:
     return Column("Ready", largest(by, scope("mq_queue_ready_messages")))
 
@@ -73,11 +94,11 @@ def worst(scope: Scope, by: str) -> Column:
 
 
 def added(scope: Scope, by: str) -> Column:
-    return Column("In", rate(by, scope("mq_queue_messages_added_total")), "mps", 1)
+    return Column("In", rate(by, scope("mq_queue_messages_added_total")), "mps")
 
 
 def out(scope: Scope, by: str) -> Column:
-    return Column("Out", out_rate(scope, by), "mps", 1)
+    return Column("Out", out_rate(scope, by), "mps")
 
 
 def settled(scope: Scope) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Where messages went: what came, what is there, and what left for which reason."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, settled
+from dashboards.generate.common import QUEUE, QUEUE_LINK, queue_line, settled, where_they_are
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -48,27 +48,22 @@ def of(*matchers: str) -> str:
 _NOW = Row(
     "In the time shown",
     (
-        stat(
-            "Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])"), decimals=0
-        ),
+        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])")),
         stat(
             "There now",
             "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
             total(S("mq_queue_messages")),
-            decimals=0,
         ),
         stat(
             "Left otherwise",
             "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
             f"sum({in_range(BY_FATE, of(_OTHER))})",
-            decimals=0,
         ),
         stat(
             "Lost",
             "Messages that are gone and that no consumer has seen, at least so many. The table of losses says which"
             " reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
             f"sum({in_range(BY_FATE, of(_LOST))})",
-            decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
         stat(
@@ -76,7 +71,6 @@ _NOW = Row(
             "By how much the losses may be above what is shown, where the broker's counters leave it open. Most of it"
             " goes when traffic rests for two polls.",
             f"sum({largest(BY_FATE, ALL('mq_account_uncertain_messages', _LOST))})",
-            decimals=0,
             steps=above(1),
         ),
         stat(
@@ -84,7 +78,6 @@ _NOW = Row(
             "Messages that no reason explains at three polls in a row. On a healthy queue nothing is shown; else"
             " compare `penstock account` with the broker's log.",
             total(S("mq_account_unexplained_messages")),
-            decimals=0,
             steps=above(1),
             empty=_EXPLAINED,
         ),
@@ -101,7 +94,6 @@ _BALANCE = Row(
             Query(total(f"rate({_ADDED}[$__rate_interval])"), "came"),
             Query(" or ".join(map(total, settled(S))), "acknowledged"),
             unit="mps",
-            decimals=1,
             width=12,
         ),
         graph(
@@ -139,11 +131,8 @@ _LOSSES = Row(
         graph(
             "There",
             "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
-            Query(total(S("mq_queue_ready_messages")), "ready"),
-            Query(total(S("mq_queue_delivering_messages")), "delivering"),
-            Query(total(S("mq_queue_scheduled_messages")), "scheduled"),
+            *where_they_are(S),
             unit="locale",
-            decimals=0,
             stacked=True,
         ),
         graph(
@@ -152,24 +141,21 @@ _LOSSES = Row(
             " after the other, and a transaction that stays open looks like a loss until it ends.",
             Query(f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})", "{{fate}}"),
             unit="locale",
-            decimals=0,
         ),
         graph(
             "In doubt by queue",
             "Messages that prepared transactions (XA) have taken and not decided: no client gets them until then."
             " Seconds are usual, minutes are not.",
-            Query(largest(BY_QUEUE, S("mq_queue_in_doubt_messages")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_in_doubt_messages"),
             unit="locale",
-            decimals=0,
             empty="nothing is in doubt",
         ),
         graph(
             "Unexplained by queue",
             "What no reason explains at three polls in a row, by queue. It should not be there: restarts and resets of"
             " counters by an operator are known.",
-            Query(largest(BY_QUEUE, S("mq_account_unexplained_messages")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_account_unexplained_messages"),
             unit="locale",
-            decimals=0,
             empty=_EXPLAINED,
         ),
     ),

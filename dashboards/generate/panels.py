@@ -22,6 +22,8 @@ _LABELS: Final = {family.name: family.label_names for family in CATALOGUE}
 
 IDENTITY: Final = DEFAULT.identity
 """Labels that tell apart brokers of one name; a series without one of them has it empty."""
+DECIMALS: Final = {"locale": 0, "percentunit": 0, "mps": 1, "s": 1, "bytes": 1}
+"""Unit → decimals of its numbers, where a panel or column does not say; of other units as many as Grafana likes."""
 MOST_LINES, MOST_ROWS = 20, 100
 """The worst series that a graph or a table shows."""
 
@@ -234,7 +236,7 @@ class Column:
     title: str
     expr: str
     unit: str = "locale"
-    decimals: int | None = 0
+    decimals: int | None = None
     steps: tuple[Step, ...] = ()
     mappings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -288,8 +290,8 @@ def table(
 
 def _column(name: str, column: Column) -> Json:
     properties: Json = {"displayName": column.title, "unit": column.unit}
-    if column.decimals is not None:
-        properties["decimals"] = column.decimals
+    if (decimals := _decimals(column)) is not None:
+        properties["decimals"] = decimals
     if column.mappings:
         properties["mappings"] = _mappings(column.mappings)
     if column.steps:
@@ -297,6 +299,10 @@ def _column(name: str, column: Column) -> Json:
     if column.steps or column.mappings:
         properties["custom.cellOptions"] = {"type": "color-text"}
     return _override(name, **properties)
+
+
+def _decimals(shown: Panel | Column) -> int | None:
+    return DECIMALS.get(shown.unit) if shown.decimals is None else shown.decimals
 
 
 def _override(name: str, **properties: Any) -> Json:
@@ -349,7 +355,7 @@ def _panel(panel: Panel, number: int, x: int, y: int, points: int) -> Json:
         "mappings": _mappings(panel.mappings),
         "links": list(panel.links),
     }
-    bounds = {"decimals": panel.decimals, "min": panel.smallest, "max": panel.largest, "noValue": panel.empty or None}
+    bounds = {"decimals": _decimals(panel), "min": panel.smallest, "max": panel.largest, "noValue": panel.empty or None}
     defaults |= {name: value for name, value in bounds.items() if value is not None}
     return {
         "id": number,

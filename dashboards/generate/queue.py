@@ -7,8 +7,10 @@ from dashboards.generate.common import (
     CLIENT_LINE_LINK,
     CLIENT_LINK,
     QUEUE,
+    client_line,
     conditions,
     findings,
+    queue_line,
     seen_by,
 )
 from dashboards.generate.frame import Dashboard
@@ -42,25 +44,21 @@ _NOW = Row(
             "Ready",
             "Messages that can be delivered now. What matters is whether they become fewer: see the drain time.",
             f"sum({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
-            decimals=0,
         ),
         stat(
             "Delivering",
             "Messages sent to consumers and not acknowledged. They are redelivered when a consumer disconnects.",
             f"sum({largest(BY_QUEUE, S('mq_queue_delivering_messages'))})",
-            decimals=0,
         ),
         stat(
             "Consumers",
             "Consumers of the queue, without browsers.",
             f"sum({largest(BY_QUEUE, S('mq_queue_consumers'))})",
-            decimals=0,
         ),
         stat(
             "Consumers with a condition",
             "How many of them are stalled or otherwise unhealthy; the table of clients names them.",
             f"sum({largest(BY_QUEUE, S('mq_queue_unhealthy_consumers'))})",
-            decimals=0,
             steps=above(1),
         ),
         stat(
@@ -69,7 +67,6 @@ _NOW = Row(
             " consumers. Nothing is shown while it grows.",
             f"max({S('mq_queue_drain_seconds')})",
             unit="s",
-            decimals=1,
         ),
         stat(
             "Oldest message, at least",
@@ -77,7 +74,6 @@ _NOW = Row(
             " second by second when nothing is taken.",
             f"max({_oldest('latest')})",
             unit="s",
-            decimals=1,
         ),
     ),
 )
@@ -90,44 +86,41 @@ _FLOW = Row(
             "Messages",
             "Where the messages are. Ready that grows: too few or too slow consumers. Delivering that stays the same:"
             " a consumer that does not acknowledge.",
-            Query(largest(BY_QUEUE, S("mq_queue_ready_messages")), "{{broker}} {{queue}} ready"),
-            Query(largest(BY_QUEUE, S("mq_queue_delivering_messages")), "{{broker}} {{queue}} delivering"),
-            Query(largest(BY_QUEUE, S("mq_queue_scheduled_messages")), "{{broker}} {{queue}} scheduled"),
-            Query(largest(BY_QUEUE, S("mq_queue_uncommitted_messages")), "{{broker}} {{queue}} sent, not committed"),
+            queue_line(S, "mq_queue_ready_messages", "ready"),
+            queue_line(S, "mq_queue_delivering_messages", "delivering"),
+            queue_line(S, "mq_queue_scheduled_messages", "scheduled"),
+            queue_line(S, "mq_queue_uncommitted_messages", "sent, not committed"),
             unit="locale",
-            decimals=0,
         ),
         graph(
             "Rates",
             "In against acknowledged (removed, where the broker does not say why messages leave): the difference is"
             " how fast the backlog grows. Expired, dead-lettered and evicted messages were acknowledged by no"
             " consumer. Normal: what comes at this hour of the week, at least and at most, of the busiest queues.",
-            Query(rate(BY_QUEUE, S("mq_queue_messages_added_total")), "{{broker}} {{queue}} in"),
+            queue_line(S, "mq_queue_messages_added_total", "in"),
             *(
                 Query(
                     largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")), f"{{{{queue}}}} normal, {end}"
                 )
                 for end in ("low", "high")
             ),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_acknowledged_total")), "{{broker}} {{queue}} acknowledged"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_removed_total")), "{{broker}} {{queue}} removed"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_expired_total")), "{{broker}} {{queue}} expired"),
-            Query(rate(BY_QUEUE, S("mq_queue_messages_killed_total")), "{{broker}} {{queue}} dead-lettered"),
+            queue_line(S, "mq_queue_messages_acknowledged_total", "acknowledged"),
+            queue_line(S, "mq_queue_messages_removed_total", "removed"),
+            queue_line(S, "mq_queue_messages_expired_total", "expired"),
+            queue_line(S, "mq_queue_messages_killed_total", "dead-lettered"),
             Query(
                 f"sum by ({apart(BY_QUEUE)}) ({rate(BY_QUEUE + ', reason', S('mq_queue_messages_evicted_total'))})",
                 "{{broker}} {{queue}} evicted",
             ),
             unit="mps",
-            decimals=1,
         ),
         graph(
             "Time to drain and target",
             "How long the backlog lasts at the present rates, and the target of the configuration where there is one."
             " Gaps: the backlog grows, or nothing waits.",
-            Query(largest(BY_QUEUE, S("mq_queue_drain_seconds")), "{{broker}} {{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_drain_target_seconds")), "{{broker}} {{queue}} target"),
+            queue_line(S, "mq_queue_drain_seconds"),
+            queue_line(S, "mq_queue_drain_target_seconds", "target"),
             unit="s",
-            decimals=1,
         ),
         graph(
             "Age of the oldest message",
@@ -137,23 +130,20 @@ _FLOW = Row(
             Query(_oldest("latest"), "{{broker}} {{queue}} at least"),
             Query(_oldest("earliest"), "{{broker}} {{queue}} at most"),
             unit="s",
-            decimals=1,
         ),
         graph(
             "Consumers",
             "Consumers that are connected, and those that the configuration expects. A step down is an instance that"
             " disconnected.",
-            Query(largest(BY_QUEUE, S("mq_queue_consumers")), "{{broker}} {{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_expected_consumers")), "{{broker}} {{queue}} expected"),
+            queue_line(S, "mq_queue_consumers"),
+            queue_line(S, "mq_queue_expected_consumers", "expected"),
             unit="locale",
-            decimals=0,
         ),
         graph(
             "Size",
             "Bytes of all messages of the queue. Bytes that grow faster than messages mean that messages get larger.",
-            Query(largest(BY_QUEUE, S("mq_queue_bytes")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_bytes"),
             unit="bytes",
-            decimals=1,
         ),
     ),
 )
@@ -165,9 +155,8 @@ _CLIENTS = Row(
             "Buffered by clients",
             "Messages that each client has and has not acknowledged. A flat line above 0 with ready messages is a"
             " stalled client.",
-            Query(largest(BY_CLIENT, S("mq_client_buffered_messages")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_buffered_messages"),
             unit="locale",
-            decimals=0,
             width=12,
             links=(CLIENT_LINE_LINK,),
         ),
@@ -175,9 +164,8 @@ _CLIENTS = Row(
             "Acknowledged by clients",
             "Messages a second that each client acknowledges or returns. The one at 0 while its peers work is the one"
             " to look at.",
-            Query(rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "{{client}} on {{broker}} {{queue}}"),
+            client_line(S, "mq_client_acknowledged_messages_total"),
             unit="mps",
-            decimals=1,
             width=12,
             links=(CLIENT_LINE_LINK,),
         ),
@@ -189,9 +177,9 @@ _CLIENTS = Row(
             Column("Consumers", largest(BY_CLIENT, S("mq_client_consumers"))),
             Column("Buffered", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
             Column("Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))),
-            Column("No acks for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s", 1),
-            Column("Stall threshold", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s", 1),
-            Column("Acknowledged", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps", 1),
+            Column("No acks for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s"),
+            Column("Stall threshold", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s"),
+            Column("Acknowledged", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps"),
             links={"client": CLIENT_LINK},
         ),
         table(

@@ -1,6 +1,6 @@
 """Ring queues and loss."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, QUEUE_LINK
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, QUEUE_LINK, queue_line
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -35,7 +35,6 @@ _NOW = Row(
             "Rings",
             "Queues with a ring size: each keeps that many ready messages and evicts the oldest.",
             total(_LIMIT, each="count"),
-            decimals=0,
         ),
         stat(
             "Evicted",
@@ -43,21 +42,18 @@ _NOW = Row(
             " where the configuration says `ring_loss: alert` or sets a retention.",
             total(f"rate({S('mq_queue_messages_evicted_total')}[$__rate_interval])"),
             unit="mps",
-            decimals=1,
         ),
         stat(
             "Lost by consumers, 1h",
             "Messages of the last hour that a consumer returned by closing or rolling back while the ring was full. A"
             " smaller consumer window leaves fewer at risk.",
             total(f"increase({_LOST}[1h])"),
-            decimals=0,
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
         stat(
             "At risk",
             "Messages that would be lost if every consumer disconnected now without acknowledging.",
             total(S("mq_queue_ring_at_risk_messages")),
-            decimals=0,
             steps=above(1),
         ),
         stat(
@@ -65,7 +61,6 @@ _NOW = Row(
             "Rings that were made smaller and still have more messages than the new size. They shrink only as"
             " consumers read; nothing is dropped at once.",
             number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", S("mq_up")),
-            decimals=0,
             steps=above(1),
         ),
         stat(
@@ -74,7 +69,6 @@ _NOW = Row(
             " messages.",
             f"min({S('mq_queue_ring_retention_seconds')})",
             unit="s",
-            decimals=1,
         ),
     ),
 )
@@ -86,9 +80,8 @@ _RINGS = Row(
             "Fill",
             "Ready messages relative to the ring size. At 100 % each new message evicts the oldest; above it the ring"
             " was made smaller. Messages that consumers buffer do not count, so the queue may have more.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_ring_used_ratio"),
             unit="percentunit",
-            decimals=0,
             steps=above(OVERSIZE),
             links=(QUEUE_LINE_LINK,),
             width=12,
@@ -99,7 +92,6 @@ _RINGS = Row(
             " full destination. Counted by Penstock; no broker counts rings.",
             Query(_EVICTED, "{{broker}} {{queue}} ({{reason}})"),
             unit="mps",
-            decimals=1,
             links=(QUEUE_LINE_LINK,),
             width=12,
         ),
@@ -117,28 +109,25 @@ _RINGS = Row(
             "At risk",
             "Messages that would be lost if all consumers disconnected now, and if the scheduled messages fell due"
             " now. Reduce the risk with a smaller consumer window, or a larger ring.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")), "{{broker}} {{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_ring_scheduled_at_risk_messages")), "{{broker}} {{queue}} scheduled"),
+            queue_line(S, "mq_queue_ring_at_risk_messages"),
+            queue_line(S, "mq_queue_ring_scheduled_at_risk_messages", "scheduled"),
             unit="locale",
-            decimals=0,
             width=12,
         ),
         graph(
             "Retention and target",
             "The time span that each ring covers at its present rate, and the target of the configuration. Ring size"
             " needed = target x messages a second.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "{{broker}} {{queue}}"),
-            Query(largest(BY_QUEUE, S("mq_queue_ring_retention_target_seconds")), "{{broker}} {{queue}} target"),
+            queue_line(S, "mq_queue_ring_retention_seconds"),
+            queue_line(S, "mq_queue_ring_retention_target_seconds", "target"),
             unit="s",
-            decimals=1,
             width=12,
         ),
         graph(
             "Time to overflow",
             "How long until a ring that fills starts to evict. Absent when it does not grow or is full already.",
-            Query(largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "{{broker}} {{queue}}"),
+            queue_line(S, "mq_queue_ring_overflow_seconds"),
             unit="s",
-            decimals=1,
             width=12,
         ),
         table(
@@ -147,9 +136,9 @@ _RINGS = Row(
             QUEUE,
             Column("Size", largest(BY_QUEUE, _LIMIT)),
             Column("Ready", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
-            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", 0, steps=above(OVERSIZE)),
-            Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s", 1),
-            Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s", 1),
+            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", steps=above(OVERSIZE)),
+            Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s"),
+            Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s"),
             Column(
                 "At risk",
                 largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")),

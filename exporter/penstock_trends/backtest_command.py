@@ -1,7 +1,6 @@
 """`penstock trends backtest`: the live rules over old polls."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -9,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.agent.factory import policy_of
 from penstock.assets.thresholds import THRESHOLDS
 from penstock.cli import options
-from penstock.config import Config, load_rules
-from penstock.settings.policy import Policy
+from penstock.config import load_rules
+from penstock_trends.rules import policies_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock_trends.backtest import BacktestResult, Episode
 
 ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
@@ -58,12 +58,6 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     found = job.backtest(spark_session(master), Store(history), policies, plan)
     told = {"polls": found.polls, "conditions": lines_of(found), "rules": found.rules, "agent": found.agent}
     options.show(told, as_lines(found), form, indent=None)
-
-
-def policies_of(config: Config) -> Mapping[str, Policy]:
-    """By broker; "" for those that the file does not name."""
-    other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
-    return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
 
 
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:

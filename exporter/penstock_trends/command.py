@@ -7,11 +7,10 @@ import click
 
 from penstock.cli import files as writing
 from penstock.cli import options
-from penstock.config import load_rules
 from penstock.core.errors import PenstockError
 from penstock.insight.formatting import duration
 from penstock.tui.lines import say, say_json
-from penstock_trends.backtest_command import backtest, policies_of
+from penstock_trends.backtest_command import backtest
 
 out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
 
@@ -35,12 +34,12 @@ trends.add_command(backtest)
 def run(history: str, out: str, master: str | None, **given: Any) -> None:
     """Update tables, report and gauges; reads only days with new polls."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
+    from penstock_trends.rules import wanted_of  # noqa: PLC0415
     from penstock_trends.session import settings_of  # noqa: PLC0415
     from penstock_trends.wanted import Wanted  # noqa: PLC0415
 
-    settings = settings_of(given["spark_file"], given["conf"])
-    policies = {"policies": policies_of(load_rules(given["rules"]))} if given["rules"] else {}
-    wanted = Wanted(**policies, flow_target=given["flow_target"] / 100)
+    settings, target = settings_of(given["spark_file"], given["conf"]), given["flow_target"] / 100
+    wanted = wanted_of(given["rules"], target) if given["rules"] else Wanted(flow_target=target)
     facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings, wanted=wanted)
     say(job.summary(facts, out))
 

@@ -36,7 +36,7 @@ from penstock_trends.report import PAGES, REPORT, VERSION, pages
 from penstock_trends.results import MOST, MOST_ROWS, Tables
 from penstock_trends.session import clear_errors, description, settings_of, spark_session
 from penstock_trends.tiers import roll_up
-from penstock_trends.wanted import Wanted, policy_of
+from penstock_trends.wanted import FLOW_TARGET, Wanted, policy_of
 
 RUN: Final = "run.json"
 FACTS: Final = "facts.json"
@@ -197,16 +197,23 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """For spark-submit: no other dependencies than those of the job."""
+    """For spark-submit: no other dependencies than those of the job, but for rules."""
     parser = argparse.ArgumentParser(description="Trends of the history: rolled up, analysed, reported.")
     parser.add_argument("--history", required=True, help="where the agent publishes its history")
     parser.add_argument("--out", required=True, help="directory or s3:// URL of the results")
     parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
     parser.add_argument("--spark.file", dest="file", type=Path, help="Spark's settings, as in spark-defaults.conf")
+    parser.add_argument("--rules", type=Path, help="a configuration: owners, targets, time zones and holidays")
+    parser.add_argument("--flow-target", type=float, default=100 * FLOW_TARGET, help="percent of the time")
     given = parser.parse_args(arguments)
     try:
-        facts = run(given.history, given.out, given.master, say, settings=settings_of(given.file, given.conf))
+        settings, wanted = settings_of(given.file, given.conf), Wanted(flow_target=given.flow_target / 100)
+        if given.rules:
+            from penstock_trends.rules import wanted_of  # noqa: PLC0415 - needs more than the job
+
+            wanted = wanted_of(given.rules, wanted.flow_target)
+        facts = run(given.history, given.out, given.master, say, settings=settings, wanted=wanted)
     except PenstockError as error:
         say(f"penstock: {error}")
         return 1

@@ -30,7 +30,7 @@ def sheet(broker: Broker) -> AccountSheet:
 def test_dropped_counts_from_the_first_message() -> None:
     broker = idle(policy="drop").see({"q": queue(14, 14)}, routed(60, **DROPS), polls=3)
     assert sheet(broker).left["dropped"] == 46
-    assert sheet(broker).sums == "60 routed = 14 to its queues + 46 to none"
+    assert sheet(broker).sums == "60 routed = 14 to its queues + 46 to no queue"
     assert broker.shown() == {("(q)", "dropped"): 46}
 
 

@@ -28,7 +28,7 @@ def begun() -> Broker:
 def test_while_the_producer_is_there_it_may_still_commit() -> None:
     broker = see(begun(), 10, 210, polls=20)
     assert both(broker) == ((0, 200), (0, 200))
-    assert broker.sheet(address=True).sums == "210 routed = 10 to its queues + 200 to none"
+    assert broker.sheet(address=True).sums == "210 routed = 10 to its queues + 200 to no queue"
     assert broker.shown() == {}
     assert both(see(broker, 210, 210, polls=3)) == (0, 0)
 

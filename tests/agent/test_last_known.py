@@ -19,6 +19,7 @@ from penstock.agent.packed import pack, unpack
 from penstock.agent.poller import Poller
 from penstock.core.errors import Unreachable
 from penstock.insight.answers import ConditionList
+from penstock.insight.events import Change, Event
 from penstock.insight.lists import ListQuery
 from penstock.model import Snapshot
 
@@ -124,6 +125,21 @@ async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch:
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, _):
         assert conditions(agent).rows[0].stale is UNSET
         assert before[0] in active(agent), "and what stood goes on"
+
+
+async def test_no_crowd_of_other_queues_hides_what_held_of_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with agent_of(tmp_path, monkeypatch, b1=Gone(busy())) as (agent, pollers):
+        now = pollers["b1"].assessor.last_view.snapshot.stamp  # type: ignore[union-attr]
+        own = [Event(now - 900, Change.CONDITION_ON, "b1", condition="slow_journal", severity="warning")]
+        own += [Event(now - 600, Change.CONDITION_OFF, "b1", condition="slow_journal", severity="warning")]
+        others = [
+            Event(now - 300, Change.CONDITION_ON, "b1", f"q{n}", f"q{n}", condition="paused") for n in range(5000)
+        ]
+        agent.lookups._journal.add([*own, *others])
+        (found,) = agent.lookups.recent("b1", "", None).episodes
+        assert (found.condition, found.since, found.to) == ("slow_journal", now - 900, now - 600)
 
 
 async def test_a_broker_that_went_while_the_agent_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ import yaml
 
 from assets.mutation import seconds as seconds_of
 from assets.promql import selectors
-from e2e.agent import Agent, entry
+from e2e.agent import Agent
 from flowbench import faults, healthy, rings
-from flowbench.bench import START_SECONDS, Run, brokers
+from flowbench.bench import START_SECONDS, Run, brokers, configured
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
@@ -158,12 +158,7 @@ def play(names: Sequence[str], run: Run, folder: Path, hang: float) -> tuple[lis
     with ExitStack() as stack:
         made = stack.enter_context(brokers({one.place for one in chosen}, folder))
         core = stack.enter_context(CoreProcess(folder / "core"))
-        configuration: dict[str, Any] = {
-            "brokers": [entry(broker) for broker in made.values()],
-            "interval": f"{run.interval:g}s",
-            "timeout": f"{run.interval * 0.9:g}s",
-            "judgement": {"cold": f"{run.cold:g}s", "trend": f"{run.trend:g}s"},
-        }
+        configuration = configured(run, made.values()) | {"timeout": f"{run.interval * 0.9:g}s"}
         observer = stack.enter_context(Observer(folder / "observer", **configuration))
         agent = stack.enter_context(Agent(folder / "agent", port=free_port(), **configuration))
         prometheus = stack.enter_context(two_clusters(folder, agent))

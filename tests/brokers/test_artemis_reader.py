@@ -415,6 +415,40 @@ async def test_a_slow_listing_leaves_time_for_all_that_is_read_after_it(
     assert min(given for what, given in broker.calls if what != listing) > 1.5
 
 
+async def test_consumers_whose_listing_takes_most_of_the_poll_are_read_where_the_rest_takes_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first poll shows what the rest takes; from then on the consumers have what it leaves."""
+    broker = Broker()
+    monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)
+    broker.takes = {"listConsumers": 22.0}
+    artemis = ArtemisReader(broker)
+    assert list(errors(await polled(artemis, broker))) == ["consumers"]
+    for _ in range(3):
+        found = await polled(artemis, broker)
+        assert not errors(found)
+        assert found.consumers is not None
+        assert messages(found) == {"orders": 10, "bills": 11}
+
+
+async def test_consumers_whose_listing_hangs_are_asked_at_each_poll_and_cost_no_other_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker()
+    monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)
+    artemis = ArtemisReader(broker)
+    given = []
+    for takes in (1.0, 1.0, 3.0, 3.0):  # the rest begins to be slow
+        broker.takes = {"listConsumers": 3600.0, "listQueues": takes, "listSessions": takes / 10}
+        found = await polled(artemis, broker)
+        assert list(errors(found)) == ["consumers"]
+        assert messages(found) == {"orders": 10, "bills": 11}
+        given += [seconds for what, seconds in broker.calls if what == "listConsumers"]
+    np.testing.assert_allclose(given, np.multiply(30, [engine.SHARE, engine.MOST, engine.MOST, 1 - 3 * 3.3 / 30]))
+    broker.takes = {}
+    assert not errors(await polled(artemis, broker))
+
+
 async def test_two_that_hang_leave_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker()
     monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)

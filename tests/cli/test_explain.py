@@ -28,6 +28,8 @@ async def test_without_a_name_the_worst_is_explained(tmp_path: Path) -> None:
         assert "  stuck acknowledges nothing on queue orders\n" in whole.output
         assert re.search(r"\n[2-9] conditions belong to these incidents: `penstock explain b1 QUEUE`\n", whole.output)
         assert "orders: stalled" not in whole.output
+        assert "\n  who       stuck" in whole.output
+        assert "\\u0000" not in whole.output
         assert "drain 0 s" not in worst.output + whole.output
         assert whole.exit_code == 1
 

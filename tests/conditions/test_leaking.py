@@ -13,7 +13,7 @@ from conditions.world import Consumer, Live, Queue, Rate, World
 from penstock.assessment.assess import State, assess
 from penstock.conditions.catalogue import on
 from penstock.conditions.wording import action
-from penstock.observation.buffers import START, WINDOWS, Buffers
+from penstock.observation.buffers import CLEAR, POLLS, START, Buffers
 from penstock.observation.facts import Facts, facts
 from penstock.settings.policy import Policy
 
@@ -46,10 +46,10 @@ def advice(world: World) -> str:
     return action(on("artemis", "leaking"), world.one("leaking").evidence)
 
 
-def test_a_leak_is_suspected_after_six_windows() -> None:
+def test_a_leak_is_suspected_after_four_windows() -> None:
     world, _, live = leaking()
     world.run(260, live)
-    assert 180 <= world.first["leaking?"] <= 190
+    assert 120 <= world.first["leaking?"] <= 130
     assert world.notices == {"leaking"}
     assert not world.alarms
     assert advice(world).startswith("leaks 1 of 200 messages, or is 1/200 too slow: it buffers 1")
@@ -57,11 +57,11 @@ def test_a_leak_is_suspected_after_six_windows() -> None:
 
 def test_a_lull_proves_it_to_the_message() -> None:
     world, queue, live = leaking()
-    world.run(120, live)
+    world.run(110, live)
     held = next(iter(queue.consumers.values())).T
     world.run(12)
     condition = world.one("leaking")
-    assert (condition.severity.name, condition.evidence["leaked"], held) == ("WARNING", held, 60)
+    assert (condition.severity.name, condition.evidence["leaked"], held) == ("WARNING", held, 55)
     assert f"{held} were left when there was nothing to process" in advice(world)
     world.run(60, live)  # which it does not forget
     assert world.one("leaking").evidence["leaked"] == held
@@ -92,11 +92,31 @@ def test_a_leak_at_rest_is_not_said_twice_and_a_stall_is() -> None:
     assert "stalled" in world.names
 
 
-@pytest.mark.parametrize(("step", "seconds"), [(6.0, 380), (10.0, 640), (15.0, 940)])
+def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_windows() -> None:
+    """No window is clear of the one before: up to 23 are in work."""
+    world, queue, live = leaking(one_in=500)
+    (consumer,), random = queue.consumers.values(), np.random.default_rng(2)
+    left = 0
+
+    def works(seconds: float) -> None:
+        nonlocal left
+        held = consumer.T
+        live(seconds)
+        left += consumer.T - held
+        queue.come(24)
+        queue.take(consumer)
+        queue.settle(consumer, consumer.T - left - int(random.integers(-12, 24).clip(1)))
+
+    world.run(260, works)
+    assert 180 <= world.first["leaking?"] <= 190
+
+
+@pytest.mark.parametrize(("step", "seconds"), [(6.0, 260), (8.0, 340), (15.0, 640)])
 def test_slower_polls_take_longer(step: float, seconds: float) -> None:
+    """8 s: as a machine that is under load makes of 4 s; within the 352 s that the generated bench gives."""
     world, _, live = leaking(step=step)
     world.run(seconds, live, tick=1.0)
-    assert world.first["leaking?"] >= WINDOWS * 10 * step
+    assert world.first["leaking?"] >= CLEAR * POLLS * step
     assert not world.alarms
 
 

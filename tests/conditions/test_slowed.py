@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conditions.normal_world import BEFORE, Flow, knowing, steady
-from conditions.world import Judged
+from conditions.world import Judged, Rate, World
 
 NAME = "slowed"
 
@@ -61,6 +61,23 @@ def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) ->
     assert judged.names == ({"stalled"} if patience < 100 else set())
 
 
+def test_a_leak_is_no_backlog_and_one_whose_credit_it_uses_up_stalls() -> None:
+    """As recorded of STOMP, whose window is 10 KiB by default: nothing is ready for three minutes, 22 leak, then all
+    waits that comes.
+    """
+    judged = Judged(step=4.0)
+    added = settled = leaked = 0.0
+    for n in range(110):
+        takes = 37.0 if leaked < 22 else 0.0
+        leaked = min(leaked + 0.5, 22.0)
+        added, settled = added + 37, settled + takes - (0.5 if takes else 0)
+        held, depth = np.floor(leaked) + 1, added - np.floor(settled)
+        consumer = {"queue": "q", "protocol": "STOMP", "T": held, "N": np.floor(settled) + held, "C": np.floor(settled)}
+        judged.poll({"q": {"A": added, "K": np.floor(settled), "M": depth, "D": held}}, {"c": consumer})
+        assert NAME not in judged.names, n
+    assert leaked == 22
+
+
 def test_the_usual_is_learned_from_windows_with_a_backlog() -> None:
     """Twenty of them: three quarters of an hour at 0.1 s, then 0.6 s."""
     judged = Judged()
@@ -80,3 +97,23 @@ def test_a_consumer_more_is_no_window() -> None:
         numbers = {**said, "A": flow.added + 75 * n, "K": flow.settled + 15 * n, "M": 60.0 * n, "D": 60.0 * n}
         judged.poll({"q": numbers}, consumers)
         assert NAME not in judged.names
+
+
+@pytest.mark.parametrize("pause", [19.8, 20.4])
+def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(pause: float) -> None:
+    """What it settles at once lies in the polls that end without a backlog."""
+    world = World(step=5.0)
+    queue, arrivals = world.queue(), Rate(1.0)
+    consumer = queue.join(window=np.inf)
+    due = pause
+
+    def live(seconds: float) -> None:
+        nonlocal due
+        queue.come(arrivals(seconds))
+        queue.take(consumer)
+        if world.seconds >= due:
+            queue.settle(consumer)
+            due += pause
+
+    world.run(1200, live, tick=0.2)
+    assert NAME not in world.alarms

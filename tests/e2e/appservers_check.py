@@ -1,6 +1,6 @@
 """GlassFish and Payara with an application: numbers against its own, a bean that hangs, a healthy one beside it.
 
-`make test-appservers`; 6 min.
+`make test-appservers`; 12 min.
 """
 
 import json
@@ -17,7 +17,7 @@ from penstock_demo.openmq import OpenMQBroker
 from rig.appservers import AppServer
 from rig.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1800)]  # on a busy machine a server starts for minutes
 
 CLIENT = "guest@127.0.0.1"
 OK, HANGS = 50, 6

@@ -22,7 +22,7 @@ def test_whether_its_address_fits_in_memory() -> None:
     assert one.evidence == {
         "ring": 100.0, "rings": 2.0, "mean_bytes": 500.0, "needed_bytes": 75_000.0, "limit_bytes": 60_000.0
     }  # fmt: skip
-    assert "2 rings with 75000 bytes when full, against a limit of 60000" in one.advice
+    assert "when full its rings have 75,000 bytes, against a limit of 60,000" in one.advice
 
 
 def test_the_brokers_memory_is_the_limit_where_the_address_has_none() -> None:

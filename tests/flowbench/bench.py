@@ -184,6 +184,16 @@ def brokers(places: Iterable[Place], folder: Path) -> Iterator[dict[Place, Artem
             broker.kill()
 
 
+def configured(run: Run, made: Iterable[ArtemisBroker]) -> dict[str, Any]:
+    """What an agent that watches these brokers is configured with."""
+    return {
+        "brokers": [entry(broker) for broker in made],
+        "interval": f"{run.interval:g}s",
+        "judgement": {"cold": f"{run.cold:g}s", "trend": f"{run.trend:g}s"},
+        "rules": [{"match": {"queue": f"{SHORT}#"}, "patience": f"{SHORT_SECONDS:g}s"}],
+    }
+
+
 def play(
     scenarios: Sequence[Scenario], run: Run, folder: Path, each: Callable[[Poller], None] = lambda _: None,
     **configuration: Any,
@@ -203,16 +213,12 @@ def play(
     with ExitStack() as stack:
         made = stack.enter_context(brokers({one.place for one in scenarios}, folder))
         core = stack.enter_context(CoreProcess(folder / "core"))
-        judgement = {"cold": f"{run.cold:g}s", "trend": f"{run.trend:g}s"}
         observer = stack.enter_context(
             Observer(
                 folder / "agent",
-                brokers=[entry(broker) for broker in made.values()],
                 checkpoint=lambda name: learned.memory() if name == Place.LEARNED else None,
                 on_poll=after_poll,
-                interval=f"{run.interval:g}s",
-                judgement=judgement,
-                rules=[{"match": {"queue": f"{SHORT}#"}, "patience": f"{SHORT_SECONDS:g}s"}],
+                **configured(run, made.values()),
                 **configuration,
             )
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from agent.world import BEGIN, World
 from history.polls import Clock, writer
 from penstock.agent.recent import POINTS, with_history
+from penstock.assessment.assess import State, assess
 from penstock.history import ranges
 from penstock.history.compact import Keep, current, read, tidy
 from penstock.history.ranges import HistoryReader
@@ -17,7 +19,10 @@ from penstock.history.store import Store, StoreError
 from penstock.history.writer import PollRecord
 from penstock.insight.answers import Recent, TimeSeries
 from penstock.model import QueueKind, Snapshot
+from penstock.settings.policy import Policy
+from penstock.settings.rules import Match, Rule, Rules, RuleSettings, Selection
 
+ALL = Policy("b1")
 EVERY = 60.0
 END = BEGIN + 6 * 3600
 GAP = range(120, 180)
@@ -62,8 +67,11 @@ def recent(course: TimeSeries | None = None, seconds: float = 6 * 3600.0) -> Rec
     return Recent("b1", "a", "a", END - seconds, END, course, [], 0, [])
 
 
-def charted(store: Store, queue: str = "a", seconds: float = 6 * 3600.0, course: TimeSeries | None = None) -> Recent:
-    return with_history(recent(course, seconds), HistoryReader(store).past("b1", queue, queue, END, seconds))
+def charted(
+    store: Store, queue: str = "a", seconds: float = 6 * 3600.0, course: TimeSeries | None = None, policy: Policy = ALL
+) -> Recent:
+    past = HistoryReader(store).past("b1", queue, queue, END, seconds, policy.of_queue)
+    return with_history(recent(course, seconds), past)
 
 
 def test_the_highest_of_each_step_the_mean_of_rates_and_gaps(store: Store) -> None:
@@ -83,12 +91,26 @@ def test_the_highest_of_each_step_the_mean_of_rates_and_gaps(store: Store) -> No
     assert found.rate_out[5] == 1  # type: ignore[index]
 
 
-def test_of_the_broker_the_sums_of_its_queues_but_for_its_own(store: Store) -> None:
-    found = charted(store, "").course
+@pytest.mark.parametrize(
+    "hides",
+    [
+        {},
+        {"selection": Selection(exclude=(Match(queue="b"),))},
+        {"rules": Rules((Rule(Match(queue="b"), RuleSettings(ignore=True)),))},
+    ],
+    ids=["all are shown", "excluded", "ignored"],
+)
+def test_of_the_broker_the_same_sums_as_memory_has(store: Store, hides: dict[str, Any]) -> None:
+    """Of all queues that are shown, internal ones too: else the chart has a step where memory goes on."""
+    policy = Policy("b1", **hides)
+    found = charted(store, "", policy=policy).course
     assert found is not None
     assert isinstance(found.ready, list)
-    assert found.ready[0] == 101 - 13 + 3
-    assert found.delivering[0] == 12  # type: ignore[index]
+    snapshot = polls()[1]
+    _, tables = assess(State(), snapshot, policy)
+    sums = {name: np.nansum(tables["queue"][name]) for name in ("ready", "delivering")}
+    assert sums["ready"] == 101 - 13 + 900 + (0 if hides else 3)
+    assert (found.ready[0], found.delivering[0]) == (sums["ready"], sums["delivering"])  # type: ignore[index]
     assert (found.connections[0], found.memory_used_ratio[0]) == (7, 0.25)  # type: ignore[index]
 
 

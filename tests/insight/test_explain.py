@@ -144,7 +144,7 @@ def test_a_queue_says_its_account_what_was_lost_and_by_whom() -> None:
         "  evicted, lost  1",
         "    by taker  1",
         "Account of address q, before its queues",
-        "  9 routed = 9 to its queues + 0 to none",
+        "  9 routed = 9 to its queues + 0 to no queue",
     ]
     assert "  unrouted, lost  2" in lines
 

@@ -58,7 +58,7 @@ def test_an_address_with_its_queues_producers_and_settings(broker: Broker) -> No
     assert (facts["policy when full"], facts["limit percent"], facts["messages added"]) == ("BLOCK", 20, 90)
     assert told(found)["has", "queue", "orders"] == "messages 40, consumers 0"
     assert told(found)["is sent to by", "client", "app"] == "90 messages"
-    assert any(line.startswith("  limit percent") and line.endswith("20 percent") for line in object_lines(found))
+    assert any(line.startswith("  used of its limit") and line.endswith("20 %") for line in object_lines(found))
     with pytest.raises(NotFound) as error:
         explain_address(view(broker), "order", None)
     assert error.value.hint == "did you mean orders?"

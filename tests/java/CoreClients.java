@@ -347,6 +347,9 @@ public final class CoreClients {
                 return;
             }
             if (work > 0 && ending.await(work, TimeUnit.MILLISECONDS)) {
+                if (batch == 0) { // to return would acknowledge in the modes auto and dups
+                    throw new IllegalStateException("it fails");
+                }
                 return;
             }
             if (replies != null) {

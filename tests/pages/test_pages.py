@@ -15,9 +15,12 @@ from pages.served import EVIL, SCRIPT, Page, Served, rests, served, troubled, wo
 from penstock.conditions.stalled import STALLED
 from penstock.core.errors import Unreachable
 from penstock.history.ranges import Past
+from penstock.insight.answers import SeverityEpisode
+from penstock.insight.formatting import formatted
 from penstock.insight.lists import ListQuery
 from penstock.server.api import openapi
-from penstock.server.pages.render import STATIC, static_link
+from penstock.server.pages.last_hour import STRIP, percent, strips
+from penstock.server.pages.render import STATIC, static_link, with_code
 from penstock.server.pages.views import CONDITIONS, ROWS, VIEWS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -173,6 +176,7 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
             assert "Broker down since 20" in found.text
             assert ", last seen 2026-11-21 00:01:45 UTC: nothing answers there <b>." in found.text
             assert ("span", {"class": "badge healthy"}) not in found.tags
+            assert re.findall(r"since 2026-11-21 00:00:00 UTC \((.*?)\)", found.text) in ([], ["1 min 45 s"])
 
 
 async def test_of_a_broker_that_was_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +189,11 @@ async def test_of_a_broker_that_was_never_read(tmp_path: Path, monkeypatch: pyte
         assert "It has not been read since Penstock first tried." in found.text
         assert "No active conditions on what could be read." in found.text
         assert "nothing is known of broker b1 now" in (await page.get("queues?broker=b1", 404)).text.lower()
-        assert "It has not been read" in (await page.get("broker?broker=b1")).text
+        broker = await page.get("broker?broker=b1")
+        assert "down artemis. It has not been read" in broker.text
+        assert "Findings Not read yet." in broker.text
+        assert "penstock check" in broker.text
+        assert not [one for one in broker.links if one.startswith(("queues?", "clients?", "account?"))], "errors"
 
 
 async def test_links_to_runbooks_dashboards_and_consoles(tmp_path: Path) -> None:
@@ -218,6 +226,37 @@ async def test_an_address_on_all_brokers(page: Served) -> None:
 async def test_what_to_do_is_said_once(page: Served, path: str) -> None:
     """By the incident, or by the condition that is its root; two lists would not be followed."""
     assert (await page.get(path)).text.count("Take a thread dump of stuck on h twice") == 1
+
+
+async def test_a_client_says_what_to_do(page: Served) -> None:
+    found = (await page.get("client?broker=b1&client=stuck")).text
+    assert "Do this Take a thread dump of stuck on h twice" in found
+
+
+async def test_what_is_between_backticks_is_code_and_stays_text(page: Served) -> None:
+    found = await page.get("")
+    assert "`jcmd" not in found.text
+    assert ("code", {}) in found.tags
+    assert with_code(f"`{SCRIPT}` & `") == "<code>&lt;script&gt;alert(1)&lt;/script&gt;</code> &amp; `"
+
+
+async def test_no_more_is_said_than_is_known(page: Served) -> None:
+    """A queue that is not judged is no notice, one with a notice is not called healthy."""
+    notices = await page.get("queue?broker=b1&queue=ring")
+    assert "○ notice User queue" in notices.text
+    assert "healthy so far" not in notices.text
+
+
+async def test_numbers_have_one_unit(page: Served) -> None:
+    address = await page.get("address?broker=b1&address=orders")
+    assert "used of its limit 20 %" in address.text
+    shown = [
+        formatted("paused", 0.0),
+        formatted("bytes", 61300.0),
+        formatted("capacity", 1.0),
+        formatted("drain", 90.0),
+    ]
+    assert shown == ["no", "59.9 KiB", "1 messages/s", "1 min 30 s"]
 
 
 async def test_only_acts_are_numbered(page: Served) -> None:
@@ -284,6 +323,12 @@ async def test_the_last_hour_in_words(page: Served) -> None:
     assert any(label and label.startswith("stuck: now 100") for label in labels)
     assert re.search(r"stalled · stuck warning since \d\d:\d\d", found.text)
     assert "a value each 15 s" in found.text
+
+
+async def test_what_has_just_begun_is_seen_at_the_end_of_a_week() -> None:
+    ((*_, ((left, width, _),)),) = strips([SeverityEpisode("stalled", "c", "warning", 604_790.0, None)], 0.0, 604_800.0)
+    assert (left + width, width) == (STRIP, 3.0)
+    assert percent([None, 0.25]) == [None, 25.0]
 
 
 async def test_ring_ledger_and_patience_with_their_arithmetic(page: Served) -> None:

@@ -30,6 +30,10 @@ _SOURCES = Path(__file__).parents[1] / "java" / "traffic"
 class Product:
     artifact: str
     inner: str
+    jre_home: bool = False
+    """It must be given where Java is for its LOCAL broker: what it gives itself has quotes that imqbrokerd takes for a
+    part of the path.
+    """
 
     def fetch(self) -> Path:
         """The unpacked server, downloaded at the first call."""
@@ -46,7 +50,7 @@ class Product:
 
 PRODUCTS = {
     "glassfish": Product("org.glassfish.main.distributions:glassfish:7.0.21:zip", "glassfish7"),
-    "payara": Product("fish.payara.distributions:payara:6.2025.9:zip", "payara6"),
+    "payara": Product("fish.payara.distributions:payara:6.2025.9:zip", "payara6", jre_home=True),
 }
 OFFSETS = (37, 38, 39, 48, 66, 76, 80, 81, 86, 9)
 """Of the ports of a domain from its base."""
@@ -56,7 +60,8 @@ class AppServer:
     """One domain in `folder`, made with this type of its JMS; a context manager that starts and ends it."""
 
     def __init__(self, product: str, folder: Path, jms_type: str, *, jms_port: int = 0) -> None:
-        self.home, self.folder = PRODUCTS[product].fetch(), folder
+        self._product = PRODUCTS[product]
+        self.home, self.folder = self._product.fetch(), folder
         self.domains = folder / "domains"
         self.domains.mkdir(parents=True)
         self._passwords = folder / "passwords"
@@ -93,7 +98,9 @@ class AppServer:
             with suppress(DemoError):
                 self._asadmin(*admin, "create-module-config", "--target", "server-config", "jms-service")
             # On a busy machine LOCAL takes longer than its 60 s.
-            said = {"type": self._type, "init-timeout-in-seconds": 600}
+            said = {"type": self._type, "init-timeout-in-seconds": "600"}
+            if self._product.jre_home:
+                said["start-args"] = f"-jrehome {_java_home()}"
             service = "configs.config.server-config.jms-service"
             self._asadmin(*admin, "set", *(f"{service}.{name}={value}" for name, value in said.items()))
             self._server.stop()  # until then it keeps the port of an embedded broker, for its first use

@@ -242,6 +242,8 @@ async def test_the_last_hour(server: Server) -> None:
     assert answer["begin"] <= stalled["since"] <= answer["end"] == answer["begin"] + 3600
     status, answer = await server.get("/api/v1/recent?broker=b1&queue=ordrs")
     assert (status, answer["hint"]) == (404, "did you mean orders?")
+    status, answer = await server.get("/api/v1/recent?broker=b1&address=orders")
+    assert (status, answer["error"]) == (400, "queue is missing"), "an address is no broker"
 
 
 async def test_the_last_values_beside_each_row(server: Server) -> None:
@@ -310,8 +312,8 @@ async def test_the_ledger_of_a_ring_in_words(server: Server) -> None:
         "source": "none",
         "where": "no ring size is set",
         "evicted": 380,
-        "ledger": "500 added - 0 acknowledged - 0 expired - 0 killed - 100 there = 400 at this poll; 380"
-        " messages were missing at two polls and are counted",
+        "ledger": "500 added - 0 acknowledged - 0 expired - 0 killed - 100 there = 400 missing at this"
+        " poll, of which 380 were missing at two polls and are counted",
     }
 
 

@@ -294,6 +294,27 @@ def test_the_kind_of_a_url(url: str, kind: str, tmp_path: Path) -> None:
     assert [(one.kind, one.username) for one in load(config, {}).brokers] == [(kind, "penstock")]
 
 
+def test_a_url_that_no_kind_of_broker_has_is_no_openmq(tmp_path: Path) -> None:
+    for url in ("http://b:8161", "http://b:8161/hawtio/jolokia/", "b:8161/console"):
+        refused = CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(tmp_path / "p.yaml"), "--yes"])
+        assert refused.exit_code == 1
+        assert "it ends in /console/jolokia/ (Artemis)" in refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_brokers_by_their_urls_have_two_names(tmp_path: Path) -> None:
+    config = tmp_path / "penstock.yaml"
+    by_url = ("init", "--config.file", str(config), "--yes", "--url")
+    for url in ("http://mq1:8161/console/jolokia/", "http://mq2:8161/console/jolokia/"):
+        assert CliRunner().invoke(main, [*by_url, url]).exit_code == 0
+    assert {one.name for one in load(config, {}).brokers} == {"mq1", "mq2"}
+    before = config.read_text()
+    taken = CliRunner().invoke(main, [*by_url, "http://mq1:8162/console/jolokia/"])
+    assert taken.exit_code == 1
+    assert "has another broker called mq1; give this one another --name" in taken.output
+    assert config.read_text() == before
+
+
 def test_neither_directory_nor_url(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["init", "--config.file", str(tmp_path / "penstock.yaml")])
     assert refused.exit_code == 1

@@ -139,8 +139,11 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
     environment = os.environ | {"PYSPARK_PYTHON": str(bare), "PYTHONPATH": str(site)}
     environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable}
     assert subprocess.run([bare, "-c", "import pyarrow"], check=False, capture_output=True).returncode
-    subprocess.run([*submit, "--history", below(bucket, "history"), "--out", out], check=True, env=environment)
+    (rules := tmp_path / "rules.yaml").write_text("rules: [{match: {queue: '*'}, team: shop}]\n")
+    asked = ["--history", below(bucket, "history"), "--out", out, "--rules", str(rules)]
+    subprocess.run([*submit, *asked], check=True, env=environment)
     assert tiers(out) == tiers(below(bucket, "alone"))
+    assert {one["owner"] for one in json.loads(Store(out).read_bytes(job.FACTS) or b"")["queues"]} == {"shop"}
 
 
 def test_rules_are_tried_on_it(master: str, bucket: str, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from penstock.settings.policy import Policy
 from penstock_demo.history import Fleet, generate
 from penstock_trends import session
 from penstock_trends.backtest import BacktestError, BacktestPlan, BacktestResult, Episode, backtest
-from penstock_trends.backtest_command import policies_of
 from penstock_trends.judging import Span
+from penstock_trends.rules import policies_of
 from penstock_trends.wanted import Policies
 
 RULES = "judgement: {cold: 45s, trend: 60s}\nrules:\n- {match: {queue: quiet}, silence: true}\n"

@@ -3,11 +3,12 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from penstock.agent.trends import Trends
 from penstock.core.errors import PenstockError
@@ -17,10 +18,14 @@ from penstock.history.profiles import read_profiles
 from penstock.history.store import Store, StoreError
 from penstock_demo.history import Truth
 from penstock_trends import job
+from penstock_trends.command import trends
 from penstock_trends.report import pages
 from penstock_trends.session import settings_of
 from trends.conftest import FLEET
 from trends.test_rollup import SUMS
+
+if TYPE_CHECKING:
+    from penstock_trends.wanted import Wanted
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +200,25 @@ def test_the_example_of_the_documentation_reads_the_tables(done: Path, spark: An
 def test_no_history_is_said(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(job.JobError, match="holds no history of queues"):
         job.run(str(tmp_path / "nothing"), str(tmp_path / "out"), session=spark)
+
+
+def test_spark_submit_takes_rules_as_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Wanted] = []
+
+    def run(*_: object, wanted: "Wanted", **__: object) -> dict[str, Any]:
+        taken.append(wanted)
+        return {"fleet": {"queues": 0}, "window": {"days": 0, "rolled": 0}}
+
+    monkeypatch.setattr(job, "run", run)
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules: [{match: {queue: orders}, team: shop}]\n")
+    arguments = ["--history", "h", "--out", "o", "--rules", str(rules), "--flow-target", "99"]
+    assert job.main(arguments) == 0
+    assert CliRunner().invoke(trends, ["run", *arguments]).exit_code == 0
+    assert [one.flow_target for one in taken] == [0.99] * 2
+    assert [one.owner({"broker": "b", "queue": "orders"}) for one in taken] == ["shop"] * 2
+    rules.write_text("rules: 5\n")
+    assert job.main(arguments) == 1, "an error is said, not raised"
 
 
 def test_two_runs_exclude_each_other(spark: Any, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ class Assessor:
         self.on_poll(snapshot, self.state.judgement)
 
     def glance(self, snapshot: Snapshot) -> None:
-        """A poll between two: only what rings lose is told by it."""
+        """A poll between two: it reports only the losses of rings."""
         if self._restored and self.next_policy is self.policy and not is_passive(snapshot):
             judgement = glanced(self.state.judgement, snapshot, self.policy.constants)
             self.state = replace(self.state, judgement=judgement)
@@ -233,7 +233,7 @@ class Assessor:
         return replace(own, now=passive.now, role=passive.role, process=passive.process, told=(), incidents=())
 
     def record(self, events: Sequence[Event], sequence: int) -> tuple[Record | None, Written | None]:
-        """What the last poll changed of what is kept, and what is written with it; events: what `changes` told."""
+        """What the last poll changed of what is kept, and what is written with it; events: what `changes` found."""
         snapshot = self.snapshot if self._restored else None
         return record_of(self.written, self.state, snapshot, self.policy, self._told, events, sequence)
 

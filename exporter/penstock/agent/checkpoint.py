@@ -72,7 +72,7 @@ class SavedTables:
 
 @dataclass(frozen=True, slots=True)
 class SavedDebounce:
-    """Where a condition stands: the broker's ids, its begin, of an event when it last happened."""
+    """Where a condition is active: the broker's ids, its begin, of an event when it last happened."""
 
     keys: Keys
     since: Column
@@ -86,7 +86,7 @@ class KeptTotals:
     names: Sequence[tuple[str, ...]] = ()
     sums: Sequence[Column] = ()
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    """Of the things, by which `last` stands."""
+    """Of the things, by which `last` is ordered."""
     last: Sequence[Column] = ()
 
 

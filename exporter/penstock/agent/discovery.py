@@ -23,7 +23,7 @@ MAX_BYTES = 2**20
 RETRY_SECONDS = 60.0
 """Until a file that cannot be used is read again, though it has not changed: the fault may have been the disk's."""
 SETTLED_SECONDS = 2.0
-"""Age at which a file's times tell whether it has changed."""
+"""Age at which a file's times prove whether it has changed."""
 
 Found = list[tuple[Profile, Broker]]
 

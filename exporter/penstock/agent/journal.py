@@ -49,7 +49,7 @@ class Journal:
     def load(self, published: Iterable[Event] = ()) -> None:
         """Read what an earlier agent wrote; lines that are no event are skipped.
 
-        published: the last events that it told, of which one that was killed may have written a part.
+        published: the last events that it published, of which one that was killed may have written a part.
         """
         self._of_brokers.load()
         self._of_agent.load()
@@ -70,7 +70,7 @@ class Journal:
 
     def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:
         """At most `limit` (of the newest) that happened at `since` or later, oldest first; empty texts mean any."""
-        # A large broker tells what it found only when it has rendered it: others may have told later things before.
+        # A large broker publishes events only once it is rendered: others may have published later ones before.
         found = [
             event
             for log in (self._of_brokers, self._of_agent)

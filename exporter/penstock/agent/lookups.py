@@ -11,8 +11,9 @@ import numpy as np
 from msgspec import UNSET
 
 from penstock.agent.assessor import Result
+from penstock.agent.factory import policy_of
 from penstock.agent.fleet import Fleet
-from penstock.agent.journal import Journal
+from penstock.agent.journal import KEPT, Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values, with_history
@@ -30,10 +31,6 @@ from penstock.server.request_limit import Busy
 
 if TYPE_CHECKING:
     from penstock.history.ranges import HistoryReader
-
-MAX_EVENTS = 2_000
-"""Of one queue within an hour that are looked at."""
-
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
@@ -216,13 +213,15 @@ class Lookups:
         found: answers.Recent = self.in_memory(broker, queue, address, seconds if reader else HOUR)
         if reader is None:
             return found
-        return with_history(found, reader.past(broker, found.address, found.queue, found.end, seconds))
+        config = self._fleet.config
+        (shown,) = [policy_of(config, one).of_queue for one in config.brokers if one.name == broker]
+        return with_history(found, reader.past(broker, found.address, found.queue, found.end, seconds, shown))
 
     @where_polled
     def in_memory(self, broker: str, queue: str, address: str | None, seconds: float) -> answers.Recent:
-        """Of the last hour; conditions of so many `seconds`."""
+        """Of the last hour; conditions of so many `seconds`, as far back as events are kept."""
         view, _ = self._last_view(broker)
-        events = self._journal.last(MAX_EVENTS, since=view.snapshot.stamp - seconds, broker=broker, queue=queue)
+        events = self._journal.last(KEPT, since=view.snapshot.stamp - seconds, broker=broker, queue=queue)
         return queue_recent(self._recent(broker), view, queue, address, events, seconds)
 
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:

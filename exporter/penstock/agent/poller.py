@@ -40,7 +40,7 @@ class Poller:
         """How the last poll went; None before the first."""
         self.polls = dict.fromkeys(Result, 0)
         self.glances = 0
-        """Polls in between, of which only what rings lose is told."""
+        """Polls in between, of which only the losses of rings are reported."""
         self._reader = reader
         self._executor = executor
         self._seconds = np.nan

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class ProfileFile:
-    """In any of the worker threads. A file that cannot be used is told once, and what was read before stays."""
+    """In any of the worker threads. A file that cannot be used is logged once, and what was read before stays."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

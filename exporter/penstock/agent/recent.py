@@ -227,7 +227,8 @@ RATES = frozenset({"rate_in", "rate_out"})
 def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
     """What history has, and behind it what memory does. A step is two polls at least, so that each has a value."""
     samples = {name: (stamps, values) for name, (stamps, values) in past.samples.items() if len(stamps)}
-    step = max([(found.end - found.begin) / POINTS, *(2 * _interval(stamps) for stamps, _ in samples.values())])
+    intervals = [float(np.median(np.diff(stamps))) for stamps, _ in samples.values() if len(stamps) > 1]
+    step = max([(found.end - found.begin) / POINTS, *(2 * interval for interval in intervals)])
     if (course := found.course) is not None:
         step = max(step, course.step)
         for name in QUEUE_COLUMNS:
@@ -241,10 +242,6 @@ def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
     made = {name: numbers(thinned(*of, begin, step, points, mean=name in RATES)) for name, of in samples.items()}
     course = answers.TimeSeries(round(step, 3), found.end, **made) if made else None
     return structs.replace(found, begin=round(begin, 3), course=course, source="history", note=past.note)
-
-
-def _interval(stamps: Column) -> float:
-    return float(np.median(np.diff(stamps))) if len(stamps) > 1 else 0.0
 
 
 def thinned(stamps: Column, values: Column, begin: float, step: float, points: int, *, mean: bool) -> Column:

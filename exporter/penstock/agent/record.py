@@ -56,7 +56,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     """One poll of the broker `key`.
 
     sequence: ascending over all brokers and runs. whole: a base, the rest is empty then. base: the sequence of the
-    record or of the state file that the base stands in. now: of the poll, by the broker's clock. queue_names,
+    record or of the state file that has the base. now: of the poll, by the broker's clock. queue_names,
     producer_names: of those that are new, by their keys, which are the agent's own.
     """
 
@@ -118,7 +118,7 @@ def record_of(
 ) -> tuple[Record | None, Written | None]:
     """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
-    snapshot: what `state` was judged from, None before there is something to keep. told: the conditions that were told,
+    snapshot: what `state` was judged from, None before there is something to keep. told: the reported conditions,
     this poll's `events` included.
     """
     alone = Record(sequence, events=events) if events else None

@@ -1,7 +1,7 @@
 """The state file: what is known of each broker, over restarts of the agent.
 
 One line that names the format, then zlib over msgpack. Written whole beside the old one and renamed over it. What was
-published since stands in the journal beside it, which is read with it.
+published since is in the journal beside it, which is read with it.
 """
 
 import contextlib

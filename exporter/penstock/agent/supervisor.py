@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 MAX_DETAIL = 2_000
 """Characters of an event: a configuration may be refused for very many reasons."""
 STOP_SECONDS = 2.5
-"""A stop takes no longer, whatever is under way: what is shown stands in the journal of the state file by then."""
+"""A stop takes no longer, whatever is under way: what is shown is in the journal of the state file by then."""
 
 
 class Agent:

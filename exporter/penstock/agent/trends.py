@@ -41,7 +41,7 @@ class Gauges(msgspec.Struct):
 
 
 class Trends:
-    """Shows in `blocks` what stands in `file`; a file that cannot be used is told once, and what was shown stays.
+    """Shows in `blocks` the content of `file`; a file that cannot be used is logged once, and what was shown stays.
 
     file: None: there is nothing to show.
     """

@@ -25,7 +25,7 @@ OF_SCRAPES = (
 
 class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
     """
-    preset: what reads the rules. identity: labels that tell apart brokers of one name. disabled: alerts to leave out.
+    preset: what reads the rules. identity: labels that distinguish brokers of one name. disabled: alerts to leave out.
     severities: what to call warning, critical and info. labels: more of each alert. The rest: where links lead.
     """
 
@@ -45,7 +45,7 @@ class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
         return ", ".join(name for name in OF_SCRAPES if name not in self.identity)
 
     def names(self) -> Mapping[str, str]:
-        """What stands in rules as ${NAME}."""
+        """What replaces ${NAME} in rules."""
         across = "".join(f"{name}, " for name in self.identity)
         places = {"scraped": self.scraped, "across": across, "agent": f"{across}job, instance"}
         numbers = {name: str(value) for name, value in structs.asdict(self.thresholds).items()}

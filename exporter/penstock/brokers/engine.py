@@ -30,6 +30,8 @@ PageT = TypeVar("PageT", bound=Paged)
 
 SHARE = 0.6
 """Share of the time left that a part of a poll gets: it may wait for a lock or for a disk, and others come after it."""
+MOST = 0.8
+"""Share of the time left for a part that nothing replaces, where those after it need little."""
 
 
 class ValuesLeftOut(str):
@@ -71,6 +73,10 @@ class Poll(Generic[ReplyT]):
         if left <= 0:
             raise Unreachable("the time for this poll was used up before this call; raise timeout or interval")
         return left
+
+    def share_leaving(self, seconds: float) -> float:
+        """The share of the time left that leaves so many seconds, from SHARE to MOST."""
+        return float(np.clip(1 - seconds / max(self._deadline - time.monotonic(), 1e-3), SHARE, MOST))
 
     @contextmanager
     def share(self, share: float = SHARE) -> Iterator[None]:

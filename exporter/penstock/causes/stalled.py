@@ -7,6 +7,7 @@ from penstock.causes.verdict import AGAINST, Verdict, Verdicts, excluded, judged
 from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.poll import RuleInputs
+from penstock.observation.unacked import CONVERTED
 
 BATCH = 2.0**20
 """Bytes of a window, and of acknowledgements that are sent together, of a Core client that says nothing else."""
@@ -124,9 +125,9 @@ def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
     goes_on = recent and last > poll.unacked.unacked_since[row] + found.interval
     # By default a Core client sends acknowledgements when it has received 1 MiB, all at once.
     queue, more = found.consumer.queue[row], found.consumer.d_uncommitted[row]
-    each = found.delivering_bytes[queue] / max(found.delivering[queue], 1.0) / BATCH
+    each = (found.delivering_bytes[queue] / max(found.delivering[queue], 1.0) + CONVERTED) / BATCH
     size = each * (more if more > 0 else found.consumer.uncommitted[row])
-    sent = f"acknowledgements of {mib(size)} were sent; by default they are sent at 1 MiB"
+    sent = f"acknowledgements of at most {mib(size)} were sent; by default they are sent at 1 MiB"
     foreign = f"{speaks} has transactions only"
     return {
         "never_commits": judged(True, goes_on and not core, ago, ""),

@@ -13,7 +13,7 @@ directory = click.argument("directory", type=click.Path(path_type=Path, file_oka
 
 
 def write(directory: Path, files: Mapping[str, str]) -> None:
-    """Write the files (name → text) into a directory, made when not there; tells each. PenstockError when it cannot."""
+    """Write the files (name → text) into a directory, made when not there; names each. PenstockError when it cannot."""
     for name, text in files.items():
         write_one(directory / name, text, parents=True)
 

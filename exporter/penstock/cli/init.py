@@ -1,6 +1,8 @@
 """`penstock init`: an account that may read and nothing else, for a broker on this machine, and the configuration."""
 
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -10,8 +12,8 @@ from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
 
-_CONSOLES = {"/console/": "artemis", "/api/": "classic"}
-"""Part of Jolokia's URL → the kind of broker that has it there."""
+_CONSOLES = {"/console": "artemis", "/api": "classic", "": "openmq"}
+"""What is before `/jolokia` in Jolokia's URL → the kind of broker that has it there."""
 
 
 @options.command()
@@ -40,7 +42,7 @@ def init(  # noqa: PLR0913 - options
 
     DIRECTORY is an Artemis instance (it contains etc/), an ActiveMQ Classic (conf/) or an OpenMQ installation. Every
     change is shown before it is made, and each changed file keeps a backup beside it. A second run changes nothing.
-    Without DIRECTORY only Penstock's own files are made, for the broker at --url; what remains on its machine is said.
+    Without DIRECTORY it makes Penstock's own files only, for the broker at --url, and lists what to do on its machine.
     """
     kind, instance = _found(directory, name, url)
     folder = config_file.absolute().parent
@@ -48,7 +50,7 @@ def init(  # noqa: PLR0913 - options
     if back:
         say(*undo(record))
         return
-    name = instance.name if instance else name or kind
+    name = instance.name if instance else name or (kind if directory else urlsplit(url or "").hostname or kind)
     user = user or ("exporter" if kind == "artemis" else "penstock")
     secret = password_file or folder / f"{name}.password"
     account = artemis.Account(user, configuration.password_of(secret))
@@ -85,11 +87,15 @@ def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[s
     if directory is None:
         if url is None:
             raise PenstockError("name the broker's directory, or give --url of a broker that runs")
-        return next((kind for part, kind in _CONSOLES.items() if part in url), "openmq"), None
+        found = re.search("(/console|/api|^)/jolokia/?$", urlsplit(url).path)
+        if found is None:
+            ends = "/console/jolokia/ (Artemis), /api/jolokia/ (ActiveMQ Classic) or HOST:PORT/jolokia/ (OpenMQ)"
+            raise PenstockError(f"--url {url}: no known broker has Jolokia there; it ends in {ends}")
+        return _CONSOLES[found[1]], None
     if etc := artemis.etc_of(directory):
         return "artemis", artemis.instance(etc, name, url)
-    if found := classic.instance(directory, name, url):
-        return "classic", found
+    if instance := classic.instance(directory, name, url):
+        return "classic", instance
     if openmq.is_home(directory):
         return "openmq", None
     raise PenstockError(f"{directory}: has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ")

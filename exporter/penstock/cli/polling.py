@@ -37,7 +37,7 @@ async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
 
 
 async def polls_of(poller: Poller, interval: float, most: int) -> AsyncGenerator[PollResult, None]:
-    """So many polls at this interval, each told; the poller is closed then."""
+    """So many polls at this interval, each reported; the poller is closed then."""
     try:
         for number in range(1, most + 1):
             began = time.monotonic()

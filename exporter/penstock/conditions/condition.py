@@ -65,7 +65,7 @@ class ActiveCondition(NamedTuple):
     silenced: bool = False
     """By a rule of the operator: shown when asked for, and not exported."""
     why: str = ""
-    """What is behind it, where that is known: it is told in place of the causes."""
+    """What is behind it, where that is known: it is shown in place of the causes."""
     verdicts: Mapping[str, Verdict] = {}
 
 

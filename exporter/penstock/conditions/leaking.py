@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.core.table import Column, Mask, Positions
-from penstock.observation.buffers import LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
+from penstock.observation.buffers import CLEAR, LULL, POLLS, PROVEN, SECONDS, SHARE, WINDOWS
 from penstock.observation.poll import RuleInputs
 
 
@@ -12,12 +12,10 @@ def rule(poll: RuleInputs) -> Raised:
     """Not on OpenMQ where a limit removes messages: they stay in the buffers of their consumers."""
     found, buffers = poll.found, poll.buffers
     mask, since = np.zeros(len(found.consumer.index), np.bool_), np.full(len(found.consumer.index), np.nan)
-    places = np.flatnonzero(buffers.suspected)
-    if len(places):
-        at = buffers.at[places]
-        removes = found.keeps if poll.openmq is None or poll.openmq.said is None else poll.openmq.said.removes
-        mask[at] = ~np.isnan(poll.client_patience[at]) & ~(removes | found.keeps)[found.consumer.queue[at]]
-        since[at] = buffers.began[places]
+    at = buffers.at[buffers.suspected]
+    removes = found.keeps if poll.openmq is None or poll.openmq.said is None else poll.openmq.said.removes
+    mask[at] = ~np.isnan(poll.client_patience[at]) & ~(removes | found.keeps)[found.consumer.queue[at]]
+    since[at] = buffers.began[buffers.suspected]
     return Raised(mask, since)
 
 
@@ -43,5 +41,5 @@ LEAKING = Condition(
     evidence=evidence,
     notice=suspicion,
     window=lambda _, interval: WINDOWS * max(SECONDS, POLLS * interval),
-    **declared("leaking", share=100 * SHARE, windows=WINDOWS, seconds=SECONDS, polls=POLLS, lull=LULL),
+    **declared("leaking", share=100 * SHARE, windows=WINDOWS, clear=CLEAR, seconds=SECONDS, polls=POLLS, lull=LULL),
 )

@@ -26,7 +26,7 @@ as what was missing in pauses is known for the second week only.
 def rule(poll: RuleInputs) -> Raised:
     """Both against the pauses of this hour and against the messages that should have come: either alone is wrong often.
 
-    A missed message of a regular rhythm is told by the pause alone, unless a holiday lies within it.
+    A missed message of a regular rhythm is reported by the pause alone, unless a holiday lies within it.
     """
     found, usual, limit = poll.found, poll.usual, threshold(poll)
     expected = usual.expected

@@ -12,6 +12,7 @@ from penstock.conditions.redelivery_loop import rule as redelivery_rule
 from penstock.core.table import Mask
 from penstock.core.windows import longer
 from penstock.learned.service import DEEP
+from penstock.observation.buffers import RISES
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -25,7 +26,7 @@ def rule(poll: RuleInputs) -> Raised:
     """Against a bound only while more comes than goes: who is busy all the time need not be slow.
 
     Nothing of it in a redelivery loop, where the same messages come again: `falling_behind` may say so then. Nor while
-    a consumer is stalled: what that buffers is no backlog of the others.
+    a consumer is stalled or leaks: what that buffers is no backlog of the others, nor its own.
     """
     found, usual, flow = poll.found, poll.usual, poll.trend
     highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
@@ -37,15 +38,15 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def held_up(poll: RuleInputs) -> Mask:
-    """Queues with a stalled consumer, or whose backlog some have that settle nothing while the others do."""
+    """Queues with a stalled or leaking consumer, or whose backlog some have that settle nothing while others do."""
     found, consumer = poll.found, poll.found.consumer
     stalls = poll.of(stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule).mask
     patience = np.fmax(STUCK, TIMES * consumer.at_queue(poll.usual.service, np.nan))
     stuck = longer(poll.unacked.unacked_since, found.now, patience) & (consumer.held > 0)
     of_others = found.messages - found.of_queue(np.where(stuck, consumer.held, 0.0))
-    number = found.of_queue(stuck)
+    number, leaks = found.of_queue(stuck), found.queues_of(poll.buffers.at[poll.buffers.rows[RISES] > 0])
     part = (number > 0) & (number < found.consumers) & (of_others < DEEP * found.consumers)
-    return np.asarray((found.of_queue(stalls) > 0) | part)
+    return np.asarray((found.of_queue(stalls) > 0) | part | leaks)
 
 
 SLOWED = Condition(

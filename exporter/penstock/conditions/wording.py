@@ -13,6 +13,7 @@ SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin"
 """Constants that are durations."""
 
 NAMES = read_toml("penstock.conditions", "names.toml")
+RAISE_LIMIT: str = NAMES["raise_limit"]
 DURATIONS = frozenset(NAMES["units"]["seconds"].split())
 """Numbers of the evidence that the texts have as a duration, in seconds."""
 KNOBS: Mapping[str, str] = NAMES["knobs"]

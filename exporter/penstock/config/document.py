@@ -36,7 +36,7 @@ class Document:
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     void: set[Path] = field(default_factory=set)
-    """Paths whose value could not be read and stands as None; their problem is told already."""
+    """Paths whose value could not be read and is None; their problem is reported already."""
 
     def line(self, path: Path) -> int:
         """Line of the path, or of the nearest thing around it that is there."""
@@ -81,7 +81,8 @@ def _compose(text: str) -> MappingNode:
         root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _Unreadable(line, f"character {_code(error.character)} is not allowed in YAML") from None
+        code = ord(error.character) if isinstance(error.character, str) else int(str(error.character))
+        raise _Unreadable(line, f"character U+{code:04X} is not allowed in YAML") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _Unreadable(mark.line + 1 if mark else 1, _syntax(error.problem or error.context or "")) from None
@@ -92,10 +93,6 @@ def _compose(text: str) -> MappingNode:
     if not isinstance(root, MappingNode):
         raise _Unreadable(root.start_mark.line + 1, "must be a mapping (key: value) at the top")
     return root
-
-
-def _code(character: object) -> str:
-    return f"U+{ord(character) if isinstance(character, str) else int(str(character)):04X}"
 
 
 def _syntax(problem: str) -> str:

@@ -1,4 +1,4 @@
-"""File → Config (or another model), or one ConfigError that tells every problem with its line."""
+"""File → Config (or another model), or one ConfigError that lists every problem with its line."""
 
 import difflib
 import os

@@ -163,7 +163,7 @@ def check_origin(value: str) -> str:
 
 
 def host_port(value: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; a host of IPv6 stands in brackets."""
+    """Host and port of `HOST:PORT`; a host of IPv6 is in brackets."""
     try:
         parts = urlsplit(f"//{value}")
         host, port = parts.hostname, parts.port
@@ -302,7 +302,7 @@ def read_password(path: Path) -> str:
 
 
 def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
-    """A file of a password that can be read, and stands alone."""
+    """A file of a password that can be read, and nothing else."""
     if file is not None:
         if info.data.get("inline_password", info.data.get("password")) is not None:
             raise ValueError("is given together with password; give only one of the two")

@@ -37,6 +37,25 @@ def number_text(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 0.001 else "less than 0.001"
 
 
+def in_bytes(size: float) -> str:
+    """With the unit that an operator thinks in."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{number_text(size / factor)} {unit}"
+    return f"{size:,.0f} B"
+
+
+def quantity(value: float, unit: str) -> str:
+    """With its unit as people write it: seconds in minutes to days, bytes in KiB to GiB, a flag as yes or no."""
+    if special := {"seconds": duration, "bytes": in_bytes}.get(unit):
+        return special(value)
+    if unit == "flag":
+        return "yes" if value else "no"
+    if unit in ("ratio", "percent"):
+        return f"{number_text(100 * value if unit == 'ratio' else value)} %"
+    return f"{number_text(value)} {unit.removesuffix('s') if value == 1 and unit.isalpha() else unit}".rstrip()
+
+
 def some(names: Iterable[str], between: str = ", ", most: int = 3) -> str:
     """Each once, in their order: the first, and how many more."""
     names = [*dict.fromkeys(names)]

@@ -40,7 +40,7 @@ def answer(accept: str | None) -> NegotiatedFormat:
     ranges = list(enumerate(_elements(accept or "")))
     best, best_rank = _TEXT, (0.0, 0, 0)
     for form in (Format.TEXT, Format.OPENMETRICS):
-        # What says most about it counts: how exact it is, then how early it stands.
+        # What says most about it counts: how exact it is, then how early it comes.
         matches = [(exactness, -at, one) for at, one in ranges if (exactness := _exactness(form, one)) is not None]
         if matches:
             exactness, place, element = max(matches, key=lambda match: match[:2])

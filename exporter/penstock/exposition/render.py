@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """By place the position of a row of `index`, or EMPTY. changed_at: by place the number of the update at which
-    something last changed there. in_order: each row stands at its own position, none is empty.
+    something last changed there. in_order: each row is at its own position, none is empty.
     """
 
     index: Index[Any]
@@ -42,7 +42,7 @@ class Layout:
         return len(self.rows)
 
     def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:
-        """The layout of an index that follows this one's, and by its places: whether another row stands there now."""
+        """The layout of an index that follows this one's, and by its places: whether another row is there now."""
         position = np.full(len(self.index), EMPTY, np.intp)
         stays = np.flatnonzero(index.origin >= 0)
         position[index.origin[stays]] = stays
@@ -94,7 +94,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """What one update gave, by family name. Never changed, and told apart by identity."""
+    """What one update gave, by family name. Never changed, and compared by identity."""
 
     families: Mapping[str, Samples] = field(default_factory=dict)
 
@@ -262,7 +262,7 @@ class _Labels:
 
 
 def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
-    """Places where a family reads otherwise than before. moved: where another row stands. None for none."""
+    """Places where a family reads otherwise than before. moved: where another row is. None for none."""
     if before is None:
         return np.ones(len(layout), np.bool_)
     if moved is None:

@@ -17,7 +17,7 @@ class Format(Enum):
 
 
 END: Final = {Format.TEXT: b"", Format.OPENMETRICS: b"# EOF\n"}
-"""What stands after the last family."""
+"""What follows the last family."""
 
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 # Prometheus' lexer takes NUL for the end of its input; UTF-8 cannot carry half of a surrogate pair.
@@ -41,7 +41,7 @@ def openmetrics_name(family: Family) -> str:
 
 
 def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = 1024) -> list[bytes]:
-    """What stands between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
+    """What is between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
     label's value, before it is escaped; see `shortened`.
     """
     if not names:

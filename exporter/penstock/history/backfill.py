@@ -130,7 +130,7 @@ class BackfilledColumn(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Newer JMX exporters end what they are told to be a counter with `_total`."""
+        """Newer JMX exporters end the names of configured counters with `_total`."""
         return (OWN[self.own], *(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total")))
 
 
@@ -200,7 +200,7 @@ def backfill(
 def backfilled_rows(
     source: Prometheus, columns: Columns, labels: tuple[str, ...], begin: float, end: float, broker: str
 ) -> Rows:
-    """By thing and time what each column was; of several targets that tell of one thing, the one that tells most."""
+    """By thing and time what each column was; of several targets that report one thing, the one that reports most."""
     by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
     for column_name, column in columns.items():
         for one in source.samples(column.names, begin, end):
@@ -210,7 +210,7 @@ def backfilled_rows(
             rows = by_target[name][one.labels.get("job", ""), one.labels.get("instance", "")]
             for stamp, value in pairs(column, one):
                 row = rows.setdefault(stamp, {})
-                # What is told by several reasons, as evictions are, is their sum.
+                # What is reported by several reasons, as evictions are, is their sum.
                 row[column_name] = row.get(column_name, 0.0) + value if column.own[0] == "eviction" else value
     return {
         name: max(sorted(targets.items()), key=lambda one: sum(map(len, one[1].values())))[1]
@@ -235,7 +235,7 @@ def name_of(labels: Mapping[str, str], wanted: tuple[str, ...], broker: str) -> 
 
 
 def with_polls(brokers: Rows, queues: Rows) -> Rows:
-    """A row per broker and poll, also of brokers that tell nothing of themselves."""
+    """A row per broker and poll, also of brokers that report nothing of themselves."""
     found: Rows = {name: dict(rows) for name, rows in brokers.items()}
     for (broker, *_), rows in queues.items():
         of = found.setdefault((broker,), {})

@@ -233,7 +233,7 @@ def rows_in(store: Store, path: str) -> int:
 
 
 def distinct(rows: Any, kind: RowType) -> Any:
-    """In series order, a row that stands twice (published or joined twice) once."""
+    """In series order, a row that is there twice (published or joined twice) once."""
     rows = in_order(rows, kind).combine_chunks()
     if not len(rows) or kind.name == "condition":
         return rows if not len(rows) else rows.group_by(rows.column_names, use_threads=False).aggregate([])

@@ -104,7 +104,7 @@ class CounterEpochs:
                 writer.write_table(table)
 
     def load(self, file: Path) -> None:
-        """Take up what an earlier agent left; what cannot be read is told, and every life starts again."""
+        """Take up what an earlier agent left; what cannot be read is logged, and every life starts again."""
         if not file.exists():
             return
         try:

@@ -1,4 +1,4 @@
-"""What is told of the conditions of one broker, poll by poll: by the live agent, and by a back-test in its place."""
+"""What is exported of the conditions of one broker at each poll: by the live agent, or by a back-test."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,13 +31,13 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Exported:
-    """Conditions as they were last told. stamp: of the poll at which that was."""
+    """Conditions as they were last exported. stamp: of the poll at which that was."""
 
     stamp: float = float("-inf")
     standing: dict[ConditionKey, ActiveCondition] = field(default_factory=dict)
 
     def advance(self, stamp: float, conditions: Sequence[ActiveCondition]) -> list[Told]:
-        """What changed with this poll; all that stands at the first poll of an hour, so that it tells alone."""
+        """What changed with this poll; all that is active at the first poll of an hour, which can be read alone."""
         first, new_hour = self.stamp < 0, stamp // TOLD_EVERY != self.stamp // TOLD_EVERY
         away = stamp - self.stamp > UNSEEN
         standing = {key_of(c): c for c in conditions if not c.silenced}

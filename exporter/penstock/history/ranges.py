@@ -1,9 +1,10 @@
 """How a queue, or a whole broker, went over the last hours or days: rows of published history for a chart."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ from penstock.core.table import Column
 from penstock.history.compact import DAY, HOUR, current, partition, start_of
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY, RAW
-from penstock.history.schema import BROKER, QUEUE, RowType, series_id
+from penstock.history.schema import BROKER, QUEUE, RowType, as_dictionary, series_id
 from penstock.history.snapshots import column_of
 from penstock.history.store import Store, StoreError
-from penstock.model import QueueKind
 
 READ_SECONDS = 3.0
 """For one chart; what is older than could be read by then is left out."""
@@ -27,6 +27,8 @@ DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
 ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes", "memory_limit_bytes")
 
+Shown = Callable[[str, str], object]
+"""Of an address and a queue: None where the configuration hides it."""
 Rows = Mapping[str, Column]
 Samples = tuple[Column, Column]
 """Times ascending, seconds since 1970, and the values then; NaN where missing."""
@@ -47,14 +49,16 @@ class HistoryReader:
     store: Store
     _kept: dict[tuple[str, str, str, float], tuple[float, Past]] = field(default_factory=dict)
 
-    def past(self, broker: str, address: str, queue: str, end: float, seconds: float) -> Past:
-        """Of a queue, or without its name of all queues of the broker. Files that cannot be read are gaps."""
+    def past(
+        self, broker: str, address: str, queue: str, end: float, seconds: float, shown: Shown = lambda *_: True
+    ) -> Past:
+        """Of a queue, or without its name of all shown queues of the broker. Files that cannot be read are gaps."""
         key, now = (broker, address, queue, seconds), time.monotonic()
         until, found = self._kept.get(key, (now, Past({})))
         if now >= until:
             files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
             try:
-                samples = of_queue(files, broker, address, queue) if queue else of_broker(files, broker)
+                samples = of_queue(files, broker, address, queue) if queue else of_broker(files, broker, shown)
                 found = Past(samples, files.note)
             except StoreError as error:
                 found = Past({}, f"the history cannot be read: {error}")
@@ -74,8 +78,8 @@ class _Files:
     until: float
     note: str = ""
 
-    def rows(self, kind: RowType, names: Sequence[str], which: Any) -> Iterator[dict[str, Column]]:
-        """Of each file those rows; row groups that cannot have any are not read."""
+    def rows(self, kind: RowType, names: Sequence[str], which: Any, texts: Sequence[str] = ()) -> Iterator[Any]:
+        """Of each file those rows as columns, texts as dictionaries; row groups that cannot have any are not read."""
         first = datetime.fromtimestamp(self.begin, UTC).date()
         days = [first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)]
         for file in reversed(current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])):
@@ -89,11 +93,12 @@ class _Files:
             given = {"filesystem": self.store.fs, "schema": kind.schema, "partitioning": None, "use_threads": False}
             try:
                 with self.store.errors(file.path):
-                    table = pq.read_table(self.store.path(file.path), columns=list(names), filters=which, **given)
+                    table = pq.read_table(self.store.path(file.path), columns=[*names, *texts], filters=which, **given)
             except StoreError as error:
                 self.note = f"a part cannot be read: {error}"
             else:
-                yield {name: column_of(table[name]) for name in names}
+                text_columns = {name: as_dictionary(table[name]) for name in texts}
+                yield {name: column_of(table[name]) for name in names} | text_columns
 
 
 def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, Samples]:
@@ -102,17 +107,25 @@ def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, 
     return _series(rows["stamp"], {**depths(rows), **rates(rows)})
 
 
-def of_broker(files: _Files, broker: str) -> dict[str, Samples]:
-    """The sums of its queues, and its own numbers."""
+def of_broker(files: _Files, broker: str, shown: Shown) -> dict[str, Samples]:
+    """The sums of those of its queues that are shown, as `agent.recent` has them, and its own numbers."""
     which = pc.field("broker") == broker
     about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
     # Each file's sums first: all rows of all queues would be many.
-    rows = files.rows(QUEUE, DEPTHS, which & (pc.field("queue_kind") != str(QueueKind.INTERNAL)))
-    parts = (summed({"stamp": one["stamp"], **depths(one)}) for one in rows)
+    known, rows = cache(shown), files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue"))
+    parts = (summed(of_shown({"stamp": one["stamp"], **depths(one)}, one, known)) for one in rows)
     sums = summed(_joined(("stamp", "ready", "delivering"), parts))
     limit = np.where(about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan)
     own = {"connections": about["connections"], "memory_used_ratio": about["memory_used_bytes"] / limit}
     return {**_series(sums.pop("stamp"), sums), **_series(about["stamp"], own)}
+
+
+def of_shown(values: Rows, rows: Mapping[str, Any], shown: Shown) -> dict[str, Column]:
+    """Those of shown queues. Rows of one queue are neighbours, so each run of them is asked for once."""
+    begins = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
+    names = zip(*(rows[name].take(begins).to_pylist() for name in ("address", "queue")), strict=True)
+    kept = np.repeat([shown(*one) is not None for one in names], np.diff(begins, append=len(rows["sid"])))
+    return {name: column[kept.astype(bool)] for name, column in values.items()}
 
 
 def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:

@@ -34,7 +34,7 @@ class RowType:
     """One kind of row, as `schema.toml` has it.
 
     texts: field of the row objects → column; flags: which of these are true or false instead. numbers: columns of the
-    table, with their type. extra: what stands beside them. joins: attribute of the Snapshot that holds a key of another
+    table, with their type. extra: further columns. joins: attribute of the Snapshot that holds a key of another
     table per row → column. identity: fields that name its series. counters: columns that never fall in one life.
     """
 
@@ -77,7 +77,7 @@ class FateRow:
 INCIDENT: Final = "incident "
 """How the conditions of history begin that are incidents, before their kind."""
 TOLD_EVERY: Final = 3600
-"""Seconds after which a condition that stands is told again, at the full hour;"""
+"""Seconds after which an active condition is written again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0
 """after so many it is not known to stand any more."""
 

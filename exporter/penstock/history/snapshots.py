@@ -91,13 +91,13 @@ def table_batch(
 def extra_columns(
     snapshot: Snapshot, kind: RowType, table: Table[Any], evicted: Column, interval: float
 ) -> dict[str, Any]:
-    """What stands beside the columns of the table itself."""
+    """The columns beside those of the table itself."""
     every = pa.array(np.full(len(table), interval, np.float32))
     if kind is QUEUE:
         told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
         return {"evicted": arrow_column(told, COUNT), "interval": every}
     keys = {column: getattr(snapshot, name) for name, column in kind.joins.items()}
-    # A broker that has no keys of another table to tell gives none at all.
+    # A broker that reports no keys of another table gives none at all.
     joins = {c: pa.array(k) if len(k) == len(table) else pa.nulls(len(table), pa.int64()) for c, k in keys.items()}
     return {**joins, "interval": every} if kind is CONSUMER else joins
 
@@ -144,7 +144,7 @@ class RowReader:
         """Kind and column → every text seen so far and its number."""
 
     def snapshots(self, tables: Mapping[str, Any]) -> Iterator[Snapshot]:
-        """The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that stands twice, once.
+        """The polls in `tables` (kind → Arrow table of one broker), oldest first; a poll that is there twice, once.
 
         Later polls may follow in a further call: things that live on are the same things.
         """

@@ -1,4 +1,4 @@
-"""Where published history stands: a directory or an object store, by one interface. Errors are PenstockErrors."""
+"""Where published history is kept: a directory or an object store, by one interface. Errors are PenstockErrors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What an agent told last of each broker's conditions, in a file: the next agent tells what has ended since."""
+"""What an agent wrote last of each broker's conditions, in a file: the next agent writes what has ended since."""
 
 import logging
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def save(told: Mapping[str, Exported], file: Path) -> None:
 
 
 def load(file: Path) -> dict[str, Exported]:
-    """What an earlier agent told; where that cannot be read, nothing, and what has ended since is not known."""
+    """What an earlier agent wrote; where that cannot be read, nothing, and what has ended since is not known."""
     try:
         saved = _saved.decode(file.read_bytes())
     except FileNotFoundError:

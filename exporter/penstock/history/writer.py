@@ -186,7 +186,7 @@ class HistoryWriter:
                 rehearsed = True
                 try:
                     warm_up(self._settings.spool)
-                except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will tell what is wrong
+                except Exception as error:  # noqa: BLE001 - nothing is lost; joining itself will report what is wrong
                     log.info("the joining of history was not rehearsed: %s", error)
 
     def step(self, poll: PollRecord | None) -> None:
@@ -215,7 +215,7 @@ class HistoryWriter:
             )
         else:
             self._mended("spool")
-            # Not before: what a lost poll would have told is told by the next.
+            # Not before: what a lost poll would have written is written by the next.
             self._told[poll.broker], self._fates[poll.broker] = told, fates
             if CONDITION.name in batches:
                 self._save_told()
@@ -300,7 +300,7 @@ class HistoryWriter:
 
 
 def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> Any:
-    """What is told at this poll, None where that is nothing."""
+    """What is written of this poll, None where that is nothing."""
     if not told:
         return None
     rows = [

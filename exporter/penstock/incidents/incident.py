@@ -15,7 +15,7 @@ from penstock.core.table import Positions
 Key: TypeAlias = tuple[str, str, str, str]
 """Condition, address, queue, client."""
 SHOWN = 5
-"""Names of clients, victims and changes that are told; the rest is counted."""
+"""Names of clients, victims and changes that are named; the rest is counted."""
 some = partial(formatting.some, most=SHOWN)
 
 

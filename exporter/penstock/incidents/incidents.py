@@ -17,7 +17,7 @@ from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
-from penstock.conditions.wording import NAMES, Cause, causes
+from penstock.conditions.wording import RAISE_LIMIT, Cause, causes
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
 from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of
@@ -28,7 +28,7 @@ from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
-"""Incidents that are told, conditions that are linked, the worst first; changes."""
+"""Incidents that are reported, conditions that are linked, the worst first; changes."""
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
 MISSED = 2
@@ -136,7 +136,7 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
 
 
 def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incident:
-    """As it is told."""
+    """As it is reported."""
     group, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}
@@ -197,7 +197,7 @@ def sentences(templates: Iterable[str], facts: Mapping[str, str]) -> list[str]:
     found = []
     for template in templates:
         with suppress(KeyError):
-            found.append(template.replace("{raise_limit}", NAMES["raise_limit"]).format_map(facts))
+            found.append(template.replace("{raise_limit}", RAISE_LIMIT).format_map(facts))
     return found
 
 

@@ -14,7 +14,7 @@ from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
-from penstock.core.formatting import duration, moment
+from penstock.core.formatting import duration, in_bytes, moment
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
@@ -46,7 +46,7 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     about, where = addresses.get(filler, AddressLimits()), sorted({row.address for row in waits} | {filler} - {""})
     group.facts = producers(waits) | address_facts(symptoms, filler) | {
         "filler": filler,
-        "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {size(broker.memory_limit_bytes)}",
+        "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {in_bytes(broker.memory_limit_bytes)}",
         "unlimited": "" if about.full else "it is below it, or has none",
         "addresses": some(where),
         "idle": str(len({row.address for row in symptoms.poll.found.queues}) - len(where)),
@@ -84,15 +84,11 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPS | LOOPS]
     how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
     return {
-        "limit": f"{about.limit_percent:.0f} % of {size(about.limit_bytes)}" if about.full else "at its limit",
+        "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}" if about.full else "at its limit",
         "readers": f"{messages:,.0f} messages, {how}" + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
         "senders": some(sorted({row.client for row in symptoms.sending.index if row.address == address})),
         "used": f"{about.memory_bytes:,.0f} bytes" if about.memory_bytes > 0 else "bytes",
     }
-
-
-def size(number: float) -> str:
-    return f"{number / 2**20:,.0f} MiB" if number >= 10 * 2**20 else f"{number / 2**10:,.0f} kiB"
 
 
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:

@@ -139,7 +139,7 @@ class Symptoms:
 
     @cached_property
     def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Positions of changes about what is told, by their address and by their client."""
+        """Positions of changes about what is reported, by their address and by their client."""
         by_address, by_client = dict[str, list[int]](), dict[str, list[int]]()
         conditions = [one for of in self.told for one in of.own + of.victims]
         addresses = {address for of in self.told for address, _ in of.places}.union(one.address for one in conditions)

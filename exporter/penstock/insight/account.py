@@ -168,7 +168,7 @@ class Sheets(SheetMaker):
         missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
         if not exact(missing):
             reasons["routed"] = WHY["busy"] if came["routed"] is not None else WHY["not_read"]
-        total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to none"
+        total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to no queue"
         return AccountSheet(
             self._view.policy.broker, self._queues.index.rows[i].address, "", self._begun(self._account.books.since[i]),
             came, there, left, {}, {}, {}, None, 0, reasons, total,

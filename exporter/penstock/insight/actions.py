@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assessment.assess import State
 from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.conditions.in_doubt import LASTING
-from penstock.conditions.wording import KNOBS, NAMES
+from penstock.conditions.wording import KNOBS
 from penstock.core.formatting import moment
 from penstock.insight import answers
 from penstock.model import QueueRow, Snapshot
@@ -26,7 +26,7 @@ MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
 Names = Mapping[str, str]
-"""What is in braces."""
+"""A name in braces."""
 Conditions = Iterable[ActiveCondition | None]
 
 
@@ -55,9 +55,9 @@ class Actions:
     # --- what is known
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
-        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "used": "bytes", "killed": ""}
-        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "undelivered": "undelivered", "at_risk": ""}
-        names |= {"others": "", "stay": "", "next": TO_OTHERS, "since": moment(one.since, "%H:%M:%S UTC")}
+        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "used": "bytes", "type": "q"}
+        names |= {"attempts": ATTEMPTS, "ready": "waiting", "undelivered": "undelivered", "next": TO_OTHERS}
+        names |= SOMETIMES | {"since": moment(one.since, "%H:%M:%S UTC")}
         names["freed"] = " Producers that are blocked go on within seconds." * (one.name == "producers_blocked")
         names |= self._of_address(one) | self._of_consumer(one)
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
@@ -159,14 +159,13 @@ class Actions:
 
     @cached_property
     def _queues(self) -> dict[tuple[str, str], QueueRow]:
-        queues = self._snapshot.queues
-        return {} if queues is None else {(row.address, row.name): row for row in queues.index}
+        return {(row.address, row.name): row for row in (self._snapshot.queues.index if self._snapshot.queues else ())}
 
 
 def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
     """Nothing where it needs what is not known."""
     try:
-        texts = (action.do.replace("{raise_limit}", NAMES["raise_limit"]), action.effect, action.check, action.never)
+        texts = (action.do, action.effect, action.check, action.never)
         do, effect, check, never = (text.format_map(names) for text in texts)
         commands = [
             action.command.format_map({name: shlex.quote(text) for name, text in each.items()})

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, fields
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.conditions.wording import Cause
-from penstock.core.formatting import duration, number_text
+from penstock.core.formatting import UNKNOWN, quantity
 from penstock.findings.finding import FindingScope
 from penstock.incidents.incident import Incident
 from penstock.insight.events import Event
@@ -53,10 +53,7 @@ class Evidence(Struct, frozen=True):
     unit: str
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "unknown"
-        unit = self.unit.removesuffix("s") if self.value == 1 else self.unit
-        return duration(self.value) if self.unit == "seconds" else f"{number_text(self.value)} {unit}".rstrip()
+        return UNKNOWN if self.value is None else quantity(self.value, self.unit)
 
 
 class Completeness(Struct, frozen=True):

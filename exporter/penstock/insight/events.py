@@ -22,7 +22,7 @@ Told = Mapping[ConditionKey, tuple[Severity, float]]
 MOST_OUT_OF_VIEW = 1000
 """Conditions of queues out of view that are kept: a client that makes queues without end must not fill the memory."""
 MOST_QUEUES = 100
-"""Queues that were purged, moved from or destroyed between two polls, and are told."""
+"""Queues that were purged, moved from or destroyed between two polls, and are reported."""
 
 
 class Change(StrEnum):

@@ -40,9 +40,9 @@ from penstock.settings.rules import KEYS, Resolved
 NEAR = 2000
 """Names among which similar ones are looked for."""
 WITH_ACTIONS = 20
-"""Conditions of one object that are told with what to do, the worst."""
+"""Conditions of one object that are shown with what to do, the worst."""
 MOST_RELATED = 50
-"""Things of one kind that are told with an object, the largest."""
+"""Things of one kind that are shown with an object, the largest."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
@@ -275,7 +275,7 @@ def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
     """Each with what it does to messages; then how to check the first, and what not to do."""
     yield from (f"{action.do}. {action.effect}" for action in actions)
     yield from (f"Check: {action.check}" for action in actions[:1])
-    yield from dict.fromkeys(f"Do not: {action.never}" for action in actions if action.never)
+    yield from dict.fromkeys(f"Avoid: {action.never}" for action in actions if action.never)
 
 
 def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:
@@ -452,11 +452,11 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
     evicted = json_number(books.evicted[row])
     held = int(np.nan_to_num(queues["delivering"][row])) if queues["last_value"][row] > 0 else 0
-    terms = f"{added} added - {settled} acknowledged - {expired} expired - {killed} killed - {messages} there"
-    terms += f" - {held} in delivery" if held else ""
+    terms = f"{added:,} added - {settled:,} acknowledged - {expired:,} expired - {killed:,} killed - {messages:,} there"
+    terms += f" - {held:,} in delivery" if held else ""
     gone = added - settled - expired - killed - messages - held
-    counted = "no" if evicted is None else str(evicted)
-    ledger = f"{terms} = {gone} at this poll; {counted} messages were missing at two polls and are counted"
+    counted = "none" if evicted is None else f"{evicted:,}"
+    ledger = f"{terms} = {gone:,} missing at this poll, of which {counted} were missing at two polls and are counted"
     return answers.Ring(limit, source, where, evicted, ledger)
 
 

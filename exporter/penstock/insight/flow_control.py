@@ -16,7 +16,7 @@ MOST = 50
 
 
 def flow_of(judgement: Judgement, consumers: Table[ConsumerSeries] | None, queue: QueueSeries) -> list[ConsumerFlow]:
-    """Of the queue's consumers that are shown one by one: limit and resume level as measured, and where each stands.
+    """Of the queue's consumers that are shown one by one: limit and resume level as measured, and the level of each.
 
     Empty on a broker that shows no flow control.
     """

@@ -1,29 +1,24 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
 from penstock.core.catalogues import read_toml
-from penstock.core.formatting import UNKNOWN, duration, moment, number_text
+from penstock.core.formatting import UNKNOWN, duration, in_bytes, moment, number_text, quantity
 
-__all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "moment", "name_text", "number_text"]
+__all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "in_bytes", "moment", "name_text", "number_text"]
 
 NAMES = read_toml("penstock.insight", "names.toml")
-SECONDS, MOMENTS = frozenset(NAMES["seconds"]), frozenset(NAMES["moments"])
-"""What is a duration and what a point in time, by the names of `explain` and of the lists."""
-RATIOS, UNITS = frozenset(NAMES["ratios"]), NAMES["units"]
-"""What is shown as a percentage; what follows other numbers."""
+MOMENTS = frozenset(NAMES["moments"])
+"""What is a point in time."""
+UNITS = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
 
 
 def formatted(name: str, value: float) -> str:
-    if name in MOMENTS:
-        return moment(value)
-    if name in SECONDS:
-        return duration(value)
-    return f"{number_text(100 * value)} %" if name in RATIOS else f"{number_text(value)} {UNITS.get(name, '')}".rstrip()
+    return moment(value) if name in MOMENTS else quantity(value, UNITS.get(name, ""))
 
 
 def name_text(name: str) -> str:
     """Of a number: its name in words."""
-    found: str = NAMES["titles"].get(name, name.replace("_", " "))
-    return found
+    plain = name.replace("_", " ").removesuffix(" bytes").removesuffix(" ratio")
+    return str(NAMES["titles"].get(name.replace(" ", "_"), plain))
 
 
 def age(now: float, exact: float | None, earliest: float | None, latest: float | None) -> str:
@@ -48,11 +43,3 @@ def amount_text(value: float | tuple[float, float | None] | None) -> str:
 
 def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def in_bytes(size: float) -> str:
-    """With the unit that an operator thinks in."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:,.3g} {unit}"
-    return f"{size:,.0f} B"

@@ -66,7 +66,7 @@ def knowledge(
     if unknown:
         return Knowledge("unknown", unknown, None, [])
     if watched:
-        return Knowledge("watching", f"healthy so far; {judged}", None, list(watched))
+        return Knowledge("watching", f"no warnings so far; {judged}", None, list(watched))
     return Knowledge("healthy", judged, None, [])
 
 
@@ -96,7 +96,7 @@ def watched_of_broker(state: State, policy: Policy, interval: float) -> Iterator
     """What is to be seen of every object yet."""
     seconds, needed = state.judgement.activity.trend.seconds, policy.constants.trend_seconds(interval)
     if seconds < needed - interval:
-        proves = "backlogs that grow and messages that return are seen over such a time"
+        proves = "growing backlogs and returning messages show only over that time"
         yield Watched("window", "", json_seconds(seconds), json_seconds(needed), proves)
 
 

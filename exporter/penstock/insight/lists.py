@@ -393,10 +393,10 @@ def client_view(view: BrokerView, client: str) -> ClientView:
     connections: Table[ConnectionSeries] = view.table("connection")
     query = ListQuery(client=client, limit=MOST)
     queues = client_list([view], query)
-    conditions = condition_list([view], query)
+    conditions = [one for one in view.conditions if one.client == client]
     sends = [i for i, row in enumerate(producers.index) if row.client == client]
     through = [i for i, row in enumerate(connections.index) if row.client == client]
-    if not (queues.total or conditions.total or sends or through):
+    if not (queues.total or conditions or sends or through):
         readers: Table[ClientSeries] = view.table("client")
         names = {row.client for row in readers.index} | {row.client for row in producers.index}
         raise view.missing("client", client, sorted(names))
@@ -404,7 +404,7 @@ def client_view(view: BrokerView, client: str) -> ClientView:
         broker=view.policy.broker,
         client=client,
         stamp=round(view.snapshot.stamp, 3),
-        conditions=conditions.rows,
+        conditions=explain.in_full(view, conditions, explain.listed, MOST),
         queues=queues.rows,
         queues_left_out=queues.total - len(queues.rows),
         sends_to=[Target(producers.index.rows[i].address, json_number(producers["produced"][i])) for i in sends[:MOST]],

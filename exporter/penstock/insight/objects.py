@@ -15,7 +15,7 @@ from penstock.insight import explain
 from penstock.insight import knowledge as sure
 from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
 from penstock.insight.explain import MOST_RELATED, BrokerView, NotFound, json_number
-from penstock.insight.formatting import NAMES, moment
+from penstock.insight.formatting import NAMES, UNITS, moment
 from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.lists import CLIENT
 from penstock.insight.sheets import sheets_of
@@ -23,8 +23,8 @@ from penstock.model import LinkRow, QueueKind, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
 
-FACTS: Mapping[str, Mapping[str, str]] = NAMES["facts"]
-"""Units of what a table says of an object, by its kind and name."""
+FACTS: Mapping[str, Sequence[str]] = {kind: names.split() for kind, names in NAMES["facts"].items()}
+"""What a table says of an object, by its kind."""
 SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged", "redistributed")
 MOVED = ("messages", "ready", "added")
 """What redistribution moves, so that it may be on two brokers by what was read of them at two moments."""
@@ -37,7 +37,7 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
     if about is not None:
         texts = {"version": about.product_version or about.version, "role": str(about.role), "node id": about.node_id}
         facts = [Fact(name, text) for name, text in texts.items()]
-        facts += [Fact(name, json_number(getattr(about, name)), unit) for name, unit in FACTS["broker"].items()]
+        facts += [Fact(name, json_number(getattr(about, name)), UNITS.get(name, "")) for name in FACTS["broker"]]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
@@ -301,10 +301,10 @@ def _came_after(one: AddressSum, parts: Sequence[AddressSum]) -> float:
     return sum(other.came if other.before <= one.stamp else np.inf for other in later)
 
 
-def _facts(table: Table[Any], units: Mapping[str, str], i: int) -> Iterator[Fact]:
-    for name, unit in units.items():
+def _facts(table: Table[Any], names: Sequence[str], i: int) -> Iterator[Fact]:
+    for name in names:
         if name in table and not np.isnan(table[name][i]):
-            yield Fact(name.replace("_", " "), json_number(table[name][i]), unit)
+            yield Fact(name.replace("_", " "), json_number(table[name][i]), UNITS.get(name, ""))
 
 
 def _made(

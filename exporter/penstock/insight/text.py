@@ -65,7 +65,7 @@ def _shown(value: object) -> Markup:
 def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
     """What a macro of the package's `texts.jinja` makes of these."""
     text = str(getattr(_macros(package), macro)(*given))  # no Markup, which no encoder of answers takes
-    return (line.rstrip() for line in text.split("\n")[:-1] if line != NO_LINE)
+    return (line.rstrip(f" {NO_LINE}") for line in text.split("\n")[:-1] if line != NO_LINE)
 
 
 explanation, object_lines, incident_lines, action_lines, account_lines = (
@@ -96,7 +96,7 @@ def _by_key(found: answers.Explanation | answers.ObjectView) -> Mapping[Key, ans
 
 def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Acts by number; how to check them, and what not to do."""
-    labels = {"Check: ": "check", "Do not: ": "do not", "Do not ": "do not"}
+    labels = {"Check: ": "check", "Avoid: ": "avoid", "Do not ": "do not"}
     number = count(1)
     for text in advice:
         told = next((start for start in labels if text.startswith(start)), "")

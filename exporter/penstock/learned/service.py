@@ -16,7 +16,7 @@ from penstock.observation.facts import Facts, or_zero
 SECONDS, SAMPLES = 120.0, 8
 """Of the window, in which so many samples are held."""
 BUSY = 0.75
-"""Share of the window in which there was a backlog."""
+"""Share of the window, in polls that began with a backlog; in one that ends without it most may have been settled."""
 DEEP = 2.0
 """Messages for each consumer that works: so many are a backlog."""
 FEWEST, FEWEST_PACE = 3, 20
@@ -53,7 +53,7 @@ class ServiceTime(RowState):
         before, works = self.reindexed(found.queues, found.known), working(found)
         deep = (found.messages - or_zero(found.scheduled) >= DEEP * works) & (works > 0)
         same = found.known & (found.consumers == before.consumers)  # who came or went has another share of the time
-        busy, seconds = deep & before.deep & same, np.nan_to_num(step)
+        busy, seconds = before.deep & same, np.nan_to_num(step)
         settled, spent = or_zero(found.d_settled), works * seconds
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
         window = self.window.reindexed(found.queues, same)

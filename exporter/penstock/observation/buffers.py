@@ -2,7 +2,7 @@
 
 Followed are those that were never empty since a first poll. The time in which there is work is cut into windows, each
 with the least that was buffered in it: six that never fall are a suspicion, as of a consumer that is a little too
-slow; what it still buffers when nothing is left to do is proof.
+slow, and so are four, each above the mean of the one before; what it still buffers when nothing is left to do is proof.
 """
 
 from dataclasses import dataclass, replace
@@ -14,12 +14,10 @@ from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Mask, Positions, take_or_fill
 from penstock.observation.facts import Facts
 
-WINDOWS = 6
-PROVEN_WINDOWS = 3
-"""So many are enough where what is buffered at rest bears them out."""
-SECONDS, POLLS, GAPS = 30.0, 10, 3
+WINDOWS, CLEAR, PROVEN_WINDOWS = 6, 4, 3
+"""The last are enough where what is buffered at rest bears them out."""
+SECONDS, POLLS, GAPS = 30.0, 8, 3
 """A window is as long as the longest of: seconds, polls, times the longest gap between acknowledgements."""
-LEAST_POLLS = 8
 WIDEST = 4
 """Times as long windows become, in two steps, while nothing is found: a slow leak shows over a longer time."""
 STEADY = 0.8
@@ -36,7 +34,7 @@ LOW, MEAN, SETTLED = range(3)
 (LEAST, SUM, SEEN, LEFT, ELAPSED, SCALE, CLOSED, GAP, LONGEST, MOVED, STEADILY, QUIET, HELD, RISES, PROVEN) = range(15)
 """Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual
 width, closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
-acknowledgements, polls of the lull, buffered at the poll before, the windows rise, buffered in a lull as they rose.
+acknowledgements, polls of the lull, buffered at the poll before, the windows rise (2: much), buffered in a lull then.
 """
 START = np.array([np.nan, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, np.nan, 0, 0], np.float32)
 
@@ -91,7 +89,7 @@ class Buffers(RowState):
         rows, windows = self.rows, take_or_fill(self.windows, self.then, np.nan)
         width = np.maximum(least, GAPS * rows[LONGEST]) * rows[SCALE]
         # Who came since the last time has less than a whole window.
-        close(windows, rows, np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= LEAST_POLLS)))
+        close(windows, rows, np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= POLLS - 1)))
         return replace(self, turned=self.now, windows=windows, then=np.arange(len(self.at)))
 
     @property
@@ -102,8 +100,7 @@ class Buffers(RowState):
     @property
     def suspected(self) -> Mask:
         """By place: proven or suspected to leak. Not who stopped to acknowledge while messages come: it stalls."""
-        rises = (self.rows[RISES] > 0) & (self.rows[CLOSED] == WINDOWS)
-        return (rises | self.proven) & (self.rows[GAP] < SECONDS)
+        return ((self.rows[RISES] > 1) | self.proven) & (self.rows[GAP] < SECONDS)
 
     def share(self, places: Positions) -> Column:
         """Of what these settled in their windows, so much was added to their buffers."""
@@ -172,7 +169,7 @@ def close(windows: Numbers, rows: Numbers, at: Positions) -> None:
     rows[RISES, at] = rises(windows[:, :, at], rows[:, at])
 
 
-def rises(windows: Numbers, rows: Numbers) -> Mask:
+def rises(windows: Numbers, rows: Numbers) -> Numbers:
     """Whether the least of each window is never below the one before, and in the end a little above the first, and
     above its mean: the least of what goes up and down is so by chance once in many years.
     """
@@ -180,9 +177,10 @@ def rises(windows: Numbers, rows: Numbers) -> Mask:
     steps = np.diff(low, axis=0)
     first, (rise, settled) = low[0], grown(windows)
     grows = ~(steps < 0).any(axis=0) & ((steps > 0).sum(axis=0) >= 2) & (first + rise > windows[MEAN, 0])
-    steady = (rows[MOVED] >= LEAST_POLLS) & (rows[STEADILY] >= STEADY * rows[MOVED])
+    steady = (rows[MOVED] >= POLLS) & (rows[STEADILY] >= STEADY * rows[MOVED])
     little = (rise >= 3 * np.sqrt(first + 1)) & (settled > 0) & (rise <= SHARE * settled)
-    return enough & grows & little & steady
+    clear = (rows[CLOSED] >= CLEAR) & ~(low[1:] <= windows[MEAN, :-1]).any(axis=0)
+    return (enough & grows & little & steady) * (1 + (clear | (rows[CLOSED] == WINDOWS)))
 
 
 def grown(windows: Numbers) -> tuple[Numbers, Numbers]:

@@ -40,7 +40,7 @@ SAID_OF_CONSUMERS = ("delivered", "left", "uncommitted", "held")
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
-"""Collectors without which nothing is judged: a change of what stands in for them would be none."""
+"""Collectors without which nothing is judged: a change of the values that replace them would be none."""
 JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 """Kinds that conditions of a queue are raised on; the others belong to the broker, or to a single client."""
 PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
@@ -374,7 +374,7 @@ def queue_changes(
 ) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
     """By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
     known, and which an operator set back; what is seen now. Where the kind says no more, what left and did not expire
-    stands for what was acknowledged; it never falls, as what expires may be counted before it has left.
+    replaces what was acknowledged; it never falls, as what expires may be counted before it has left.
     """
     columns = {name: queues[name] for name in QUEUE_NUMBERS} | {"scheduled": scheduled(queues)}
     columns |= {} if kind.fates else {"acknowledged": queues["removed"]}

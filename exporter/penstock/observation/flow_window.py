@@ -41,7 +41,7 @@ class WindowEstimate(RowState):
         )
 
     def limits(self) -> tuple[Column, Column]:
-        """Limit and resume level, NaN until known. A divisor of 1 tells nothing."""
+        """Limit and resume level, NaN until known. A divisor of 1 proves nothing."""
         window = self.divisor.astype(np.float64)
         known = (self.steps >= STEPS) & (self.divisor > 1) & ~np.isnan(self.at)
         rest = np.where(known, self.at, 0.0) % np.where(known, window, 1.0)

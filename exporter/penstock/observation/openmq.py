@@ -135,7 +135,7 @@ def says(addresses: Index[AddressRow], *policies: str) -> Mask:
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
     """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
-    without one. still_since, failed_since: since when N stands still, and a transaction has failed.
+    without one. still_since, failed_since: since when N has not changed, and a transaction has failed.
     """
 
     BY = By.CONSUMER
@@ -311,7 +311,7 @@ def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
 
 
 def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
-    """Within what its producers may still send before they are told to wait: a batch for each of them, which is the
+    """Within what its producers may still send before they have to wait: a batch for each of them, which is the
     limit shared by all producers that are allowed, 1 … 1000 messages.
     """
     allowed = np.where(reported.max_producers > 0, reported.max_producers, 100.0)

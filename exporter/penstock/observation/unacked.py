@@ -11,6 +11,8 @@ from penstock.observation.facts import ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
 """Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
+CONVERTED = 512.0
+"""Bytes that it may count more of a message: one that was sent by AMQP has properties which the broker derives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Progress:
 class Unacked(RowState):
     """Per consumer, times by the broker's clock, NaN = not. settled: its last settlement. hold_since, idle_since: since
     when it holds something without a break, or nothing. seen_since: since when it is known. least: bytes that it ever
-    settled at one poll, at least; NaN: never, or not known. bytes: it held at the poll before.
+    settled at one poll, at least, as a Core client may count; NaN: never, or not known. bytes: held at the poll before.
     """
 
     BY = By.CONSUMER
@@ -70,7 +72,7 @@ class Unacked(RowState):
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
         seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
-        left_bytes = consumers.d_left * (consumers.held_bytes + before.bytes) / np.fmax(seen, 1.0)
+        left_bytes = consumers.d_left * ((consumers.held_bytes + before.bytes) / np.fmax(seen, 1.0) + CONVERTED)
         return Unacked(
             index=consumers.index,
             settled=settled,

@@ -15,16 +15,16 @@ from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import POLLS, Constants
 
 COLUMNS = {"run": 0, "on": False, "since": np.nan, "left_since": np.nan, "left_at": -np.inf, "last": -np.inf}
-"""Of `Debounce`, in their order, with what stands where nothing is known."""
+"""Of `Debounce`, in their order, with the value where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """One condition, of those rows of `index` at which it holds, stands, or did a while ago: most never have it.
+    """One condition, of those rows of `index` at which it holds, is active, or was a while ago: most never have it.
 
     at: their positions, ascending; the columns stand by it. run: polls in a row at which the rule said the same,
-    negative for "does not hold". on: the condition stands. since: its beginning as the rule said when it began to hold,
-    NaN where it neither holds nor stands. left_since, left_at: its last beginning and end, to go on from.
+    negative for "does not hold". on: it is active. since: its beginning as the rule said when it began to hold,
+    NaN where neither is so. left_since, left_at: its last beginning and end, to go on from.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)

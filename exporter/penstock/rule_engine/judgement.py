@@ -128,7 +128,7 @@ class Judgement:
         )
 
     def still_stands(self, now: float, constants: Constants) -> bool:
-        """Whether what was told last is young enough; now: by the broker's clock, the agent's where it has none."""
+        """Whether what was reported last is recent; now: by the broker's clock, the agent's where it has none."""
         times = self.seen.times
         return bool(now - times.now <= max(constants.verdicts, 3 * max(0.0, times.interval)))
 

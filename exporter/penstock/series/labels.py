@@ -240,7 +240,7 @@ class TopK:
 
 def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int) -> NDArray[np.bool_]:
     """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group. NaN
-    counts as smallest. Ties go to the one that stands first.
+    counts as smallest. Ties go to the first in order.
     """
     size = len(first)
     if total >= size and per_group >= size:

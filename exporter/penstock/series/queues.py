@@ -32,7 +32,7 @@ class Reloaded(RowState):
         """After a poll of a broker whose kind counts them."""
         before, added = self.reindexed(queues.index), np.nan_to_num(queues["added"])
         if self.process is None:
-            # Of another broker's queues: what came since it took over cannot be told from what it loaded.
+            # Of another broker's queues: what came since it took over cannot be distinguished from what it loaded.
             messages = added
         elif process.replaces(self.process):
             messages = np.fmin(added, np.nan_to_num(before.depth))
@@ -72,8 +72,7 @@ class Queues:
 
 def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
     """The labels of a queue; None when the operator does not want it shown."""
-    said = policy.rules.resolve(policy.broker, row.address, row.name)
-    if said.ignore or not policy.selection(row.address, row.name):
+    if (said := policy.of_queue(row.address, row.name)) is None:
         return None
     if policy.sum_temporary and row.kind is QueueKind.TEMPORARY:
         return sum_series(policy, TEMPORARY, TEMPORARY, row)

@@ -73,6 +73,12 @@ def _explain(agent: AgentView, given: Given) -> answers.Explanation:
     return agent.explain(given["broker"], given["queue"], given.get("address"), given.get("client"))
 
 
+def _recent(agent: AgentView, given: Given) -> answers.Recent:
+    if "address" in given:
+        required(given, "queue")
+    return agent.recent(given["broker"], given.get("queue", ""), given.get("address"), parameters.span(given))
+
+
 def _events(agent: AgentView, given: Given) -> answers.EventList:
     try:
         since = float(given.get("since", "0"))
@@ -147,9 +153,7 @@ ROUTES: Sequence[Route] = (
     Route("client", "All that is known of one client",
           answers.ClientView, lambda agent, given: agent.client(given["broker"], given["client"]), BROKER, CLIENT),
     Route("recent", "The last hour or days of one queue; of the whole broker where none is named", answers.Recent,
-          lambda agent, given: agent.recent(given["broker"], given.get("queue", ""), given.get("address"),
-                                            parameters.span(given)),
-          BROKER, OF_QUEUE, ADDRESS, parameters.RANGE),
+          _recent, BROKER, OF_QUEUE, ADDRESS, parameters.RANGE),
     Route("events", "What changed, oldest first", answers.EventList, _events, SINCE, LIMIT, OF_BROKER, OF_QUEUE),
     Route("openapi.json", "This description", dict, lambda *_: openapi()),
 )  # fmt: skip

@@ -167,7 +167,7 @@ async def _running(forever: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 def open_sockets(address: Address) -> list[socket.socket]:
-    """Bound sockets, one for each network address that the host stands for. PenstockError when there is none."""
+    """Bound sockets, one for each network address that the host resolves to. PenstockError when there is none."""
     try:
         if not address.host:
             return [_everywhere(address.port)]

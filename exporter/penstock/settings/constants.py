@@ -38,7 +38,7 @@ class Constants:
     rejoin: float = 60.0
     """A condition that returns within this time goes on as the same."""
     verdicts: float = 60.0
-    """For how long what was told stays when nothing can be judged any more; at least three polls."""
+    """For how long what was reported stays when nothing can be judged any more; at least three polls."""
     after_restart: float = 60.0
     """For how long absence and returns are not judged after the broker's start: clients reconnect."""
     churn_ids: int = 3

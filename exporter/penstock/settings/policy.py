@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
-from penstock.settings.rules import Rules, Selection
+from penstock.settings.rules import Resolved, Rules, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +38,8 @@ class Policy:
     """The broker of which this one has copies of messages: no sum over brokers has them."""
     sum_temporary: bool = True
     """Show temporary and non-durable subscription queues as one sum."""
+
+    def of_queue(self, address: str, queue: str) -> Resolved | None:
+        """What the rules say of it; None where it is not shown."""
+        said = self.rules.resolve(self.broker, address, queue)
+        return None if said.ignore or not self.selection(address, queue) else said

@@ -25,8 +25,11 @@ def entry(path: Path, broker: dict[str, str]) -> FileChange:
         return FileChange(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
     before = _parsed(text, path)
     brokers = before.get("brokers") or []
-    if any(one.get("url") == broker["url"] for one in brokers if isinstance(one, dict)):
+    known = {one.get("url"): one.get("name") for one in brokers if isinstance(one, dict)}
+    if broker["url"] in known:
         return FileChange(path, text)
+    if broker["name"] in known.values():
+        raise PenstockError(f"{path}: has another broker called {broker['name']}; give this one another --name")
     head = re.search(r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text)
     made = f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}" if head else text
     if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:

@@ -63,7 +63,7 @@ Get = Callable[..., Awaitable[Any]]
 MOST_ROWS = 500
 EVENTS = 200
 MOST_DOWN = 3
-"""Brokers that are down and told one by one above the rows."""
+"""Brokers that are down and listed one by one above the rows."""
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 """Where one of these is set a browser has a window of its own: one in the terminal would paint over the view."""
 
@@ -95,7 +95,7 @@ class TextPage(ModalScreen[None]):
 
 
 def coloured(line: str) -> Line:
-    """A line of an explanation, the word that tells the state in its colour."""
+    """A line of an explanation, the word that names the state in its colour."""
     text, word = styled(line), state_word(line)
     if word:
         text.highlight_words([word], STYLES.get(word.lower(), "bold"))
@@ -207,7 +207,7 @@ class Top(App[None]):
 
     @work(exclusive=True, group="look")
     async def _ask(self, *, again: bool = False) -> None:
-        """Ask the source for what is shown now; a failure leaves what was seen, and is told.
+        """Ask the source for what is shown now; a failure leaves what was seen, and is shown.
 
         again: the rows only where a broker was polled since, for they cost the agent more than the brokers do.
         """

@@ -19,7 +19,7 @@ from penstock.core.catalogues import read_toml
 from penstock.core.visible import visible
 
 COLOURS = read_toml("penstock.tui", "colours.toml")
-"""By a word that tells the state, in any case: the same is said without colour."""
+"""By a word that names the state, in any case: the same is said without colour."""
 _HEAD = re.compile(r"\s*(?:\S+(?: \S+)?\s{2,}|- )?")
 _WORD = re.compile(r" *[^ ]+")
 LEAST = 40
@@ -84,7 +84,7 @@ def columns(text: str) -> int:
 
 
 def state_word(line: str) -> str:
-    """The first word of the line, or the one behind a time, that tells a state; empty when there is none."""
+    """The first word of the line, or the one behind a time, that names a state; empty when there is none."""
     return next((word for word in line.split()[:3] if word.lower() in COLOURS), "")
 
 

@@ -141,7 +141,8 @@ FAILURES: Final = {
         queues=frozenset({"anycast", "ring", "subscription"}),
     ),
     "no credit": Failure(
-        frozenset({"amqp"}), "not_dispatching", "no_credit", "start_delivery", "match_selector larger_ring group_owner",
+        frozenset({"amqp"}), "not_dispatching", "no_credit", "give_credit start_delivery",
+        "match_selector larger_ring group_owner",
         LOST, whole=True, patience=1, queues=frozenset({"anycast", "ring", "subscription"}),
     ),
     "never receives": Failure(

@@ -85,7 +85,7 @@ class WorkerPool:
     """What each worker knows: which start of it, which configuration."""
     _giving: threading.Lock = field(default_factory=threading.Lock)
     _missing: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By worker: since when it does not poll a broker that it should; -inf: that was told."""
+    """By worker: since when it does not poll a broker that it should; -inf: that was logged."""
     _shares: dict[str, float] = field(default_factory=dict)
     _measured: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Polls of each, and the CPU seconds they took, when it was measured last."""

@@ -52,7 +52,7 @@ class WorkerAgent(Agent):
         await self._fleet.settled()
 
     async def serve(self) -> None:
-        """Until it is told to stop; when the agent ends otherwise, so does this process, at once."""
+        """Until it is asked to stop; when the agent ends otherwise, so does this process, at once."""
         await self.start()
         threading.Thread(target=self._answer, daemon=True).start()
         await self._stopped.wait()

@@ -103,6 +103,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._diverts_read = Cadence()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
+        self._rest = np.inf  # seconds that the parts after the consumers took at the last poll
         self._queue_join, self._connection_join = NameJoin(), NameJoin()
 
     async def read(self, poll: Poll) -> Snapshot:
@@ -119,7 +120,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return await self._read(poll, broker, links)
 
     async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
-        consumers = await poll.collect("consumers", self._read_consumers(poll))
+        consumers = await poll.collect("consumers", self._read_consumers(poll), poll.share_leaving(3 * self._rest))
         addresses = await poll.collect("addresses", self._read_addresses(poll), WITH_PATTERN)
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
@@ -153,6 +154,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
+        self._rest = sum(one.seconds for name, one in poll.collectors.items() if name not in ("broker", "consumers"))
         notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "too_many": self._too_many_for_patterns}
         return Snapshot(
             stamp=poll.now,

@@ -1,4 +1,4 @@
-"""The answers of ActiveMQ Classic, typed. A thing is told by its attributes and by the name of its MBean.
+"""The answers of ActiveMQ Classic, typed. A thing is known by its attributes and by the name of its MBean.
 
 Columns have the model's names. What is read is asked for all fields of its type. A value that is none of its kind is
 missing, never 0; `Rows` counts them.

@@ -22,7 +22,7 @@ from penstock.core.table import Column, KeyAllocator, Keys, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 ADVISORY = "ActiveMQ.Advisory."
-"""Topics in which the broker tells of itself; each OpenWire connection has a consumer there."""
+"""Topics in which the broker reports on itself; each OpenWire connection has a consumer there."""
 DEAD_LETTERS = ("ActiveMQ.DLQ", "DLQ.")
 """How dead-letter queues are called by default: until their settings say that they are."""
 

@@ -45,6 +45,11 @@ def line(values: Values, step: float, most: float | None = None) -> Sparkline | 
     return Sparkline("".join(map(_path, runs)), area, top, said)
 
 
+def percent(values: Values | None) -> Values | None:
+    """Of ratios."""
+    return values and [None if value is None else 100 * value for value in values]
+
+
 def thinned(values: Values, points: int = 60) -> Values:
     """At most so many: of several neighbours the highest, so that no peak is lost."""
     each = -(-len(values) // points)
@@ -68,7 +73,8 @@ def strips(episodes: Iterable[SeverityEpisode], begin: float, end: float) -> lis
 
     def bar(one: SeverityEpisode) -> tuple[float, float, SeverityEpisode]:
         left, right = max(one.since, begin), min(one.to or end, end)
-        return (left - begin) / span * STRIP, max((right - left) / span * STRIP, 3.0), one  # what was short is seen too
+        width = max((right - left) / span * STRIP, 3.0)  # what was short is seen too
+        return min((left - begin) / span * STRIP, STRIP - width), width, one
 
     ordered = sorted(episodes, key=attrgetter("condition", "client", "since"))
     return [(*of, list(map(bar, run))) for of, run in groupby(ordered, name)]

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from msgspec import UNSET
 
 from penstock import __version__
@@ -56,6 +58,11 @@ def amount(value: ColumnValue) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.2g}"
 
 
+def with_code(text_: str) -> Markup:
+    """What is between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text_))))  # noqa: S704 - escaped
+
+
 def words(name: str) -> str:
     """The name of a condition, a number, a change: as text."""
     return name.replace("_", " ")
@@ -73,11 +80,10 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "amount": amount,
-        "amount_text": formatting.amount_text,
         "words": words,
-        "duration": formatting.duration,
-        "moment": formatting.moment,
-        "name_text": formatting.name_text,
+        "with_code": with_code,
+        "percent": last_hour.percent,
+        **{name: getattr(formatting, name) for name in ("amount_text", "duration", "moment", "name_text")},
         "clock": last_hour.clock,
         "impact": text.impact,
         "worth_telling": text.worth_telling,

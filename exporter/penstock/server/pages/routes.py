@@ -16,7 +16,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self';"
     " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""What a browser may load: the product's own files, and nothing that stands in a page."""
+"""What a browser may load: the product's own files, and nothing written in a page."""
 KEPT = "private, max-age=31536000, immutable"
 """A file of another content has another link."""
 TITLES = {400: "Bad request", 404: "Not found", 503: "Too many requests"}
