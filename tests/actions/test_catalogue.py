@@ -198,7 +198,7 @@ def test_how_a_limit_is_raised_is_said_in_full(world: World) -> None:
     proven = {"address_full": Verdict(CauseState.PROVEN, "full")}
     found = {one.name: one for one in offered(world, "producers_blocked", known(world), verdicts=proven)}
     assert "copy all settings of orders (getAddressSettingsAsJSON), change only maxSizeBytes" in found["raise_limit"].do
-    assert "to the bytes that it uses now" in found["raise_limit"].do
+    assert "to more than the bytes that it uses now" in found["raise_limit"].do
     assert "Producers that are blocked go on" in found["start_reader"].check
     assert (
         "Producers" not in {one.name: one for one in offered(world, "no_consumer", known(world))}["start_reader"].check

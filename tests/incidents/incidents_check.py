@@ -170,6 +170,9 @@ def test_dead_letters_refused(stage: Stage, watch: Watch, tmp_path: Path) -> Non
     found = watch.one(stage.name, lambda one: one.kind == "dead_letter_address_full", TOLD)
     assert found.object == f"{stage.name}.dla"
     assert found.victims == [f"{stage.name}.src"]
+    source = f"{stage.name}.src"
+    stuck = stage.broker.manage.queue(source, "DeliveringCount")
+    assert stage.broker.manage.queue(source, "DurableDeliveringCount") == stuck > 0, "as the text says: all are durable"
 
 
 def test_exclusive_owner(stage: Stage, watch: Watch) -> None:
