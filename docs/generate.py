@@ -15,7 +15,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import RUNBOOKS
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
@@ -216,8 +216,8 @@ def one_action(one: ActionTemplate) -> Iterator[str]:
 
 
 def in_capitals(text: str) -> str:
-    """With the names in braces as capitals."""
-    return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] == "at_risk" else one[1].upper(), text)
+    """With the names in braces as capitals; what is not always there is left out."""
+    return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] in SOMETIMES else one[1].upper(), text)
 
 
 # --- runbooks

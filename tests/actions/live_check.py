@@ -137,7 +137,7 @@ def test_closing_a_hung_core_connection_gives_all_back_in_order(stage: Stage, qu
     with stage.consumer(queue, client_id="hung", stuck_after=0) as hung:
         stage.is_so(queue, "DeliveringCount", SENT)
         action = stage.action("close_connection", "stalled", queue, "hung")
-        assert f"Its {SENT} messages go back" in action.effect
+        assert f"Its {SENT} messages of {queue} go back" in action.effect
         with stage.consumer(queue, client_id="peer", numbers=1) as peer:
             stage.do(action)
             until(lambda: len(peer.numbers()) == SENT, timeout=20)
@@ -278,7 +278,7 @@ def test_resuming(stage: Stage, queue: str) -> None:
     stage.send(queue)
     with stage.consumer(queue, client_id="reader"):
         action = stage.action("resume_queue", "paused", queue, ready=float(SENT))
-        assert f"Its {SENT} messages are delivered" in action.effect
+        assert f"Its consumers get its {SENT} messages" in action.effect
         stage.manage.pause_address(queue)
         stage.do(action)  # under a paused address it does nothing, without an error
         with pytest.raises(AssertionError):

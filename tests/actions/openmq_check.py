@@ -111,7 +111,7 @@ def test_destroying_the_connection_of_a_hung_client_gives_all_back(stage: Stage)
     with stage.clients(holds, produce(queue=queue, name="to", count=SENT)):
         stage.is_so(queue, "NumMsgsPendingAcks", SENT)
         action = stage.action("destroy_connection", "stalled", queue, "holder", held=float(SENT))
-        assert f"Its {SENT} messages go back" in action.effect
+        assert f"Its {SENT} messages of {queue} go back" in action.effect
         with stage.clients(consume(queue=queue, name="peer")) as peer:
             stage.do(action)
             eventually(lambda: peer.counts()["peer.done"], SENT, timeout=30)

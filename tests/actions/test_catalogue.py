@@ -146,7 +146,7 @@ def test_a_hung_core_consumer_is_closed_by_its_connection(world: World) -> None:
     assert (call.mbean, call.operation, call.arguments) == (
         BROKER, "closeConnectionWithID(java.lang.String)", ["8520ed91"]
     )  # fmt: skip
-    assert "Its 100 messages go back" in close.effect
+    assert "Its 100 messages of orders go back" in close.effect
     assert "one of 7 delivery attempts" in close.effect
     assert close.right == "a role that may call closeConnectionWithID"
     assert "closeConsumerWithID on Core" in close.never
@@ -168,6 +168,55 @@ def test_what_is_closed_depends_on_the_protocol(protocol: str, names: set[str]) 
     assert {one for one in found if one.startswith("close_")} == names
     said = " ".join(f"{one.do} {one.effect} {one.check} {one.never}" for one in found.values())
     assert ("Core" in said) == (protocol == "CORE")
+
+
+def test_the_smaller_act_comes_first() -> None:
+    """One consumer before its connection; what stays is said only where there is more on it."""
+    world = made("AMQP")
+    found = {one.name: one for one in offered(world, "stalled", known(world))}
+    names = [*found]
+    assert names.index("thread_dump") < names.index("close_consumer") < names.index("close_connection_of_others")
+    number = len(known(world).consumer_connection)
+    assert found["close_consumer"].do.endswith(
+        f"only this consumer of stuck on orders; its connection and the {number - 1} other consumers of that stay"
+    )
+    snapshot = known(world)
+    assert snapshot.connections is not None
+    own = replace(snapshot, consumer_connection=np.arange(number) + snapshot.connections.index.keys[0])
+    alone = {one.name: one for one in offered(world, "stalled", own)}["close_consumer"]
+    assert alone.do.endswith("only this consumer of stuck on orders")
+
+
+def test_acknowledging_is_the_developers_act() -> None:
+    world = made("AMQP")
+    commit = {one.name: one for one in offered(world, "stalled", known(world))}["commit_in_client"]
+    assert "have its developers find the code path" in commit.do
+    assert commit.never == "Acknowledging messages that were not processed: they are lost."
+
+
+def test_how_a_limit_is_raised_is_said_in_full(world: World) -> None:
+    proven = {"address_full": Verdict(CauseState.PROVEN, "full")}
+    found = {one.name: one for one in offered(world, "producers_blocked", known(world), verdicts=proven)}
+    assert "copy all settings of orders (getAddressSettingsAsJSON), change only maxSizeBytes" in found["raise_limit"].do
+    assert "to more than the bytes that it uses now" in found["raise_limit"].do
+    assert "Producers that are blocked go on" in found["start_reader"].check
+    assert (
+        "Producers" not in {one.name: one for one in offered(world, "no_consumer", known(world))}["start_reader"].check
+    )
+
+
+def test_a_crash_loop_has_the_time_from_which_to_read_and_what_is_lost_already(world: World) -> None:
+    snapshot = known(world)
+    assert snapshot.queues is not None
+    killed = replace(
+        snapshot,
+        queues=Table(snapshot.queues.index, {**snapshot.queues.columns, "killed": np.full(len(snapshot.queues), 80.0)}),
+    )
+    found = {one.name: one for one in offered(world, "crash_looping", killed, since=1_700_000_000.0)}
+    assert "from 22:13:20 UTC on" in found["read_log"].do
+    assert found["stop_restarts"].effect.endswith("Killed (dead-lettered or purged) until now: 80.")
+    none = {one.name: one for one in offered(world, "crash_looping", snapshot)}["stop_restarts"]
+    assert none.effect.endswith("after the last one they are dead letters.")
 
 
 def test_an_excluded_cause_takes_its_action_along(world: World) -> None:
@@ -271,12 +320,12 @@ def test_who_goes_with_the_connection_takes_nothing() -> None:
     """All consumers of the queue are on it, or one stays."""
     world, snapshot = hung_and_working()
     stays = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
-    assert "and to its other consumers" in stays.effect
+    assert "and at once to its other consumers" in stays.effect
     alone = replace(
         snapshot, consumer_connection=np.full_like(snapshot.consumer_connection, snapshot.consumer_connection[0])
     )
     goes = {one.name: one for one in offered(world, "stalled", alone)}["close_connection"]
-    assert "no other consumer is there" in goes.effect
+    assert "wait for a consumer: it has no other" in goes.effect
 
 
 def test_a_full_store_of_classic_is_no_full_disk() -> None:

@@ -69,7 +69,7 @@ def test_nor_before_what_slows_those_that_are_there_is_mended(
     cause: str, consumers: tuple[dict[str, Any], ...], queue: dict[str, float], why: str
 ) -> None:
     found = grows(*consumers, **queue)
-    assert found["too_few_consumers"][:2] == (possible, f"first mend these: {why}")
+    assert found["too_few_consumers"][:2] == (possible, f"first fix these: {why}")
     assert found[cause].fact == why
 
 

@@ -87,7 +87,7 @@ def test_from_the_worst_queue_to_the_reason(
     view.press("Enter")
     view.until(r"> consumers   1 ")
     view.press("e")
-    view.until(r"CRITICAL +stock-service acknowledges nothing on stock\.updates")
+    view.until(r"CRITICAL +stock-service acknowledges nothing on queue stock\.updates")
     view.press("q")
     view.until(r"> consumers   1 ")
     view.press("q")

@@ -132,7 +132,7 @@ def test_a_link_says_what_waits_for_it_and_that_it_is_stuck(brokers: Estate, age
     brokers.m1.kill()
     with AmqpProducer(brokers.c1.endpoint(), "out") as producer:
         producer.send(40)
-    stopped = "down, 40 messages wait; Link to-m1 takes nothing from out"
+    stopped = "down, 40 messages wait; Link to-m1 forwards nothing from queue out"
     eventually(lambda: links(agent, "c1").get(("links c1 to", "to-m1")), stopped, timeout=90)
 
 

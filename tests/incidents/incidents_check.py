@@ -89,7 +89,7 @@ def test_full_reply(stage: Stage, watch: Watch) -> None:
     assert (found.kind, found.object) == ("address_full", f"{stage.name}.reply")
     assert found.victims == [f"{stage.name}.orders"]
     assert "is blocked sending to" in found.title
-    assert found.title.endswith(f"nothing is taken from {stage.name}.req")
+    assert found.title.endswith(f"nothing is acknowledged on queue {stage.name}.req")
     stage.broker.manage.purge(f"{stage.name}.reply")
     stage.reads("reply", client="asker")
     watch.gone(stage.name)
@@ -170,6 +170,9 @@ def test_dead_letters_refused(stage: Stage, watch: Watch, tmp_path: Path) -> Non
     found = watch.one(stage.name, lambda one: one.kind == "dead_letter_address_full", TOLD)
     assert found.object == f"{stage.name}.dla"
     assert found.victims == [f"{stage.name}.src"]
+    source = f"{stage.name}.src"
+    stuck = stage.broker.manage.queue(source, "DeliveringCount")
+    assert stage.broker.manage.queue(source, "DurableDeliveringCount") == stuck > 0, "as the text says: all are durable"
 
 
 def test_exclusive_owner(stage: Stage, watch: Watch) -> None:
@@ -231,7 +234,7 @@ def test_refused_logins(stage: Stage, watch: Watch) -> None:
     assert {cause.name: cause.state for cause in found.causes}["login_refused"] == "possible"
     refused = [int(text.split()[0]) for _, text in found.changed if text.endswith("logins were refused")]
     assert sum(refused) == 5
-    assert f"{stage.name}.billing stopped consuming {stage.name}.q" in [text for _, text in found.changed]
+    assert f"{stage.name}.billing left queue {stage.name}.q" in [text for _, text in found.changed]
 
 
 def test_full_target_of_a_bridge(stage: Stage, watch: Watch, own_artemis: Callable[..., ArtemisBroker]) -> None:

@@ -5,6 +5,7 @@ import pytest
 from conditions.normal_world import history, steady
 from conditions.openmq_world import openmq, openmq_polls
 from incidents.world import FULL, KIB, MIB, Scene
+from penstock.insight.text import worth_telling
 
 LIMIT = 12 * MIB
 
@@ -43,8 +44,12 @@ def test_a_full_memory_is_one_incident_with_those_that_send_as_victims() -> None
     assert (found.victim_count, found.victims) == (3, ["app-a", "app-b", "app-c"])
     assert found.title == "Broker b has used up its memory for messages: 4 producers are blocked"
     assert "m.hog uses 100% of 12 MiB, 1,000 messages, no consumer" in found.causes[0].text
-    assert "nightly-import" in found.causes[0].fact
-    assert "36 other addresses" in found.impact[1]
+    assert "nightly-import sends to m.hog." in found.impact
+    assert found.advice[1].startswith("If that takes long, make room. First stop nightly-import, or it fills")
+    assert [text for text in found.advice if "removeMessages" in text] == [
+        "Do not remove messages of m.hog (removeMessages): they are lost"
+    ]
+    assert "36 other addresses" in found.impact[2]
     scene.run(6)
     assert {c.name for c in scene.conditions} >= {"producers_blocked"}
     assert scene.incident.id == found.id
@@ -89,7 +94,7 @@ def test_a_consumer_that_is_blocked_in_send_is_a_victim_of_the_full_address() ->
     found = blocked_in_send().incident
     assert (found.kind, found.object) == ("address_full", "x.reply")
     assert found.victims == ["order-service"]
-    assert found.title == "order-service is blocked sending to x.reply; nothing is taken from x.req"
+    assert found.title == "order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
     assert [who["client"] for who in found.who] == ["order-service"]
     assert ("stalled", "x.req", "x.req", "order-service") in found.members
     assert {c.name: c.state for c in found.causes} == {
@@ -112,7 +117,7 @@ def test_a_frozen_client_is_one_incident_on_all_its_queues() -> None:
     scene.run(10, lambda one: one.holds("c0", "c1", "c2", "c3").works("well"))
     found = scene.incident
     assert (found.kind, found.object, len(found.members)) == ("stalled", "frozen", 4)
-    assert found.title == "frozen acknowledges nothing on q0, q1, q2, q3"
+    assert found.title == "frozen acknowledges nothing on queues q0, q1, q2, q3"
     assert found.who[0] == {
         "client": "frozen", "host": "h", "connection": "id-frozen", "protocol": "CORE", "user": "u",
     }  # fmt: skip
@@ -138,6 +143,9 @@ def test_many_clients_that_stop_at_once_have_one_root() -> None:
     found = common().incident
     assert (found.kind, found.victim_count) == ("common_cause", 4)
     assert found.title == "4 clients stopped within 0.3 s: svc-0, svc-1, svc-2, svc-3"
+    assert found.impact == ["Nothing is acknowledged on queues q.svc-0, q.svc-1, q.svc-2, q.svc-3."]
+    assert any(text.startswith("Ask whether these clients, or what they call, were deployed") for text in found.advice)
+    assert not any("host h" in text for text in found.advice), "svc-other works there"
     states = {cause.name: cause.state for cause in found.causes}
     assert states == {
         "shared_outside": "possible",
@@ -193,7 +201,20 @@ def test_a_paused_address_is_one_root_of_its_queues() -> None:
     scene.run(12, lambda one: [one.come(f"sub{n}") for n in range(5)])
     found = scene.incident
     assert (found.kind, found.object) == ("address_paused", "topic")
-    assert found.title == "Address topic is paused: sub0, sub1, sub2, sub3, sub4 deliver nothing"
+    assert found.title == "Address topic is paused: nothing is delivered from queues sub0, sub1, sub2, sub3, sub4"
+    assert not any("consumer" in text for text in (*found.impact, found.advice[1]))
+
+
+def test_queues_of_a_paused_address_that_have_no_consumer_are_said_once_and_need_one() -> None:
+    scene = paused_topic()
+    scene.addresses["topic"]["paused"] = 1.0
+    for n in (0, 1):
+        del scene.consumers[f"c{n}"]
+    scene.run(70, lambda one: [one.come(f"sub{n}") for n in range(5)])
+    (found,) = (one for one in scene.incidents if one.kind == "address_paused")
+    assert found.impact == ["No consumer on queues sub0, sub1."]
+    assert found.advice[1].startswith("Start consumers of queues sub0, sub1: without one the resume delivers nothing")
+    assert found.victims == ["sub0", "sub1"]
 
 
 def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
@@ -206,7 +227,23 @@ def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
     scene.run(70, lambda one: one.come("q"))
     found = scene.incident
     assert (found.kind, found.object) == ("no_consumer", "billing")
-    assert [text for _, text in found.changed] == ["billing stopped consuming q", "5 logins were refused"]
+    assert [text for _, text in found.changed] == ["billing left queue q", "5 logins were refused"]
+    assert found.title == "No consumer on queue q since billing left"
+    assert (found.causes[0].name, found.causes[0].fact) == ("login_refused", "5 logins were refused since it left")
+
+
+def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -> None:
+    scene = Scene(authentication_failures=3.0)
+    scene.reader("c", "q", "billing")
+    scene.run(5, lambda one: one.works("c"))
+    del scene.consumers["c"]
+    scene.run(70, lambda one: one.come("q"))
+    told = worth_telling(scene.incident.causes, excluded=False)
+    assert told[0] == "possible: the consuming application is down"
+    assert told[1] == (
+        "less likely: it listens to another queue (a consumer read this queue before); its login is refused: the"
+        " broker's log has the user and the address (none was refused since it left)"
+    )
 
 
 def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
@@ -236,7 +273,8 @@ def stopped_bridge() -> Scene:
 
 def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     found = stopped_bridge().incident
-    assert (found.kind, found.object, found.title) == ("bridge_stopped", "to-2", "Link to-2 takes nothing from out")
+    assert (found.kind, found.object) == ("bridge_stopped", "to-2")
+    assert found.title == "Link to-2 forwards nothing from queue out"
     assert [cause.name for cause in found.causes] == ["target_full"]
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
 
@@ -255,6 +293,12 @@ def test_a_full_dead_letter_address_that_refuses() -> None:
     assert (found.kind, found.object, found.victims) == ("dead_letter_address_full", "DLA", ["src"])
     assert found.title == "Dead-letter address DLA is full and refuses: 331 messages are stuck"
     assert ("dead_letters_full", "DLA", "DLA", "") in found.members
+    assert found.impact[0].startswith("331 messages of queue src are in delivery with no consumer")
+    assert found.impact[1] == "In DLA: 20 messages, no consumer."
+    do = [text for text in found.advice if not text.startswith(("Do not", "Check"))]
+    assert "DurableDeliveringCount" in do[2], "first whether a restart loses them"
+    assert do[3].startswith("If all of them are durable, and after 1 and 2: plan a restart of the broker")
+    assert "Do not purge DLA: it has the messages that failed" in found.advice
 
 
 def diverted(policy: str, *, sends: bool = False) -> Scene:
@@ -276,6 +320,14 @@ def test_whoever_sends_to_the_source_of_a_divert_is_a_victim_of_its_full_target(
     assert (found.kind, found.object, found.victims) == ("divert_target_full", "audit", ["shop"])
     assert found.title == "audit is full and refuses: what is sent to orders fails too"
     assert ("rejecting", "audit", "audit", "") in found.members
+    assert found.impact == [
+        "A divert copies orders to audit: if audit refuses its copy, the message itself is refused, too.",
+        "Each send to orders fails; shop had sent there.",
+    ]
+    do = [text for text in found.advice if not text.startswith(("Do not", "Check"))]
+    assert do[1].startswith("Else raise its limit: copy all settings of audit (getAddressSettingsAsJSON)")
+    assert "to more than the 239,616 bytes that it uses now and enough for what comes" in do[1]
+    assert do[-1].startswith("Last, and only if the owner of audit agrees: remove the divert")
 
 
 @pytest.mark.parametrize(("policy", "sends"), [("drop", False), ("drop", True), ("fail", True)])
@@ -319,7 +371,32 @@ def test_what_changed_when_it_began_is_not_hidden_by_what_came_later() -> None:
         scene.reader(f"later{n}", "q")
         scene.run(1, lambda one: one.come("q"))
     (found,) = (one for one in scene.incidents if one.object == "owner")
-    assert "new began to consume q" in [text for _, text in found.changed]
+    assert "new began to consume queue q" in [text for _, text in found.changed]
+
+
+def test_how_many_changes_there_are_is_said_where_some_are_left_out() -> None:
+    scene = Scene()
+    scene.reader("owner", "q")
+    scene.run(5, lambda one: one.works("owner"))
+    for n in range(8):
+        scene.reader(f"new{n}", "q")
+    scene.run(1, lambda one: one.works("owner"))
+    scene.run(8, lambda one: one.holds("owner").come("q"))
+    changes = [text for _, text in scene.incident.changed]
+    assert (len(changes), changes[-1].endswith("began to consume queue q (5 of 8 changes)")) == (5, True)
+    assert not any("changes" in text for text in changes[:-1])
+
+
+def test_a_second_producer_of_a_client_that_sends_already_is_no_change() -> None:
+    scene = Scene()
+    scene.reader("owner", "q")
+    scene.run(5, lambda one: one.works("owner"))
+    for name, client in (("one", "web"), ("two", "web"), ("three", "shop")):
+        scene.producers[name] = {"address": "q", "client": client}
+        scene.run(1, lambda one: one.works("owner"))
+    scene.run(8, lambda one: one.holds("owner").come("q"))
+    changes = [text for _, text in scene.incident.changed]
+    assert changes == ["web began to send to q", "shop began to send to q"]
 
 
 def test_openmq_has_its_own_words_for_what_is_done_about_a_paused_destination() -> None:

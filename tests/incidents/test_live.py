@@ -27,4 +27,4 @@ def test_40_addresses_and_a_full_memory_are_one_incident(
         assert found.kind == "broker_memory_full"
         assert sorted(found.victims) == ["app-a", "app-b", "app-c"]
         assert found.causes[0].text.startswith("m.hog uses 10")
-        assert "nightly-import" in found.causes[0].fact
+        assert "nightly-import sends to m.hog." in found.impact

@@ -1,14 +1,16 @@
 """Where incidents are shown: explain, lists, events, metrics."""
 
 import pickle
+from dataclasses import replace
 
 from incidents.test_chains import blocked_in_send, memory, stopped_bridge
 from incidents.world import Scene
+from penstock.incidents.incident import Incident
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery, incident_list, merged
 from penstock.insight.objects import explain_address, explain_broker
-from penstock.insight.text import explanation, incident_lines, object_lines
+from penstock.insight.text import explanation, impact, incident_lines, object_lines
 
 
 def view(scene: Scene) -> BrokerView:
@@ -20,13 +22,13 @@ def test_a_victim_names_its_root_first() -> None:
     seen = view(blocked_in_send())
     lines = [*explanation(explain(seen, "x.req"))]
     heads = [line for line in lines if line.startswith(("CRITICAL", "WARNING"))]
-    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; nothing is taken from x.req"
+    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
     assert "stalled" in heads[1]
     assert not explain(seen, "y").incidents
 
 
 def test_the_root_and_the_broker_name_it_too() -> None:
-    title = "CRITICAL  order-service is blocked sending to x.reply; nothing is taken from x.req"
+    title = "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
     assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
     lines = [*object_lines(explain_broker(view(memory().run(3)), None))]
     assert "CRITICAL  Broker b has used up its memory for messages: 4 producers are blocked" in lines
@@ -34,7 +36,7 @@ def test_the_root_and_the_broker_name_it_too() -> None:
 
 def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -> None:
     seen = view(stopped_bridge())
-    found, title = explain(seen, "out"), "Link to-2 takes nothing from out"
+    found, title = explain(seen, "out"), "Link to-2 forwards nothing from queue out"
     assert (found.knowledge.state, found.knowledge.why) == ("unhealthy", title)
     assert [one.title for one in found.incidents] == [title]
     for thing in (explain_address(seen, "out", None), explain_broker(seen, None)):
@@ -68,6 +70,31 @@ def test_a_root_that_is_a_condition_says_what_can_be_done() -> None:
     (found,) = incident_list([view(scene)], ListQuery()).rows
     assert any("thread dump of billing" in line for line in found.advice)
     assert any(line.startswith("Check: The same frames in both") for line in found.advice)
+
+
+def test_clients_that_are_named_are_no_victims_beside() -> None:
+    """In whatever order the broker lists their connections."""
+    who = [{"client": name} for name in ("svc-3", "svc-1", "svc-2")]
+    found = Incident("1", "common_cause", "b", "svc-1", "critical", 0.0, "title", who=who)
+    found = replace(found, victims=["svc-1", "svc-2", "svc-3", "q (it is full)"], victim_count=4)
+    assert impact(found) == "0 messages. Victims: q (it is full)."
+
+
+def test_all_queues_that_a_client_left_are_named_with_their_numbers() -> None:
+    scene = Scene()
+    for name in ("gone", "closed"):
+        scene.reader(name, name, "billing")
+    scene.run(5, lambda one: one.works("gone", "closed"))
+    scene.consumers.clear()
+    scene.run(70, lambda one: one.come("gone", 10).come("closed", 5))
+    (found,) = incident_list([view(scene)], ListQuery()).rows
+    assert found.title == "No consumer on queues gone, closed since billing left"
+    assert found.advice[0] == (
+        "Find out why the application that reads gone (700 messages), closed (350 messages) is gone, or acknowledges"
+        " nothing: its log, logins that the broker refused, another queue that it reads. Fix that, and start it. Then"
+        " the 1,050 ready messages are processed, unless they expire before."
+    )
+    assert not any("blocked" in text for text in found.advice)
 
 
 def test_begin_and_end_are_events() -> None:

@@ -267,14 +267,14 @@ async def test_only_acts_are_numbered(page: Served) -> None:
 
 
 async def test_a_broker_shows_its_incidents(page: Served) -> None:
-    assert "stuck acknowledges nothing on orders" in (await page.get("broker?broker=b1")).text
+    assert "stuck acknowledges nothing on queue orders" in (await page.get("broker?broker=b1")).text
 
 
 async def test_the_title_says_what_is_wrong_where(page: Served) -> None:
     async def title(path: str) -> str:
         return (await page.get(path)).text.partition(" · Penstock")[0]
 
-    assert await title("") == "2 critical, 2 warnings: forgotten: no consumer (b1)"
+    assert await title("") == "2 critical, 2 warnings: No consumer on queue forgotten (b1)"
     assert await title("queue?broker=b1&queue=orders") == "orders: stalled"
     assert (await title(EVIL_QUEUE)).endswith("…")
     assert await title("address?broker=b1&address=orders") == "orders: stalled"

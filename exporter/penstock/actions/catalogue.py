@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.causes.verdict import CauseState, Verdict
+from penstock.conditions.wording import RAISE_LIMIT
 from penstock.core.catalogues import read_toml
 
 
@@ -43,18 +44,20 @@ class ActionTemplate:
     ) -> bool:
         """known: the causes that the condition may have. protocol: of its client, empty where there is none."""
         causes = self.causes & frozenset(known)
-        excluded = {name for name, verdict in verdicts.items() if verdict.state is CauseState.EXCLUDED}
-        proven = {name for name, verdict in verdicts.items() if verdict.state is CauseState.PROVEN}
+        of = {state: {name for name, one in verdicts.items() if one.state is state} for state in CauseState}
         likely = {name for name, verdict in verdicts.items() if verdict.likely}
         return (
             condition in self.conditions
             and (not self.brokers or kind in self.brokers)
             and (not self.protocols or not protocol or protocol in self.protocols)
-            and (not causes or not causes <= excluded)
-            and (not self.proof or not self.proof.isdisjoint(proven))
-            and self.spoiled.isdisjoint(proven | likely)
-            and (not self.causes or not known or bool(causes))
+            and (not self.proof or not self.proof.isdisjoint(of[CauseState.PROVEN]))
+            and self.spoiled.isdisjoint(of[CauseState.PROVEN] | likely)
+            and (not self.causes or not known or bool(causes - of[CauseState.EXCLUDED]))
         )
 
 
-ACTIONS = msgspec.convert(read_toml("penstock.actions")["action"], tuple[ActionTemplate, ...])
+SOMETIMES = dict.fromkeys(("at_risk", "others", "stay", "freed", "killed"), "")
+"""Names that are empty where there is nothing to say."""
+_READ = read_toml("penstock.actions")["action"]
+_FULL = [one | {"do": one["do"].replace("{raise_limit}", RAISE_LIMIT)} for one in _READ]
+ACTIONS = msgspec.convert(_FULL, tuple[ActionTemplate, ...])

@@ -5,7 +5,7 @@ from operator import attrgetter
 import numpy as np
 
 from penstock.causes.slowness import ALIKE
-from penstock.causes.verdict import Verdicts, judged
+from penstock.causes.verdict import AGAINST, Verdicts, judged, possible
 from penstock.core.windows import halves
 from penstock.model import QueueKind
 from penstock.observation.activity import FLOW_OUT
@@ -45,8 +45,8 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     slowed = times >= ALIKE or (not known and second < first / 2)
     if known:
         slower = f"a message takes {times:.1f} times as long as usual"
-    mend = f"first mend these: {holds if stands else slower}"
-    more = mend if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
+    first_fix = f"first fix these: {holds if stands else slower}"
+    more = first_fix if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
     return {
         **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
         "selector": judged(selectors, free, selectors, "it is not so"),
@@ -66,6 +66,7 @@ def unread(poll: RuleInputs, queue: int) -> Verdicts:
         "login_refused": judged(refused != 0, False, logins, "no login was refused since the broker's start")._replace(
             likely=bool(refused > 0)
         ),
+        "other_queue": possible(f"{AGAINST}a consumer read this queue before" if read else ""),
         "meant_for_nobody": judged(unmeant, False, "no consumer was ever seen, and none is expected", known),
     }
 

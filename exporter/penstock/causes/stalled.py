@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.causes.surroundings import full_addresses, sends_to, siblings, stopped_with
-from penstock.causes.verdict import Verdict, Verdicts, excluded, judged, possible
+from penstock.causes.verdict import AGAINST, Verdict, Verdicts, excluded, judged, possible
 from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.poll import RuleInputs
@@ -50,8 +50,8 @@ def decide(poll: RuleInputs, row: int) -> Verdicts:
     none = f"nothing was delivered to it for {duration(flat)} while {poll.found.ready[consumer.queue[row]]:.0f} wait"
     forgets = forgotten(poll, row, taken, flat, none) if speaks == "CORE" else possible()
     foreign, mqtt = excluded(f"it speaks {speaks}"), f"{held:.0f} were delivered and have no PUBACK"
-    chance = ", which may be chance" if len(others) + 1 < AT_ONCE else ""
-    together = f"{', '.join(others[:3]) or 'no other client'} stopped within 2 s of it{chance if others else ''}"
+    chance = ", which may be chance" if 0 < len(others) < AT_ONCE - 1 else ""
+    together = f"{', '.join(others[:3]) or AGAINST + 'no other client'} stopped within 2 s of it{chance}"
     received = judged(not taken > 0, False, "it took none yet", f"it has taken {taken:.0f} messages before")
     return {
         "listener_hangs": possible(f"it took {taken:.0f} messages; {none}" if flat else forgets.fact),
@@ -90,7 +90,8 @@ def blocked_in_send(poll: RuleInputs, row: int) -> Verdict:
         return excluded("no address of this broker is full")
     address, closed = poll.of(sends_to).get(session, ("", np.nan))
     if full is None or not address:
-        return possible("nothing shows it: no producer of its session is known to send to a full address")
+        read = full is not None and poll.snapshot.producers is not None
+        return possible(f"{AGAINST if read else ''}no producer of its session is known to send to a full address")
     said = f"its session sends to {address} ({full[address]}); nothing has come in there for"
     said += f" {duration(poll.found.now - closed)}"
     slack = max(5.0, poll.found.interval)  # it closed up to a poll after `closed`
@@ -106,9 +107,10 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
     works = others[poll.found.now - last[:-1] <= 2 * poll.found.interval]
     queue = poll.found.consumer.index.rows[works[0]].queue if len(works) else ""
     with_it = np.abs(last[:-1] - last[-1]) <= max(1.0, poll.found.interval)
-    with_it = np.count_nonzero(with_it & (poll.found.consumer.held[others] > 0))  # an idle one may have nothing to do
-    stopped = f"{with_it or 'none'} of {len(others)} other consumers of its connection stopped with it"
-    stopped = stopped if len(others) else "no other consumer of its connection shows whether the process works"
+    busy = poll.found.consumer.held[others] > 0  # an idle one may have nothing to do
+    with_it = np.count_nonzero(with_it & busy)
+    stopped = f"{with_it or AGAINST + 'none'} of {len(others)} other consumers of its connection stopped with it"
+    stopped = stopped if busy.any() else "no other consumer of its connection shows whether the process works"
     said = judged(not len(works), False, stopped, f"another consumer of its connection works on {queue}")
     return said._replace(likely=bool(0 < len(others) == with_it))
 

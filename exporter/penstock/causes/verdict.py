@@ -24,6 +24,8 @@ class Verdict(NamedTuple):
     likely: bool = False
 
 
+AGAINST = "against it: "
+"""Begins the fact of a cause that is possible, where all that is known speaks against it."""
 Verdicts = Mapping[str, Verdict]
 """By cause; one that is not here is possible."""
 proven, possible, excluded = (partial(Verdict, state) for state in CauseState)

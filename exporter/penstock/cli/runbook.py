@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import section
 from penstock.assets.wording import command
@@ -60,7 +60,7 @@ def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
 
 def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Iterator[str]:
     texts = " ".join([action.do, action.effect, action.check, action.never, action.command, str(action.calls)])
-    names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | {"at_risk": "", "others": ""}
+    names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | SOMETIMES
     address = known.get("address", "ADDRESS")
     mbeans = {
         "broker": _ARTEMIS,

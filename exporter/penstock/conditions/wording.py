@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from penstock.causes.verdict import CauseState, possible
+from penstock.causes.verdict import AGAINST, CauseState, possible
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.core.catalogues import read_toml
 from penstock.core.formatting import duration, number_text
@@ -13,6 +13,7 @@ SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin"
 """Constants that are durations."""
 
 NAMES = read_toml("penstock.conditions", "names.toml")
+RAISE_LIMIT: str = NAMES["raise_limit"]
 DURATIONS = frozenset(NAMES["units"]["seconds"].split())
 """Numbers of the evidence that the texts have as a duration, in seconds."""
 KNOBS: Mapping[str, str] = NAMES["knobs"]
@@ -36,12 +37,12 @@ class Cause:
 
 
 def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:
-    """Those that are proven first, then those that are likely."""
+    """Those that are proven first, then those that are likely; of those that are possible last what speaks against."""
     if one.why:
         return [Cause("", CauseState.PROVEN, one.why)]
     unknown, states = possible(), [*CauseState]
     known = [(name, one.verdicts.get(name, unknown), text) for name, text in condition.causes.items()]
-    known.sort(key=lambda one: (states.index(one[1].state), not one[1].likely))
+    known.sort(key=lambda one: (states.index(one[1].state), not one[1].likely, one[1].fact.startswith(AGAINST)))
     return [Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known]
 
 

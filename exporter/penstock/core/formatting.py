@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
 
@@ -17,6 +18,14 @@ def duration(seconds: float) -> str:
     days, hours = divmod(hours, 24)
     parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")) if count]
     return " ".join(parts[:2])
+
+
+def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
 
 
 def number_text(value: float) -> str:

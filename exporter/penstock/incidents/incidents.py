@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.causes import surroundings
-from penstock.causes.verdict import CauseState
+from penstock.causes.verdict import AGAINST, CauseState
 from penstock.conditions.catalogue import CONDITIONS, for_kind
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
-from penstock.conditions.wording import Cause, causes
+from penstock.conditions.wording import RAISE_LIMIT, Cause, causes
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
 from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of
@@ -28,9 +28,9 @@ from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
+"""Incidents that are reported, conditions that are linked, the worst first; changes."""
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
-"""Incidents that are reported, conditions that are linked, the worst first; changes."""
 MISSED = 2
 """Polls for which an incident stays whose root is gone: what came of it goes a little later."""
 KEPT = 900.0
@@ -142,15 +142,19 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     places = group.places | {(one.address, one.queue) for one in conditions}
     at = found.queues.where("place", place_of, places)
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
-    suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one) for one in group.victims}
+    suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one, group) for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
     victims = [name + of for name, of in (blocked | suffer | blocked).items()]
     root = None if group.measured else min(group.own, key=lambda one: one.since)
     about = root and for_kind(poll.broker.kind.name)[root.name]
-    facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what}
-    said = TEXTS.get(group.kind, {})
-    said = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **said}
+    facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what, "address": group.what}
+    named = {"queues", "stands", "unread"} & facts.keys()  # a queue's name alone may read as an English word
+    facts |= {name: f"queue{'s' * (', ' in facts[name])} {facts[name]}" for name in named}
+    said = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **TEXTS.get(group.kind, {})}
     texts = said | said.get(poll.broker.kind.name, {})
+    known = [*causes_of(texts.get("causes", {}), facts)] or (causes(about, root) if about and root else [])
+    if "left" in facts and poll.broker.authentication_failures > 0:
+        known = since_it_left(known, symptoms, begin)
     return Incident(
         id=name,
         kind=group.kind,
@@ -164,7 +168,7 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         rate=round(float(np.nansum((found.d_added - found.d_settled)[at])) / max(found.interval, 1e-9), 3),
         oldest=None if np.isnan(latest) else round(found.now - latest, 3),
         who=involved(group, symptoms),
-        causes=[*causes_of(texts.get("causes", {}), facts)] or (causes(about, root) if about and root else []),
+        causes=known,
         advice=sentences(texts.get("advice", ()), facts),
         victims=victims[:SHOWN],
         victim_count=len(victims),
@@ -176,10 +180,10 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     )
 
 
-def said_of(one: ActiveCondition) -> str:
-    """What is wrong with a victim that is no client, in words."""
-    title = CONDITIONS[one.name].title.rstrip(".")
-    return f" ({title[0].lower()}{title[1:]})"
+def said_of(one: ActiveCondition, group: Group) -> str:
+    """What is wrong with a victim that is no client, in words, unless the impact says it."""
+    title = "" if one.name in ABSENT and "unread" in group.facts else CONDITIONS[one.name].title.rstrip(".")
+    return title and f" ({title[0].lower()}{title[1:]})"
 
 
 def size_of(group: Group) -> int:
@@ -193,7 +197,7 @@ def sentences(templates: Iterable[str], facts: Mapping[str, str]) -> list[str]:
     found = []
     for template in templates:
         with suppress(KeyError):
-            found.append(template.format_map(facts))
+            found.append(template.replace("{raise_limit}", RAISE_LIMIT).format_map(facts))
     return found
 
 
@@ -201,6 +205,14 @@ def causes_of(texts: Mapping[str, Sequence[str]], facts: Mapping[str, str]) -> I
     for name, (state, *said) in texts.items():
         if len(told := sentences(said, facts)) == len(said):
             yield Cause(name, CauseState(state), *told)
+
+
+def since_it_left(known: list[Cause], symptoms: Symptoms, begin: float) -> list[Cause]:
+    """Logins refused since a consumer left say more than those since the broker's start."""
+    count = sum(one.logins for one in symptoms.changes if one.time >= begin - symptoms.poll.found.interval)
+    fact = f"{count:.0f} logins were refused since it left" if count else f"{AGAINST}none was refused since it left"
+    told = [replace(one, fact=fact) if one.name == "login_refused" else one for one in known]
+    return sorted(told, key=lambda one: (one.fact == fact) != bool(count))
 
 
 def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
@@ -219,9 +231,10 @@ def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
 
 def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple[float, str]]:
     clients = {*group.blocked, *(one.client for one in group.own + group.victims if one.client)}
-    about = symptoms.changes_about
-    at = {i for name in ("", *addresses) for i in about.address.get(name, ())}
-    near = [symptoms.changes[i] for i in sorted(at.union(*(about.client.get(name, ()) for name in clients)))]
-    near = [one for one in near if one.time >= group.begin - RECENT and (group.kind in ABSENT or not one.login)]
-    found = [(one.time, one.text) for one in near]
-    return sorted(sorted(found, key=lambda one: abs(one[0] - group.begin))[:SHOWN])
+    by_address, by_client = symptoms.changes_about
+    at = {i for name in ("", *addresses) for i in by_address.get(name, ())}
+    near = [symptoms.changes[i] for i in sorted(at.union(*(by_client.get(name, ()) for name in clients)))]
+    near = [one for one in near if one.time >= group.begin - RECENT and (group.kind in ABSENT or not one.logins)]
+    found = sorted(((one.time, one.text) for one in near), key=lambda one: abs(one[0] - group.begin))
+    shown, cut = sorted(found[:SHOWN]), f" ({SHOWN} of {len(found)} changes)" * (len(found) > SHOWN)
+    return shown[:-1] + [(at, text + cut) for at, text in shown[-1:]]

@@ -47,17 +47,11 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
                 group.victims.append(one)
                 break
         else:
-            what, left = root_of(one, place, left_queue.get(one.queue, ""))
+            left = left_queue.get(one.queue, "") if one.name == NO_CONSUMER.name else ""
+            what = left or one.client or place[1] or place[0] or one.broker
             group = alone.setdefault((one.name, what), Group(one.name, what, one.since, facts={"left": left}))
             group.own.append(one)
         note(one, group)
     for group in alone.values():
         group.facts = {**group.facts, "queues": some(one.queue for one in group.own)}
     return [*found, *alone.values()]
-
-
-def root_of(one: ActiveCondition, place: tuple[str, str], left: str) -> tuple[str, str]:
-    """What a condition without a root is of, and which client left the queue, where it has no consumer."""
-    if left and one.name == NO_CONSUMER.name:
-        return left, left
-    return one.client or place[1] or place[0] or one.broker, ""

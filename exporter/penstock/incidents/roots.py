@@ -14,7 +14,7 @@ from penstock.conditions.dead_letters_full import DEAD_LETTERS_FULL
 from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
-from penstock.core.formatting import duration, in_bytes
+from penstock.core.formatting import duration, in_bytes, moment
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
@@ -86,7 +86,8 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     return {
         "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}" if about.full else "at its limit",
         "readers": f"{messages:,.0f} messages, {how}" + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
-        "senders": some(sorted({row.client for row in symptoms.sending.index if row.address == address})) or "nobody",
+        "senders": some(sorted({row.client for row in symptoms.sending.index if row.address == address})),
+        "used": f"{about.memory_bytes:,.0f} bytes" if about.memory_bytes > 0 else "bytes",
     }
 
 
@@ -164,7 +165,10 @@ def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
     conditions: list[ActiveCondition] = []
     symptoms.take(conditions, lambda one: one.name == "paused" and one.address in paused)
     for group in together("address_paused", conditions, lambda one: one.address):
-        symptoms.take(group.victims, on(symptoms.queues_of(group.what), BRINGS["paused"]))
+        queues = symptoms.queues_of(group.what)
+        unread = some(name for (_, name), i in queues.items() if symptoms.poll.found.consumers[i] == 0)
+        group.facts = {**group.facts, "unread": unread}
+        symptoms.take(group.victims, on(queues, BRINGS["paused"]))
         yield group
 
 
@@ -203,6 +207,7 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
         "names": some(clients),
         "queues": some(sorted(one.queue for one in at_once)),
         "within": duration(max(at_once[-1].since - first.since, 0.1)),
+        "stopped": moment(first.since, "%H:%M:%S UTC"),
         "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
         "works": works.client if works else "",
     }

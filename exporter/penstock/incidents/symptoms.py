@@ -59,8 +59,8 @@ class Noted(NamedTuple):
     queue: str = ""
     client: str = ""
     went: bool = False
-    login: bool = False
-    """Of refused logins: matters where a consumer is absent."""
+    logins: float = 0.0
+    """So many were refused: matters where a consumer is absent."""
 
 
 def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float) -> Iterable[Noted]:
@@ -68,27 +68,22 @@ def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, r
     now, found, producers = poll.snapshot.stamp, poll.found.consumer, poll.snapshot.producers
     if poll.found.restarted:
         yield Noted(now, "the broker started")
-    elif poll.broker.authentication_failures > refused:
-        yield Noted(now, f"{poll.broker.authentication_failures - refused:.0f} logins were refused", login=True)
+    elif (count := poll.broker.authentication_failures - refused) > 0:
+        yield Noted(now, f"{count:.0f} logins were refused", logins=count)
     if not np.isnan(sending.since):
         for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
-            yield Noted(now, f"{row.client} stopped consuming {row.queue}", row.address, row.queue, row.client, True)
+            yield Noted(now, f"{row.client} left queue {row.queue}", row.address, row.queue, row.client, True)
         for row in found.index.rows[np.flatnonzero(found.new)[:AT_ONCE]]:
-            yield Noted(now, f"{row.client} began to consume {row.queue}", row.address, row.queue, row.client)
+            yield Noted(now, f"{row.client} began to consume queue {row.queue}", row.address, row.queue, row.client)
         senders = Index[ProducerRow].empty() if producers is None else producers.index
-        for row in senders.rows[senders.new_since(sending.index)[:AT_ONCE]]:
+        new = senders.rows[senders.new_since(sending.index)[:AT_ONCE]]
+        before = {(row.client, row.address) for row in sending.index} if len(new) else ()
+        for row in (row for row in new if (row.client, row.address) not in before):
             yield Noted(now, f"{row.client} began to send to {row.address}", row.address, "", row.client)
 
 
 def place_of(row: QueueRow) -> tuple[str, str]:
     return row.address, row.name
-
-
-class ChangesAbout(NamedTuple):
-    """Positions of changes about what is reported, by their address and by their client."""
-
-    address: dict[str, list[int]]
-    client: dict[str, list[int]]
 
 
 class AddressLimits(NamedTuple):
@@ -143,16 +138,18 @@ class Symptoms:
         return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
 
     @cached_property
-    def changes_about(self) -> ChangesAbout:
-        about, conditions = ChangesAbout({}, {}), [one for of in self.told for one in of.own + of.victims]
+    def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Positions of changes about what is reported, by their address and by their client."""
+        by_address, by_client = dict[str, list[int]](), dict[str, list[int]]()
+        conditions = [one for of in self.told for one in of.own + of.victims]
         addresses = {address for of in self.told for address, _ in of.places}.union(one.address for one in conditions)
         clients = {name for of in self.told for name in of.blocked}.union(one.client for one in conditions) - {""}
         for i, one in enumerate(self.changes):
             if not one.address or one.address in addresses:
-                about.address.setdefault(one.address, []).append(i)
+                by_address.setdefault(one.address, []).append(i)
             if one.client in clients:
-                about.client.setdefault(one.client, []).append(i)
-        return about
+                by_client.setdefault(one.client, []).append(i)
+        return by_address, by_client
 
     def queues_of(self, address: str) -> dict[tuple[str, str], int]:
         """Positions of the queues of an address, by address and name."""

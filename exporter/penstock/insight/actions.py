@@ -2,30 +2,32 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
 
-from penstock.actions.catalogue import ACTIONS, ActionTemplate
+from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assessment.assess import State
 from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
+from penstock.core.formatting import moment
 from penstock.insight import answers
 from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
-TO_OTHERS, TO_NONE = "and to its other consumers", "and wait until it connects again: no other consumer is there"
+TO_OTHERS, TO_NONE = "and at once to its other consumers", "and wait for a consumer: it has no other"
 """Where messages go that are returned."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
 Names = Mapping[str, str]
 """A name in braces."""
+Conditions = Iterable[ActiveCondition | None]
 
 
 class Actions:
@@ -36,25 +38,27 @@ class Actions:
         self._clients = state.consumers.clients
         self._judgement = state.judgement
 
-    def of(self, one: ActiveCondition, about: Condition) -> list[answers.Action]:
-        """In the order in which they should be tried. about: the condition as it is on this kind of broker."""
+    def of(self, one: ActiveCondition, about: Condition, beside: Conditions = ()) -> list[answers.Action]:
+        """In the order in which to try them. about: the condition on this kind of broker. beside: those of one root."""
         broker = self._snapshot.broker
         if broker is None:
             return []
         names, mbeans = self._names(one), self._mbeans(one)
-        fitting = [
-            action
-            for action in ACTIONS
-            if action.fits(one.name, one.verdicts, about.causes, broker.kind.name, names.get("protocol", ""))
-        ]
+        ready = {each.queue: each.evidence.get("ready", 0.0) for each in beside if each and each.name == one.name}
+        if len(ready) > 1 and not one.client:
+            several = ", ".join(f"{queue} ({count:,.0f} messages)" for queue, count in ready.items())
+            names |= {"queue": several, "ready": f"{sum(ready.values()):,.0f}"}
+        known = about.causes, broker.kind.name, names.get("protocol", "")
+        fitting = [action for action in ACTIONS if action.fits(one.name, one.verdicts, *known)]
         return [one for action in fitting for one in filled(action, names, mbeans)]
 
     # --- what is known
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
-        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "limited": one.address}
-        names |= {"attempts": ATTEMPTS, "type": "q", "ready": "waiting", "undelivered": "undelivered", "at_risk": ""}
-        names |= {"others": "", "next": TO_OTHERS}
+        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "used": "bytes", "type": "q"}
+        names |= {"attempts": ATTEMPTS, "ready": "waiting", "undelivered": "undelivered", "next": TO_OTHERS}
+        names |= SOMETIMES | {"since": moment(one.since, "%H:%M:%S UTC")}
+        names["freed"] = " Producers that are blocked go on within seconds." * (one.name == "producers_blocked")
         names |= self._of_address(one) | self._of_consumer(one)
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
@@ -90,7 +94,12 @@ class Actions:
                 found["attempts"] = "unlimited" if attempts < 0 else f"{attempts:.0f}"
             if "topic" in addresses and addresses["topic"][i] > 0:
                 found["type"] = "t"
+            if "memory_bytes" in addresses and addresses["memory_bytes"][i] > 0:
+                found["used"] = f"{addresses['memory_bytes'][i]:,.0f} bytes"
         row = self._queues.get((one.address, one.queue))
+        if (queues := self._snapshot.queues) is not None and "killed" in queues:
+            killed = dict(zip(self._queues, queues["killed"], strict=False)).get((one.address, one.queue), 0.0)
+            found["killed"] = f" Killed (dead-lettered or purged) until now: {killed:,.0f}." if killed > 0 else ""
         if row is not None and row.dead_letter_address:
             found["dead_letters"] = row.dead_letter_address
             found["dead_letters_json"] = json.dumps(row.dead_letter_address)[1:-1]
@@ -129,6 +138,7 @@ class Actions:
         }
         if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
             found["others"] = f"It closes all {count} consumers of the connection: what they buffer returns, too. "
+            found["stay"] = f"; its connection and the {count - 1} other consumers of that stay"
         return {name: text for name, text in found.items() if text}
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
@@ -149,8 +159,7 @@ class Actions:
 
     @cached_property
     def _queues(self) -> dict[tuple[str, str], QueueRow]:
-        queues = self._snapshot.queues
-        return {} if queues is None else {(row.address, row.name): row for row in queues.index}
+        return {(row.address, row.name): row for row in (self._snapshot.queues.index if self._snapshot.queues else ())}
 
 
 def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
@@ -171,9 +180,7 @@ def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answ
     except KeyError:
         return
     methods = dict.fromkeys(call.operation.partition("(")[0] for call in action.calls)
-    right = (
-        f"a role that may call {', '.join(methods)}" if methods else "an administrator of imqcmd" if commands else ""
-    )
+    right = f"a role that may call {', '.join(methods)}" if methods else "an administrator of imqcmd" * bool(commands)
     yield answers.Action(action.name, do, effect, check, never, right, calls, commands)
 
 

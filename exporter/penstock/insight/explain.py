@@ -262,10 +262,10 @@ def knowledge_of_queue(
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
     """The first of them with what can be done about the condition that is the root, where nothing else is advised."""
     actions, wanted = (Actions(view.snapshot, view.state), {one.root for one in found[:WITH_ACTIONS]})
-    roots = {key: one for one in view.conditions if (key := key_of(one)) in wanted} if wanted else {}
+    active = {key_of(one): one for one in view.conditions} if wanted else {}
     return [
-        replace(one, advice=[*in_short(actions.of(root, on(view.kind.name, root.name)))])
-        if (root := roots.get(one.root)) is not None and not one.advice
+        replace(one, advice=[*in_short(actions.of(root, on(view.kind.name, root.name), map(active.get, one.members)))])
+        if (root := active.get(one.root)) is not None and one.root in wanted and not one.advice
         else one
         for one in found
     ]

@@ -1,9 +1,7 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
-from datetime import UTC, datetime
-
 from penstock.core.catalogues import read_toml
-from penstock.core.formatting import UNKNOWN, duration, in_bytes, number_text, quantity
+from penstock.core.formatting import UNKNOWN, duration, in_bytes, moment, number_text, quantity
 
 __all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "in_bytes", "moment", "name_text", "number_text"]
 
@@ -45,11 +43,3 @@ def amount_text(value: float | tuple[float, float | None] | None) -> str:
 
 def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
-    """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime(form)
-    except (ValueError, OverflowError, OSError):
-        return UNKNOWN

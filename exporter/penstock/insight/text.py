@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from penstock.account.fates import HANDLED, LOSSES, UNCOMMITTED
-from penstock.causes.verdict import CauseState
+from penstock.causes.verdict import AGAINST, CauseState
 from penstock.conditions.wording import Cause
 from penstock.core.formatting import duration, number_text
 from penstock.core.visible import visible
@@ -79,10 +79,13 @@ def impact(one: Incident) -> str:
     return next(text_lines(HERE, "impact", one))
 
 
-def worth_telling(causes: Sequence[Cause]) -> Sequence[Cause]:
-    """Beside one that is proven those that are possible explain nothing more."""
+def worth_telling(causes: Sequence[Cause], excluded: bool = True) -> list[str]:
+    """Lines; one for all with evidence against them only. Beside a proven cause the possible ones explain no more."""
     proven = any(one.state is CauseState.PROVEN for one in causes)
-    return [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
+    left_out = (CauseState.POSSIBLE if proven else None, None if excluded else CauseState.EXCLUDED)
+    told = [one for one in causes if one.state not in left_out]
+    against = "; ".join(f"{one.text} ({one.fact.removeprefix(AGAINST)})" for one in told if AGAINST in one.fact)
+    return list(dict.fromkeys(f"less likely: {against}" if AGAINST in one.fact else str(one) for one in told))
 
 
 def _by_key(found: answers.Explanation | answers.ObjectView) -> Mapping[Key, answers.Condition]:
