@@ -260,15 +260,18 @@ def knowledge_of_queue(
 
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
-    """The first of them with what can be done about the condition that is the root, where nothing else is advised."""
-    actions, wanted = (Actions(view.snapshot, view.state), {one.root for one in found[:WITH_ACTIONS]})
+    """With the causes of the condition that is the root and, of the first, what to do, where nothing else is said."""
+    actions, wanted = Actions(view.snapshot, view.state), {one.root for one in found}
     roots = {key: one for one in view.conditions if (key := key_of(one)) in wanted} if wanted else {}
-    return [
-        replace(one, advice=[*in_short(actions.of(root, on(view.kind.name, root.name)))])
-        if (root := roots.get(one.root)) is not None and not one.advice
-        else one
-        for one in found
-    ]
+
+    def in_full(at: int, one: Incident) -> Incident:
+        if (root := roots.get(one.root)) is None:
+            return one
+        about = on(view.kind.name, root.name)
+        advice = one.advice or ([*in_short(actions.of(root, about))] if at < WITH_ACTIONS else [])
+        return replace(one, causes=one.causes or causes(about, root), advice=advice)
+
+    return [in_full(at, one) for at, one in enumerate(found)]
 
 
 def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
