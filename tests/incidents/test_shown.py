@@ -3,14 +3,18 @@
 import pickle
 from dataclasses import replace
 
+import pytest
+
 from incidents.test_chains import blocked_in_send, memory, stopped_bridge
 from incidents.world import Scene
+from penstock.causes import stalled
 from penstock.incidents.incident import Incident
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery, incident_list, merged
 from penstock.insight.objects import explain_address, explain_broker
 from penstock.insight.text import explanation, impact, incident_lines, object_lines
+from penstock.observation.poll import RuleInputs
 
 
 def view(scene: Scene) -> BrokerView:
@@ -121,3 +125,20 @@ def test_several_processes_give_one_list() -> None:
     whole = merged(pickle.loads(pickle.dumps(parts)), query, ["b"])  # noqa: S301 - as they come from a process
     assert (len(whole.rows), whole.total) == (2, 3)
     assert whole.rows[0].begin <= whole.rows[1].begin
+
+
+def test_causes_are_worked_out_when_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = stalled.flat_for
+
+    def counted(poll: RuleInputs, row: int) -> float:
+        asked.append(row)
+        return real(poll, row)
+
+    monkeypatch.setattr(stalled, "flat_for", counted)
+    seen = view(blocked_in_send(limit=60.0))
+    assert not asked, "a poll works out none"
+    for _ in range(2):
+        (found,) = incident_list([seen], ListQuery()).rows
+        assert {one.name: str(one.state) for one in found.causes}["listener_hangs"] == "possible"
+    assert len(asked) == 1, "and each once"

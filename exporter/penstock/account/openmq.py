@@ -84,8 +84,8 @@ class OpenmqAccount:
         return {
             "removed": books.low[REASONS.index("removed")],
             "refused": books.refused,
-            "refuses": persistent(self.window, 0, constants, interval),
-            "leaves_unread": persistent(self.window, 1, constants, interval),
+            "refuses": persistent(self.window, 0, self.window.sum(0), constants, interval),
+            "leaves_unread": persistent(self.window, 1, self.window.sum(1), constants, interval),
         }
 
 

@@ -230,8 +230,9 @@ def with_holders(before: Culprits, found: Facts, loses: Mask) -> Culprits:
     holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
     room = MOST_NAMES - sum(map(len, before.values()))
     new: dict[int, dict[str, Loss]] = {}
-    for at in holders.tolist():
-        key, name = int(found.queues.keys[found.consumer.queue[at]]), found.consumer.index.rows[at].client
+    keys = found.queues.keys[found.consumer.queue[holders]].tolist()
+    for key, row in zip(keys, found.consumer.index.rows[holders], strict=True):
+        name = row.client
         if name not in before.get(key, {}) and name not in new.get(key, {}) and room > 0:
             new.setdefault(key, {})[name] = Loss()
             room -= 1

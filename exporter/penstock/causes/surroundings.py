@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.core.table import Keys, Positions
+from penstock.core.table import Positions
 from penstock.model import Broker
 from penstock.observation.poll import RuleInputs
 
@@ -12,42 +12,22 @@ TOGETHER, NEAR = 2.0, 90.0
 """Seconds within which something in common stops clients; percent of its limit below which no address blocks."""
 
 
-def by_connection(poll: RuleInputs) -> tuple[Positions, Keys]:
-    """Consumers in the order of their connections, and the keys of these."""
-    order = np.argsort(poll.snapshot.consumer_connection, kind="stable")
-    return order, poll.snapshot.consumer_connection[order]
-
-
-def by_queue(poll: RuleInputs) -> tuple[Positions, Positions]:
-    """Consumers in the order of their queues, ascending in each, and where those of each queue begin."""
-    queue = poll.found.consumer.queue
-    order = np.sort((queue.astype(np.int64) << 32) + np.arange(len(queue))) & 0xFFFFFFFF  # a tenth of a stable argsort
-    return order, np.cumsum(np.bincount(queue + 1, minlength=len(poll.found.queues) + 1))
-
-
 def consumers_of(poll: RuleInputs, queue: int) -> Positions:
-    order, begins = poll.of(by_queue)
-    return order[begins[queue] : begins[queue + 1]]
+    return np.flatnonzero(poll.found.consumer.queue == queue)
 
 
 def siblings(poll: RuleInputs, row: int) -> Positions:
     """The other consumers of its connection; none where that is not known."""
-    order, keys = poll.of(by_connection)
-    key = poll.snapshot.consumer_connection[row] if len(keys) else -1
-    first, end = np.searchsorted(keys, [key, key + 1])
-    there = order[first : end if key >= 0 else first]
+    keys = poll.snapshot.consumer_connection
+    there = np.flatnonzero(keys == keys[row]) if len(keys) and keys[row] >= 0 else np.empty(0, np.intp)
     others: Positions = there[there != row]
     return others
 
 
-def holding(poll: RuleInputs) -> Positions:
-    return np.flatnonzero(~np.isnan(poll.unacked.unacked_since))
-
-
 def stopped_with(poll: RuleInputs, row: int) -> list[str]:
     """Other clients that stopped when this one did."""
-    since, rows, held = poll.unacked.unacked_since, poll.found.consumer.index.rows, poll.of(holding)
-    at = held[np.abs(since[held] - since[row]) <= TOGETHER][:100]
+    since, rows = poll.unacked.unacked_since, poll.found.consumer.index.rows
+    at = np.flatnonzero(np.abs(since - since[row]) <= TOGETHER)[:100]
     return sorted({rows[i].client for i in at.tolist()} - {rows[row].client})
 
 

@@ -1,8 +1,8 @@
 """What is known of a cause, and the fact that says so."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 
@@ -28,6 +28,24 @@ AGAINST = "against it: "
 """Begins the fact of a cause that is possible, where all that is known speaks against it."""
 Verdicts = Mapping[str, Verdict]
 """By cause; one that is not here is possible."""
+
+
+class OnDemand(Verdicts):
+    """Verdicts that are worked out when they are first looked at, as most of a poll never are."""
+
+    def __init__(self, decide: Callable[[], Verdicts]) -> None:
+        self._known = cache(decide)
+
+    def __getitem__(self, cause: str) -> Verdict:
+        return self._known()[cause]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+
 proven, possible, excluded = (partial(Verdict, state) for state in CauseState)
 
 

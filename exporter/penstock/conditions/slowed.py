@@ -33,8 +33,8 @@ def rule(poll: RuleInputs) -> Raised:
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
-    mask &= ~poll.of(redelivery_rule).mask & ~held_up(poll)
-    return Raised(found.judged & ~found.parked & mask, ago(poll, SECONDS))
+    mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
+    return Raised(mask & ~held_up(poll) if mask.any() else mask, ago(poll, SECONDS))
 
 
 def held_up(poll: RuleInputs) -> Mask:

@@ -8,7 +8,7 @@ from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import nearly
 from penstock.conditions.leaking import LEAKING
 from penstock.conditions.open_transaction import begun, proven_rule
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
@@ -20,8 +20,10 @@ MEANWHILE = 20
 
 def rule(poll: RuleInputs) -> Raised:
     hung = hangs(poll)
-    threshold = np.where(hung, poll.eager, poll.client_patience)
-    mask = overdue(poll, nearly(poll, threshold)) & (hung | ~poll.of(undecided))
+    threshold = np.where(hung, poll.eager(), poll.client_patience) if hung.any() else poll.client_patience
+    mask = overdue(poll, nearly(poll, threshold))
+    at = np.flatnonzero(mask & ~hung)
+    mask[at] = ~undecided(poll, at)
     return Raised(mask, poll.unacked.unacked_since, threshold)
 
 
@@ -35,30 +37,33 @@ def hangs(poll: RuleInputs) -> Mask:
     mask = longer(np.maximum(flat, poll.unacked.unacked_since), found.now, nearly(poll, poll.constants.proof))
     if not mask.any() or len(keys) != len(mask):
         return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
-    together = np.where(keys >= 0, poll.groups.clients.member.astype(np.int64) << 32 | keys, -1)
-    works = longer(poll.unacked.settled, found.now, 0.0) & ~longer(poll.unacked.settled, found.now, 2 * found.interval)
-    works &= (poll.service_rate * poll.constants.proof >= MEANWHILE) & (together >= 0)
-    evicts, at = consumer.at_queue(poll.evictions.grew > 0, np.False_), np.flatnonzero(mask)
-    mask[at] = evicts[at] | np.isin(together[at], together[works])
+    at, member = np.flatnonzero(mask), poll.groups.clients.member
+    theirs = np.zeros(len(poll.groups.clients.index) + 1, np.bool_)  # the last one: hidden
+    theirs[member[at]], theirs[-1] = True, False
+    beside = np.flatnonzero(theirs[member] & (keys >= 0))
+    settled, rate = poll.unacked.settled[beside], poll.service_rate[beside]
+    works = longer(settled, found.now, 0.0) & ~longer(settled, found.now, 2 * found.interval)
+    beside = beside[works & (rate * poll.constants.proof >= MEANWHILE)]
+    pairs = member.astype(np.int64) << 32 | keys
+    together = np.isin(pairs[at], pairs[beside])
+    mask[at] = (poll.evictions.grew > 0)[consumer.queue[at]] & (consumer.queue[at] >= 0) | together & (keys[at] >= 0)
     return mask
 
 
-def undecided(poll: RuleInputs) -> Mask:
-    """Core consumers that may be filling a batch: for `cap` where batches were settled, else twice the patience.
-
-    One that was seen to settle whole batches keeps an open one for as long as nothing comes for it.
+def undecided(poll: RuleInputs, at: Positions) -> Mask:
+    """Of consumers, Core ones that may be filling a batch: for `cap` where batches were settled, else twice the
+    patience. One that was seen to settle whole batches keeps an open one for as long as nothing comes for it.
     """
-    found, consumer = poll.found, poll.found.consumer
-    core = consumer.index.column("core", lambda row: row.protocol == "CORE") > 0
-    waits = consumer.at_queue(or_zero(found.ready), 0.0) > 0
-    idle = ~waits | (consumer.at_queue(found.paused, 0.0) > 0)
-    unacked, patience = poll.unacked, poll.client_patience
-    gets = longer(-consumer.last_delivery, -found.now, -patience)  # the last came within its patience
-    unseen = np.where(np.isnan(unacked.settled), 2 * patience, 0.0)
-    bound = np.where(unacked.least > BATCH / 2, poll.constants.cap, unseen)
-    young = longer(-unacked.unacked_since, -found.now, -bound)
-    fills = (consumer.held_bytes < BATCH) & gets & ((consumer.d_delivered > 0) | ~waits)
-    return core & (fills & young | (consumer.held_bytes < BATCH) & (unacked.least > BATCH / 2) & ~gets & idle)
+    found, consumer, unacked, patience = poll.found, poll.found.consumer, poll.unacked, poll.client_patience[at]
+    core = consumer.index.column("core", lambda row: row.protocol == "CORE")[at] > 0
+    waits, paused = (np.append(one, 0.0)[consumer.queue[at]] > 0 for one in (or_zero(found.ready), found.paused))
+    idle = ~waits | paused
+    gets = longer(-consumer.last_delivery[at], -found.now, -patience)  # the last came within its patience
+    unseen = np.where(np.isnan(unacked.settled[at]), 2 * patience, 0.0)
+    batches, open_batch = unacked.least[at] > BATCH / 2, consumer.held_bytes[at] < BATCH
+    young = longer(-unacked.unacked_since[at], -found.now, -np.where(batches, poll.constants.cap, unseen))
+    fills = gets & ((consumer.d_delivered[at] > 0) | ~waits)
+    return core & open_batch & (fills & young | batches & ~gets & idle)
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:
@@ -68,7 +73,7 @@ def overdue(poll: RuleInputs, threshold: Column) -> Mask:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Not while it gives back what it gets; sooner where its buffer is full and untouched and little is learned."""
-    full = full_and_untouched(poll) & overdue(poll, poll.eager)
+    full = full_and_untouched(poll) & overdue(poll, poll.eager())
     mask = (overdue(poll, poll.client_patience) | full) & ~openmq.gives_back(poll)
     return Raised(mask, openmq.unacked_since(poll))
 

@@ -117,7 +117,7 @@ class Index(Generic[RowT]):
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         index: Index[RowT] = Index(ordered, rows, origin, self._token)
-        for name, (number, column) in self._of_rows.items():
+        for name, (number, column) in [*self._of_rows.items()]:  # look-ups may add some meanwhile
             moved = take_or_fill(column, origin, np.nan, fresh)
             moved[fresh] = [number(row) for row in rows[fresh]]
             index._of_rows[name] = number, moved

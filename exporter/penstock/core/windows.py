@@ -73,13 +73,12 @@ class Sample:
         filled[:, self.rows] = values
         return filled
 
-    def at(self, variable: int, rows: Positions) -> tuple[Values, NDArray[np.bool_]]:
-        """The variable's values at some rows, and where they are missing."""
-        if not len(self.rows):
-            return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.bool_)
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        here = self.rows[at] == rows
-        return np.where(here, self.values[variable, at], np.float32(0)), here & self.missing[variable, at]
+    def column(self, variable: int) -> tuple[Values, NDArray[np.bool_]]:
+        """The variable's values at all rows, and where they are missing."""
+        values, missing = np.zeros(self.size, np.float32), np.zeros(self.size, np.bool_)
+        values[self.rows] = self.values[variable]
+        missing[self.rows] = self.missing[variable]
+        return values, missing
 
     def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
         if not len(self.rows) and not len(index.new_since(before)):
@@ -146,19 +145,22 @@ class Window:
 
     def sum(self, variable: int) -> Column:
         """Per row over all samples."""
-        total = np.zeros(len(self.index))
-        for sample in self.samples:
-            total[sample.rows] += sample.values[variable]
-        return total
+        if not self.samples:
+            return np.zeros(len(self.index))
+        rows = np.concatenate([sample.rows for sample in self.samples])
+        values = np.concatenate([sample.values[variable] for sample in self.samples])
+        sums: Column = np.bincount(rows, values, len(self.index)).astype(np.float64, copy=False)
+        return sums
 
     def rate(self, variable: int, total: Column | None = None) -> Column:
         """Change per second over the time for which it is known, NaN where that is none. total: its `sum`, if known."""
         total = self.sum(variable) if total is None else total
         samples, unknown = self.samples, np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):
-            total, samples = total - samples[0].all_values()[variable], samples[1:]
+            total, samples = total - samples[0].column(variable)[0], samples[1:]
         for sample in samples:
-            unknown[sample.rows[sample.missing[variable]]] += sample.stamp - sample.begin
+            if (missing := sample.missing[variable]).any():
+                unknown[sample.rows[missing]] += sample.stamp - sample.begin
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
@@ -166,20 +168,17 @@ class Window:
         """Where the last sample's value is above the first one's, or one of them is missing."""
         if not self.samples:
             return np.zeros(len(self.index), np.bool_)
-        everything = np.arange(len(self.index))
-        first, unknown = self.samples[0].at(variable, everything)
-        last, gone = self.samples[-1].at(variable, everything)
+        first, unknown = self.samples[0].column(variable)
+        last, gone = self.samples[-1].column(variable)
         return (last > first) | unknown | gone
 
     def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
         """(samples, rows) of some rows; `missing` where a value is."""
-        if not self.samples:
-            return np.empty((0, len(rows)))
-        found = [sample.at(variable, rows) for sample in self.samples]
-        values = np.stack([one for one, _ in found]).astype(np.float64)
-        if missing != 0.0:
-            values[np.stack([unknown for _, unknown in found])] = missing
-        return values
+        found = np.zeros((len(self.samples), len(rows)))
+        for line, sample in enumerate(self.samples if len(rows) else ()):
+            values, unknown = sample.column(variable)
+            found[line] = values[rows] if missing == 0.0 else np.where(unknown, missing, values)[rows]
+        return found
 
     def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
         """Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
@@ -189,7 +188,7 @@ class Window:
         if not self.samples:
             return np.zeros(len(rows), np.bool_)
         expected = max(seconds / max(interval, 1e-9), 1.0)
-        there = np.stack([~sample.at(variable, rows)[1] for sample in self.samples])
+        there = np.stack([~sample.column(variable)[1][rows] for sample in self.samples])
         polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
         first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
         spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval

@@ -128,7 +128,8 @@ class HistoryWriter:
             self.dropped += 1
         else:
             openmq = judgement.openmq_account
-            told = (*judgement.conditions, *of_incidents(judgement.incidents.told))
+            conditions = [one._replace(verdicts={}) for one in judgement.conditions]  # which hold on to their poll
+            told = (*conditions, *of_incidents(judgement.incidents.told))
             found = told, evicted, interval, openmq if openmq.watched else judgement.account
             self._polls.put(PollRecord(broker, snapshot, *found))
 

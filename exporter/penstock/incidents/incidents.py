@@ -20,10 +20,10 @@ from penstock.conditions.too_few_consumers import TOO_FEW_CONSUMERS
 from penstock.conditions.wording import RAISE_LIMIT, Cause, causes
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index
-from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of
+from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of, some
 from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
-from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed, place_of
+from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
 from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 
@@ -107,8 +107,8 @@ class Incidents:
             used |= known.keys()
             first = min(known.values(), key=lambda one: one.begin, default=None)
             begin = group.begin if first is None else min(first.begin, group.begin)
-            name = repr((symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp))
-            yield Continued(group, begin, first.id if first else f"{zlib.crc32(name.encode()):08x}")
+            name = (symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp)
+            yield Continued(group, begin, first.id if first else f"{zlib.crc32(repr(name).encode()):08x}")
 
 
 class Continued(NamedTuple):
@@ -140,21 +140,22 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     group, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}
-    at = found.queues.where("place", place_of, places)
+    at = sorted(symptoms.position_of[place] for place in places if place in symptoms.position_of)
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
     suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one, group) for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
     victims = [name + of for name, of in (blocked | suffer | blocked).items()]
     root = None if group.measured else min(group.own, key=lambda one: one.since)
     about = root and for_kind(poll.broker.kind.name)[root.name]
-    facts = {name: text for name, text in group.facts.items() if text} | {"object": group.what, "address": group.what}
+    facts = {"queues": some(one.queue for one in group.own), **group.facts}
+    facts = {name: text for name, text in facts.items() if text} | {"object": group.what, "address": group.what}
     named = {"queues", "stands", "unread"} & facts.keys()  # a queue's name alone may read as an English word
     facts |= {name: f"queue{'s' * (', ' in facts[name])} {facts[name]}" for name in named}
     said = {"title": ["{object}: " + about.title.rstrip(".")] if about else [], **TEXTS.get(group.kind, {})}
     texts = said | said.get(poll.broker.kind.name, {})
-    known = [*causes_of(texts.get("causes", {}), facts)] or (causes(about, root) if about and root else [])
-    if "left" in facts and poll.broker.authentication_failures > 0:
-        known = since_it_left(known, symptoms, begin)
+    known = [*causes_of(texts.get("causes", {}), facts)]
+    if about and root and "left" in facts and poll.broker.authentication_failures > 0:
+        known = since_it_left(known or causes(about, root), symptoms, begin)
     return Incident(
         id=name,
         kind=group.kind,
@@ -165,7 +166,7 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         title=sentences(texts["title"], facts)[0],
         impact=sentences(texts.get("impact", ()), facts),
         messages=float(np.nansum(found.messages[at])),
-        rate=round(float(np.nansum((found.d_added - found.d_settled)[at])) / max(found.interval, 1e-9), 3),
+        rate=round(float(np.nansum(found.d_added[at] - found.d_settled[at])) / max(found.interval, 1e-9), 3),
         oldest=None if np.isnan(latest) else round(found.now - latest, 3),
         who=involved(group, symptoms),
         causes=known,

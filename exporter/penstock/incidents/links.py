@@ -6,7 +6,7 @@ from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.core.catalogues import read_toml
-from penstock.incidents.incident import Group, some
+from penstock.incidents.incident import Group
 from penstock.incidents.symptoms import Symptoms
 
 SAID = read_toml("penstock.incidents", "links.toml")
@@ -31,7 +31,7 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     near: dict[tuple[str, str], list[tuple[ActiveCondition, Group]]] = {}
     found, alone = [*groups], dict[tuple[str, str], Group]()
     lonely = {one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name}
-    left_queue = {one.queue: one.client for one in symptoms.changes if one.went and one.queue in lonely}
+    left_queue = {one.queue: one.client for one in symptoms.changes * bool(lonely) if one.went and one.queue in lonely}
 
     def note(one: ActiveCondition, group: Group) -> None:
         for place in {(one.address, one.queue), (one.address, "")}:
@@ -52,6 +52,4 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
             group = alone.setdefault((one.name, what), Group(one.name, what, one.since, facts={"left": left}))
             group.own.append(one)
         note(one, group)
-    for group in alone.values():
-        group.facts = {**group.facts, "queues": some(one.queue for one in group.own)}
     return [*found, *alone.values()]

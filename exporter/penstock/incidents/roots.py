@@ -1,7 +1,7 @@
 """The roots that are more than one condition, in the order in which they take what they explain out of `free`."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 
 import numpy as np
@@ -199,9 +199,10 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
     group.consumers = symptoms.consumers_of(group.own)
     hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
-    work = consumer.index.rows[consumer.d_left > 0]
-    beside = next((row for row in work if row.remote_host in hosts and row.client not in group.blocked), None)
-    works = beside or next((row for row in work if row.client not in group.blocked), None)
+    rows, work = consumer.index.rows, np.flatnonzero(consumer.d_left > 0)
+    others = (rows[i] for i in work if rows[i].client not in group.blocked)
+    works = next(others, None)
+    beside = next((row for row in chain([works], others) if row and row.remote_host in hosts), None)
     group.facts = {
         "count": str(len(clients)),
         "names": some(clients),
@@ -209,7 +210,7 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
         "within": duration(max(at_once[-1].since - first.since, 0.1)),
         "stopped": moment(first.since, "%H:%M:%S UTC"),
         "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
-        "works": works.client if works else "",
+        "works": works.client if (works := beside or works) else "",
     }
     return group
 

@@ -138,6 +138,13 @@ class Symptoms:
         return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
 
     @cached_property
+    def position_of(self) -> Mapping[tuple[str, str], int]:
+        """Of the queues that what is told concerns, by address and name."""
+        queues, conditions = self.poll.found.queues, [one for of in self.told for one in of.own + of.victims]
+        places = {(one.address, one.queue) for one in conditions}.union(*(of.places for of in self.told))
+        return {place_of(queues.rows[i]): i for i in queues.where("place", place_of, places).tolist()}
+
+    @cached_property
     def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
         """Positions of changes about what is reported, by their address and by their client."""
         by_address, by_client = dict[str, list[int]](), dict[str, list[int]]()

@@ -260,15 +260,19 @@ def knowledge_of_queue(
 
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
-    """The first of them with what can be done about the condition that is the root, where nothing else is advised."""
-    actions, wanted = (Actions(view.snapshot, view.state), {one.root for one in found[:WITH_ACTIONS]})
-    active = {key_of(one): one for one in view.conditions} if wanted else {}
-    return [
-        replace(one, advice=[*in_short(actions.of(root, on(view.kind.name, root.name), map(active.get, one.members)))])
-        if (root := active.get(one.root)) is not None and one.root in wanted and not one.advice
-        else one
-        for one in found
-    ]
+    """With the causes of the condition that is the root and, of the first, what to do, where nothing else is said."""
+    actions = Actions(view.snapshot, view.state)
+    roots = {key_of(one): one for one in view.conditions} if found else {}
+
+    def in_full(at: int, one: Incident) -> Incident:
+        if (root := roots.get(one.root)) is None:
+            return one
+        about = on(view.kind.name, root.name)
+        members = map(roots.get, one.members)
+        advice = one.advice or ([*in_short(actions.of(root, about, members))] if at < WITH_ACTIONS else [])
+        return replace(one, causes=one.causes or causes(about, root), advice=advice)
+
+    return [in_full(at, one) for at, one in enumerate(found)]
 
 
 def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:

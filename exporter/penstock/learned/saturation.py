@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Mask
 from penstock.core.windows import since
 from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
@@ -44,9 +44,8 @@ class Bits64(RowState):
     def shares(self, polls: int) -> NDArray[np.float64]:
         """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
         last = np.uint64(2**polls - 1)
-        seen = np.bitwise_count(self.seen & last).astype(np.float64)
-        so = np.bitwise_count(self.so & last)
-        shares: NDArray[np.float64] = np.where(seen > 0, so / np.where(seen > 0, seen, 1), np.nan)
+        seen = np.bitwise_count(self.seen & last)
+        shares: NDArray[np.float64] = np.bitwise_count(self.so & last) / np.where(seen > 0, seen, np.nan)
         return shares
 
 
@@ -95,17 +94,17 @@ def polls_in(interval: float) -> int:
 
 
 class Takers(NamedTuple):
-    """Of the consumers that take whatever comes, their positions: whether each holds something, and messages wait."""
+    """Per consumer: whether it takes whatever comes, holds something, and messages wait."""
 
-    at: Positions
+    takes: Mask
     holds: Mask
     waits: Mask
 
 
 def takers(found: Facts) -> Takers:
     consumer = found.consumer
-    at = np.flatnonzero((consumer.queue >= 0) & ~consumer.selective)
-    return Takers(at, (consumer.held + consumer.uncommitted)[at] > 0, waiting(found)[consumer.queue[at]])
+    takes = (consumer.queue >= 0) & ~consumer.selective
+    return Takers(takes, consumer.held + consumer.uncommitted > 0, consumer.at_queue(waiting(found), np.False_))
 
 
 def waiting(found: Facts) -> Mask:
@@ -114,10 +113,10 @@ def waiting(found: Facts) -> Mask:
 
 
 def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]) -> ClientBits:
-    member, size = clients.member[taking.at], len(clients.index)
-    # All four counts at one go: -1 are those that are not shown.
+    place, size = np.where(taking.takes, clients.member + 1, 0), len(clients.index)
+    # All four counts at one go: at 0 are those that are not shown, or do not take whatever comes.
     kind = 2 * taking.holds.astype(np.intp) + taking.waits
-    none, waits, holds, both = np.bincount(member + 1 + (size + 1) * kind, minlength=4 * size + 4).reshape(4, -1)[:, 1:]
+    none, waits, holds, both = np.bincount(place + (size + 1) * kind, minlength=4 * size + 4).reshape(4, -1)[:, 1:]
     wanted, holding = waits + both > 0, holds + both
     all_of = none + waits + holding
     so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
@@ -125,9 +124,8 @@ def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[Clie
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    queue = found.consumer.queue[taking.at]
-    kinds = np.bincount(2 * queue + taking.holds, minlength=2 * len(found.queues)).reshape(-1, 2)
-    empty, holding = kinds.T
+    place = np.where(taking.takes, found.consumer.queue + 1, 0)
+    empty, holding = np.bincount(2 * place + taking.holds, minlength=2 * len(found.queues) + 2).reshape(-1, 2)[1:].T
     room = (empty > 0) | ~waiting(found)
     return before.push(found.queues, empty + holding > 0, room[None])
 

@@ -78,16 +78,17 @@ def returns(activity: Activity, constants: Constants, interval: float) -> Return
     # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
     apart = [seconds for _, seconds in activity.apart] or [0.0]
     unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
-    return Returns(returned, delivered, settled, killed, persistent(window, RETURNED, constants, interval, unseen))
+    lasting = persistent(window, RETURNED, returned, constants, interval, unseen)
+    return Returns(returned, delivered, settled, killed, lasting)
 
 
 def persistent(
-    window: Window, variable: int, constants: Constants, interval: float, unseen: Column | None = None
+    window: Window, variable: int, total: Column, constants: Constants, interval: float, unseen: Column | None = None
 ) -> Mask:
     """Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
     both halves, at three polls or more, over 30 s or more. One rollback or purge is not.
+    total: of the variable.
     """
-    total = window.sum(variable)
     lasting = np.zeros(len(total), np.bool_)
     rows = np.flatnonzero(total >= constants.margin)
     if len(rows):

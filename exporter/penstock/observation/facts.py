@@ -258,7 +258,7 @@ class ConsumerFacts:
         if not values.any():
             return np.zeros(queues)
         if values.dtype == np.bool_:
-            return of_known(np.bincount(self.queue[values] + 1, minlength=queues + 1))
+            return of_known(np.bincount(self.queue[np.flatnonzero(values)] + 1, minlength=queues + 1))
         return of_known(np.bincount(self.queue + 1, weights=values, minlength=queues + 1))
 
     def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
@@ -437,7 +437,8 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
     # What fell started again, at 0.
-    changes[:2] = np.where(changes[:2] < 0, numbers[:2], changes[:2])
+    if (fell := changes[:2] < 0).any():
+        changes[:2] = np.where(fell, numbers[:2], changes[:2])
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)
     at = join.at[fresh]

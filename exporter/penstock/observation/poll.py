@@ -70,7 +70,7 @@ class RuleInputs:
     losses: Losses = field(default_factory=Losses)
     openmq: Openmq | None = None
     accounted: Mapping[str, Column | Mask] = field(default_factory=dict)
-    eager: Column = field(default_factory=lambda: np.empty(0))
+    eager: Callable[[], Column] = lambda: np.empty(0)
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
 
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:

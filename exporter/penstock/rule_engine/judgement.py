@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,7 @@ def rule_inputs(
     per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
     soon = max(constants.proof, constants.floor_polls * found.interval)
     known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
-    eager = timeout.eager_patience(now.patience, groups.clients, found, known)
+    patience, clients = now.patience, groups.clients
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -301,7 +302,9 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=timeout.consumer_patience(groups, found, eager),
+        eager=cache(
+            lambda: timeout.consumer_patience(groups, found, timeout.eager_patience(patience, clients, found, known))
+        ),
     )
 
 

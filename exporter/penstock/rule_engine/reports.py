@@ -1,12 +1,12 @@
 """From debounced rules to active conditions: severity, evidence, and whose they are."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
-from penstock.causes.verdict import Verdicts
+from penstock.causes.verdict import OnDemand, Verdicts
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
 from penstock.core.table import Column, Mask, Positions
@@ -15,12 +15,9 @@ from penstock.learned.churn import Churn
 from penstock.observation.poll import RuleInputs
 from penstock.rule_engine.engine import Debounce
 from penstock.series.clock import Clock
-from penstock.series.labels import Grouping
 
 SEVERITIES = tuple(Severity)
 """By number."""
-DECIDED = 200
-"""Rows of one condition whose causes are decided at a poll, those that began first."""
 
 
 def active_conditions(
@@ -52,7 +49,8 @@ def of_rows(
     condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
 ) -> Iterator[ActiveCondition]:
     """Of queues; or one a client, with the numbers of its consumer that is in it longest."""
-    of_clients, grouping = condition.scope is Scope.CLIENT, shown_as(condition.scope, poll)
+    of_clients = condition.scope is Scope.CLIENT
+    grouping = poll.groups.clients if of_clients else poll.groups.queues
     if of_clients:
         at, since, count = longest(grouping.member[at], at, since)
     else:
@@ -62,27 +60,18 @@ def of_rows(
     severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
     begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
     whys = [condition.why(poll, i) if condition.why else "" for i in at.tolist()]
-    known = verdicts(condition, at, since, poll)
     for row, of, how, begin, found, consumers, why in zip(
         at.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        yield ActiveCondition(
-            condition.name, *where, how, begin, found, consumers, why=why, verdicts=known.get(row, {})
-        )
+        known = OnDemand(partial(decided, condition, poll, row))
+        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, why=why, verdicts=known)
 
 
-def verdicts(condition: Condition, at: Positions, since: Column, poll: RuleInputs) -> Mapping[int, Verdicts]:
-    """What is known of the causes, by row."""
-    if condition.decide is None:
-        return {}
-    first = at[np.argsort(since, kind="stable")[:DECIDED]]
-    known = {row: condition.decide(poll, row) for row in first.tolist()}
-    return {row: {name: one for name, one in said.items() if name in condition.causes} for row, said in known.items()}
-
-
-def shown_as(scope: Scope, poll: RuleInputs) -> Grouping[Any]:
-    return poll.groups.clients if scope is Scope.CLIENT else poll.groups.queues
+def decided(condition: Condition, poll: RuleInputs, row: int) -> Verdicts:
+    """What is known of the causes."""
+    said = {} if condition.decide is None else condition.decide(poll, row)
+    return {name: one for name, one in said.items() if name in condition.causes}
 
 
 def of_broker(
