@@ -47,7 +47,7 @@ help:
 	@echo "make failovers [COUNT=20]  of a replicated and of a shared-store pair: each reported once, no counter falls, sums are true (20 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
 	@echo "make setup   the virtual environment $(VENV) for both (first time 1 min)"
-	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-boards, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
+	@echo "make bench-judge, bench-season, bench-journal, bench-tick, bench-growth, bench-fairness, bench-held, bench-asked, bench-scrape, bench-pages, bench-prometheus, bench-boards, bench-rules, bench-broker, bench-classic, bench-jmx, bench-trust, bench-trends, bench-forecast, bench-conclusions  what it costs, how well it forecasts and concludes, see docs/performance.md and docs/trends.md (15 s to 40 min)"
 	@echo "make compare [AGAINST=283a76f]  conditions and /metrics of all recordings, the same as of another commit (2 min)"
 	@echo "make compare-tick [AGAINST=283a76f]  CPU and memory of a whole tick beside those of another commit (12 min)"
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
@@ -282,7 +282,7 @@ test-spark-older: $(VENV)/.test $(SPARK_35)  # the trends on Spark 3.5 (first ti
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, a day of 500 to 10,000 queues, bytes beside Prometheus (40 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends
 
-.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-boards bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust test-spark-older
+.PHONY: test-spark-cluster bench-trends bench-forecast bench-conclusions bench-tick bench-judge bench-season bench-journal bench-scrape bench-pages bench-prometheus bench-boards bench-rules bench-growth bench-fairness bench-held bench-broker bench-asked bench-jmx bench-trust test-spark-older
 
 bench-tick: $(VENV)/.test  # a whole tick at 750,000 series beside json + prometheus_client: CPU, memory (5 min)
 	$(BIN)/python -m bench.tick
@@ -313,6 +313,9 @@ bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (4 min
 
 bench-boards: $(VENV)/.test  # answers and CPU of each dashboard's first screen on a real Prometheus with 10,000 queues (10 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.boards --details
+
+bench-rules: $(VENV)/.test  # CPU of a real Prometheus for each group of rules, 10,000 queues, 2,000 alerts firing (8 min)
+	PYTHONPATH=tests $(BIN)/python -m bench.rules
 
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)
 	$(BIN)/python -m bench.growth

@@ -13,8 +13,9 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -106,38 +107,43 @@ def _labelled(name: str, labels: tuple[str, ...], queues: int) -> Iterator[dict[
 
 
 class Part:
-    """A share of the series, and its text at each poll: counters rise by 1 to 9 a second, gauges go up and down."""
+    """A share of the series, and its text at each poll, or at so many at once: counters rise by 1 to 9 a second, gauges
+    go up and down.
+    """
 
-    def __init__(self, names: Sequence[str], stamps: Sequence[int]) -> None:
-        self._names = [name.encode() for name in names]
+    def __init__(self, names: Sequence[str], stamps: Iterable[int], at_once: int = 1) -> None:
+        self.names = [name.encode() for name in names]
         self._slope = np.random.default_rng(1).integers(1, 10, len(names))
         self._counts = np.array(["_total" in name for name in names])
-        self._stamps = list(reversed(stamps))
+        self._stamps, self._at_once = iter(stamps), at_once
         self._next = b""
+        self.last = 0
+        """The time of the last sample so far."""
         self.over = threading.Event()
 
     def text(self) -> bytes:
-        """The next one; nothing when the present is reached. Kept until it is taken: who gave up finds it made."""
-        if self._stamps and not self._next:
-            self._next = self._made(self._stamps[-1])
+        """The next one; nothing after the last. Kept until it is taken: who gave up finds it made."""
+        if not self._next:
+            self._next = b"".join(map(self._made, islice(self._stamps, self._at_once)))
+        if not self._next:
+            self.over.set()
         return self._next
 
+    def gauges(self, stamp: int) -> Any:
+        """Their values, one for each series, at a time."""
+        return 50 * self._slope + stamp // 60 * self._slope % 97
+
     def _made(self, stamp: int) -> bytes:
-        values = np.where(
-            self._counts, self._slope * (stamp % 10**7), 50 * self._slope + stamp // 60 * self._slope % 97
-        )
+        self.last = stamp
+        values = np.where(self._counts, self._slope * (stamp % 10**7), self.gauges(stamp))
         tail = b" %d\n" % (stamp * 1000)
         return b"".join(
-            b"%b %d%b" % (name, value, tail) for name, value in zip(self._names, values.tolist(), strict=True)
+            b"%b %d%b" % (name, value, tail) for name, value in zip(self.names, values.tolist(), strict=True)
         )
 
     def taken(self) -> None:
         """The last text was read to its end."""
         self._next = b""
-        if self._stamps:
-            self._stamps.pop()
-        else:
-            self.over.set()
 
 
 @contextmanager
@@ -166,6 +172,18 @@ def served(parts: Sequence[Part]) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def scraped(port: int, parts: int, every: str = "4s") -> dict[str, Any]:
+    """Of the configuration of a Prometheus that takes what is `served`."""
+    targets = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"__param_part": str(n)}} for n in range(parts)]
+    return {"scrape_interval": every, "scrape_timeout": every, "static_configs": targets}
+
+
+def wait_until_taken(parts: Iterable[Part]) -> None:
+    deadline = time.monotonic() + GIVE_UP
+    if not all(part.over.wait(max(0.0, deadline - time.monotonic())) for part in parts):
+        raise click.ClickException("Prometheus took the data too slowly; try again with the machine at rest")
 
 
 def first_screen(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -222,14 +240,13 @@ def main(*, queues: int, hours: float, details: bool) -> None:
     end = int(time.time()) // STEP * STEP
     stamps = range(end - int(hours * 3600), end + 1, STEP)
     parts = [Part(names[n::PARTS], stamps) for n in range(PARTS)]
-    with tempfile.TemporaryDirectory() as folder, served(parts) as port:
-        targets = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"__param_part": str(n)}} for n in range(PARTS)]
-        often: dict[str, Any] = {"scrape_interval": "4s", "scrape_timeout": "4s", "static_configs": targets}
-        with Prometheus(Path(folder) / "prometheus", "", options=LONG, **often) as prometheus:
-            deadline = time.monotonic() + GIVE_UP
-            if not all(part.over.wait(max(0.0, deadline - time.monotonic())) for part in parts):
-                raise click.ClickException("Prometheus took the data too slowly; try again with the machine at rest")
-            found = {uid: cost(prometheus, document, end, details=details) for uid, document in DOCUMENTS.items()}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(parts) as port,
+        Prometheus(Path(folder) / "prometheus", "", options=LONG, **scraped(port, len(parts))) as prometheus,
+    ):
+        wait_until_taken(parts)
+        found = {uid: cost(prometheus, document, end, details=details) for uid, document in DOCUMENTS.items()}
     above = [uid for uid, (mb, seconds) in found.items() if mb > MOST_MB or seconds > MOST_SECONDS]
     rows = {uid: [f"{mb:.2f}", f"{seconds:.2f}"] for uid, (mb, seconds) in found.items()}
     print_table(rows, [f"first screen, {len(names)} series", "MB", "CPU s"])

@@ -2,7 +2,7 @@
 
 import pytest
 from bench import season
-from bench.season import FAULTS, Queue, Season, per_queue_week, replay
+from bench.season import Queue, Season, per_queue_week, replay
 
 
 @pytest.mark.slow  # takes four seconds
@@ -16,7 +16,7 @@ def test_healthy_queues_are_quiet_from_the_third_week_and_a_silence_is_found() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_is_judged_with_its_causes(fault: str) -> None:
-    result = replay(Season([Queue("steady 20/s", fault)], weeks=2.0, step=600.0, seed=3))
-    assert len(result.found) == 1
+def test_dead_letters_are_found_with_their_causes() -> None:
+    """Which look at losses, of which the season counts none."""
+    result = replay(Season([Queue("steady 20/s", "dead letters")], weeks=1.0, step=300.0, seed=3))
+    assert None not in result.found["dead letters: steady 20/s"]
