@@ -238,7 +238,7 @@ def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -
     scene.run(5, lambda one: one.works("c"))
     del scene.consumers["c"]
     scene.run(70, lambda one: one.come("q"))
-    told = worth_telling(scene.incident.causes, excluded=False)
+    told = worth_telling(scene.incident.causes)
     assert told[0] == "possible: the consuming application is down"
     assert told[1] == (
         "less likely: it listens to another queue (a consumer read this queue before); its login is refused: the"
