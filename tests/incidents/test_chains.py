@@ -227,9 +227,9 @@ def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
     scene.run(70, lambda one: one.come("q"))
     found = scene.incident
     assert (found.kind, found.object) == ("no_consumer", "billing")
-    assert [text for _, text in found.changed] == ["billing left queue q", "5 logins were refused"]
+    assert [text for _, text in found.changed] == ["billing left queue q", "refused logins: 5"]
     assert found.title == "No consumer on queue q since billing left"
-    assert (found.causes[0].name, found.causes[0].fact) == ("login_refused", "5 logins were refused since it left")
+    assert (found.causes[0].name, found.causes[0].fact) == ("login_refused", "refused logins since it left: 5")
 
 
 def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -> None:
@@ -238,7 +238,7 @@ def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -
     scene.run(5, lambda one: one.works("c"))
     del scene.consumers["c"]
     scene.run(70, lambda one: one.come("q"))
-    told = worth_telling(scene.incident.causes, excluded=False)
+    told = worth_telling(scene.incident.causes)
     assert told[0] == "possible: the consuming application is down"
     assert told[1] == (
         "less likely: it listens to another queue (a consumer read this queue before); its login is refused: the"

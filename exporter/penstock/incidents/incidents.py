@@ -211,7 +211,7 @@ def causes_of(texts: Mapping[str, Sequence[str]], facts: Mapping[str, str]) -> I
 def since_it_left(known: list[Cause], symptoms: Symptoms, begin: float) -> list[Cause]:
     """Logins refused since a consumer left say more than those since the broker's start."""
     count = sum(one.logins for one in symptoms.changes if one.time >= begin - symptoms.poll.found.interval)
-    fact = f"{count:.0f} logins were refused since it left" if count else f"{AGAINST}none was refused since it left"
+    fact = f"refused logins since it left: {count:.0f}" if count else f"{AGAINST}none was refused since it left"
     told = [replace(one, fact=fact) if one.name == "login_refused" else one for one in known]
     return sorted(told, key=lambda one: (one.fact == fact) != bool(count))
 

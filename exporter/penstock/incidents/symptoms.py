@@ -69,7 +69,7 @@ def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, r
     if poll.found.restarted:
         yield Noted(now, "the broker started")
     elif (count := poll.broker.authentication_failures - refused) > 0:
-        yield Noted(now, f"{count:.0f} logins were refused", logins=count)
+        yield Noted(now, f"refused logins: {count:.0f}", logins=count)
     if not np.isnan(sending.since):
         for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
             yield Noted(now, f"{row.client} left queue {row.queue}", row.address, row.queue, row.client, True)

@@ -345,11 +345,8 @@ def usual_of(view: BrokerView, i: int) -> str:
 
 
 def applied_rules(given: Resolved) -> list[answers.AppliedRule]:
-    return [
-        answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key])
-        for key in KEYS
-        if key in given.given_by
-    ]
+    keys = [key for key in KEYS if key in given.given_by]
+    return [answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key]) for key in keys]
 
 
 def text_of(value: object) -> str | bool | Number:
@@ -366,10 +363,8 @@ def queues_with(
     at, read = [i for i, row in enumerate(table.index) if chosen(row)], [name for name in numbers if name in table]
     if read:
         at.sort(key=lambda i: -np.nan_to_num(table[read[0]][i]))
-    return [
-        answers.Related(role, "queue", table.index.rows[i].queue, numbers_text(table, read, i))
-        for i in at[:MOST_RELATED]
-    ]
+    texts = ((table.index.rows[i].queue, numbers_text(table, read, i)) for i in at[:MOST_RELATED])
+    return [answers.Related(role, "queue", *one) for one in texts]
 
 
 def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:

@@ -79,11 +79,10 @@ def impact(one: Incident) -> str:
     return next(text_lines(HERE, "impact", one))
 
 
-def worth_telling(causes: Sequence[Cause], excluded: bool = True) -> list[str]:
+def worth_telling(causes: Sequence[Cause]) -> list[str]:
     """Lines; one for all with evidence against them only. Beside a proven cause the possible ones explain no more."""
     proven = any(one.state is CauseState.PROVEN for one in causes)
-    left_out = (CauseState.POSSIBLE if proven else None, None if excluded else CauseState.EXCLUDED)
-    told = [one for one in causes if one.state not in left_out]
+    told = [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
     against = "; ".join(f"{one.text} ({one.fact.removeprefix(AGAINST)})" for one in told if AGAINST in one.fact)
     return list(dict.fromkeys(f"less likely: {against}" if AGAINST in one.fact else str(one) for one in told))
 
