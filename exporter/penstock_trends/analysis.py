@@ -6,6 +6,7 @@ bucket by bucket (`facts.py`).
 
 from collections.abc import Collection, Iterator
 from dataclasses import asdict
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -319,5 +320,5 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return "never" if np.isposinf(value) else None if not np.isfinite(value) else value
+        return value if isfinite(value) else "never" if value > 0 else None
     return value

@@ -61,6 +61,8 @@ def schema_of(kind: str) -> Any:
 
 
 EPOCH: Final = date(1970, 1, 1).toordinal()
+ROWS_AT_ONCE: Final = 1000
+"""That a worker hands over."""
 DETAILS: Final = pa.schema([("sid", pa.int64()), ("details", pa.string())])
 
 
@@ -71,6 +73,8 @@ class Source:
     out: Store
     window: Pointers
     calendars: Mapping[str, Calendar]
+    bins: bool = True
+    """Whether the bins of the days are wanted, where a kind has some."""
 
     def rows(self, session: Any, kind: str, sids: Sequence[int] | None, work: Any, schema: Any) -> Any:
         """A DataFrame: what `work` makes of each series of a kind, or of some."""
@@ -79,7 +83,9 @@ class Source:
     def units(self, kind: str, sids: Sequence[int] | None = None) -> list[str]:
         """A unit names its bucket, and of each day the files that hold it."""
         hours = f"i1/kind={kind}" if TIERS[kind].counters else f"h1/kind={kind}"
-        names = {"hours": hours, "days": f"d1/kind={kind}"}
+        names = {"hours": hours}
+        if self.bins and TIERS[kind].histogram:
+            names["days"] = f"d1/kind={kind}"
         if len(set(self.calendars.values())) > 1:  # only then it matters whose a series is
             names["labels"] = f"series/kind={kind}"
         pointers = self.window.values()
@@ -117,7 +123,7 @@ def facts_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[
         row = {column: value_at(found, path) for column, path in COLUMNS[kind].items()}
         lists = {name: cleaned(found.get(name)) for name in ("weeks", "profile")}
         rows.append(row | lists | {"sid": sid, "limits": limits_of(found)})
-        if len(rows) == 1000:
+        if len(rows) == ROWS_AT_ONCE:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows = []
     yield pa.RecordBatch.from_pylist(rows, schema)
@@ -158,8 +164,7 @@ def series_of_units(
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             hours = columns_of(bucket_rows(store, unit["hours"], unit, schema))
-            days = bucket_rows(store, unit["days"], unit, of.rows) if of.tier.histogram else None
-            bins = bins_of(days) if days is not None else {}
+            bins = bins_of(bucket_rows(store, unit["days"], unit, tables.BINNED)) if "days" in unit else {}
             labels = bucket_rows(store, unit.get("labels", []), unit, of.labels)
             broker = dict(zip(labels["sid"].to_pylist(), labels["broker"].to_pylist(), strict=True))
             for one in split(hours):

@@ -123,8 +123,8 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
         "periods": made.periods(),
         "flow": made.flow(wanted.flow_target),
         "fleet": made.fleet(),
-        "queues": made.leading("queue", made.top_queues()),
-        "brokers": made.leading("broker", made.brokers()),
+        "queues": made.top_queues(),
+        "brokers": made.brokers(),
         "fates": made.rows("losses", MOST_ROWS),
         "stalls": made.rows("stalls", MOST),
         "incidents": made.rows("incidents", MOST),
@@ -205,10 +205,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
     parser.add_argument("--spark.file", dest="file", type=Path, help="Spark's settings, as in spark-defaults.conf")
     parser.add_argument("--rules", type=Path, help="a configuration: owners, targets, time zones and holidays")
-    parser.add_argument("--flow-target", type=float, default=100 * FLOW_TARGET, help="percent of the time")
+    parser.add_argument("--flow-target", type=share, default=FLOW_TARGET, help="percent of the time")
     given = parser.parse_args(arguments)
     try:
-        settings, wanted = settings_of(given.file, given.conf), Wanted(flow_target=given.flow_target / 100)
+        settings, wanted = settings_of(given.file, given.conf), Wanted(flow_target=given.flow_target)
         if given.rules:
             from penstock_trends.rules import wanted_of  # noqa: PLC0415 - needs more than the job
 
@@ -219,6 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     say(summary(facts, given.out))
     return 0
+
+
+def share(percent: str) -> float:
+    return float(percent) / 100
 
 
 def summary(facts: Plain, out: str) -> str:

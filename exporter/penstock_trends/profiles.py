@@ -1,6 +1,7 @@
 """What is normal for each queue, out of its hours: the file that agents read at their start (`normal.profiles`)."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from penstock.history.store import Store
 from penstock.learned.byte_tables import WEEKS
 from penstock.settings.calendar import Calendar
 from penstock_trends.days import Pointers
-from penstock_trends.facts import Calendars, Source, series_of_units
+from penstock_trends.facts import ROWS_AT_ONCE, Calendars, Source, series_of_units
 from penstock_trends.normal import hours_of, profile_of
 from penstock_trends.tables import FILE, write
 
@@ -27,7 +28,8 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
 
     until = max(one.start for one in window.values())
     recent = {day: one for day, one in window.items() if until - one.start < 7 * (WEEKS + 1) * DAY}
-    rows = Source(out, recent, {"": Calendar()}).rows(session, "queue", None, profiles_of_units, ROWS)
+    source = Source(out, recent, {"": Calendar()}, bins=False)
+    rows = source.rows(session, "queue", None, profiles_of_units, ROWS)
     names = session.table("series").where("kind = 'queue'").select("sid", *SCHEMA.names[:3])
     named = rows.join(names, "sid").drop("sid").withColumn(FILE, f.lit(PROFILES))
     if not write(named, out, SCHEMA, SCHEMA.names[:3], mode=FOR_OTHERS):
@@ -36,9 +38,8 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
 
 def profiles_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
     """In a worker: a row of each queue of which whole hours were seen."""
-    for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches):
-        hours, columns = hours_of(rows)
-        if len(hours):
-            table = profile_table([("", ("", ""), profile_of(hours, columns))]).select(_TABLES)
-            table = table.add_column(0, "sid", pa.array([sid])).cast(ROWS)
-            yield from table.to_batches()
+    seen = ((sid, hours_of(rows)) for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches))
+    made = ((sid, profile_of(*of)) for sid, of in seen if len(of[0]))
+    while some := [*islice(made, ROWS_AT_ONCE)]:
+        table = profile_table(("", ("", ""), profile) for _, profile in some).select(_TABLES)
+        yield from table.add_column(0, "sid", pa.array([sid for sid, _ in some])).cast(ROWS).to_batches()

@@ -100,19 +100,16 @@ class Tables:
         self._save("series", self._series(changed), SERIES, "sid", "kind")
         self._save("fates", self._fates(), FATES, "day", "broker", "address", "queue", "fate", "client")
 
-    def top_queues(self) -> list[int]:
-        return [row.sid for row in self.session.sql(tables.sql("top", each=EACH, most=MOST)).collect()]
+    def top_queues(self) -> list[Plain]:
+        return self._leading("queue", self.session.sql(tables.sql("top", each=EACH, most=MOST)))
 
-    def brokers(self) -> list[int]:
-        return [row.sid for row in self.session.table("brokers").orderBy("broker").limit(MOST_BROKERS).collect()]
+    def brokers(self) -> list[Plain]:
+        return self._leading("broker", self.session.table("brokers").orderBy("broker").limit(MOST_BROKERS))
 
-    def leading(self, kind: str, sids: Sequence[int]) -> list[Plain]:
+    def _leading(self, kind: str, frame: Any) -> list[Plain]:
         """All that is known of some series, with their labels, by name."""
-        if not sids:
-            return []
-        labels = self.session.table("series").where(f"kind = '{kind}' AND sid IN ({', '.join(map(str, sids))})")
-        by_sid = {row.sid: {name: row[name] for name in ("broker", *TIERS[kind].texts)} for row in labels.collect()}
-        found = [by_sid[one["sid"]] | one for one in facts.details(self.session, self.source, kind, sids)]
+        labels = {row.sid: {name: row[name] for name in ("broker", *TIERS[kind].texts)} for row in frame.collect()}
+        found = [labels[one["sid"]] | one for one in facts.details(self.session, self.source, kind, [*labels])]
         return sorted(found, key=lambda one: tuple(one.get(name, "") for name in ("broker", "address", "queue")))
 
     def clients_of(self, queues: Iterable[Plain]) -> list[Plain]:
@@ -174,17 +171,11 @@ class Tables:
 
     def _series(self, changed: Pointers) -> Any:
         """The series of the last run, and those of days that changed since."""
-        from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
-
-        known = [name for name in ("series.parquet",) if self.out.exists(name)]
-        found = tables.frame(self.session, self.out, known, SERIES)
-        day = f.date_format(f.timestamp_seconds("start"), "yyyy-MM-dd")
-        for kind in TIERS:
-            named = self._frame(f"series/kind={kind}", tables.TierTables(kind).labels, changed)
-            named = named.withColumns({"kind": f.lit(kind), "first_day": day, "last_day": day}).drop("start")
-            found = found.unionByName(named, allowMissingColumns=True)
-        found.createOrReplaceTempView("named")
-        labels = ", ".join(f"max_by({name}, last_day) AS {name}" for name in LABELS)
+        files = [name for name in ("series.parquet",) if self.out.exists(name)]
+        files += [path for kind in TIERS for path in files_of(changed, f"series/kind={kind}")]
+        named = tables.frame(self.session, self.out, files, SERIES.append(pa.field("dt", pa.string())))
+        named.createOrReplaceTempView("named")
+        labels = ", ".join(f"max_by({name}, coalesce(last_day, dt)) AS {name}" for name in LABELS)
         return self.session.sql(tables.sql("series", labels=labels))
 
     def _facts(self, kind: str, sids: Sequence[int] | None = None) -> Any:

@@ -19,6 +19,24 @@ TIME_ZONE = "spark.sql.session.timeZone"
 DRIVER_MEMORY = "1g"
 """Enough for any fleet: the driver gets names of files, counts, and the rows of the report."""
 
+QUERIES = {
+    TIME_ZONE: "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Bins of many series are collected at once: by hash, not by sorting.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+}
+EMBEDDED = {
+    # Some fifty queries are planned, each run once: to compile them, and to plan them again on the way, costs more than
+    # it saves.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    "spark.driver.memory": "800m",
+}
+"""On one machine, which reads and writes most of the data in Python."""
+
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 """Arrow batches → Arrow batches, in a worker."""
 
@@ -26,7 +44,7 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
     """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded.
 
-    settings: of Spark, by name; they win over the defaults here. Under spark-submit its own flags win over these.
+    settings: of Spark, by name; they win over flags of spark-submit, and these over the defaults here.
     """
     # Workers would otherwise take the first python3 on the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -36,36 +54,35 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     builder = SparkSession.builder.appName("penstock trends")
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
-        builder = builder.master(master or settings.get("spark.master", LOCAL))
-    local = (master or LOCAL).startswith("local") or "://127.0.0.1" in (master or "")
-    defaults = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        TIME_ZONE: "UTC",
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.shuffle.partitions": "8",
-        # Bins of many series are collected at once: by hash, not by sorting.
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
-        **({} if submitted else {"spark.driver.memory": DRIVER_MEMORY}),
-        **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}),
-    }
-    for name, value in {**defaults, **settings}.items():
+        builder = builder.master(master := master or settings.get("spark.master", LOCAL))
+    for name, value in {**({} if submitted else defaults(str(master))), **settings}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    there = {*settings, *(name for name, _ in session.sparkContext.getConf().getAll())}
+    for name in QUERIES.keys() - there:
+        session.conf.set(name, QUERIES[name])
     session.conf.set(TIME_ZONE, "UTC")  # whatever session was there
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
+def defaults(master: str) -> dict[str, str]:
+    """Of the settings with which Spark is started; spark-submit has its own."""
+    found = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": DRIVER_MEMORY}
+    if master.startswith("local") or "://127.0.0.1" in master:
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return found | (EMBEDDED if master.startswith("local") else {})
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """What fails in Spark is a PenstockError: of a file that a worker could not read or write, what to do with it."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - only where Spark is
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only where Spark is
+    from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter of a failed broadcast
         said = str(error)
         file = re.search(r"StoreError: (.+?\.parquet): (.+)", said)
         if file is None:

@@ -65,6 +65,8 @@ class TierTables:
         return pa.schema([("sid", pa.int64()), ("start", pa.int64()), *texts])
 
 
+BINNED: Final = pa.schema([("sid", pa.int64()), ("bins", BINS)])
+"""Of h1 and d1, where only the bins are wanted."""
 REPORTS: Final = pa.schema(
     (field.name, pa.string() if pa.types.is_dictionary(field.type) else STAMP if field.type == TIME else field.type)
     for field in CONDITION.schema
@@ -188,7 +190,9 @@ def options(schema: Any) -> dict[str, Any]:
 
 
 def frame(session: Any, store: Store, paths: Sequence[str], schema: Any) -> Any:
-    """The rows of some files as a DataFrame of these columns; one that a file lacks is null."""
+    """The rows of some files as a DataFrame of these columns; one that a file lacks is that of its path, such as
+    kind=queue, or null.
+    """
     return spread(session, paths, partial(read_parts, store.url, schema), schema)
 
 
@@ -196,7 +200,11 @@ def read_parts(url: str, schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
     store = Store(url)
     for batch in batches:
         for path in batch.column(0).to_pylist():
-            yield from read(store, path, schema).to_batches(max_chunksize=ROW_GROUP)
+            table = read(store, path, schema)
+            for name, equals, text in (part.partition("=") for part in path.split("/")):
+                if equals and name in schema.names:
+                    table = table.set_column(schema.names.index(name), name, pa.repeat(text, len(table)))
+            yield from table.to_batches(max_chunksize=ROW_GROUP)
 
 
 def read(store: Store, path: str, schema: Any) -> Any:

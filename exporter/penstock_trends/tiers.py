@@ -241,12 +241,13 @@ def derive_kind(job: Job, kind: str, ready: Pointers, work: Pointers, before: Po
     past = pointers.files_of(before, f"d1/kind={kind}")
     if past and of.tier.counters:
         rows = rows.unionByName(tables.frame(job.session, job.out, past, of.rows).withColumn("before", f.lit(True)))
-    rows = rows.persist()  # not in order: Spark 3.5 loses the columns of a kept order
-    tables.in_order(rows).createOrReplaceTempView("h1")
+    rows = rows.persist() if of.tier.counters else rows  # not in order: Spark 3.5 loses the columns of a kept order
+    rows.createOrReplaceTempView("h1")
     buckets = max(pointer.buckets[hours] for pointer in work.values() if hours in pointer.buckets)
     if of.tier.counters:
         generations = {day: pointer.increases for day, pointer in work.items()}
         save(job, f"i1/kind={kind}", job.session.sql(increases_query(of)), of.increases, generations, buckets, work)
+    tables.in_order(rows).createOrReplaceTempView("h1")
     generations = {day: pointer.generation for day, pointer in ready.items()}
     save(job, f"d1/kind={kind}", job.session.sql(days_query(of)), of.rows, generations, buckets, ready)
     rows.unpersist()
@@ -295,4 +296,4 @@ def days_query(of: tables.TierTables) -> str:
         ways[name] = f"max_by({name}, h1.start)" if how == "last" else f"{how}({name})"
     ways |= {name: f"{'min' if name.startswith('lo_') else 'max'}({name})" for name in of.tier.bounds}
     merged = ", ".join(f"{way} AS {name}" for name, way in ways.items())
-    return tables.sql("d1_with_bins" if of.tier.histogram else "d1", merged=merged)
+    return tables.sql("d1_with_bins" if of.tier.histogram else "d1", merged=merged, names=", ".join(ways))

@@ -33,6 +33,7 @@ from trends.stopped import stopped_at_each_step
 
 SHIPPED = {"numpy", "pyarrow", "pandas", "dateutil", "pytz", "tzdata", "six", "numpy_libs"}
 """What the workers need of the environment, beside Penstock; pyspark comes with Spark."""
+FLAGS = {"spark.driver.host": "localhost", "spark.sql.shuffle.partitions": "3"}
 PENSTOCK = Path(sys.executable).with_name("penstock")
 SPARK = Path(pyspark.__file__).parent
 
@@ -144,6 +145,17 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
     subprocess.run([*submit, *asked], check=True, env=environment)
     assert tiers(out) == tiers(below(bucket, "alone"))
     assert {one["owner"] for one in json.loads(Store(out).read_bytes(job.FACTS) or b"")["queues"]} == {"shop"}
+
+
+def test_flags_of_spark_submit_are_kept(tmp_path: Path) -> None:
+    """Its workers would not find the driver at an address of another machine's own."""
+    shown = f"conf = spark_session().conf; print([conf.get(name) for name in {[*FLAGS]}])"
+    (script := tmp_path / "flags.py").write_text(f"from penstock_trends.session import spark_session; {shown}")
+    flags = [part for flag in FLAGS.items() for part in ("--conf", "=".join(flag))]
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", "local[1]", *flags, str(script)]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    said = subprocess.run(submit, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
+    assert said.splitlines()[-1] == str([*FLAGS.values()])
 
 
 def test_rules_are_tried_on_it(master: str, bucket: str, tmp_path: Path) -> None:

@@ -18,14 +18,7 @@ FLEET = Fleet(brokers=2, queues=5, days=4, interval=300, gaps=0.5, stalls=3.0, s
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     os.environ |= CREDENTIALS  # what its workers see is what it was started with
-    # Few rows: what is compiled for them costs more than it saves.
-    quick = {
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    session = spark_session("local[2]", quick)
+    session = spark_session("local[2]", {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
     for name in CREDENTIALS:

@@ -60,6 +60,7 @@ def test_stalls_are_those_imagined(done: Path, fleet: tuple[Store, Truth]) -> No
     every = FLEET.interval
     told = [1 for _, since, until in fleet[1].stalls if -(-(since + 60) // every) != -(-until // every)]
     assert len(found) >= len(told) - 2 > 0
+    assert {one["condition"] for one in rows} == {"stalled"}
     assert all(end - imagined[int(begin)] < 300 for begin, end in found)
 
 
@@ -217,6 +218,8 @@ def test_spark_submit_takes_rules_as_the_command_does(tmp_path: Path, monkeypatc
     assert CliRunner().invoke(trends, ["run", *arguments]).exit_code == 0
     assert [one.flow_target for one in taken] == [0.99] * 2
     assert [one.owner({"broker": "b", "queue": "orders"}) for one in taken] == ["shop"] * 2
+    assert job.main(arguments[:4]) == 0
+    assert taken[-1].flow_target == 0.999
     rules.write_text("rules: 5\n")
     assert job.main(arguments) == 1, "an error is said, not raised"
 

@@ -3,16 +3,21 @@ WITH placed AS (
   SELECT broker, address, queue, sum(unix_seconds(end) - unix_seconds(begin)) AS seconds
   FROM episodes WHERE severity != 'info' GROUP BY 1, 2, 3
 ), rated AS (
-  SELECT queues.*, seconds FROM queues LEFT JOIN placed USING (broker, address, queue)
-), leading AS (
-  (SELECT sid, 1 AS place FROM rated WHERE evicted > 0 OR expired > 0 OR killed > 0
-   ORDER BY coalesce(evicted, 0) + coalesce(expired, 0) + coalesce(killed, 0) DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 2 FROM rated WHERE seconds > 0 ORDER BY seconds DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 3 FROM rated WHERE added > 0 ORDER BY added DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 4 FROM rated WHERE growth_clear ORDER BY growth DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 5 FROM rated WHERE peak > 0 ORDER BY p95 DESC, peak DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 6 FROM rated WHERE ring IS NOT NULL ORDER BY sid LIMIT {each})
-  UNION ALL (SELECT sid, 7 FROM rated WHERE idle_hours >= 336 ORDER BY idle_hours DESC, sid LIMIT {each})
-  UNION ALL (SELECT sid, 8 FROM rated ORDER BY sid LIMIT {each})
+  SELECT queues.*, seconds, coalesce(evicted, 0) + coalesce(expired, 0) + coalesce(killed, 0) AS lost
+  FROM queues LEFT JOIN placed USING (broker, address, queue)
+), scores AS (
+  SELECT sid, broker, address, queue, queue_kind, stack(8,
+           1, lost > 0, lost, 0D,
+           2, seconds > 0, double(seconds), 0D,
+           3, added > 0, added, 0D,
+           4, growth_clear, growth, 0D,
+           5, peak > 0, p95, peak,
+           6, ring IS NOT NULL, 0D, 0D,
+           7, idle_hours >= 336, idle_hours, 0D,
+           8, true, 0D, 0D) AS (place, wanted, score, second)
+  FROM rated
+), ranked AS (
+  SELECT *, row_number() OVER (PARTITION BY place ORDER BY score DESC, second DESC, sid) AS rank FROM scores WHERE wanted
 )
-SELECT sid FROM leading GROUP BY sid ORDER BY min(place), sid LIMIT {most}
+SELECT sid, broker, address, queue, queue_kind FROM ranked WHERE rank <= {each}
+GROUP BY 1, 2, 3, 4, 5 ORDER BY min(place), sid LIMIT {most}
