@@ -32,6 +32,7 @@ EMBEDDED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",  # one that failed would fail in every later run of the session
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     "spark.driver.memory": "800m",
 }
