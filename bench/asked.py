@@ -17,6 +17,7 @@ from bench.harm import cpu_seconds, running_broker
 from bench.harness import facts, print_table
 from bench.stomp_load import Load
 
+from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Request, Transport
@@ -39,13 +40,13 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
         "broker, links": [ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS],
         "listConsumers": [ask.listing(name, "listConsumers", 1, 5_000)],
         "listAddresses": [ask.listing(name, "listAddresses", 1, QUEUE_ROWS)],
-        "sizes": [ask.queues(name, ask.SIZE_ATTRIBUTES)],
+        "sizes": [ask.queues(name, wire.QueueSizes)],
         **{
             f"sizes of {share:.0%} by name": [ask.of_queue(name, q, q, "anycast") for q in queues[:: round(1 / share)]]
             for share in (0.1, 0.5, 1)
         },
         "listQueues": [ask.listing(name, "listQueues", 1, QUEUE_ROWS)],
-        "roles": [ask.queues(name, ask.DEAD_LETTER_ATTRIBUTES)],
+        "roles": [ask.queues(name, wire.QueueDeadLetters)],
         "listSessions": [ask.listing(name, "listSessions", 1, 5_000)],
         "listConnections": [ask.listing(name, "listConnections", 1, 5_000)],
         "listProducers": [ask.listing(name, "listProducers", 1, 5_000)],

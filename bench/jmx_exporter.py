@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.brokers.artemis.requests import ADDRESS_ATTRIBUTES, DOMAIN, QUEUE_ATTRIBUTES, SIZE_ATTRIBUTES
+from penstock.brokers.artemis.answers import AddressAttributes, QueueAttributes, QueueSizes
+from penstock.brokers.artemis.requests import DOMAIN
+from penstock.brokers.requests import attributes as asked_for
 from penstock.brokers.requests import quote
 from penstock_demo.cache import cache_dir, locked, maven
 from penstock_demo.management import Management
@@ -21,7 +23,10 @@ JMX_EXPORTER = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 CONFIG_BYTES = 3 * 2**20
 TEXTS = {"Name", "Address", "RoutingType", "Filter"}
 """Wanted by Penstock; an exporter has them from the object's name."""
-WANTED = {"queue": {*QUEUE_ATTRIBUTES, *SIZE_ATTRIBUTES, "Paused"} - TEXTS, "address": {*ADDRESS_ATTRIBUTES} - TEXTS}
+WANTED = {
+    "queue": {*asked_for(QueueAttributes), *asked_for(QueueSizes), "Paused"} - TEXTS,
+    "address": {*asked_for(AddressAttributes)} - TEXTS,
+}
 DEAREST = ("FirstMessageAsJSON", "FirstMessageAge", "FirstMessageTimestamp")
 """Each of them looks into the queue."""
 NOTHING = "includeObjectNames: ['none:*']\n"

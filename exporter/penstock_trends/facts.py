@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.history.compact import DAY, HOUR
+from penstock.history.compact import DAY
+from penstock.history.schema import HOUR
 from penstock.history.store import Store
 from penstock.settings.business_hours import time_zone
 from penstock.settings.calendar import Calendar

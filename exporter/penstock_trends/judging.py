@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.assessment.assess import State, assess
-from penstock.history.compact import DAY, HOUR, current, partition, read, rows_in, start_of
+from penstock.history.compact import DAY, current, partition, read, rows_in, start_of
 from penstock.history.exported import Exported, Told
 from penstock.history.publish import ALL_DAY
-from penstock.history.schema import BROKER, TABLES, as_dictionary
+from penstock.history.schema import BROKER, HOUR, TABLES, as_dictionary
 from penstock.history.snapshots import RowReader
 from penstock.history.store import Store
 from penstock.model import Snapshot

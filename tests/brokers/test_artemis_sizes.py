@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from brokers.test_artemis_reader import NULL_POINTER, Broker, errors, polled
-from penstock.brokers.artemis import reader, requests, sizes
+from penstock.brokers.artemis import answers, reader, requests, sizes
 from penstock.brokers.artemis.reader import ArtemisReader
-from penstock.brokers.requests import key_of
+from penstock.brokers.requests import attributes, key_of
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.model import Snapshot
 from penstock.transports.recording import RecordingTransport
@@ -38,7 +38,9 @@ class Idle(Broker):
         return about | {field: str(value) for field, value in self.rows[name].items()}
 
     def attributes(self, number: int, name: str) -> dict[str, Any]:
-        return super().attributes(number, name) | dict(zip(requests.SIZE_ATTRIBUTES, self.sizes[name], strict=True))
+        return super().attributes(number, name) | dict(
+            zip(attributes(answers.QueueSizes), self.sizes[name], strict=True)
+        )
 
     def mbean(self, name: str) -> str:
         return str(requests.of_queue("b", name, name, "anycast")["mbean"])
@@ -65,7 +67,7 @@ class Idle(Broker):
 
     def asked_sizes(self) -> list[str]:
         """Of the last poll: the queues that were asked by name, or "all"."""
-        asked = [r["mbean"] for r in self.asked if list(r.get("attribute", ())) == list(requests.SIZE_ATTRIBUTES)]
+        asked = [r["mbean"] for r in self.asked if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))]
         return ["all" if "queue=*" in mbean else key_of(mbean, "queue") for mbean in asked]
 
 
@@ -350,7 +352,9 @@ async def replayed(
 
     async def counted(asked: Sequence[Request], timeout: float) -> Answer:
         nonlocal by_name
-        by_name += sum(r.get("attribute") == list(requests.SIZE_ATTRIBUTES) and "=*" not in r["mbean"] for r in asked)
+        by_name += sum(
+            r.get("attribute") == list(attributes(answers.QueueSizes)) and "=*" not in r["mbean"] for r in asked
+        )
         return await ask(asked, timeout)
 
     monkeypatch.setattr(transport, "ask", counted)

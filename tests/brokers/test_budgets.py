@@ -9,10 +9,11 @@ import pytest
 from agent.test_series_budget import samples
 from brokers.test_artemis_reader import Broker, calls, errors, messages, polled
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.brokers.artemis import requests
+from penstock.brokers.artemis import answers
 from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.engine import ReaderOptions
+from penstock.brokers.requests import attributes
 from penstock.core.errors import BadAnswer, SourceError, Unreachable
 from penstock.core.table import Index
 from penstock.model import LeftOut, Snapshot
@@ -166,7 +167,7 @@ async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern
         for _ in range(2):
             found = await polled(artemis, broker)
             assert not errors(found)
-            assert not {*requests.SIZE_ATTRIBUTES, *requests.DEAD_LETTER_ATTRIBUTES} & set(calls(broker))
+            assert not {*attributes(answers.QueueSizes), *attributes(answers.QueueDeadLetters)} & set(calls(broker))
         assert found.queues is not None
         assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}, "by the address's settings"
         broker.about["NodeID"] = "n2"
@@ -218,7 +219,7 @@ async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_m
     artemis = reader(broker, queues=3)
     found = await polled(artemis, broker)
     assert calls(broker).count("listQueues") == 2
-    assert requests.QUEUE_ATTRIBUTES[0] not in calls(broker)
+    assert attributes(answers.QueueAttributes)[0] not in calls(broker)
     assert str(failure) in errors(found)["queues"]
     assert messages(await polled(artemis, broker)) == {"q7": 70, "q8": 80, "q9": 90}
 

@@ -14,7 +14,7 @@ from penstock.brokers.artemis import answers, sizes
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.brokers.replies import Decoder
-from penstock.brokers.requests import key_of
+from penstock.brokers.requests import attributes, key_of
 from penstock.model import Snapshot
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Answer, Request
@@ -41,7 +41,7 @@ class Watched(JolokiaTransport):
         self.by_name: list[str] = []
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
-        asked = [r["mbean"] for r in requests if list(r.get("attribute", ())) == list(ask.SIZE_ATTRIBUTES)]
+        asked = [r["mbean"] for r in requests if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))]
         self.by_name += [key_of(mbean, "queue") for mbean in asked if "queue=*" not in mbean]
         return await super().ask(requests, timeout)
 
@@ -52,8 +52,8 @@ def transport_to(broker: Broker) -> Watched:
 
 
 async def all_sizes(transport: JolokiaTransport, broker: str) -> Sizes:
-    """By queue, in the order of `SIZE_ATTRIBUTES`."""
-    request = ask.queues(broker, ask.SIZE_ATTRIBUTES)
+    """By queue, in the order of `QueueSizes`."""
+    request = ask.queues(broker, answers.QueueSizes)
     (reply,) = answers.replies((await transport.ask([request], 30)).body, 1)
     mbeans, found = Decoder(answers.QueueSizes).many(reply, "sizes")
     return {key_of(mbean, "queue"): msgspec.structs.astuple(row) for mbean, row in zip(mbeans, found.rows, strict=True)}

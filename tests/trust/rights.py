@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import requests as ask
+from penstock.brokers.requests import attributes
 
 FLAGS = frozenset(
     {
@@ -21,17 +23,16 @@ FLAGS = frozenset(
 )
 """Attributes that are read by a method `is…`."""
 ATTRIBUTES = (
-    ask.BROKER_ATTRIBUTES,
-    ask.BRIDGE_ATTRIBUTES,
-    ask.CONNECTION_ATTRIBUTES,
-    ask.ADDRESS_ATTRIBUTES,
-    ask.BLOCKED_ATTRIBUTES,
-    ask.SIZE_ATTRIBUTES,
-    ask.DEAD_LETTER_ATTRIBUTES,
-    ask.QUEUE_ATTRIBUTES,
-    ask.IN_DOUBT_ATTRIBUTES,
-    ask.DIVERT_ATTRIBUTES,
-    ask.GROUP_ATTRIBUTES,
+    attributes(wire.BrokerAttributes),
+    attributes(wire.BridgeAttributes),
+    attributes(wire.AddressAttributes),
+    attributes(wire.AddressBlocked),
+    attributes(wire.QueueSizes),
+    attributes(wire.QueueDeadLetters),
+    attributes(wire.QueueAttributes),
+    attributes(wire.QueueInDoubt),
+    attributes(wire.DivertAttributes),
+    attributes(wire.QueueGroups),
 )
 
 

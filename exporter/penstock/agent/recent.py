@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from penstock.insight import answers
 from penstock.insight.answers import RecentClient, SeverityEpisode
 from penstock.insight.events import Change, Event
 from penstock.insight.explain import BrokerView, find_queue
-from penstock.insight.lists import CLIENT
-from penstock.series.labels import ClientSeries, QueueSeries
+from penstock.series.labels import CLIENT, QUEUE, ClientSeries, QueueSeries
 
 if TYPE_CHECKING:
     from penstock.history.ranges import Past
@@ -38,7 +36,6 @@ MAX_CLIENTS = 12
 
 QUEUE_COLUMNS = ("ready", "delivering")
 CLIENT_COLUMNS = ("buffered",)
-QUEUE = attrgetter("address", "queue")
 
 Values = NDArray[np.float32]
 

@@ -16,7 +16,7 @@ from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.incidents.incident import Key, key_of
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.clock import Clock
-from penstock.series.labels import AddressSeries, ClientSeries, Grouping, QueueSeries
+from penstock.series.labels import QUEUE, AddressSeries, ClientSeries, Grouping, QueueSeries
 from penstock.series.queues import Queues
 
 REASONS = ("last_value", "ring", "limit")
@@ -240,13 +240,9 @@ def unhealthy_consumers(conditions: Sequence[ActiveCondition], queues: Index[Que
             queue = (condition.address, condition.queue)
             count[queue] = count.get(queue, 0.0) + condition.consumers
     unhealthy = np.zeros(len(queues))
-    at = queues.where("queue", place_of, count.keys())
-    unhealthy[at] = [count[place_of(series)] for series in queues.rows[at]]
+    at = queues.where("queue", QUEUE, count.keys())
+    unhealthy[at] = [count[QUEUE(series)] for series in queues.rows[at]]
     return unhealthy
-
-
-def place_of(series: QueueSeries) -> tuple[str, str]:
-    return series.address, series.queue
 
 
 def evictions(judgement: Judgement, queues: Queues, before: Index[Eviction]) -> Table[Eviction]:

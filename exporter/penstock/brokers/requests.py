@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -12,6 +13,7 @@ from penstock.transports.transport import Request
 _KEY_PROPERTY = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*)', re.DOTALL)
 
 
+@cache
 def attributes(row: type[Struct]) -> tuple[str, ...]:
     """Those that are asked for rows of this type."""
     return tuple(one.encode_name for one in fields(row))

@@ -6,7 +6,7 @@ from typing import Generic
 import numpy as np
 
 from penstock.core.table import Column, Index, Keys, Positions, RowT, Table
-from penstock.model import ConsumerRow
+from penstock.model import ConsumerRow, QueueKind, QueueRow, RingSource
 
 
 class TableBuilder(Generic[RowT]):
@@ -58,3 +58,9 @@ class NameJoin:
                 keys[unknown] = keys_of([name(row) for row in index.rows[unknown]])
             self._index, self._against, self._keys = index, against, keys
         return self._keys
+
+
+def subscription_row(name: str, address: str, durable: bool, selector: str) -> QueueRow:
+    """A subscription of a topic as a queue of its address."""
+    kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
+    return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")

@@ -52,10 +52,10 @@ def openmq(form: str, **given: Any) -> None:
     if limit is not None:
         window = ConsumerWindow(limit, limits.resume_level(limit, given["threshold"]))
         given["reserve"] = window.reserve
-        found |= of_window(window, **given)
+        found |= of_window(window, given)
     if given["connection_limit"] is not None:
-        found |= of_connection(ConnectionWindow(given["connection_limit"], given["connection_count"]), limit, **given)
-    show(found, given, form)
+        found |= of_connection(ConnectionWindow(given["connection_limit"], given["connection_count"]), limit, given)
+    options.show(found, text_lines("penstock.cli", "flow", found, given), form)
 
 
 @options.command(of=flow)
@@ -78,24 +78,16 @@ def artemis(form: str, **given: Any) -> None:
         found["window_for_ring_bytes"] = limits.window_for_ring(given["ring"], size, consumers)
     if given["memory"] is not None:
         found["window_for_memory_bytes"] = given["memory"] // consumers
-    show(found, given, form)
+    options.show(found, text_lines("penstock.cli", "flow", found, given), form)
 
 
-def of_window(
-    window: ConsumerWindow,
-    *,
-    buffered: int | None,
-    message_size: int | None,
-    memory: int | None,
-    consumers: int,
-    rate: float | None,
-    round_trip: float | None,
-    **_: Any,
-) -> dict[str, Any]:
+def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any]:
+    message_size, memory, consumers = given["message_size"], given["memory"], given["consumers"]
+    rate, round_trip = given["rate"], given["round_trip"]
     found: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
     found |= {"consumed_before_resume": window.consumed_before_resume, "batch": list(window.batch)}
-    if buffered is not None:
-        found["next_batch"] = window.next_batch(buffered)
+    if given["buffered"] is not None:
+        found["next_batch"] = window.next_batch(given["buffered"])
     if message_size is not None:
         found["memory_bytes"] = window.limit * message_size * consumers
         if memory is not None:
@@ -108,16 +100,10 @@ def of_window(
     return found
 
 
-def of_connection(
-    window: ConnectionWindow, force: int | None, *, consumers: int, message_size: int | None, **_: Any
-) -> dict[str, Any]:
+def of_connection(window: ConnectionWindow, force: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"connection_stops_at": window.limit, "connection_resume_at": window.resume}
     found["connection_most"] = window.most
-    if message_size is not None:
-        found["connection_memory_bytes"] = window.most * message_size
-    reached = force is None or force * consumers >= window.limit
+    if given["message_size"] is not None:
+        found["connection_memory_bytes"] = window.most * given["message_size"]
+    reached = force is None or force * given["consumers"] >= window.limit
     return found | {"limit_that_binds": "connection" if reached else "consumer"}
-
-
-def show(found: Mapping[str, Any], given: Mapping[str, Any], form: str) -> None:
-    options.show(found, text_lines("penstock.cli", "flow", found, given), form)

@@ -152,12 +152,10 @@ def _ending(function: Function) -> Callable[..., None]:
 
 def chosen(config: Config, name: str | None) -> Broker:
     """The broker of that name, or the only one there is."""
+    found = [broker for broker in config.brokers if name in (None, broker.name)]
+    if len(found) == 1:
+        return found[0]
     names = [broker.name for broker in config.brokers]
-    if name is None and len(names) == 1:
-        return config.brokers[0]
-    for broker in config.brokers:
-        if broker.name == name:
-            return broker
     if name is None:
         raise ConfigError(f"the configuration has several brokers; give --broker, one of {', '.join(names)}")
     raise ConfigError(f"no broker {name!r} in the configuration; there are {', '.join(names)}")

@@ -11,11 +11,12 @@ from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import section
 from penstock.assets.wording import command
+from penstock.brokers.artemis.requests import queue_object
 from penstock.brokers.requests import quote
 from penstock.cli import completion, options
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.core.errors import PenstockError
-from penstock.insight.actions import filled, queue_object
+from penstock.insight.actions import filled
 from penstock.insight.text import action_lines
 from penstock.tui.lines import say
 

@@ -1,7 +1,7 @@
 """The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from operator import attrgetter
@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BeforeValidator, Field, PlainSerializer, StrictBool, StrictInt, ValidationInfo, WithJsonSchema
+from pydantic import Field, StrictBool, StrictInt, ValidationInfo
 from pydantic import field_validator as check
 
 from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
-from penstock.config.values import Duration, EnvText, Link, Reading, Size, Text, between, format_size
+from penstock.config.values import Duration, EnvText, Link, Reading, Size, Text, between, format_size, one_text
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
@@ -23,15 +23,6 @@ from penstock.settings.calendar import Calendar, Maintenance, parse_maintenance
 from penstock.settings.constants import Constants
 
 Target = Annotated[Duration, between(1, 365 * 86400)]
-
-
-def one_text(parse: Callable[[object], Any], text: Callable[[Any], str], of: str) -> tuple[Any, ...]:
-    """A value that is written as one text. of: what it is, for the JSON schema."""
-    return (
-        BeforeValidator(parse),
-        PlainSerializer(text, return_type=str),
-        WithJsonSchema({"type": "string", "description": of}),
-    )
 
 
 BusinessHours = Annotated[

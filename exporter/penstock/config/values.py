@@ -312,28 +312,24 @@ def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
 
 _escape_dollar = PlainSerializer(lambda text: text.replace("$", "$$"), return_type=str)
 
+
+def one_text(parse: Callable[..., Any], text: Callable[[Any], str], of: str, *others: str) -> tuple[Any, ...]:
+    """A value that is written as one text. of: what it is, for the JSON schema; others: types that are read as well."""
+    return (
+        BeforeValidator(parse),
+        PlainSerializer(text, return_type=str),
+        WithJsonSchema({"type": ["string", *others] if others else "string", "description": of}),
+    )
+
+
 Duration = Annotated[
     float,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema(
-        {"type": ["string", "number"], "description": "Duration such as 500ms, 15s, 1m30s; a number is seconds"}
-    ),
+    *one_text(parse_duration, format_duration, "Duration such as 500ms, 15s, 1m30s; a number is seconds", "number"),
 ]
-Size = Annotated[
-    int,
-    BeforeValidator(parse_size),
-    PlainSerializer(format_size, return_type=str),
-    WithJsonSchema({"type": ["string", "integer"], "description": "Size such as 64MiB; a number is bytes"}),
-]
+Size = Annotated[int, *one_text(parse_size, format_size, "Size such as 64MiB; a number is bytes", "integer")]
 Text = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
 Link = Annotated[Text, refusing(check_link)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
 EnvSecret = Annotated[SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)]
-File = Annotated[
-    Path,
-    BeforeValidator(existing_file),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "description": "File name, relative to the directory of this file"}),
-]
+File = Annotated[Path, *one_text(existing_file, str, "File name, relative to the directory of this file")]

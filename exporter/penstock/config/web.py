@@ -5,9 +5,9 @@ import ssl
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo
+from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo, model_validator
 from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
@@ -74,8 +74,8 @@ class TlsServer(Section):
             raise ValueError(f"must hold names among {', '.join(CURVES)}")
         return value
 
-    def problem(self) -> str:
-        """What does not fit together; empty when all does."""
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
         wants_ca = self.client_auth_type in (ClientAuth.IF_GIVEN, ClientAuth.REQUIRE)
         has_ca = self.client_ca_file is not None or self.client_ca is not None
         rules = {
@@ -91,7 +91,9 @@ class TlsServer(Section):
             ),
             "has a min_version above its max_version": self.min_version > self.max_version,
         }
-        return next((text for text, broken in rules.items() if broken), "")
+        if problem := next((text for text, broken in rules.items() if broken), ""):
+            raise ValueError(problem)
+        return self
 
     def files(self) -> tuple[Path, ...]:
         return tuple(file for file in (self.cert_file, self.key_file, self.client_ca_file) if file is not None)
@@ -128,13 +130,6 @@ class WebConfig(Section):
     http_server_config: HttpServer = HttpServer()
     basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
     rate_limit: RateLimit = RateLimit()
-
-    @check("tls_server_config")
-    @classmethod
-    def _complete(cls, value: TlsServer | None) -> TlsServer | None:
-        if value is not None and (problem := value.problem()):
-            raise ValueError(problem)
-        return value
 
     @check("basic_auth_users", mode="after")
     @classmethod

@@ -69,16 +69,13 @@ class Sample:
         return self._filled(self.missing)
 
     def _filled(self, values: NDArray[T]) -> NDArray[T]:
-        filled = np.zeros((len(values), self.size), values.dtype)
-        filled[:, self.rows] = values
+        filled = np.zeros((*values.shape[:-1], self.size), values.dtype)
+        filled[..., self.rows] = values
         return filled
 
     def column(self, variable: int) -> tuple[Values, NDArray[np.bool_]]:
         """The variable's values at all rows, and where they are missing."""
-        values, missing = np.zeros(self.size, np.float32), np.zeros(self.size, np.bool_)
-        values[self.rows] = self.values[variable]
-        missing[self.rows] = self.missing[variable]
-        return values, missing
+        return self._filled(self.values[variable]), self._filled(self.missing[variable])
 
     def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
         if not len(self.rows) and not len(index.new_since(before)):

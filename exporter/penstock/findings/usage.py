@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.table import Column, Index, Keys, Mask, Positions, Table
+from penstock.core.table import Column, Index, Keys, Mask, Positions, Table, positions, take_or_fill
 from penstock.core.windows import reindex
 from penstock.findings.limits import DEFAULT_LIMIT, SHARED_LIMIT
 from penstock.learned.prefetch import ConsumerArrivals
@@ -47,23 +47,19 @@ class ConnectionCounts:
         """of: connection of each consumer, -1 where unknown. sent: to each in the last `seconds`."""
         here = of >= 0
         keys, at = np.unique(of[here], return_inverse=True)
-        place = np.searchsorted(self.keys, keys)
-        known = np.append(self.keys, -1)[place] == keys
-
-        def carried(values: Column, fill: float) -> Column:
-            return np.where(known, np.append(values, np.nan)[place], fill)
-
+        place = positions(self.keys, keys)
+        known = place >= 0
         now = np.bincount(at, minlength=len(keys)).astype(np.float64)
         came = np.bincount(at, weights=new[here], minlength=len(keys))
         fed = np.bincount(at, weights=np.maximum(np.nan_to_num(sent[here]), 0), minlength=len(keys))
-        before = carried(self.consumers, np.nan)
+        before = take_or_fill(self.consumers, place, np.nan)
         return ConnectionCounts(
             keys=keys,
             consumers=now,
-            fewest=np.fmin(carried(self.fewest, np.nan), now),
-            most=np.fmax(carried(self.most, np.nan), now),
-            changes=carried(self.changes, 0.0) + (known & (before != now)),
-            came=carried(self.came, 0.0) + np.where(known, came, 0.0),
+            fewest=np.fmin(take_or_fill(self.fewest, place, np.nan), now),
+            most=np.fmax(take_or_fill(self.most, place, np.nan), now),
+            changes=take_or_fill(self.changes, place, 0.0) + (known & (before != now)),
+            came=take_or_fill(self.came, place, 0.0) + np.where(known, came, 0.0),
             rate=np.where(known, fed / seconds if seconds > 0 else np.nan, np.nan),
         )
 

@@ -24,7 +24,7 @@ from penstock.core.catalogues import read_toml
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.history.publish import directory, in_order
-from penstock.history.schema import BROKER, COUNT, QUEUE, TEXT, RowType, series_id
+from penstock.history.schema import BROKER, COUNT, HOUR, QUEUE, TEXT, RowType, series_id
 from penstock.history.snapshots import WHOLE
 from penstock.history.store import Store
 
@@ -106,7 +106,6 @@ def _series(one: Mapping[str, Any], begin: float) -> SampleRow:
     return SampleRow(one["metric"], *np.array(pairs, np.float64).reshape(-1, 2).T)
 
 
-HOUR: Final = 3600
 OWN: Final = {(family.table, family.column): family.name for family in CATALOGUE}
 
 Column = NDArray[np.float64]

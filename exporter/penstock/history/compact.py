@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from penstock.history.publish import ALL_DAY, RAW, give_back, in_order, sortable
 from penstock.history.publish import directory as hour_directory
-from penstock.history.schema import CONDITION, ROW_TYPES, RowType, fitted
+from penstock.history.schema import CONDITION, HOUR, ROW_TYPES, RowType, fitted
 from penstock.history.store import Store, StoredFile, StoreError
 
 NOTES = "joined"
@@ -71,7 +71,6 @@ def replaced(notes: Iterable[Note], there: Collection[str]) -> set[str]:
     return {path for note in notes if note.target in there for path in note.sources}
 
 
-HOUR = 3600
 DAY = 86400
 GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""

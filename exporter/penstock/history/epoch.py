@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.core.safe_files import replacing
-from penstock.core.table import Index, Keys, Table, positions
+from penstock.core.table import Index, Keys, Table, positions, take_or_fill
 from penstock.model import Process, Snapshot
 
 log = logging.getLogger(__name__)
@@ -67,15 +67,12 @@ class CounterEpochs:
             at, inc, last = self._as_left(broker, kind, sids)
         else:
             at, inc, last = table.index.positions_in(before.index), before.inc, before.counters
-        goes_on = at >= 0
-        if len(inc):
-            with np.errstate(invalid="ignore"):
-                fell = (now < last[:, at]).any(axis=0)
-            goes_on &= ~fell
-        begun = round(stamp * 1000)
-        found = np.where(goes_on, inc[at] if len(inc) else begun, begun).astype(np.int64)
+        begun, said = round(stamp * 1000), take_or_fill(last, at, np.nan)
+        with np.errstate(invalid="ignore"):
+            goes_on = (at >= 0) & ~(now < said).any(axis=0)
+        found = np.where(goes_on, take_or_fill(inc, at, begun), begun)
         # A counter that was not read at this poll is compared with its last reading at the next.
-        kept = np.where(np.isnan(now) & goes_on, last[:, at], now) if len(inc) else now
+        kept = np.where(np.isnan(now) & goes_on, said, now)
         self._lives[broker, kind] = CounterEpoch(table.index, sids, found, kept)
         return found
 

@@ -18,10 +18,10 @@ from penstock.account.fates import ADDRESS_FATES, Bounds, address_fates, lost_to
 from penstock.account.openmq import OpenmqAccount
 from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.history.schema import FateRow, series_id
+from penstock.history.snapshots import MILLI
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED
 
-MILLI = 1000.0
 MOST_FATES = 64
 
 

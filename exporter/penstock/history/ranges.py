@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.table import Column
-from penstock.history.compact import DAY, HOUR, current, partition, start_of
+from penstock.history.compact import DAY, current, partition, start_of
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY, RAW
-from penstock.history.schema import BROKER, QUEUE, RowType, as_dictionary, series_id
+from penstock.history.schema import BROKER, HOUR, QUEUE, RowType, as_dictionary, series_id
 from penstock.history.snapshots import column_of
 from penstock.history.store import Store, StoreError
 

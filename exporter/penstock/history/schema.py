@@ -76,7 +76,8 @@ class FateRow:
 
 INCIDENT: Final = "incident "
 """How the conditions of history begin that are incidents, before their kind."""
-TOLD_EVERY: Final = 3600
+HOUR: Final = 3600
+TOLD_EVERY: Final = HOUR
 """Seconds after which an active condition is written again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0
 """after so many it is not known to stand any more."""

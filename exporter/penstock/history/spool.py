@@ -14,12 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.safe_files import create, make_directory
-from penstock.history.schema import BROKER, ROW_TYPES, fitted
+from penstock.history.schema import BROKER, HOUR, ROW_TYPES, fitted
 
 SUFFIX = ".arrows"
 DAMAGED = "_damaged"
 """Directory of segments that could be read in part only."""
-HOUR = 3600
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
 from penstock.assessment.assess import State
+from penstock.brokers.artemis.requests import queue_object
 from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import ActiveCondition, Condition
@@ -190,12 +191,6 @@ def _each(arguments: str | tuple[str, ...], names: Names) -> Iterator[Names]:
         yield from ({**names, "xid": xid} for xid in names["xid"].split()[:MOST_XIDS])
     else:
         yield names
-
-
-def queue_object(broker: str, address: str, routing_type: str, queue: str) -> str:
-    """The name of a queue's object in Artemis' management."""
-    of_address = f"{broker},component=addresses,address={quote(address)}"
-    return f"{of_address},subcomponent=queues,routing-type={quote(routing_type)},queue={quote(queue)}"
 
 
 def _object_of(broker: str, row: QueueRow) -> str:

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -19,9 +19,7 @@ from penstock.core.table import Column, Mask, Positions, Table
 from penstock.insight import answers, explain
 from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
 from penstock.insight.explain import BrokerView, json_number
-
-if TYPE_CHECKING:
-    from penstock.series.labels import ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
+from penstock.series.labels import CLIENT, QUEUE, ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
 
 WORST: Final = "worst"
 """By severity, then by what is buffered: the order unless another is asked for."""
@@ -34,8 +32,6 @@ MOST: Final = 200
 """Conditions, queues, addresses and connections of one client that are shown."""
 
 CLIENT_NAMES: Final = ("address", "queue", "client")
-CLIENT: Final = attrgetter(*CLIENT_NAMES)
-"""What a client and a condition of it are known by."""
 OF_CONSUMER: Final = ("address", "queue", "protocol", "user", "remote_host", "session", "filter")
 NAMES: Final = frozenset({"queue", "client", "consumer"})
 QUEUE_SORTS: Final = (WORST, "queue", *SUMS, "scheduled", "rate_in", "rate_out")
@@ -316,7 +312,7 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
     given = (
         [*view.conditions, *(one for row in rows for one in explain.unknown_conditions(view, row))] if unknown else ()
     )
-    conditions = _by_label(rows, given or view.conditions, attrgetter("address", "queue"))
+    conditions = _by_label(rows, given or view.conditions, QUEUE)
     names = ("address", "queue", "owner", "team")
     return RowSource(rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue)
 

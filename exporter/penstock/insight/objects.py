@@ -17,11 +17,10 @@ from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectVie
 from penstock.insight.explain import MOST_RELATED, BrokerView, NotFound, json_number
 from penstock.insight.formatting import NAMES, UNITS, moment
 from penstock.insight.knowledge import OF_BROKER, Failing
-from penstock.insight.lists import CLIENT
 from penstock.insight.sheets import sheets_of
 from penstock.model import LinkRow, QueueKind, Role
 from penstock.observation.facts import JUDGED
-from penstock.series.labels import HIDDEN, ProducerSeries, QueueSeries
+from penstock.series.labels import CLIENT, HIDDEN, ProducerSeries, QueueSeries
 
 FACTS: Mapping[str, Sequence[str]] = {kind: names.split() for kind, names in NAMES["facts"].items()}
 """What a table says of an object, by its kind."""

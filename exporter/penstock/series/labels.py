@@ -5,7 +5,8 @@ looked at again.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ TEMPORARY = "(temporary)"
 NON_DURABLE = "(non-durable)"
 OTHER = "(other)"
 HIDDEN = -1
+QUEUE: Final = attrgetter("address", "queue")
+CLIENT: Final = attrgetter("address", "queue", "client")
+"""What a queue and a client of one are known by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,5 +207,4 @@ def _drop(request: web.Request, why: str) -> None:
 
 def _joined(request: web.Request, name: str) -> str | None:
     """The header as one value, however many lines it came in."""
-    values = request.headers.getall(name, [])
-    return ", ".join(values) if values else None
+    return ", ".join(request.headers.getall(name, [])) or None

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.history import PUBLISHED
 from penstock.agent.processes.blocks import NOTHING, changed
+from penstock.agent.processes.pool import MOST_EVENTS
 from penstock.agent.recent import HOUR
 from penstock.agent.supervisor import Agent
 from penstock.config import Config
@@ -23,9 +24,6 @@ from penstock.exposition.render import Published
 from penstock.insight.events import Event
 
 log = logging.getLogger(__name__)
-
-MOST_EVENTS = 2_000
-"""Of the last hour, that a process before this one may have recorded and not sent."""
 
 
 class WorkerAgent(Agent):
@@ -85,6 +83,7 @@ class WorkerAgent(Agent):
         await self._checkpoints.take_in(known, self._assessors())
         await asyncio.to_thread(self._journal.add_missing, events)
         await self._turns.run("give", partial(self._take, config))
+        # A process before this one may have recorded some and not sent them.
         recorded = self._journal.last(MOST_EVENTS, since=time.time() - HOUR)
         await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
 

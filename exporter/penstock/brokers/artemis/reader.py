@@ -13,6 +13,7 @@ from dataclasses import replace
 from sys import intern
 
 import numpy as np
+from msgspec import Struct
 
 from penstock import model
 from penstock.brokers.artemis import answers as wire
@@ -244,7 +245,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 "listQueues",
                 before,
                 lambda page: before.page(page, refresh=refresh),
-                ask.queues(self._name, ask.QUEUE_ATTRIBUTES),
+                ask.queues(self._name, wire.QueueAttributes),
                 _MESSAGES,
             )
         except Refused:
@@ -318,7 +319,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if at is not None:
             error = await self._sizes_by_name(poll, queues.index, at)
             return self._sizes.columns(), error
-        (reply,) = await poll.ask([ask.queues(self._name, ask.SIZE_ATTRIBUTES)])
+        (reply,) = await poll.ask([ask.queues(self._name, wire.QueueSizes)])
 
         def decode() -> str:
             mbeans, found = _SIZES.many(reply, "queue sizes")
@@ -338,7 +339,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
-        bulks = ask.in_bulks(self._of_each(rows, ask.SIZE_ATTRIBUTES))
+        bulks = ask.in_bulks(self._of_each(rows, wire.QueueSizes))
         replies = [reply for bulk in bulks for reply in await poll.ask(bulk)]
 
         def decode() -> str:
@@ -370,9 +371,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 self._roles_read = Cadence(poll.now)
             self._roles = self._roles_with(await poll.work(self._dead_letters_by_settings))
             return self._roles, ""
-        requests = [ask.queues(self._name, ask.DEAD_LETTER_ATTRIBUTES)]
+        requests = [ask.queues(self._name, wire.QueueDeadLetters)]
         if self._version >= versions.BLOCKED_ATTRIBUTE:
-            requests.append(ask.addresses(self._name, ask.BLOCKED_ATTRIBUTES))
+            requests.append(ask.addresses(self._name, wire.AddressBlocked))
         began = poll.asked
         found = await poll.ask(requests)
         self._roles_read = Cadence(poll.now, poll.asked - began)
@@ -468,7 +469,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if due:
             self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
             with suppress(SourceError), poll.share():
-                found = await poll.ask(self._of_each([rows[name] for name in due], ask.GROUP_ATTRIBUTES))
+                found = await poll.ask(self._of_each([rows[name] for name in due], wire.QueueGroups))
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
             return queues
@@ -476,8 +477,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
         return Table(queues.index, {**queues.columns, "groups": groups})
 
-    def _of_each(self, rows: Sequence[QueueRow], attributes: Sequence[str]) -> list[Request]:
-        return [ask.of_queue(self._name, row.address, row.name, row.routing_type, attributes) for row in rows]
+    def _of_each(self, rows: Sequence[QueueRow], of: type[Struct]) -> list[Request]:
+        return [ask.of_queue(self._name, row.address, row.name, row.routing_type, of) for row in rows]
 
     async def _read_prepared(
         self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
@@ -487,7 +488,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and consumers is not None:
             at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
             rows = queues.index.rows[at].tolist()
-        each = self._of_each(rows, ask.IN_DOUBT_ATTRIBUTES)
+        each = self._of_each(rows, wire.QueueInDoubt)
         listed, *counts = await poll.ask([ask.prepared_transactions(self._name), *each])
         table = await poll.work(self._prepared.table, listed)
         if queues is None or not counts:

@@ -8,25 +8,14 @@ operator's bulk operation (an address's MessageCount, a queue's Paused; but Grou
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
+
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.requests import attributes, call, quote, read
 from penstock.model import QueueRow
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
-
-
-BROKER_ATTRIBUTES = attributes(wire.BrokerAttributes)
-BRIDGE_ATTRIBUTES = attributes(wire.BridgeAttributes)
-DIVERT_ATTRIBUTES = attributes(wire.DivertAttributes)
-CONNECTION_ATTRIBUTES = ("Started", "Connected")
-ADDRESS_ATTRIBUTES = attributes(wire.AddressAttributes)
-BLOCKED_ATTRIBUTES = attributes(wire.AddressBlocked)
-SIZE_ATTRIBUTES = attributes(wire.QueueSizes)
-IN_DOUBT_ATTRIBUTES = attributes(wire.QueueInDoubt)
-GROUP_ATTRIBUTES = attributes(wire.QueueGroups)
-DEAD_LETTER_ATTRIBUTES = attributes(wire.QueueDeadLetters)
-QUEUE_ATTRIBUTES = attributes(wire.QueueAttributes)
 
 LISTINGS = ("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers")
 LARGEST_FIRST = {"listQueues": "messageCount", "listAddresses": "addressSize"}
@@ -48,44 +37,36 @@ def _read(mbean: str, attributes: Sequence[str]) -> Request:
     return read(f"{DOMAIN}:{mbean}", attributes, canonicalNaming="true")
 
 
-BROKERS = _read("broker=*", BROKER_ATTRIBUTES)
-BRIDGES = _read("broker=*,component=bridges,name=*", BRIDGE_ATTRIBUTES)
-BROKER_CONNECTIONS = _read("broker=*,component=broker-connections,name=*", CONNECTION_ATTRIBUTES)
+BROKERS = _read("broker=*", attributes(wire.BrokerAttributes))
+BRIDGES = _read("broker=*,component=bridges,name=*", attributes(wire.BridgeAttributes))
+BROKER_CONNECTIONS = _read("broker=*,component=broker-connections,name=*", ("Started", "Connected"))
 
 
-def addresses(broker: str, attributes: Sequence[str] = ADDRESS_ATTRIBUTES) -> Request:
-    return _read(f"broker={quote(broker)},component=addresses,address=*", attributes)
+def addresses(broker: str, row: type[Struct] = wire.AddressAttributes, below: str = "") -> Request:
+    """Of all addresses, or of what is below all of them, the attributes of a row."""
+    return _read(f"broker={quote(broker)},component=addresses,address=*{below}", attributes(row))
 
 
-def queues(broker: str, attributes: Sequence[str]) -> Request:
-    return _read(
-        f"broker={quote(broker)},component=addresses,address=*,subcomponent=queues,routing-type=*,queue=*", attributes
-    )
+def queues(broker: str, row: type[Struct]) -> Request:
+    return addresses(broker, row, ",subcomponent=queues,routing-type=*,queue=*")
 
 
 def diverts(broker: str) -> Request:
-    return _read(
-        f"broker={quote(broker)},component=addresses,address=*,subcomponent=diverts,divert=*", DIVERT_ATTRIBUTES
-    )
+    return addresses(broker, wire.DivertAttributes, ",subcomponent=diverts,divert=*")
 
 
 def first_message_age(broker: str, queue: QueueRow) -> Request:
     """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
-    return _read(
-        f"broker={quote(broker)},component=addresses,address={quote(queue.address)},subcomponent=queues,"
-        f"routing-type={quote(queue.routing_type)},queue={quote(queue.name)}",
-        ("FirstMessageAge",),
-    )
+    name = queue_object(f"broker={quote(broker)}", queue.address, queue.routing_type, queue.name)
+    return _read(name, ("FirstMessageAge",))
 
 
-def of_queue(
-    broker: str, address: str, queue: str, routing_type: str, attributes: Sequence[str] = SIZE_ATTRIBUTES
-) -> Request:
+def of_queue(broker: str, address: str, queue: str, routing_type: str, row: type[Struct] = wire.QueueSizes) -> Request:
     """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
     return _read(
         f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
         f"routing-type={quote(routing_type.lower())},subcomponent=queues",
-        attributes,
+        attributes(row),
     )
 
 
@@ -128,3 +109,9 @@ def _call(broker: str, operation: str, *arguments: str | int) -> Request:
 
 def object_name(broker: str) -> str:
     return f"{DOMAIN}:broker={quote(broker)}"
+
+
+def queue_object(broker: str, address: str, routing_type: str, queue: str) -> str:
+    """The name of a queue's object. broker: what its broker's is, or ends with."""
+    of_address = f"{broker},component=addresses,address={quote(address)}"
+    return f"{of_address},subcomponent=queues,routing-type={quote(routing_type)},queue={quote(queue)}"

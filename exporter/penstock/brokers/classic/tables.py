@@ -17,7 +17,7 @@ from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.requests import key_if_any
 from penstock.brokers.rows import NAN, columns, matrix, positive, present
-from penstock.brokers.tables import TableBuilder
+from penstock.brokers.tables import TableBuilder, subscription_row
 from penstock.core.table import Column, KeyAllocator, Keys, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
@@ -262,6 +262,4 @@ def _queue(at: MBeanName, address: str, said: Settings) -> QueueRow:
 
 
 def _subscription(at: MBeanName, row: Subscriber, address: str) -> QueueRow:
-    name, durable, kind = subscription_name(at, row), bool(row.subscription_name), QueueKind.SUBSCRIPTION
-    selector = row.selector or ""
-    return QueueRow(name, address, "multicast", durable, not durable, selector, kind, RingSource.NONE, "", "")
+    return subscription_row(subscription_name(at, row), address, bool(row.subscription_name), row.selector or "")

@@ -12,8 +12,6 @@ from penstock.transports.transport import Request
 
 DOMAIN = "com.sun.messaging.jms.server"
 
-BROKER_ATTRIBUTES = ("Version", "Host", "Port", "ResourceState")
-CONNECTION_ATTRIBUTES = attributes(wire.Connection)
 # Each of these walks all messages of the destination under its lock.
 DEPTH_ATTRIBUTES = attributes(wire.Depth)
 # Kept by the broker as running numbers: free of cost, whatever the destination holds.
@@ -30,9 +28,8 @@ def _call(mbean: str, operation: str, *arguments: str) -> Request:
     return call(f"{DOMAIN}:{mbean}", operation, *arguments)
 
 
-BROKER = _read("type=Broker,subtype=Monitor", BROKER_ATTRIBUTES)
 ABOUT = (
-    BROKER,
+    _read("type=Broker,subtype=Monitor", ("Version", "Host", "Port", "ResourceState")),
     {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["StartTime", "Uptime"]},
     _read("type=JVM,subtype=Monitor", ("TotalMemory", "FreeMemory", "MaxMemory")),
     _read("type=DestinationManager,subtype=Monitor", ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")),
@@ -40,7 +37,7 @@ ABOUT = (
     _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
 )
 """What the broker says of itself."""
-CONNECTIONS = _read("type=Connection,subtype=Monitor,*", CONNECTION_ATTRIBUTES)
+CONNECTIONS = _read("type=Connection,subtype=Monitor,*", attributes(wire.Connection))
 CONSUMERS = _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfo")
 PRODUCERS = _call("type=ProducerManager,subtype=Monitor", "getProducerInfo")
 TRANSACTIONS = _call("type=TransactionManager,subtype=Monitor", "getTransactionInfo")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
-from penstock.brokers.tables import TableBuilder
+from penstock.brokers.tables import TableBuilder, subscription_row
 from penstock.core.table import SLACK, Column, KeyAllocator, Keys, Matrix, RowT, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
@@ -225,7 +225,7 @@ class Destinations:
         for row in subscriptions:
             address = called.address("t", row.destination_name)
             name, durable, selector = subscription_name(row), bool(row.durable), row.selector or ""
-            queues.append(self._once(_subscription, name, address, durable, selector))
+            queues.append(self._once(subscription_row, name, address, durable, selector))
         if len(self._made) > 4 * (len(rows) + len(queues)) + SLACK:
             self._made.clear()
         of_queues = {name: found[name][at] for name in _OF_BOTH} | {
@@ -260,15 +260,12 @@ _OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed
 """Columns of a queue, as of its destination."""
 
 
-class Held(NamedTuple):
-    """Of each destination. delivering: in consumers' hands; scheduled: not due, and committed. NaN where unknown."""
+def held(
+    rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None
+) -> dict[str, Column]:
+    """delivering: in consumers' hands; scheduled: not due, and committed. NaN where unknown.
 
-    delivering: Column
-    scheduled: Column
-
-
-def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None) -> Held:
-    """As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
+    As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
     None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
     many there are is what makes the rest fit best to what the consumers hold.
     """
@@ -290,11 +287,11 @@ def held(rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequ
         return max(least + in_both, 0.0), depth.scheduled - in_both
 
     found = np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64).reshape(-1, 2)
-    return Held(found[:, 0], found[:, 1])
+    return {"delivering": found[:, 0], "scheduled": found[:, 1]}
 
 
 def destination_columns(
-    rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: "Held"
+    rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: Mapping[str, Column]
 ) -> dict[str, Column]:
     # The broker says -1 where there is no limit, of some 0.
     limits = {name: positive([np.nan if one is None else getattr(one, name) for one in said]) for name in _LIMITS}
@@ -305,8 +302,7 @@ def destination_columns(
         "memory_used_ratio": used / limits["limit_bytes"],
         **limits,
         **depth,
-        "delivering": held.delivering,
-        "scheduled": held.scheduled,
+        **held,
         "dead_letters": np.array([np.nan if one is None else float(one.dead_letters) for one in said], np.float64),
         "topic": np.array([float(row.type == "t") for row in rows], np.float64),
         "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
@@ -346,11 +342,6 @@ def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
         kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
     dead = DEAD_MESSAGES if said and said.dead_letters is True and kind is not QueueKind.DEAD_LETTER else ""
     return QueueRow(name, name, "anycast", not temporary, temporary, "", kind, RingSource.NONE, dead, dead)
-
-
-def _subscription(name: str, address: str, durable: bool, selector: str) -> QueueRow:
-    kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
-    return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
 
 
 def unwrapped(counter: Column) -> Column:
