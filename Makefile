@@ -59,6 +59,7 @@ help:
 	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
 	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
+	@echo "make test-collector  deploy/plain/otel-collector.yaml on a real OpenTelemetry collector (first time 20 min, then 1 min; needs Go)"
 	@echo "make test-cluster  the chart with 46 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
@@ -432,6 +433,15 @@ licences: $(VENV)/.test
 
 $(TOOLS)/etcd:
 	cd deploy/kubernetes/etcd && nice go build -p 2 -ldflags "-s -w" -o $(TOOLS)/etcd go.etcd.io/etcd/server/v3
+
+.PHONY: test-collector
+
+# only what scrapes addresses that are named: without the clients of all clouds that it could discover in
+$(TOOLS)/collector: $(wildcard deploy/opentelemetry/*)
+	cd deploy/opentelemetry && nice go build -p 2 -tags remove_all_sd -ldflags "-s -w" -o $(TOOLS)/collector .
+
+test-collector: $(VENV)/.test $(TOOLS)/collector  # needs Go
+	$(BIN)/pytest tests/deploy/collector_check.py
 
 KUBE := k8s.io/component-base/version
 $(TOOLS)/kube-apiserver:
