@@ -53,7 +53,7 @@ def test_what_it_sent() -> None:
     broker.see({"q": queue(7, 7)}, senders={"p": ("q", 7), "any": ("(anonymous)", 90)}, polls=3)
     sheet = client(broker, "app")
     assert sheet.sent == {"q": 7, "(anonymous)": None}
-    assert "no number" in sheet.reasons["(anonymous)"]
+    assert "no count" in sheet.reasons["(anonymous)"]
     lines = list(account_lines(AccountList("b", 0.0, [sheet], 1)))
     assert lines[:3] == ["b / app   client", "Sent to", f"{7:>18}  q"]
     assert lines[3] == f"{'unknown':>18}  (anonymous)   {sheet.reasons['(anonymous)']}"

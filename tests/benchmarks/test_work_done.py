@@ -238,5 +238,6 @@ async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(world: W
         tracemalloc.stop()
     assert kept < 0.1 * (QUEUES + CONSUMERS)
     # The largest answers come whole, as that with all queues; nine pages of consumers at once would be 14 MB more.
-    assert peak - held < 4_000 * QUEUES + 300 * CONSUMERS
+    # What rules read is kept to the next poll: causes are worked out when someone looks.
+    assert peak - held < 4_000 * QUEUES + 400 * CONSUMERS
     await polled.close()

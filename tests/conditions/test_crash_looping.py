@@ -65,7 +65,7 @@ def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     assert world.first["crash_looping"] <= 12 * step
     text = action(on("artemis", "crash_looping"), condition.evidence)
     assert f"{seen:.0f} consumers came and went" in text
-    assert f"returned at least {returned:.0f} messages" in " ".join(text.split())
+    assert f"returned at least {returned:,.0f} messages" in " ".join(text.split())
 
 
 def test_it_ends_ten_minutes_after_the_last_crash() -> None:

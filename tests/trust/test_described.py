@@ -13,6 +13,7 @@ import schemathesis
 from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from e2e.agent import Agent, entry
 from e2e.test_hang import up
@@ -43,4 +44,7 @@ def described(artemis: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @given(data=st.data())
 @fuzzed
 def test_as_described(described: Any, path: str, mode: GenerationMode, data: st.DataObject) -> None:
-    data.draw(described[path]["GET"].as_strategy(generation_mode=mode)).call_and_validate()
+    case = data.draw(described[path]["GET"].as_strategy(generation_mode=mode))
+    # The description cannot say that a parameter needs another
+    needs = path.endswith("/recent") and "address" in case.query and not case.query.get("queue")
+    case.call_and_validate(excluded_checks=[positive_data_acceptance] * needs)

@@ -105,7 +105,7 @@ class Buffers(RowState):
     def share(self, places: Positions) -> Column:
         """Of what these settled in their windows, so much was added to their buffers."""
         rise, settled = grown(self.windows[:, :, self.then[places]])
-        return np.asarray(rise / settled, np.float64)
+        return np.divide(rise, settled, out=np.full(len(rise), np.nan), where=settled > 0)
 
 
 NOBODY = Buffers(
@@ -186,4 +186,4 @@ def rises(windows: Numbers, rows: Numbers) -> Numbers:
 def grown(windows: Numbers) -> tuple[Numbers, Numbers]:
     """From the first window to the last one closed: by how much the least rose, and what was settled."""
     low = windows[LOW]
-    return np.nanmax(low, axis=0) - low[0], np.nansum(windows[SETTLED, 1:], axis=0)
+    return np.fmax.reduce(low, axis=0) - low[0], np.nansum(windows[SETTLED, 1:], axis=0)
