@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.agent.trends import Trends
+from penstock.cli import main
 from penstock.core.errors import PenstockError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
@@ -18,7 +19,6 @@ from penstock.history.profiles import read_profiles
 from penstock.history.store import Store, StoreError
 from penstock_demo.history import Truth
 from penstock_trends import job
-from penstock_trends.command import trends
 from penstock_trends.report import pages
 from penstock_trends.session import settings_of
 from trends.conftest import FLEET
@@ -215,7 +215,7 @@ def test_spark_submit_takes_rules_as_the_command_does(tmp_path: Path, monkeypatc
     rules.write_text("rules: [{match: {queue: orders}, team: shop}]\n")
     arguments = ["--history", "h", "--out", "o", "--rules", str(rules), "--flow-target", "99"]
     assert job.main(arguments) == 0
-    assert CliRunner().invoke(trends, ["run", *arguments]).exit_code == 0
+    assert CliRunner().invoke(main, ["trends", "run", *arguments]).exit_code == 0
     assert [one.flow_target for one in taken] == [0.99] * 2
     assert [one.owner({"broker": "b", "queue": "orders"}) for one in taken] == ["shop"] * 2
     assert job.main(arguments[:4]) == 0
