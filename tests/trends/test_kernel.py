@@ -7,14 +7,18 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
+from bench.trends_peer import QUEUES as PEER
+from bench.trends_peer import aggregate
 
 from penstock.history.schema import CONSUMER, series_id
 from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
-from penstock_demo.history import _table
+from penstock_demo.history import Truth, _table
 from penstock_trends import tables
 from penstock_trends.facts import bins_of
+from penstock_trends.kernel import QUEUE as KERNEL
 from penstock_trends.kernel import percentile
 from penstock_trends.tiers import days_query, increases_query
 from trends.rows import START, grown, hours_of, total, untidy
@@ -80,6 +84,21 @@ def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> Non
     names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
     assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
     assert {row[0] for row in wanted} == set(rows["sid"].to_pylist())
+
+
+def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path: Path) -> None:
+    """What DuckDB makes beside the job in `bench.trends` is the same work."""
+    store = fleet[0]
+    aggregate(Path(store.root), tmp_path / "peer", "queue", PEER)
+    names = ["n", *KERNEL.summed, *KERNEL.bounds]
+    order = [("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")]
+    paths = [entry.path for entry in store.files("raw/kind=queue")]
+    found = hours_of(store, "queue", paths).sort_by(order)
+    wanted = pq.read_table(tmp_path / "peer-queue.parquet").sort_by(order)
+    assert len(found) == len(wanted) > 100
+    for name in names:
+        ours, theirs = (np.array(rows[name].to_pylist(), float) for rows in (found, wanted))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, err_msg=name)
 
 
 def test_increases_are_those_of_a_window_over_single_polls(spark: Any, tmp_path: Path) -> None:
