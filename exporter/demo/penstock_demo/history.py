@@ -75,16 +75,23 @@ def generate(store: Store, fleet: Fleet) -> Truth:
     random = np.random.default_rng(fleet.seed)
     world = _World(fleet, random)
     for day in range(fleet.days):
-        samples = world.day(day)
-        _write(store, QUEUE, world.queue_rows(samples))
-        _write(store, BROKER, world.broker_rows(samples))
-        _write(store, FATE, world.fate_rows(samples))
-        if fleet.consumers:
-            _write(store, CONSUMER, world.consumer_rows(samples))
+        for samples in _by_hour(world.day(day)):
+            _write(store, QUEUE, world.queue_rows(samples))
+            _write(store, BROKER, world.broker_rows(samples))
+            _write(store, FATE, world.fate_rows(samples))
+            if fleet.consumers:
+                _write(store, CONSUMER, world.consumer_rows(samples))
         told = world.condition_rows(day)
         if told is not None:
             _write(store, CONDITION, told)
     return world.truth
+
+
+def _by_hour(samples: dict[str, NDArray[np.float64]]) -> Iterator[dict[str, NDArray[np.float64]]]:
+    """A day of a large fleet at once would need 300 bytes a row."""
+    hours = samples["stamp"] // 3600
+    for hour in np.unique(hours):
+        yield {name: values[hours == hour] for name, values in samples.items()}
 
 
 def _write(store: Store, kind: RowType, rows: Any) -> None:
