@@ -222,10 +222,10 @@ class Scene:
 
 
 @contextmanager
-def timed(seconds: dict[str, float]) -> Iterator[None]:
-    """Adds the CPU seconds of every stage to `seconds`."""
+def timed(seconds: dict[str, float], stages: Mapping[str, tuple[Any, str]] | None = None) -> Iterator[None]:
+    """Adds the CPU seconds of every stage to `seconds`; those of the judgement by default."""
     with ExitStack() as patched:
-        for name, (owner, attribute) in {**STAGES, WHOLE: (assessing, "judge")}.items():
+        for name, (owner, attribute) in (stages or {**STAGES, WHOLE: (assessing, "judge")}).items():
             patched.enter_context(patch.object(owner, attribute, _timed(getattr(owner, attribute), name, seconds)))
         yield
 

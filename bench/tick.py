@@ -8,20 +8,28 @@ own: neither looks for garbage among the other's objects. The last line is JSON.
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from statistics import mean, median
+from typing import Any, Final
 
 import click
 from bench import agent
 from bench.baseline import Baseline
 from bench.broker import Broker, running
 from bench.harness import Polled, facts, medians, print_table
+from bench.judge import timed
 
+from penstock.assessment import assess
 from penstock.exposition.catalogue import CATALOGUE, Family
+from penstock.learned.churn import CrashLoops
+from penstock.observation.buffers import Buffers
+from penstock.observation.oldest import Oldest
+from penstock.rule_engine import judgement
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Request
 
@@ -31,6 +39,17 @@ POLLS_TO_REST = 24
 SCRAPED_POLLS = 6
 INTERVAL = 5
 """Seconds between two polls while memory is measured."""
+ACCOUNT: Final[Mapping[str, tuple[Any, str]]] = {
+    "account": (judgement, "accounted"),
+    "its series": (assess, "accounted"),
+    "in doubt": (assess, "in_doubt"),
+    "unexplained": (assess, "unexplained"),
+    "oldest": (Oldest, "advance"),
+    "buffers": (Buffers, "advance"),
+    "crash loops": (CrashLoops, "advance"),
+}
+"""What the account adds to a tick, where it is looked up; and its one request."""
+PREPARED: Final = "decode listPreparedTransactions"
 _COMPARED = {family.name + "_total" * (family.type == "counter") for family in Baseline("").collect()}
 """The families that the baseline makes too."""
 
@@ -60,13 +79,16 @@ async def _ticks(
 ) -> dict[str, float | None]:
     polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows, families=families)
     asked = await polled.warm_up()
-    seconds, baseline_seconds, stages = [], [], []
+    seconds, baseline_seconds, stages, account = [], [], [], []
     with other_process(broker.url) as other:
         # what later polls ask only of the queues that changed
         other.seconds([bulk for bulk in asked if bulk[0]["type"] == "read"])
         for run in range(runs):
             broker.step()
-            seconds.append(await polled.poll())
+            parts: dict[str, float] = defaultdict(float)
+            with timed(parts, ACCOUNT):
+                seconds.append(await polled.poll())
+            account.append(sum(parts.values()) + polled.stages.seconds[PREPARED])
             stages.append(dict(polled.stages.seconds))
             if run < baseline_runs:
                 baseline_seconds.append(other.seconds(list(polled.transport.asked)))
@@ -84,6 +106,8 @@ async def _ticks(
         "series_compared": sum(samples.count for name, samples in shown.items() if name in _COMPARED),
         "cpu_s": round(median(seconds), 4),
         "cpu_mean_s": round(mean(seconds), 4),
+        "account_ms": round(1000 * median(account), 1),
+        "account_ratio": round(median(whole / (whole - part) for whole, part in zip(seconds, account, strict=True)), 3),
         "baseline_cpu_s": round(median(baseline_seconds), 3) if baseline_seconds else 0.0,
         "ratio": round(median(baseline_seconds) / median(seconds), 1) if baseline_seconds else 0.0,
         "idle_ms": round(1000 * median(idle[POLLS_TO_REST:]), 2),

@@ -101,9 +101,9 @@ class Source:
         return units
 
 
-def facts(session: Any, source: Source, kind: str, sids: Sequence[int] | None = None) -> Any:
-    """A DataFrame with a row for each series of a kind, or for some of them."""
-    return source.rows(session, kind, sids, facts_of_units, schema_of(kind))
+def facts(session: Any, source: Source, kind: str) -> Any:
+    """A DataFrame with a row for each series of a kind."""
+    return source.rows(session, kind, None, facts_of_units, schema_of(kind))
 
 
 def details(session: Any, source: Source, kind: str, sids: Sequence[int]) -> list[dict[str, Any]]:

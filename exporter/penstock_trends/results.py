@@ -3,7 +3,7 @@
 Each table is one Parquet file, there whole or not at all. Only the rows of what leads come back to the driver.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -89,8 +89,7 @@ class Tables:
         self.profile = sums_by_hour(queues)
         weeks = queues.selectExpr("sid", "broker", "address", "queue", "inline(weeks)")
         self._save("weeks", weeks, WEEKS, "sid", "back")
-        limited = self.session.table("addresses").where("limit_messages > 0 OR limit_bytes > 0").select("sid").collect()
-        limits = brokers.unionByName(self._facts("address", [row.sid for row in limited]), allowMissingColumns=True)
+        limits = brokers.unionByName(self._facts("address"), allowMissingColumns=True)
         limits = limits.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
         self._save("limits", limits, LIMITS, "sid", "limit_name")
         self._save("flow", self._flow(), FLOW, "broker", "address", "queue")
@@ -178,8 +177,8 @@ class Tables:
         labels = ", ".join(f"max_by({name}, coalesce(last_day, dt)) AS {name}" for name in LABELS)
         return self.session.sql(tables.sql("series", labels=labels))
 
-    def _facts(self, kind: str, sids: Sequence[int] | None = None) -> Any:
-        return self._labelled(kind, facts.facts(self.session, self.source, kind, sids))
+    def _facts(self, kind: str) -> Any:
+        return self._labelled(kind, facts.facts(self.session, self.source, kind))
 
     def _flow(self) -> Any:
         begin, names = self.until - FLOW_WEEKS * 7 * DAY, ", ".join(f"'{name}'" for name in WITHOUT_FLOW)
