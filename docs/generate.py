@@ -316,6 +316,7 @@ def of_alert(alert: str, asked: Mapping[str, str], used: Iterable[str], threshol
     yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
 
 
+RUNBOOK_PAGES = tuple(f"runbooks/{name}.md" for name in RUNBOOKS)
 PAGES: Mapping[str, Callable[[str], str]] = {
     "metrics.md": metrics,
     "cli.md": commands,
@@ -324,7 +325,7 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "incidents.md": incidents,
     "actions.md": actions,
     "runbooks/README.md": runbooks,
-    **{f"runbooks/{name}.md": runbook for name in RUNBOOKS},
+    **dict.fromkeys(RUNBOOK_PAGES, runbook),
 }
 """By page: what it is to be, of what it is."""
 
