@@ -47,7 +47,7 @@ def runbook(alert: str, broker: str | None, queue: str | None, client: str | Non
         say(*_lines(number, action, known))
     asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
     say("", "Evidence", f"  {asked}", f"  PENSTOCK_URL=http://AGENT:19771 {asked}")
-    say(f"  kubectl exec deploy/penstock -- {asked}")
+    say(f"  kubectl exec POD -- {asked}")
 
 
 def fitting(alert: str) -> list[ActionTemplate]:
