@@ -22,6 +22,7 @@ from penstock.insight.text import action_lines
 from penstock.tui.lines import say
 
 _ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
+_HOW = ("", "PENSTOCK_URL=http://AGENT:19771 ", "kubectl exec POD -- ")
 
 
 @options.command()
@@ -46,8 +47,7 @@ def runbook(alert: str, broker: str | None, queue: str | None, client: str | Non
     for number, action in enumerate(sorted(fitting(found.name), key=lambda one: bool(one.proof)), 1):  # proven last
         say(*_lines(number, action, known))
     asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
-    say("", "Evidence", f"  {asked}", f"  PENSTOCK_URL=http://AGENT:19771 {asked}")
-    say(f"  kubectl exec POD -- {asked}")
+    say("", "Evidence", *(f"  {how}{asked}" for how in _HOW))
 
 
 def fitting(alert: str) -> list[ActionTemplate]:

@@ -62,8 +62,7 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers: dict[str, object] = {name: duration(one) if name in DURATIONS else one for name, one in evidence.items()}
     numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
     numbers["leak_text"] = leak(evidence)
-    to_dead = evidence.get("dead_letters")
-    numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
+    numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
     return condition.action.format_map(NumbersToTell(numbers))
 
 
