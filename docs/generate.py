@@ -145,7 +145,7 @@ def about(condition: Condition) -> Iterator[str]:
     if helps := [f"[{one.name}](actions.md#{one.name})" for one in ACTIONS if condition.name in one.conditions]:
         yield f"- **Actions**: {', '.join(helps)}."
     for alert in {one.name: one for one in all_alerts() if one.name == alert_of(condition)}.values():
-        only = " (always a warning)" if "critical" in levels(condition) and len(levels_of(alert.name)) == 1 else ""
+        only = " (always a warning)" if "critical" in levels(condition) and levels_of(alert.name) == ["warning"] else ""
         yield f"- **Alert**: [{alert.name}](runbooks/{alert.runbook}.md#{alert.name.lower()}){only}."
 
 

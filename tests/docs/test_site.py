@@ -56,6 +56,16 @@ def test_a_link_of_an_alert_leads_to_a_page_of_the_site() -> None:
             assert (page[-5:], anchor) == (".html", rule["alert"].lower())
 
 
+def test_an_alert_that_is_always_a_warning_is_said_to_be() -> None:
+    said = {
+        name: bool(only)
+        for name, only in re.findall(r"\[(Penstock\w+)\][^\n]*?( \(always a warning\))?\.\n", text("conditions.md"))
+    }
+    critical = {alert.name for alert in all_alerts() if alert.severity == "critical"}
+    worse = {one.alert.name for one in CONDITIONS.values() if one.alert is not None and one.may_be_critical}
+    assert {name for name, only in said.items() if only} == worse - critical
+
+
 def test_every_alert_is_in_the_table_of_all() -> None:
     table = text("runbooks/README.md").partition("## Alerts, A to Z")[2]
     assert re.findall(r"(?m)^\| \[(\w+)\]", table) == sorted({alert.name for alert in all_alerts()})
