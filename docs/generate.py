@@ -2,8 +2,9 @@
 `python docs/generate.py [DIRECTORY]`: write what pages of the documentation have from the code.
 
 metrics.md: the catalogue; cli.md: the commands' own help; conditions.md: a section for each condition, below a mark;
-findings.md: the table of rules, between two marks; actions.md: all actions, below a mark; runbooks: the thresholds of
-each alert, and the actions that fit it, before what clears it.
+findings.md: the table of rules, between two marks; incidents.md: what to do about each kind, between two marks;
+actions.md: all actions, below a mark; runbooks: the thresholds of each alert, and the actions that fit it, before what
+clears it, and on their first page a table of all alerts, between two marks.
 """
 
 import re
@@ -20,13 +21,16 @@ from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import RUNBOOKS
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
 from penstock.assets.values import AlertValues
+from penstock.assets.wording import command
 from penstock.cli.main import main
+from penstock.cli.runbook import fitting
 from penstock.conditions.catalogue import CONDITIONS
-from penstock.conditions.condition import Condition, Scope
-from penstock.conditions.wording import constant_texts
+from penstock.conditions.condition import Condition, Scope, always, never
+from penstock.conditions.wording import RAISE_LIMIT, constant_texts
 from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
 from penstock.findings import catalogue
 from penstock.findings.finding import FindingRule
+from penstock.incidents.incidents import TEXTS
 from penstock.model import BROKER_KINDS, BrokerKind
 from penstock.settings.constants import Constants
 
@@ -112,18 +116,16 @@ def conditions(text: str) -> str:
     if not mark:
         raise SystemExit(f"conditions.md has no line {MARK.strip()}")
     sections = [f"\n## {one.name}\n\n" + "".join(f"{line}\n" for line in about(one)) for one in CONDITIONS.values()]
-    return head + MARK + "".join(sections)
+    listed = " · ".join(f"[{name}](#{name})" for name in CONDITIONS)
+    return f"{head}{MARK}\n{listed}\n{''.join(sections)}"
 
 
 def about(condition: Condition) -> Iterator[str]:
-    level = "warning or critical" if condition.may_be_critical else "notice"
-    if condition.scope is Scope.BROKER:
-        level = "critical" if condition.may_be_critical else "warning"
     event = ", an event" if condition.event else ""
     only = (
         "" if condition.brokers is None else f" {', '.join(called(kind) for kind in sorted(condition.brokers))} only."
     )
-    yield f"On a {condition.scope}; {level}{event}.{only}"
+    yield f"On a {condition.scope}; {levels(condition)}{event}.{only}"
     yield ""
     yield f"- **Raised when** {in_words(condition.when)}."
     yield f"- **Quiet on** {in_words(condition.quiet_on)}."
@@ -140,9 +142,33 @@ def about(condition: Condition) -> Iterator[str]:
             parts.append(f"advice: {with_numbers(variant.action)}.")
         if parts:
             yield f"- **On {called(kind)}**: " + " ".join(part[0].upper() + part[1:] for part in parts)
-    if condition.alert is not None:
-        anchor = condition.alert.name.lower()
-        yield f"- **Alert**: [{condition.alert.name}](runbooks/{condition.alert.runbook}.md#{anchor})."
+    if helps := [f"[{one.name}](actions.md#{one.name})" for one in ACTIONS if condition.name in one.conditions]:
+        yield f"- **Actions**: {', '.join(helps)}."
+    for alert in {one.name: one for one in all_alerts() if one.name == alert_of(condition)}.values():
+        only = " (always a warning)" if "critical" in levels(condition) and levels_of(alert.name) == ["warning"] else ""
+        yield f"- **Alert**: [{alert.name}](runbooks/{alert.runbook}.md#{alert.name.lower()}){only}."
+
+
+def alert_of(condition: Condition) -> str:
+    """Its alert, or that of `alerts.yaml` which has its name."""
+    return condition.alert.name if condition.alert else "Penstock" + condition.name.title().replace("_", "")
+
+
+def levels(condition: Condition) -> str:
+    """How bad it can be; one of a broker is at once as bad as it can be."""
+    worst = "critical" if condition.may_be_critical else "warning"
+    if condition.scope is Scope.BROKER:
+        return worst
+    if condition.notice is always:
+        return "notice"
+    of = ["notice"] * (condition.notice is not never) + ["warning"] + ["critical"] * condition.may_be_critical
+    return " or ".join(", ".join(of).rsplit(", ", 1))
+
+
+def levels_of(alert: str) -> list[str]:
+    return sorted(
+        {one.severity for one in all_alerts() if one.name == alert}, key=["info", "warning", "critical"].index
+    )
 
 
 def called(kind: str) -> str:
@@ -167,16 +193,21 @@ END = "<!-- end -->\n"
 
 def findings(text: str) -> str:
     """The page with the table of today between the two marks."""
-    head, mark, rest = text.partition(BEGIN)
-    if not mark:
-        raise SystemExit(f"findings.md has no line {BEGIN.strip()}")
     rows = [
         (f"`{rule.name}`", rule.scope, ", ".join(sorted(map(str, kinds(rule)))), rule.when, rule.arithmetic)
         for rule in catalogue.RULES
     ]
     heads = [("rule", "scope", "brokers", "applies when", "arithmetic shown"), ("---",) * 5]
     table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows))
-    return f"{head}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+    return between("findings.md", text, table)
+
+
+def between(page: str, text: str, made: str) -> str:
+    """The text of a page with what is made in place of what is between the two marks."""
+    head, mark, rest = text.partition(BEGIN)
+    if not mark:
+        raise SystemExit(f"{page} has no line {BEGIN.strip()}")
+    return f"{head}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}"
 
 
 def kinds(rule: FindingRule) -> Iterable[BrokerKind]:
@@ -220,7 +251,38 @@ def in_capitals(text: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] in SOMETIMES else one[1].upper(), text)
 
 
+# --- incidents.md
+
+
+def incidents(text: str) -> str:
+    """The page with the steps for each kind between the two marks."""
+    made = [
+        f"### {kind}\n\n" + "".join(f"{number}. {step}.\n" for number, step in enumerate(steps, 1))
+        for kind, steps in incident_steps()
+    ]
+    return between("incidents.md", text, "\n".join(made))
+
+
+def incident_steps() -> Iterator[tuple[str, list[str]]]:
+    """By kind of incident, where it has steps of its own: these with the facts in capitals."""
+    for kind, text in TEXTS.items():
+        for name, of in ((kind, text), (f"{kind} on OpenMQ", text.get("openmq", {}))):
+            if steps := [one.replace("{raise_limit}", RAISE_LIMIT) for one in of.get("advice", ())]:
+                yield name, [in_capitals(one) for one in steps]
+
+
 # --- runbooks
+
+
+def runbooks(text: str) -> str:
+    """Their first page with a table of all alerts between the two marks."""
+    rows = {
+        one.name: (f"[{one.name}]({one.runbook}.md#{one.name.lower()})", ", ".join(levels_of(one.name)), one.summary)
+        for one in sorted(all_alerts(), key=lambda one: one.name)
+    }
+    heads = [("alert", "severity", "says"), ("---",) * 3]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows.values()))
+    return between("runbooks/README.md", text, table)
 
 
 def runbook(text: str, thresholds: Thresholds = THRESHOLDS) -> str:
@@ -230,29 +292,40 @@ def runbook(text: str, thresholds: Thresholds = THRESHOLDS) -> str:
     used: dict[str, set[str]] = {}
     for alert in all_alerts(named):
         used.setdefault(alert.name, set()).update(re.findall(r"@(\w+)@", f"{alert.expr} {alert.wait} {alert.keep}"))
+    asked = {alert.name: explains(alert.labels) for alert in all_alerts()}
     text = re.sub(r"(?m)^\*\*(Thresholds|Commands)\*\* .*\n\n", "", text)
     return re.sub(
         r"(?ms)^## (\w+)$(.*?)(?=^\*\*Clears)",
-        lambda found: f"## {found[1]}{found[2]}{''.join(of_alert(found[1], used[found[1]], thresholds))}",
+        lambda found: f"## {found[1]}{found[2]}{''.join(of_alert(found[1], asked, used[found[1]], thresholds))}",
         text,
     )
 
 
-def of_alert(alert: str, used: Iterable[str], thresholds: Thresholds) -> Iterator[str]:
-    of = {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
-    if fitting := [f"[{one.name}](../actions.md#{one.name})" for one in ACTIONS if one.conditions & of]:
-        yield f"**Commands** `penstock runbook {alert} BROKER QUEUE` prints them filled in: {', '.join(fitting)}.\n\n"
+def explains(labels: tuple[str, ...]) -> str:
+    """The command that explains an alert with these labels; a queue is known without its address."""
+    return command(tuple(one for one in labels if one != "address" or "queue" not in labels), str.upper)
+
+
+def of_alert(alert: str, asked: Mapping[str, str], used: Iterable[str], thresholds: Thresholds) -> Iterator[str]:
+    if helps := [f"[{one.name}](../actions.md#{one.name})" for one in fitting(alert)]:
+        known = any(one.alert is not None and one.alert.name == alert for one in CONDITIONS.values())
+        by = f"`penstock runbook {alert}` shows them with ids in capitals"
+        by = f"`{asked[alert]}` prints those that fit, with the ids of this broker; {by}" if known else by
+        yield f"**Commands** {by}: {', '.join(helps)}.\n\n"
     shown = structs.asdict(thresholds)
     yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
 
 
+RUNBOOK_PAGES = tuple(f"runbooks/{name}.md" for name in RUNBOOKS)
 PAGES: Mapping[str, Callable[[str], str]] = {
     "metrics.md": metrics,
     "cli.md": commands,
     "conditions.md": conditions,
     "findings.md": findings,
+    "incidents.md": incidents,
     "actions.md": actions,
-    **{f"runbooks/{name}.md": runbook for name in RUNBOOKS},
+    "runbooks/README.md": runbooks,
+    **dict.fromkeys(RUNBOOK_PAGES, runbook),
 }
 """By page: what it is to be, of what it is."""
 

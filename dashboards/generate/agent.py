@@ -59,7 +59,7 @@ _NOW = Row(
         stat(
             "Configuration",
             "Whether the last load of the configuration succeeded. If not, the one before is in use: see the agent's"
-            " log, mend the file, reload.",
+            " log, correct the file, reload.",
             f"min({S('penstock_config_last_reload_successful')})",
             unit="none",
             mappings=DONE,

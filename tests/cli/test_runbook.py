@@ -37,7 +37,22 @@ def test_names_are_filled_in_for_a_shell() -> None:
 
 def test_what_fits_one_proven_cause_only_comes_last_and_says_so() -> None:
     text = shown("ClientBlocked", "prod", "q")
-    assert text.index("Take a thread dump") < text.index("(only where `penstock explain` proves blocked_in_send)")
+    assert text.index("Take two thread dumps") < text.index("(only where `penstock explain` proves blocked_in_send)")
+
+
+def test_of_an_incident_it_prints_the_steps_of_each_kind() -> None:
+    text = shown("Incident", "prod")
+    assert "### broker_memory_full" in text
+    assert "1. Start the reader of FILLER, or fix it" in text
+
+
+def test_it_prints_no_targets_of_links_and_does_not_name_itself() -> None:
+    for name in NAMES:
+        assert not re.search(r"\]\(|\*\*Commands\*\*|<!--", shown(name)), name
+
+
+def test_an_alert_on_a_number_has_the_actions_that_name_it() -> None:
+    assert "Free space on the broker's disk" in shown("DiskNearFull", "prod")
 
 
 def test_the_name_that_a_preset_gives_a_critical_alert() -> None:

@@ -29,7 +29,9 @@ def test_the_script_writes_the_pages(tmp_path: Path) -> None:
     for name in generator.PAGES:
         text = (DOCS / name).read_text(encoding="utf-8")
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(re.sub(r"^\| `.*\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+        of_code = name in ("metrics.md", "findings.md")  # tables of other pages are written by hand
+        text = re.sub(r"^\| `.*\n", "", text, flags=re.MULTILINE) if of_code else text
+        (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "metrics.md").unlink()
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True)
     assert {name: (tmp_path / name).read_text() for name in generator.PAGES} == {

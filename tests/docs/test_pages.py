@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.actions.catalogue import ACTIONS
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.config.http import BasicAuth, HttpConfig, TlsClient
 from penstock.config.web import HttpServer, RateLimit, TlsServer, WebConfig
@@ -80,6 +81,19 @@ def links(page: str) -> set[str]:
     """The pages that it links to."""
     found = re.findall(r"\]\(([\w./-]+\.md)", text(page))
     return {str(((DOCS / page).parent / one).resolve().relative_to(DOCS)) for one in found}
+
+
+def test_the_guide_ends_with_every_action_for_a_stalled_consumer() -> None:
+    act = text("why-stalled.md").partition("## 6. Act")[2].partition("\n## ")[0]
+    assert set(re.findall(r"actions\.md#(\w+)", act)) == {one.name for one in ACTIONS if "stalled" in one.conditions}
+
+
+def test_the_actions_that_the_role_on_call_may_not_do_are_named() -> None:
+    role = text("actions.md").partition("## A role for those on call")[2].partition("\n## ")[0]
+    may = (*re.findall(r'access method="(\w+)"', role), "list", "get", "is")
+    refused = {one.name for one in ACTIONS if any(not call.operation.startswith(may) for call in one.calls)}
+    sentence = role.partition("stays with the administrator")[2].partition(".")[0]
+    assert set(re.findall(r"`(\w+)`", sentence)) == refused
 
 
 def test_every_page_is_two_clicks_from_the_index_and_what_helps_on_call_is_one() -> None:

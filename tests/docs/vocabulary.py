@@ -17,6 +17,7 @@ REFUSED = re.compile(
     r"(?<!\.)\b(tells?|told|anew|nobody|heeds?|heeded|whoever|settles nothing|kept from|for want of|thrown away"
     r"|throws away|threw away|works? off|worked off|in hand|in its hands|usual are|given up|closed without a word"
     r"|set forth|messages to nowhere|at a stop|no well|least level|best of one"
+    r"|lawful(ly)?|mend(s|ed|ing)?"
     r"|hurts?|stands? (there|for|beside|in|at)|settled? none|settled nothing|gives? up|gave up)\b",
     re.IGNORECASE,
 )

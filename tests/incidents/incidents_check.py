@@ -215,7 +215,7 @@ def test_pages_that_are_not_read(stage: Stage, watch: Watch) -> None:
     stage.open(AmqpConsumer, "q", client="peer")
     found = watch.one(stage.name, lambda one: any(key[0] == "depaging_frozen" for key in one.members), TOLD)
     assert (found.kind, found.object) == ("stalled", f"{stage.name}.hoarder")
-    assert found.victims == [f"{stage.name}.q (page files are no longer read because one consumer holds too much)"]
+    assert found.victims == [f"{stage.name}.q (page files are no longer read because one consumer buffers too much)"]
 
 
 def test_refused_logins(stage: Stage, watch: Watch) -> None:

@@ -347,7 +347,7 @@ def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     scene.run(10, lambda one: one.holds("hoarder", n=347).come("q", 100))
     assert {"stalled", "depaging_frozen"} <= scene.names
     assert scene.roots == [("stalled", "hoarder")]
-    assert scene.incident.victims == ["q (page files are no longer read because one consumer holds too much)"]
+    assert scene.incident.victims == ["q (page files are no longer read because one consumer buffers too much)"]
 
 
 def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own() -> None:

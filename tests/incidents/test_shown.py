@@ -72,7 +72,7 @@ def test_a_root_that_is_a_condition_says_what_can_be_done() -> None:
     scene.run(5, lambda one: one.works("c"))
     scene.run(10, lambda one: one.holds("c"))
     (found,) = incident_list([view(scene)], ListQuery()).rows
-    assert any("thread dump of billing" in line for line in found.advice)
+    assert any("two thread dumps of billing" in line for line in found.advice)
     assert any(line.startswith("Check: The same frames in both") for line in found.advice)
 
 

@@ -225,12 +225,12 @@ async def test_an_address_on_all_brokers(page: Served) -> None:
 @pytest.mark.parametrize("path", ["address?broker=b1&address=orders", "queue?broker=b1&queue=orders"])
 async def test_what_to_do_is_said_once(page: Served, path: str) -> None:
     """By the incident, or by the condition that is its root; two lists would not be followed."""
-    assert (await page.get(path)).text.count("Take a thread dump of stuck on h twice") == 1
+    assert (await page.get(path)).text.count("Take two thread dumps of stuck on h") == 1
 
 
 async def test_a_client_says_what_to_do(page: Served) -> None:
     found = (await page.get("client?broker=b1&client=stuck")).text
-    assert "Do this Take a thread dump of stuck on h twice" in found
+    assert "Do this Take two thread dumps of stuck on h" in found
 
 
 async def test_what_is_between_backticks_is_code_and_stays_text(page: Served) -> None:

@@ -417,11 +417,11 @@ async def test_explain_command(server: Server) -> None:
     assert result.exit_code == 1
     for text in (
         "  stalled on client stuck\n",
-        "  rule      a consumer buffers messages and has acknowledged none for longer than its stall threshold",
+        "  rule      a consumer has acknowledged none of its buffered messages for longer than its stall threshold",
         "buffered 100 messages",
         "stall threshold 1 min",
         "            - possible: a listener that is blocked (it took 0 messages",
-        "  do  1.    Take a thread dump of stuck ",
+        "  do  1.    Take two thread dumps of stuck ",
         "  stall threshold  2 h, configured: rule 2\n",
         "learned from ",
     ):

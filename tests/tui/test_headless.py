@@ -86,7 +86,7 @@ async def test_explained_in_words(source: Made) -> None:
         await press(pilot, "slash", *"stuck", "enter", "3", "e")
         text = page(pilot)
         assert "WARNING  stalled on client stuck" in text
-        assert "Take a thread dump of stuck" in text
+        assert "Take two thread dumps of stuck" in text
         widest = max(len(line) for line in text.splitlines())
         assert widest <= NARROW[0] - 4
         await pilot.press("q")

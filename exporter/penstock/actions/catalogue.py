@@ -22,7 +22,7 @@ class CallTemplate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTemplate:
     """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any. proof: only while one of these causes is
-    proven; spoiled: not while one of these is, or is likely.
+    proven; spoiled: not while one of these is, or is likely. alerts: those of no condition that it helps with.
     """
 
     name: str
@@ -33,6 +33,7 @@ class ActionTemplate:
     calls: tuple[CallTemplate, ...] = ()
     command: str = ""
     conditions: frozenset[str] = frozenset()
+    alerts: frozenset[str] = frozenset()
     causes: frozenset[str] = frozenset()
     proof: frozenset[str] = frozenset()
     spoiled: frozenset[str] = frozenset()

@@ -48,8 +48,8 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     """Explain the worst condition, or a BROKER, QUEUE or CLIENT: what is wrong, on what evidence, what to do.
 
     Without a name: the worst of all brokers. With a BROKER: its incidents first. With a QUEUE: its clients too; a
-    CLIENT is one of them. Only a running agent knows conditions that take longer than the polls. Exit status 1 where
-    something is unhealthy or unknown.
+    CLIENT is one of them. With --config.file, conditions that need more time than --polls covers are not found: ask a
+    running agent for those. Exit status 1 where something is unhealthy or unknown.
     """
     logs.set_up("error", "logfmt")
     asked: Ask = partial(ask, url, http_config_file)

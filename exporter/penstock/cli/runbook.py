@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from penstock.actions.catalogue import ACTIONS, SOMETIMES, ActionTemplate
+from penstock.assets.alerts import INCIDENT
 from penstock.assets.rule_files import all_alerts
 from penstock.assets.runbooks import section
 from penstock.assets.wording import command
@@ -21,6 +22,7 @@ from penstock.insight.text import action_lines
 from penstock.tui.lines import say
 
 _ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
+_HOW = ("", "PENSTOCK_URL=http://AGENT:19771 ", "kubectl exec POD -- ")
 
 
 @options.command()
@@ -30,9 +32,9 @@ _ARTEMIS = f"org.apache.activemq.artemis:broker={quote('NAME')}"
 @click.argument("client", required=False, shell_complete=completion.clients)
 @click.option("--address")
 def runbook(alert: str, broker: str | None, queue: str | None, client: str | None, address: str | None) -> None:
-    """Show the runbook of an ALERT with its commands, all names filled in.
+    """Show the runbook of an ALERT and what can be done, with the names that you give.
 
-    It asks no agent: ids that only an agent knows stay in capitals, and `penstock explain` fills them in.
+    It asks no agent: what only an agent knows stays in capitals, and `penstock explain` prints the commands with it.
     """
     name = alert if alert.startswith("Penstock") else f"Penstock{alert}"
     found = {one.name: one for one in all_alerts()}.get(name.removesuffix("Critical"))
@@ -40,23 +42,25 @@ def runbook(alert: str, broker: str | None, queue: str | None, client: str | Non
         raise PenstockError(f"{alert}: no such alert; `penstock alerts write DIR` and docs/runbooks have them all")
     given = {"broker": broker, "queue": queue, "client": client, "address": address or queue}
     known = {key: text for key, text in given.items() if text}
-    say(f"{found.name}: {found.summary}", "", *_filled_in(section(found.runbook, found.name), known), "")
-    fitting = [action for action in ACTIONS if action.conditions & conditions_of(found.name)]
-    fitting.sort(key=lambda action: bool(action.proof))  # those for one proven cause last
-    for number, action in enumerate(fitting, 1):
+    text = section(found.runbook, found.name) + f"\n\n{section('incidents', 'What to do')}" * (found.name == INCIDENT)
+    say(f"{found.name}: {found.summary}", "", *_filled_in(text, known), "")
+    for number, action in enumerate(sorted(fitting(found.name), key=lambda one: bool(one.proof)), 1):  # proven last
         say(*_lines(number, action, known))
     asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
-    say("", "Evidence", f"  {asked}", f"  PENSTOCK_URL=http://AGENT:19771 {asked}")
-    say(f"  kubectl exec deploy/penstock -- {asked}")
+    say("", "Evidence", *(f"  {how}{asked}" for how in _HOW))
 
 
-def conditions_of(alert: str) -> set[str]:
-    return {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
+def fitting(alert: str) -> list[ActionTemplate]:
+    """The actions for the alert and for its condition."""
+    of = {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
+    return [one for one in ACTIONS if one.conditions & of or alert in one.alerts]
 
 
 def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
-    given = {name: shlex.quote(text) for name, text in known.items()}
-    return re.sub(r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[1].lower(), one[1]), text).splitlines()
+    """The section without what a terminal has no use for: the list of actions, which follows, and targets of links."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"(?m)^(\*\*Commands\*\* |<!-- ).*\n{0,2}", "", text))
+    given = {name.upper(): shlex.quote(text) for name, text in known.items()}
+    return re.sub(r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[0], one[0]), text).splitlines()
 
 
 def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Iterator[str]:

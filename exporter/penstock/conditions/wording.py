@@ -60,26 +60,21 @@ def constant_texts(constants: Constants) -> Mapping[str, str]:
 def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     """One sentence with the numbers that it rests on."""
     numbers: dict[str, object] = {name: duration(one) if name in DURATIONS else one for name, one in evidence.items()}
-    at_risk = evidence.get("at_risk", 0.0)
-    numbers["at_risk_text"] = f" and loses {at_risk:.0f} of the ring" if at_risk > 0 else ""
+    numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
     numbers["leak_text"] = leak(evidence)
-    to_dead = evidence.get("dead_letters")
-    numbers["removed_text"] = "" if to_dead is None else DEAD_LETTERS if to_dead else GONE
+    numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
     return condition.action.format_map(NumbersToTell(numbers))
 
 
 def leak(evidence: Mapping[str, float]) -> str:
-    """What a client leaks, or may leak, and what to do."""
+    """What a client leaks, or may leak."""
     held, leaked, one_in = (evidence.get(name, 0.0) for name in ("held", "leaked", "one_in"))
     one_in = float(f"{one_in:.2g}")
     share = f"1 of {one_in:.0f} messages" if one_in else "a few messages"
     if leaked > 0:
-        return (
-            f"leaks {share}: {leaked:.0f} were left when there was nothing to process. Look for a path that does not"
-            " acknowledge; closing the consumer returns them to the queue"
-        )
+        return f": it leaks {share}, and {leaked:.0f} were left when there was nothing to process"
     slow = f" or is 1/{one_in:.0f} too slow" if one_in else " or is slightly too slow"
-    return f"leaks {share},{slow}: it buffers {held:.0f}, ever more. What is left in a time without messages is leaked"
+    return f": it leaks {share},{slow}, and buffers {held:.0f}, ever more. What stays in a lull has leaked"
 
 
 class NumbersToTell(dict[str, object]):

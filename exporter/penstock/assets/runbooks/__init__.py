@@ -1,4 +1,4 @@
-"""The runbooks, which are pages of the documentation: a section for each alert, with parts in bold."""
+"""The runbooks, which are pages of the documentation: a section for each alert, with parts in bold; and incidents."""
 
 import re
 from functools import cache
@@ -8,10 +8,10 @@ RUNBOOKS = ("clients", "queues", "rings", "brokers", "penstock")
 
 
 @cache
-def section(runbook: str, alert: str) -> str:
-    """What is below the title of an alert's name; empty where it has none."""
-    text = files(__package__).joinpath(f"{runbook}.md").read_text(encoding="utf-8")
-    found = re.search(rf"(?ms)^## {alert}\n\n(.*?)(?=^## |\Z)", text)
+def section(page: str, title: str) -> str:
+    """What is below a title, such as the name of an alert; empty where there is none."""
+    text = files(__package__).joinpath(f"{page}.md").read_text(encoding="utf-8")
+    found = re.search(rf"(?ms)^## {title}\n\n(.*?)(?=^## |\Z)", text)
     return found[1].strip() if found else ""
 
 
