@@ -224,7 +224,7 @@ class ConsumerRow:
     (Artemis; there while any consumer is).
 
     OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
-    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.
+    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there whatever it no longer buffers.
 
     Classic only: transaction_begun (the oldest that is open on its connection; NaN: none).
     """
@@ -337,7 +337,7 @@ class Process:
 
     @classmethod
     def of(cls, broker: Broker) -> "Process":
-        """As far as the broker's own numbers tell: for polls that no engine made."""
+        """As far as the broker's own numbers show: for polls that no engine made."""
         return cls(clock=broker.clock, uptime=broker.uptime)
 
     def same_start(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:

@@ -115,7 +115,7 @@ class Checkpoint:
     """The last one that these know."""
     consumer_totals: KeptTotals = KeptTotals()
     queue_totals: KeptTotals = KeptTotals()
-    """Of the series that stand for several queues."""
+    """Of the series that sum several queues."""
     producer_totals: KeptTotals = KeptTotals()
     producers: Sequence[tuple[str, str]] = ()
     """Session and id of each in `producer_totals.last`: their keys are the agent's own."""
@@ -132,7 +132,7 @@ class Checkpoint:
     """Of a broker whose queues keep their keys."""
     churned: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     told: Sequence[tuple[ConditionKey, Severity, float]] = ()
-    """The conditions that stood, how severe and since when by the agent's clock."""
+    """The active conditions, how severe and since when by the agent's clock."""
     recorded: float = np.nan
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
     prepared: Sequence[tuple[str, float]] = ()

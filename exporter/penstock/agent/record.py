@@ -1,6 +1,6 @@
 """What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
 
-A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they stand there, then as
+A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they are there, then as
 they come. Its numbers are totals and no differences: sums and what each thing said at last go together.
 """
 
@@ -235,7 +235,7 @@ def differing(now: Lines, index: Index[Any], before: Lines | None, was: Index[An
 
 
 def summed(totals: Totals[Any]) -> Mask:
-    """The series that stand for several queues; a single queue's counters are the broker's own."""
+    """The series that sum several queues; a single queue's counters are the broker's own."""
     found: Mask = totals.index.column("alone", lambda series: not series.summed) == 0
     return found
 

@@ -107,7 +107,7 @@ def address_measures(
 
 
 def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
-    """How many of the `clients` nothing can be said of; judged: the last poll was, or its verdicts still stand."""
+    """How many of the `clients` are unknown; judged: the last poll was, or its verdicts still apply."""
     if not judged or not judgement.counted:
         return float(clients)
     young = judgement.warm_up.clients
@@ -169,12 +169,12 @@ def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSe
 
 
 def alone(queues: Grouping[QueueSeries]) -> Mask:
-    """Series that stand for one queue."""
+    """Series of one queue each."""
     return queues.index.column("alone", lambda series: not series.summed) > 0
 
 
 def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[str, Column]:
-    """Columns by the queues' series; a series that stands for several queues has none of them."""
+    """Columns by the queues' series; a series that sums several queues has none of them."""
     measures, grouping = judgement.measures, queues.grouping
     if measures.index is not grouping.source:
         return {}

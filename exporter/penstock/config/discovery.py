@@ -38,7 +38,7 @@ MAX_TARGETS = 1000
 
 
 class Profile(Broker):
-    """How brokers that are found are asked. `{name}` stands for what a broker is called, `{host}` for where it is,
+    """How brokers that are found are asked. `{name}` is replaced by a broker's name, `{host}` by its host,
     `{port}` for the port that was found with it, which is also used where an HTTP url names none.
     """
 

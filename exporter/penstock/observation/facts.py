@@ -2,7 +2,7 @@
 
 A queue's first sighting counts nothing; a consumer that appears on a known queue counts from 0. Letters as in the
 broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
-T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
+T held, W acknowledged and uncommitted, N delivered, C settled, L and Ld its last acknowledgement and delivery.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -152,7 +152,7 @@ class Facts:
     of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
-    for before it dispatches, 0: none. held, d_left: sums of what its consumers hold, and of what left their hands.
+    for before it dispatches, 0: none. held, d_left: sums of what its consumers buffer, and of what they settled.
     returned: what left these at this poll, and was neither settled, expired nor killed.
     """
 
@@ -230,7 +230,7 @@ class AddressFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what left its hands, in all."""
+    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what it no longer buffers, in all."""
 
     index: Index[ConsumerRow]
     queue: Positions

@@ -45,7 +45,7 @@ class Reloaded(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues."""
+    """grouping: which series each queue belongs to. totals: COUNTERS of series that sum several queues."""
 
     grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
     totals: Totals[QueueSeries] = field(default_factory=Totals)

@@ -45,7 +45,7 @@ class Column:
     """title, show: heading and text. width: in characters, with `most` where there is room.
     rank: those of the lowest are shown first where the terminal is narrow.
     given: the name that, once it is chosen, every row has; the column is left out then.
-    sort: the order it stands for, empty where there is none.
+    sort: the order that it selects, empty where there is none.
     """
 
     title: str
@@ -210,7 +210,7 @@ class Level:
 
     @property
     def sorts(self) -> list[str]:
-        """The orders there are, by the columns that stand for them."""
+        """The orders there are, by the columns that select them."""
         return [column.sort for column in self.columns if column.sort]
 
 

@@ -28,7 +28,7 @@ QueueText = wire.QueueTexts | wire.QueueAttributes
 CONSUMER_FIELDS = wire.ConsumerNumbers.__struct_fields__[1:-1]
 QUEUE_FIELDS = wire.QueueNumbers.__struct_fields__[1:]
 ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
-"""Columns that a listing gives, by which the values of its `Numbers` stand; a pattern read lacks some."""
+"""Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
 SETTINGS_FIELDS = (
     "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
     "slow_consumer_kills", "slow_consumer_period", "expiry_delay",

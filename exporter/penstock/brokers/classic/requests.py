@@ -25,7 +25,7 @@ def connections(broker: str) -> Request:
 
 
 def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> Request:
-    """All of a kind, or that of this name as it stands in the name of its MBean."""
+    """All of a kind, or that of this name as written in the name of its MBean."""
     return read(f"{DOMAIN}={broker},destinationType={kind},destinationName={name}", attributes(row))
 
 

@@ -263,7 +263,7 @@ _OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed
 def held(
     rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None
 ) -> dict[str, Column]:
-    """delivering: in consumers' hands; scheduled: not due, and committed. NaN where unknown.
+    """delivering: buffered by consumers; scheduled: not due, and committed. NaN where unknown.
 
     As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
     None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
