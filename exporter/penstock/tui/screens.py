@@ -18,7 +18,7 @@ from penstock.tui.sparkline import RecentValues, sparkline
 GAP = 2
 POINTS = 30
 """Values of a sparkline, at most."""
-MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i "}
+MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i ", "unknown": "? "}
 STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red"}
 
 Listed: TypeAlias = Queue | Client | Consumer
@@ -144,7 +144,7 @@ def state(seen: CellContext[Listed]) -> str:
     if not found:
         return "?  last seen" if seen.row.stale else "   silenced" if seen.row.conditions else "   healthy"
     worst, *others = dict.fromkeys(one.condition for one in found)
-    line = f"{'? ' if seen.row.stale else MARKS[found[0].severity]} {', '.join([worst, *others])}"
+    line = f"{'? ' if seen.row.stale else MARKS.get(worst) or MARKS[found[0].severity]} {', '.join([worst, *others])}"
     if len(line) <= seen.width or not others:
         return line
     lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
