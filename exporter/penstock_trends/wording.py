@@ -1,4 +1,4 @@
-"""How the report says dates, durations, and when a limit is met."""
+"""How the report writes dates, durations, and when a limit is met."""
 
 from datetime import UTC, datetime
 from typing import Any, Final

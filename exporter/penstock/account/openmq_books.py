@@ -23,7 +23,7 @@ REASONS = (*LEFT, *REFUSED)
 SAMPLES = 8
 """Polls whose highest O - R is what the next one is compared with: a batch may fall between two reads."""
 CONFIRMED = 3
-"""Polls without a coming or going of consumers after which O - R says something."""
+"""Polls without a coming or going of consumers after which O - R is conclusive."""
 RECENT = 3
 """Polls, this one too, in which it was what X came from: X is sure one poll late."""
 SHORT_LIVED = 600.0
@@ -219,7 +219,7 @@ class DestinationBooks(RowState):
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
     def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
-        """With what this poll says by reason, and how many dead letters are surely of these."""
+        """With the counts of this poll by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
         least = np.clip(dead.certain - (dead.high - high), low, np.fmax(low, high))
         most = np.clip(dead.possible - (dead.low - low), least, np.fmax(least, high))

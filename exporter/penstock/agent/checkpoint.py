@@ -81,7 +81,7 @@ class SavedDebounce:
 
 @dataclass(frozen=True, slots=True)
 class KeptTotals:
-    """A `Totals`: by counter, the sums of `names`, and what each thing said at last."""
+    """A `Totals`: by counter, the sums of `names`, and the last value of each thing."""
 
     names: Sequence[tuple[str, ...]] = ()
     sums: Sequence[Column] = ()
@@ -387,7 +387,7 @@ def restored_totals(
 
 
 def restored_reloaded(checkpoint: Checkpoint, queues: Index[Any], policy: Policy) -> Reloaded:
-    """Of another process too: how deep the queues were says what of their messages was reloaded."""
+    """Of another process too: the depths of the queues show which of their messages were reloaded."""
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)

@@ -38,7 +38,7 @@ Look = Callable[Concatenate["Lookups", str, P], AnswerT]
 
 
 def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
-    """Asked of the process that polls the broker; of all brokers it is asked of all processes that answer."""
+    """Answered by the process that polls the broker; of all brokers by all processes, merged."""
 
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:

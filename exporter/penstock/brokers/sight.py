@@ -19,7 +19,7 @@ Rank = Callable[[Values, NDArray[np.float64]], Values]
 
 
 class Sight:
-    """Which rows stay although no page showed them, with the numbers that they said last. A page is a piece of the
+    """Which rows stay although no page showed them, with their last numbers. A page is a piece of the
     sorted listing as it was at one moment. So a row is gone when it should be within a page and is not; between two
     pages it may be hidden. Keys must never come again.
     """

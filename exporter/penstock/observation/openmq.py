@@ -31,7 +31,7 @@ OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCO
 
 @dataclass(frozen=True, slots=True)
 class OpenmqFacts:
-    """What one poll says beside the facts.
+    """What one poll has beside the facts.
 
     Per queue: removed (K, of subscriptions what their consumers no longer buffer), last_acknowledgement (of
     subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
@@ -163,7 +163,7 @@ class OpenmqConsumers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
-    """Per queue, what was said last: removed, last acknowledgement. debt: removed by a limit and still buffered by
+    """Per queue, the last known: removed, last acknowledgement. debt: removed by a limit and still buffered by
     clients. held_since: since when messages are in open transactions.
     """
 

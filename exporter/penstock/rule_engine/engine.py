@@ -23,7 +23,7 @@ class Debounce:
     """One condition, of those rows of `index` at which it holds, is active, or was a while ago: most never have it.
 
     at: their positions, ascending; the columns have its order. run: polls in a row with the same result of the rule,
-    negative for "does not hold". on: it is active. since: its beginning as the rule said when it began to hold,
+    negative for "does not hold". on: it is active. since: its beginning by the rule when it began to hold,
     NaN where neither is so. left_since, left_at: its last beginning and end, to go on from.
     """
 

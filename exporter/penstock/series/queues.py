@@ -106,7 +106,7 @@ def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
 
 
 def number_or_nan(said: float | None) -> float:
-    """What a rule says as a number; NaN where it says nothing."""
+    """A rule's value as a number; NaN where it has none."""
     return np.nan if said is None else float(said)
 
 

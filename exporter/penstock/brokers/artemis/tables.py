@@ -303,7 +303,7 @@ class AddressBuilder:
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
         self.retroactive = frozenset(row.name for row in index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(index), np.nan))
-        # The broker says 0 % also where there is no limit.
+        # The broker reports 0 % also where there is no limit.
         limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
         columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
         return Table(index, present({**columns, **self._said}))
@@ -331,7 +331,7 @@ class AddressBuilder:
 
 
 LinkState = tuple[str, str, BridgeAttributes]
-"""Name, kind, and what the MBean of a bridge or broker connection says."""
+"""Name, kind, and the attributes of the MBean of a bridge or broker connection."""
 
 
 class LinkBuilder:

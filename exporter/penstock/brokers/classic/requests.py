@@ -1,4 +1,4 @@
-"""What ActiveMQ Classic is asked: the only place where requests are made, all of them reads of attributes.
+"""The requests to ActiveMQ Classic: the only place where requests are made, all of them reads of attributes.
 
 Everything has an MBean below that of its broker: no operation is needed, nor allowed by `jolokia-policy.xml`.
 """
@@ -16,7 +16,7 @@ ABOUT = (
     read(f"{DOMAIN}=*", attributes(wire.About)),
     {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(attributes(wire.Machine))},
 )
-"""What the broker says of itself; its name is in that of its MBean."""
+"""The attributes of the broker itself; its name is in that of its MBean."""
 
 
 def connections(broker: str) -> Request:

@@ -18,7 +18,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same in words."""
+    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same as text."""
 
     line: str
     area: str
