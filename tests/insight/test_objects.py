@@ -86,6 +86,14 @@ def test_a_broker(broker: Broker) -> None:
     assert found.knowledge.state == "watching"
 
 
+def test_a_broker_that_is_a_mirror_says_so() -> None:
+    """Where its metrics do."""
+    copies = Broker()
+    copies.policy = replace(copies.policy, mirror_of="b0")
+    facts = {one.name: one.value for one in explain_broker(view(copies.see({"orders": queue(9, 9)})), None).facts}
+    assert facts["role"] == "mirror"
+
+
 def test_a_connection_with_what_its_consumers_hold() -> None:
     broker = Broker().see(
         {"q": queue(9, 9, D=5)}, consumers={"c1": {"queue": "q", "client": "app", "T": 5.0, "N": 5.0}}

@@ -120,7 +120,7 @@ class Lookups:
             name=polled.broker.name,
             kind=polled.broker.kind,
             version=about.product_version or about.version if about else "",
-            role=about.role if about else "",
+            role=next((row.role for row in view.table("broker").index), "") if view else "",
             up=None if poll is None else poll.result is not Result.FAILED,
             age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
             error=poll.error if poll else "",

@@ -32,15 +32,15 @@ MOVED = ("messages", "ready", "added")
 def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Related] = ()) -> ObjectView:
     """pair: other brokers that serve the same node id."""
     about = view.snapshot.broker
-    facts, related = [], list(pair)
+    facts, related = [], [*pair, *links_of(view)]
     if about is not None:
-        texts = {"version": about.product_version or about.version, "role": str(about.role), "node id": about.node_id}
+        role = next((row.role for row in view.table("broker").index), about.role)
+        texts = {"version": about.product_version or about.version, "role": str(role), "node id": about.node_id}
         facts = [Fact(name, text) for name, text in texts.items()]
         facts += [Fact(name, json_number(getattr(about, name)), UNITS.get(name, "")) for name in FACTS["broker"]]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
-    related += links_of(view)
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
     return _made(view, "broker", view.policy.broker, facts, own, related, _known(view, "broker", own, failing, why))
