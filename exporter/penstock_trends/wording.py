@@ -18,7 +18,7 @@ def signed(change: float | None) -> str:
     """A share more or less."""
     if change is None:
         return UNKNOWN
-    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{100 * change:+.1f} %"
+    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{round(100 * change, 1) + 0.0:+.1f} %"
 
 
 def lasted(seconds: float | None) -> str:
