@@ -81,7 +81,7 @@ class Commands(CommandGroup):
     message=f"penstock {__version__} (build {revision() or 'unknown'}, Python {platform.python_version()})"
 )
 def main() -> None:
-    """Show which clients and queues of JMS brokers are unhealthy, why, and what to do.
+    """Show which clients and queues of JMS brokers are stalled, why, and what to do.
 
     For Apache Artemis, Red Hat AMQ Broker, Eclipse OpenMQ and ActiveMQ Classic.
     """
