@@ -70,7 +70,7 @@ COMMANDS = """\
 
 Made from the commands themselves by `python docs/generate.py`; do not edit.
 
-Exit status: 0 when all is well; 1 when a broker or an agent could not be asked, or what was asked is not healthy; 2
+Exit status: 0 when all is healthy; 1 when something is unhealthy or unknown, or a broker or an agent cannot be read; 2
 when the command line or a configuration is wrong. Errors go to standard error and say what to do. Colours are for
 terminals only, and not when `NO_COLOR` is set.
 

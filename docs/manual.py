@@ -44,7 +44,7 @@ def sections(context: click.Context) -> Iterator[tuple[str, list[str]]]:
     examples = [line.strip() for line in (context.command.epilog or "").splitlines()[2:]]
     if examples:
         yield "EXAMPLES", [".nf", *map(plain, examples), ".fi"]
-    yield "EXIT STATUS", ["0: all is well. 1: something is unhealthy, or could not be asked. 2: wrong usage."]
+    yield "EXIT STATUS", ["0: all is healthy. 1: something is unhealthy or unknown, or cannot be read. 2: wrong usage."]
 
 
 def entry(term: str, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The Snapshot: what one poll of one broker said, in columns. It knows no broker's wire names and no metric names.
+"""The Snapshot: the answers of one poll of one broker, in columns. It knows no broker's wire names and no metric names.
 
 Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
 clock since 1970 unless a name says otherwise. A column that the broker's version lacks is not there at all.
@@ -224,7 +224,7 @@ class ConsumerRow:
     (Artemis; there while any consumer is).
 
     OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
-    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there what left its hands in any way.
+    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there whatever it no longer buffers.
 
     Classic only: transaction_begun (the oldest that is open on its connection; NaN: none).
     """
@@ -337,7 +337,7 @@ class Process:
 
     @classmethod
     def of(cls, broker: Broker) -> "Process":
-        """As far as the broker's own numbers tell: for polls that no engine made."""
+        """As far as the broker's own numbers show: for polls that no engine made."""
         return cls(clock=broker.clock, uptime=broker.uptime)
 
     def same_start(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:
@@ -391,12 +391,12 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one poll is of, said once, by the poll engine.
+    """What one poll is of, set once, by the poll engine.
 
     process: which start of which broker answered. Code that keeps something of a broker keeps its process, and
     asks `Process.replaces` at the next poll: that may be of another reader, or of another agent.
-    rivals: other brokers of this agent that are active with the same node id at the same time; the agent says.
-    takeover: where another one served its node id before; the agent says it too.
+    rivals: other brokers of this agent that are active with the same node id at the same time; set by the agent.
+    takeover: where another one served its node id before; set by the agent too.
     inconsistent: for information: the tables that were read in pages between which rows moved. What was there before
     and no page showed stays with its last numbers until it is proven gone; what had just come may be missing until
     the next poll.

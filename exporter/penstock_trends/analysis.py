@@ -57,7 +57,7 @@ def regular(rows: Columns, values: Series, how: str = "sum") -> Series:
 
 
 def filled(values: Series) -> Series:
-    """Gaps filled with the hour of the week's median, so that a forecast can be made; no rate is told from these."""
+    """Gaps filled with the hour of the week's median, so that a forecast can be made; no rate is derived from these."""
     out = values.copy()
     hour = np.arange(len(out)) % HOURS
     for missing in np.flatnonzero(np.isnan(out)).tolist():

@@ -1,4 +1,4 @@
-"""The live rules over raw history: what would have been told with other rules, how often, for how long, where.
+"""The live rules over raw history: what would have been raised with other rules, how often, for how long, where.
 
 A unit of work is some brokers, a part of their addresses and a slice of time; it begins to judge some hours early, so
 that what the rules learn is there when its slice begins. Spark spreads the units; episodes are those of the trends.
@@ -73,7 +73,7 @@ class BacktestResult:
 
 
 def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPlan) -> BacktestResult:
-    """Judge the raw history anew. Raises BacktestError where there is none."""
+    """Judge the raw history again. Raises BacktestError where there is none."""
     hours = hours_of(history)
     whole = span_of(history, hours)
     span = Span(max(plan.span.begin, whole.begin), min(plan.span.end, whole.end))

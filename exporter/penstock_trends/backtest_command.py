@@ -61,7 +61,7 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
 
 
 def lines_of(found: "BacktestResult") -> list[BacktestLine]:
-    """By condition, the one that stood longest in all first."""
+    """By condition, the one that was active longest in all first."""
     by_name: dict[str, list[Episode]] = defaultdict(list)
     for one in found.rules:
         by_name[one.condition].append(one)
@@ -81,7 +81,7 @@ def alarming(one: "Episode") -> bool:
 
 
 def as_lines(found: "BacktestResult") -> list[str]:
-    """A line per condition, then one per queue or client on which it stood."""
+    """A line per condition, then one per queue or client on which it was active."""
     from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
 
     out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers evaluated", ""]

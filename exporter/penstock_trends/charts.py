@@ -83,7 +83,7 @@ def heat_map(profile: Sequence[float | None], title: str) -> str:
     top = max((value or 0.0 for value in profile), default=0.0) or 1.0
     cell, high, parts = (WIDTH - LEFT - RIGHT) / 24, 18, []
     for at, value in enumerate(profile[:HOURS]):
-        if value is None:  # nobody saw that hour
+        if value is None:  # that hour was not polled
             continue
         day, hour = divmod(at, 24)
         share = value / top

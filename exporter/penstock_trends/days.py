@@ -19,7 +19,7 @@ from penstock_trends.kernel import VERSION
 
 DAYS: Final = "days"
 LOOK_BACK: Final = 14
-"""Days in which the row before a day's first row is looked for; after a longer gap a counter begins anew."""
+"""Days in which the row before a day's first row is looked for; after a longer gap a counter begins again."""
 OLD_MANIFEST: Final = "manifest.json"
 
 Inputs = Mapping[str, Sequence[int]]
@@ -154,7 +154,7 @@ def within(days: Sequence[str], before: str, span: int) -> list[str]:
 
 
 def by_day(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Paths by the day that stands in them."""
+    """Paths by the day in their names."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         found[path.partition("dt=")[2].partition("/")[0]].append(path)

@@ -45,7 +45,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "broker": {name: name for name in ("first", "last", "coverage", "missing_hours", "restarts")},
     "address": {name: name for name in ("first", "last")},
 }  # fmt: skip
-"""Kind → column of its table of facts → where in the facts it stands."""
+"""Kind → column of its table of facts → where in the facts it is."""
 FLAGS: Final = ("growth_clear", "week_clear")
 
 
@@ -63,7 +63,7 @@ def schema_of(kind: str) -> Any:
 
 EPOCH: Final = date(1970, 1, 1).toordinal()
 ROWS_AT_ONCE: Final = 1000
-"""That a worker hands over."""
+"""That a worker returns."""
 DETAILS: Final = pa.schema([("sid", pa.int64()), ("details", pa.string())])
 
 

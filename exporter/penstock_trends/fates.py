@@ -1,4 +1,4 @@
-"""Where messages went: what the account says of a window, by reason and by whom, the worst first."""
+"""Where messages went: the account of a window, by reason and by whom, the worst first."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -193,7 +193,7 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
     if not origins or unit == 0:
         unknown = np.full(horizon, np.nan)
         return Forecast(values, unknown, np.empty(0), unknown[: horizon // DAY], np.nan, np.nan)
-    # Each origin is told by the weights of the others: its own errors must not choose for it.
+    # Each origin is forecast by the weights of the others: its own errors must not choose for it.
     residuals = np.stack([
         mixed(now, weights_of({n: [e for j, e in enumerate(errors[n]) if j != i] for n in names}, names))
         - y[origin : origin + horizon]
@@ -212,7 +212,7 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
 
 
 def origins_of(length: int, horizon: int) -> list[int]:
-    """Where the back-test stands: the last ones first, a day apart, each with enough before it."""
+    """The origins of the back-test: the last ones first, a day apart, each with enough before it."""
     found = [length - horizon - DAY * step for step in range(ORIGINS)]
     return [origin for origin in found if origin >= max(LEAST_DAYS * DAY, 2 * horizon)]
 

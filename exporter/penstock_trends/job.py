@@ -168,7 +168,7 @@ def days_within(days: Sequence[str]) -> list[str]:
 
 
 def finish_forecasts(queues: Sequence[Plain]) -> None:
-    """Intervals from the errors of the whole fleet; what only one series can tell was made by the workers."""
+    """Intervals from the errors of the whole fleet; what needs only one series was made by the workers."""
     for measure in ("added", "messages"):
         made = [forecast for queue in queues if (forecast := queue["forecasts"][measure])]
         width = pooled_quantile([np.array(one.pop("scores")) for one in made])

@@ -38,7 +38,7 @@ class Tier:
     before: Mapping[str, str] = field(default_factory=dict)
     """Counter → column of what it was before the row; without one a counter's first value is no increase."""
     make: Callable[[Columns], Columns] = lambda rows: rows
-    """Adds the gauges that stand in no file. Its rows ascend by series, life and time, those of consumers need not."""
+    """Adds the gauges that are in no file. Its rows ascend by series, life and time, those of consumers need not."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     """
     rows: raw columns as long as each other in any order; stamp in microseconds (int64), numbers float64, NaN = missing.
 
-    A row that stands twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
+    A row that occurs twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
     """
     rows = distinct(tier.make(rows)) if tier is CLIENT else tier.make(observed_once(rows))
     start = rows["stamp"] // (HOUR * MICRO) * HOUR

@@ -1,4 +1,4 @@
-"""What a configuration says of brokers and queues; needs the agent's dependencies, on the driver of a run alone."""
+"""The rules of a configuration for brokers and queues; needs the agent's dependencies, on the driver of a run alone."""
 
 from collections.abc import Mapping
 from pathlib import Path

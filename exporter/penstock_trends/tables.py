@@ -77,7 +77,7 @@ REPORTS: Final = pa.schema(
 def schema_of_hours(kind: str) -> Any:
     """What the kernel makes: rows of h1 with their labels, and of files that cannot be read a row with `problem`.
 
-    Of conditions it is what the agent said of them, as it is.
+    Of conditions it is what the agent recorded, unchanged.
     """
     if kind == CONDITION.name:
         return pa.schema([*REPORTS, ("problem", pa.string())])

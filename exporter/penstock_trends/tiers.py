@@ -117,7 +117,7 @@ def roll_days(job: Job, inputs: Mapping[str, Inputs], known: Pointers, done: Rol
 
 
 def begun(out: Store, day: str, files: Inputs) -> Pointer:
-    """The pointer of a day that is made anew. Without raw files its hours are those of an older version."""
+    """The pointer of a day that is made again. Without raw files its hours are those of an older version."""
     inputs = {path: list(of) for path, of in files.items()}
     if not inputs:
         tiers = (f"h1/kind={kind}/dt={day}/part.parquet" for kind in TIERS)

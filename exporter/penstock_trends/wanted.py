@@ -32,12 +32,12 @@ class Wanted:
         return {name: policy.calendar for name, policy in self.policies.items()}
 
     def owner(self, one: Mapping[str, Any]) -> str:
-        """Team and owner of a queue, address, client or broker, by its names; empty where no rule says it."""
+        """Team and owner of a queue, address, client or broker, by its names; empty where no rule sets it."""
         said = self._said(one)
         return ", ".join(filter(None, (said.team, said.owner)))
 
     def targets(self, queue: Mapping[str, Any]) -> dict[str, float | None]:
-        """Seconds that a ring is to cover, and in which a backlog is to drain; None where no rule says it."""
+        """Seconds that a ring is to cover, and in which a backlog is to drain; None where no rule sets it."""
         said = self._said(queue)
         return {"ring_retention": said.ring_retention, "drain_target": said.drain_target}
 

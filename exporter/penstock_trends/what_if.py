@@ -39,7 +39,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """ring, limit: messages. policy: of a full limit; drop stands for FAIL and REJECT_NEWEST too, block for
+    """ring, limit: messages. policy: of a full limit; drop includes FAIL and REJECT_NEWEST, block for
     FLOW_CONTROL; REMOVE_OLDEST is a ring. consumers, traffic: times what there was.
     """
 

@@ -1,4 +1,4 @@
-"""How the report says dates, durations, and when a limit is met."""
+"""How the report writes dates, durations, and when a limit is met."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,7 @@ def signed(change: float | None) -> str:
     """A share more or less."""
     if change is None:
         return UNKNOWN
-    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{100 * change:+.1f} %"
+    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{round(100 * change, 1) + 0.0:+.1f} %"
 
 
 def lasted(seconds: float | None) -> str:

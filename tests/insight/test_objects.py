@@ -86,6 +86,14 @@ def test_a_broker(broker: Broker) -> None:
     assert found.knowledge.state == "watching"
 
 
+def test_a_broker_that_is_a_mirror_says_so() -> None:
+    """Where its metrics do."""
+    copies = Broker()
+    copies.policy = replace(copies.policy, mirror_of="b0")
+    facts = {one.name: one.value for one in explain_broker(view(copies.see({"orders": queue(9, 9)})), None).facts}
+    assert facts["role"] == "mirror"
+
+
 def test_a_connection_with_what_its_consumers_hold() -> None:
     broker = Broker().see(
         {"q": queue(9, 9, D=5)}, consumers={"c1": {"queue": "q", "client": "app", "T": 5.0, "N": 5.0}}
@@ -98,7 +106,7 @@ def test_a_connection_with_what_its_consumers_hold() -> None:
     broker.last = replace(broker.last, connections=connections, consumer_connection=keys)
     found = explain_connection(view(broker), "abc123", None)
     assert {one.name: one.value for one in found.facts}["from"] == "10.0.0.7:5"
-    assert told(found)["is of", "client", "app"] == ""
+    assert told(found)["belongs to", "client", "app"] == ""
     assert told(found)["consumes from", "queue", "q"].startswith("buffered 5, ")
     with pytest.raises(NotFound):
         explain_connection(view(broker), "zzz", None)
@@ -245,7 +253,7 @@ def test_a_passive_broker_is_healthy_as_one_that_serves_nobody() -> None:
     state, tables = assess(world.state, passive, world.policy)
     known = explain_broker(BrokerView(state, tables, passive, world.policy, 15.0), None).knowledge
     assert (known.state, known.watched) == ("healthy", [])
-    assert known.why.startswith("passive: it serves no client; last read at ")
+    assert known.why.startswith("it is passive and serves no client; last read at ")
 
 
 def test_what_is_too_young_is_unknown_and_one_new_queue_makes_nothing_so() -> None:
@@ -396,7 +404,22 @@ def test_a_pair_is_one_while_its_backup_is_passive() -> None:
     waits.role = Role.PASSIVE
     (cluster,) = clusters_of(at_node(view(serves), "r1", "n1"), at_node(view(waits.see({})), "r2", "n1")).values()
     assert (cluster.name, cluster.facts[0].value) == ("r1, r2", 70)
-    assert ("is passive", "broker", "r2") in told(cluster)
+    assert ("has passive", "broker", "r2") in told(cluster)
+
+
+def test_of_a_pair_the_broker_that_is_down_is_named() -> None:
+    pair = [at_node(view(Broker().see({"orders": queue(70, 70)}, polls=n)), f"r{n}", "n1") for n in (4, 5)]
+    down = [
+        address_sum(one, "", failing) for one, failing in zip(pair, (Failing(9.0, "refused", 8.0), None), strict=True)
+    ]
+    (cluster,) = clusters(down)
+    assert "refused" in told(cluster)["has", "broker", "r4"]
+
+
+def test_what_is_watched_on_each_broker_of_a_cluster_is_named_once() -> None:
+    one, two = (view(Broker().see({"orders": queue(70, 70)}, polls=4)) for _ in "12")
+    found = over(one, replace(two, policy=replace(two.policy, broker="b2")))
+    assert [each.condition for each in found.knowledge.watched] == ["window"]
 
 
 def test_a_sum_names_the_brokers_that_it_lacks() -> None:

@@ -16,7 +16,7 @@ from agent.test_state_file import Reader, until_polled
 from agent.world import World
 from penstock.agent import Agent, supervisor
 from penstock.core.table import Index, Table
-from penstock.model import AddressRow, ConnectionRow, Snapshot
+from penstock.model import ANONYMOUS, AddressRow, ConnectionRow, LinkRow, ProducerRow, Role, Snapshot
 from penstock.server import make_app, serve
 
 SCRIPT = "<script>alert(1)</script>"
@@ -109,7 +109,7 @@ def works(world: World) -> None:
 
 
 class Connected(World):
-    """With the addresses of its queues, and one connection."""
+    """With the addresses of its queues, one connection, a bridge to another broker, and a producer of any address."""
 
     def snapshot(self) -> Snapshot:
         found = super().snapshot()
@@ -119,12 +119,24 @@ class Connected(World):
             np.array(keys, np.int64), lambda new: [addresses[i] for i in new]
         )[0]
         self.only = self.__dict__.get("only") or Index.of([ConnectionRow("c1", "stuck", "CORE", "u", "h")])
+        self.bridge = self.__dict__.get("bridge") or Index.of([LinkRow("to-b2", "bridge")])
+        self.sends = self.__dict__.get("sends") or Index.of([ProducerRow("p1", ANONYMOUS, "sender", "s")])
         return replace(
             found,
+            producers=Table(self.sends, {"produced": np.array([9.0])}),
+            producer_connection=self.only.keys,
+            links=Table(self.bridge, {"up": np.ones(1), "pending": np.array([7.0])}),
             addresses=Table(self.places, {"limit_percent": np.full(len(keys), 20.0)}),
             connections=Table(self.only, {"sessions": np.array([1.0])}),
             consumer_connection=np.full(len(found.consumer_connection), self.only.keys[0]),
         )
+
+
+class Passive(World):
+    def snapshot(self) -> Snapshot:
+        found = super().snapshot()
+        assert found.broker is not None
+        return Snapshot(found.stamp, replace(found.broker, role=Role.PASSIVE), observation=found.observation)
 
 
 def troubled() -> World:

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from agent.test_state_file import Reader
 from agent.world import World
-from pages.served import EVIL, SCRIPT, Page, Served, rests, served, troubled, works
+from pages.served import EVIL, SCRIPT, Page, Passive, Served, rests, served, troubled, works
 from penstock.conditions.stalled import STALLED
 from penstock.core.errors import Unreachable
 from penstock.history.ranges import Past
@@ -30,7 +30,7 @@ EVIL_CLIENT = "client?" + urlencode({"broker": "b1", "client": EVIL})
 PAGES = ("", "queues", "clients", "events", "broker?broker=b1", "api", "queue?broker=b1&queue=orders",
          "account?broker=b1", "account?broker=b1&name=ring", "queue?broker=b1&queue=ring",
          "client?broker=b1&client=stuck", "address?broker=b1&address=orders", "connection?broker=b1&connection=c1",
-         EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
+         "cluster?cluster=b1", EVIL_QUEUE, EVIL_CLIENT)  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -171,8 +171,10 @@ async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.Monk
         assert "warning stale 00:01 stalled on orders" in found.text
         assert "stale 00:01" in (await page.get("queues?broker=b1")).text
         assert "stale 00:01" in (await page.get("clients?broker=b1")).text
-        for path in ("queue?broker=b1&queue=orders", "broker?broker=b1", "connection?broker=b1&connection=c1"):
+        for path in ("queue?broker=b1&queue=orders", "broker?broker=b1", "connection?broker=b1&connection=c1",
+                     "client?broker=b1&client=stuck", "client?broker=b1&client=good"):  # fmt: skip
             found = await page.get(path)
+            assert " now " not in " ".join(given.get("aria-label") or "" for _, given in found.tags)
             assert "Broker down since 20" in found.text
             assert ", last seen 2026-11-21 00:01:45 UTC: nothing answers there <b>." in found.text
             assert ("span", {"class": "badge healthy"}) not in found.tags
@@ -222,6 +224,13 @@ async def test_an_address_on_all_brokers(page: Served) -> None:
     assert "stalled on orders" in everywhere.text
 
 
+async def test_brokers_that_are_linked_have_a_page(page: Served) -> None:
+    linked = await page.get((await page.get("broker?broker=b1")).link("cluster", cluster="b1"))
+    assert "Links b1 to bridge to-b2 : up, 7 messages wait" in linked.text
+    assert linked.link("broker", broker="b1")
+    assert "broker 'b2' is in no pair or cluster" in (await page.get("cluster?cluster=b2", 404)).text.lower()
+
+
 @pytest.mark.parametrize("path", ["address?broker=b1&address=orders", "queue?broker=b1&queue=orders"])
 async def test_what_to_do_is_said_once(page: Served, path: str) -> None:
     """By the incident, or by the condition that is its root; two lists would not be followed."""
@@ -256,7 +265,7 @@ async def test_numbers_have_one_unit(page: Served) -> None:
         formatted("capacity", 1.0),
         formatted("drain", 90.0),
     ]
-    assert shown == ["no", "59.9 KiB", "1 messages/s", "1 min 30 s"]
+    assert shown == ["no", "59.9 KiB", "100 %", "1 min 30 s"]
 
 
 async def test_only_acts_are_numbered(page: Served) -> None:
@@ -268,6 +277,26 @@ async def test_only_acts_are_numbered(page: Served) -> None:
 
 async def test_a_broker_shows_its_incidents(page: Served) -> None:
     assert "stuck acknowledges nothing on queue orders" in (await page.get("broker?broker=b1")).text
+
+
+async def test_incidents_come_before_the_brokers(page: Served) -> None:
+    """On a phone, and with many brokers, nothing may be between the headline and what to do."""
+    found = await page.get("")
+    assert found.text.index("Do this") < found.text.index("Data age")
+
+
+async def test_a_producer_of_any_address_has_no_link_to_one(page: Served) -> None:
+    found = await page.get("client?broker=b1&client=sender")
+    assert "addresses named with each message 9 messages" in found.text
+    assert not [one for one in found.links if one.startswith("address?")]
+
+
+async def test_of_a_passive_broker(tmp_path: Path) -> None:
+    async with served(Passive(), tmp_path, rests, polls=3) as page:
+        found = await page.get("broker?broker=b1")
+        assert "it is passive and serves no client" in found.text
+        assert "Over time" not in found.text
+        assert "No events." in found.text
 
 
 async def test_the_title_says_what_is_wrong_where(page: Served) -> None:

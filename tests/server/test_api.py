@@ -421,7 +421,7 @@ async def test_explain_command(server: Server) -> None:
         "buffered 100 messages",
         "stall threshold 1 min",
         "            - possible: a listener that is blocked (it took 0 messages",
-        "  do  1.    Take two thread dumps of stuck ",
+        "  do 1.     Take two thread dumps of stuck ",
         "  stall threshold  2 h, configured: rule 2\n",
         "learned from ",
     ):

@@ -115,6 +115,7 @@ def test_changes_are_told_only_of_what_the_history_holds() -> None:
     half = summary(facts(periods={"week": now, "week before": before | {"hours": 84}}), [])["changes"]
     assert {row["week"]["change"] for row in half} == {None}, "what was seen half as long is no less"
     assert (signed(0.5), signed(-0.1), signed(51.4), signed(None)) == ("+50.0 %", "-10.0 %", "52 times", UNKNOWN)
+    assert signed(-0.0001) == "+0.0 %", "no minus zero"
 
 
 def test_queues_below_the_target_are_shown_with_the_budget_that_they_used() -> None:

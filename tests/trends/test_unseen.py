@@ -133,3 +133,14 @@ def facts_of(profile: list[float | None]) -> dict[str, Any]:
     flow = {"target": 0.999, "queues": 0, "missed": 0, "worst": []}
     window = {"days": 90, "first": "2026-09-01", "last": "2026-11-29"}
     return {**lists, "version": VERSION, "fleet": fleet, "window": window, "unread": {}, "periods": {}, "flow": flow}
+
+
+def test_no_growth_is_shown_where_none_is_clear() -> None:
+    rows, names = of_kind("queue", 48, **traffic(48)), {"broker": "b", "address": "q", "queue": "q", "owner": ""}
+    targets = {"targets": {"ring_retention": None, "drain_target": None}}
+    queue = queue_facts(rows, 48 * HOUR) | queue_details(rows, 48 * HOUR) | names | targets
+    broker = broker_facts(of_kind("broker", 48), 48 * HOUR) | {"broker": "b", "sid": 7, "owner": ""}
+    _, shown = pages(cleaned(facts_of([None] * 168) | {"brokers": [broker], "queues": [queue]})).values()
+    assert "messages added" in shown
+    assert "Growth" not in shown
+    assert "Last seven days" not in shown

@@ -261,6 +261,15 @@ async def test_a_broker_that_is_down_is_said_to_be(source: Made) -> None:
         assert re.match(r"!! DOWN\s+b1", (await press(pilot, "1"))[1])
 
 
+async def test_of_several_brokers_that_are_down_each_has_a_line(world: World) -> None:
+    other = World(Policy("b2"))
+    other.poll()
+    async with shown(Made([world, other], down=dict.fromkeys(("b1", "b2"), "no route " * 40))) as pilot:
+        lines = [line for line in told(pilot).splitlines() if " DOWN" in line]
+        assert [line[:6] for line in lines] == ["!! b1 ", "!! b2 "]
+        assert max(map(len, lines)) <= pilot.app.size.width
+
+
 async def test_several_brokers(world: World) -> None:
     other = World(Policy("b2"))
     other.queue(1, "elsewhere", messages=1, added=1)

@@ -35,6 +35,12 @@ def test_numbers_in_short(value: float, text: str) -> None:
     assert len(text) <= 6
 
 
+def test_what_is_not_judged_is_no_notice() -> None:
+    unknown = ConditionSummary("unknown", "info", silenced=False, client="", since=0.0)
+    row = Queue("b", "a", "q", kind="internal", owner="", team="", conditions=[unknown])
+    assert screens.state(CellContext(row, "q", RecentValues(), 0.0, 19)) == "?  unknown"
+
+
 def test_what_is_not_known_is_empty() -> None:
     row = Queue("b", "a", "q", kind="user", owner="", team="", ready=None, rate_in=None, conditions=[])
     seen = CellContext(row, "q", RecentValues(), 0.0, 9)

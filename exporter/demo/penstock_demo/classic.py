@@ -31,7 +31,7 @@ def fetch(version: str = VERSION) -> Path:
     home = cache_dir() / f"apache-activemq-{version}"
     if not home.is_dir():
         with locked(home):
-            if not home.is_dir():  # nobody else did it while we waited
+            if not home.is_dir():  # no other process did it while we waited
                 archive = cache_dir() / "dl" / f"apache-activemq-{version}-bin.zip"
                 if not whole(archive):
                     archive.unlink(missing_ok=True)

@@ -296,7 +296,7 @@ class _World:
         return _table(BROKER, stamp, numbers, text, {"broker_kind": "artemis", "version": "2.44.0", "role": "active"})
 
     def condition_rows(self, number: int) -> Any:
-        """A stall is told when it has lasted a minute."""
+        """A stall is reported when it has lasted a minute."""
         begin = self.fleet.start + number * DAY
         rows = [row for one in self.truth.stalls for row in self._told(one) if begin <= row["stamp"] < begin + DAY]
         if not rows:
@@ -315,7 +315,7 @@ class _World:
         broker, name = self.names[queue]
         every = self.fleet.interval
         told, ended = (-(-at // every) * every for at in (since + 60, until))
-        if told == ended:  # over before a poll could tell it
+        if told == ended:  # over before a poll could report it
             return
         first_of_hours = (
             -(-hour // every) * every for hour in range((told // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY)

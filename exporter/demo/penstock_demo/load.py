@@ -17,7 +17,7 @@ from penstock_demo.broker import Endpoint
 from penstock_demo.errors import DemoError
 from penstock_demo.process import Process
 
-# At DEBUG stomp.py logs the password, at ERROR the traceback of a lost connection, which `trouble` tells better.
+# At DEBUG stomp.py logs the password, at ERROR the traceback of a lost connection, which `trouble` describes better.
 logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
 
 _PATIENCE = 10.0  # s, for an answer of the broker
@@ -246,7 +246,7 @@ class StompConsumer(StompClient):
         self._confirmed(self._subscribe, destination, headers)
 
     def acknowledge(self, count: int) -> None:
-        """Acknowledge the `count` oldest messages in hand and wait until the broker has taken it."""
+        """Acknowledge the `count` oldest messages received and wait until the broker has taken it."""
         for position in range(count):
             message = self._held.popleft()
             if position < count - 1:
@@ -255,7 +255,7 @@ class StompConsumer(StompClient):
                 self._confirmed(self._ack, message)
 
     def close(self) -> None:
-        """Leave; what is in hand goes back to the queue."""
+        """Leave; what was not acknowledged goes back to the queue."""
         self._ending.set()
         super().close()
 

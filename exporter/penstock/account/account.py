@@ -114,7 +114,7 @@ class MessageAccount:
     def with_operators(
         self, found: Facts, snapshot: Snapshot, last: Visits, join: AddressJoin, *, watched: bool
     ) -> "MessageAccount":
-        """With what one counter of the broker stands for in two ways. last: of the poll before."""
+        """With what one counter of the broker counts in two ways. last: of the poll before."""
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
         sent, has_address = self.duplicates.rose, snapshot.queues["has_dead_letter_address"]
         visits = last.advance(found, snapshot, join, self.books, sent, watched=watched)

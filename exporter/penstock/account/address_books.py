@@ -83,7 +83,7 @@ class AddressBooks(RowState):
         """watched: as of `QueueBooks.advance`."""
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
-            return self.reindexed(found.queues)  # R of an earlier poll says nothing beside A of this one
+            return self.reindexed(found.queues)  # R of an earlier poll cannot be compared with A of this one
         before = with_siblings(self, join)
         routed = join.by_queue(addresses, "messages_added")
         begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
@@ -180,7 +180,7 @@ class AddressBooks(RowState):
 
 def with_siblings(state: StateT, join: AddressJoin) -> StateT:
     """`state` by the queues of `join`: a new queue of an address that is known has what the others of it have."""
-    assert join.queues is not None  # noqa: S101 - what asks has advanced it
+    assert join.queues is not None  # noqa: S101 - the caller has advanced it
     index, before = join.queues, state.index
     moved = state.reindexed(index)
     new = index.new_since(before) if index is not before else np.empty(0, np.intp)

@@ -23,7 +23,7 @@ REASONS = (*LEFT, *REFUSED)
 SAMPLES = 8
 """Polls whose highest O - R is what the next one is compared with: a batch may fall between two reads."""
 CONFIRMED = 3
-"""Polls without a coming or going of consumers after which O - R says something."""
+"""Polls without a coming or going of consumers after which O - R is conclusive."""
 RECENT = 3
 """Polls, this one too, in which it was what X came from: X is sure one poll late."""
 SHORT_LIVED = 600.0
@@ -35,7 +35,7 @@ class DestinationPoll:
     """One poll of destinations, by the rows of `index`.
 
     entered, left, content: I, O, and what is there with what is uncommitted. carried: that was not read in this poll,
-    but worked out of the others. released: what left its consumers' hands since the poll before. stale: what those
+    but worked out of the others. released: what its consumers no longer buffer since the poll before. stale: what those
     hold and the limit has removed. moved: consumers came or went, or their numbers do not add up to O (topics). full:
     nearly at its limit, of which `limit` is that in messages. sized: single messages have a limit. dead_letters: what
     it discards goes to the dead message queue. is_dead: it is that queue.
@@ -219,7 +219,7 @@ class DestinationBooks(RowState):
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
     def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
-        """With what this poll says by reason, and how many dead letters are surely of these."""
+        """With the counts of this poll by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
         least = np.clip(dead.certain - (dead.high - high), low, np.fmax(low, high))
         most = np.clip(dead.possible - (dead.low - low), least, np.fmax(least, high))
@@ -227,7 +227,7 @@ class DestinationBooks(RowState):
         refused = self.of_refused(polled, least, others + self.other_dead)
         left, x, two = self.d_gone, self.d_apart, self.d_gone + self.d_gone_before
         limited, transacted = self.limited(polled), self.transacted(polled)
-        # Of what a limit removes some is in a client's hands, which may handle it all the same.
+        # Of what a limit removes a client may buffer some, and process it all the same.
         removed = np.where(limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0)
         may = polled.removes & self.filled.any(axis=0)
         out_most = np.where(polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left)
@@ -247,7 +247,7 @@ class DestinationBooks(RowState):
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
             (dead_low, dead_most),
             (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, rest, 0.0)),
-            # Also what clients held, which then leaves their hands.
+            # Also what clients buffered, which then leaves their buffers.
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
             *refused,
         )

@@ -74,7 +74,7 @@ class RingLosses(RowState):
     producers: Index[ProducerRow] = unindexed(Index.empty)
 
     def advance(self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot) -> "RingLosses":
-        """seen: the poll before, of which `found` says the changes."""
+        """seen: the poll before, from which `found` has the changes."""
         before = self.reindexed(found.queues)
         # Of a ring that keeps last values it cannot be known what was evicted, and what replaced.
         loses = ~np.isnan(found.ring) & ~np.isnan(books.lost) & ~(found.last_value > 0)

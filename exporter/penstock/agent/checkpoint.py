@@ -81,7 +81,7 @@ class SavedDebounce:
 
 @dataclass(frozen=True, slots=True)
 class KeptTotals:
-    """A `Totals`: by counter, the sums of `names`, and what each thing said at last."""
+    """A `Totals`: by counter, the sums of `names`, and the last value of each thing."""
 
     names: Sequence[tuple[str, ...]] = ()
     sums: Sequence[Column] = ()
@@ -115,7 +115,7 @@ class Checkpoint:
     """The last one that these know."""
     consumer_totals: KeptTotals = KeptTotals()
     queue_totals: KeptTotals = KeptTotals()
-    """Of the series that stand for several queues."""
+    """Of the series that sum several queues."""
     producer_totals: KeptTotals = KeptTotals()
     producers: Sequence[tuple[str, str]] = ()
     """Session and id of each in `producer_totals.last`: their keys are the agent's own."""
@@ -132,7 +132,7 @@ class Checkpoint:
     """Of a broker whose queues keep their keys."""
     churned: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     told: Sequence[tuple[ConditionKey, Severity, float]] = ()
-    """The conditions that stood, how severe and since when by the agent's clock."""
+    """The active conditions, how severe and since when by the agent's clock."""
     recorded: float = np.nan
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
     prepared: Sequence[tuple[str, float]] = ()
@@ -387,7 +387,7 @@ def restored_totals(
 
 
 def restored_reloaded(checkpoint: Checkpoint, queues: Index[Any], policy: Policy) -> Reloaded:
-    """Of another process too: how deep the queues were says what of their messages was reloaded."""
+    """Of another process too: the depths of the queues show which of their messages were reloaded."""
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)

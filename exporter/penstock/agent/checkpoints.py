@@ -18,9 +18,9 @@ from penstock.insight.events import Event
 log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
-"""Between two saves, when nothing asks for one."""
+"""Between two saves, when no event triggers one."""
 SAVE_PAUSE = 5.0
-"""Between two saves at least, however often one is asked for."""
+"""Between two saves at least, however often one is triggered."""
 
 
 class Checkpoints:

@@ -76,7 +76,7 @@ def _signature(file: Path) -> tuple[int, ...]:
 def _read(
     file: Path, signature: tuple[int, ...], profiles: Mapping[str, Profile], now: float, before: ReadFile | None
 ) -> ReadFile:
-    """signature: its last part says whether there is no room for it."""
+    """signature: its last part is whether there is no room for it."""
     same = before is not None and (before.signature, before.profiles) == (signature, profiles)
     if before is not None and same and (not before.fault or now - before.at < RETRY_SECONDS):
         return before

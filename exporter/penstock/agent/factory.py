@@ -61,7 +61,7 @@ def origin_of(broker: Broker) -> str | None:
 
 
 def reached(broker: Broker) -> dict[str, Any]:
-    """Where and as whom a broker is asked, whatever the transport."""
+    """URL and account for a broker, whatever the transport."""
     return {
         "url": broker.url,
         "username": broker.username,

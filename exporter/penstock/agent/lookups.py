@@ -38,7 +38,7 @@ Look = Callable[Concatenate["Lookups", str, P], AnswerT]
 
 
 def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
-    """Asked of the process that polls the broker; of all brokers it is asked of all processes that answer."""
+    """Answered by the process that polls the broker; of all brokers by all processes, merged."""
 
     @wraps(look_up)
     def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
@@ -120,7 +120,7 @@ class Lookups:
             name=polled.broker.name,
             kind=polled.broker.kind,
             version=about.product_version or about.version if about else "",
-            role=about.role if about else "",
+            role=next((row.role for row in view.table("broker").index), "") if view else "",
             up=None if poll is None else poll.result is not Result.FAILED,
             age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
             error=poll.error if poll else "",
@@ -173,6 +173,12 @@ class Lookups:
     def clusters(self) -> Sequence[answers.ObjectView]:
         return objects.clusters(self._parts("").values())
 
+    def _cluster(self, broker: str) -> answers.ObjectView:
+        for one in self.clusters():
+            if broker in one.name.split(", "):
+                return one
+        raise NotFound(f"broker {broker!r} is in no pair or cluster", "GET /api/v1/clusters has all of them")
+
     def _sum_of_address(self, address: str) -> answers.ObjectView:
         found = self._parts(address)
         missing = [broker for broker in self._fleet.config.brokers if broker.name not in found]
@@ -182,13 +188,12 @@ class Lookups:
     @where_polled
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         if not broker:
-            return self._sum_of_address(name)
+            return self._cluster(name) if kind == "cluster" else self._sum_of_address(name)
         view, failing = self._last_view(broker)
-        if kind == "address":
-            return objects.explain_address(view, name, failing)
-        if kind == "connection":
-            return objects.explain_connection(view, name, failing)
-        return objects.explain_broker(view, failing, self._pair(broker, view))
+        if kind == "broker":
+            return objects.explain_broker(view, failing, self._pair(broker, view))
+        explained = objects.explain_address if kind == "address" else objects.explain_connection
+        return explained(view, name, failing)
 
     def _pair(self, broker: str, view: BrokerView) -> Iterator[Related]:
         """Other brokers that serve the node id of this one."""
@@ -206,7 +211,8 @@ class Lookups:
 
     @where_polled
     def client(self, broker: str, client: str) -> answers.ClientView:
-        return client_view(self._last_view(broker)[0], client)
+        view, failing = self._last_view(broker)
+        return client_view(view, client, objects.known_client(view, client, failing))
 
     def recent(self, broker: str, queue: str, address: str | None, seconds: float = 0.0) -> answers.Recent:
         reader = self._history() if seconds else None

@@ -150,6 +150,6 @@ class Nodes:
                 if seen.last > own.first or not known.broker:
                     return False
                 raise Undecided
-        # What an older file knows says of no name: it is of this one, or of its pair.
+        # An older file has no name: what it knows is of this one, or of its pair.
         begun = own.process.clock - own.process.uptime > known.now
         return not known.broker or own.was_passive or was_passive or begun or same_process(known, own.process)

@@ -90,7 +90,7 @@ def _to_bytes(value: Any) -> Any:
 
 
 def _from_bytes(kind: Any, value: Any) -> Any:
-    """Columns and indexes; their type says of what."""
+    """Columns and indexes; of what is their type."""
     if get_origin(kind) is Index:
         rows = msgspec.convert(value["rows"], list[get_args(kind)[0]])  # type: ignore[misc]
         keys = np.frombuffer(value["keys"], np.int64)

@@ -20,7 +20,7 @@ AFTER_REFUSAL = 60.0
 """Seconds without a poll after the broker refused us: more failed logins would lock the account."""
 
 GLANCE = 0.5
-"""Seconds between polls while clients buffer more than a ring has room for: what came meanwhile is not told apart."""
+"""Seconds between polls while clients buffer more than a ring has room for: arrivals meanwhile are indistinct."""
 SHARE = 0.1
 """Of that time a poll may take, else there are none in between."""
 
@@ -28,7 +28,7 @@ Publish = Callable[[PollResult, Mapping[Result, int]], None]
 
 
 class Poller:
-    """Polls one broker when it is due, hands what was read to the assessor, and logs how it went.
+    """Polls one broker when it is due, gives what was read to the assessor, and logs how it went.
 
     Its own fields belong to the event loop; the assessor works in `executor`. timeout: seconds of a poll.
     """

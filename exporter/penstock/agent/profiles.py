@@ -1,4 +1,4 @@
-"""What history says is normal: the file of profiles, read again when it has changed."""
+"""What is normal by the history: the file of profiles, read again when it has changed."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ class ProfileFile:
         self._lock = threading.Lock()
 
     def of(self, broker: str) -> Profile | None:
-        """As the file says now."""
+        """The content of the file now."""
         with self._lock:
             try:
                 stat = self._path.stat()

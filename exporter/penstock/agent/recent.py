@@ -68,7 +68,7 @@ class SeriesBuffer:
         self._values: Values | None = None
 
     def add(self, stamp: float, table: Table[Any]) -> None:
-        """What a poll at `stamp` (seconds since 1970) says; of several within one step the last stays.
+        """The values of a poll at `stamp` (seconds since 1970); of several within one step the last stays.
 
         A clock that was set back by more than a step begins the hour again.
         """

@@ -1,7 +1,7 @@
 """What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
 
-A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they stand there, then as
-they come. Its numbers are totals and no differences: sums and what each thing said at last go together.
+A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they are there, then as
+they come. Its numbers are totals and no differences: sums and the last value of each thing go together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ Lines = NDArray[np.float64]
 class TotalsRecord(msgspec.Struct, omit_defaults=True):
     """
     What changed of a `Totals`. names: of the series that are numbered from here on. at, sums: numbers of series, their
-    sums by counter. keys, last: things, and what each said by counter.
+    sums by counter. keys, last: things, and the value of each by counter.
     """
 
     names: Sequence[tuple[str, ...]] = ()
@@ -226,7 +226,7 @@ def totals_record(
 
 
 def differing(now: Lines, index: Index[Any], before: Lines | None, was: Index[Any], fill: float) -> Mask:
-    """Per row of `index` whether a line says something else than before, by `was`; what is missing says nothing."""
+    """Per row of `index` whether a line has another value than before, by `was`; a missing one has none."""
     says = ~np.isnan(now)
     if before is not None:
         says &= now != index.carry(was, before, fill)
@@ -235,7 +235,7 @@ def differing(now: Lines, index: Index[Any], before: Lines | None, was: Index[An
 
 
 def summed(totals: Totals[Any]) -> Mask:
-    """The series that stand for several queues; a single queue's counters are the broker's own."""
+    """The series that sum several queues; a single queue's counters are the broker's own."""
     found: Mask = totals.index.column("alone", lambda series: not series.summed) == 0
     return found
 

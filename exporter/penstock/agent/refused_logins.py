@@ -1,4 +1,4 @@
-"""Logins that the server refused: all are counted, and an event a minute says how many, without a name or password."""
+"""Logins that the server refused: all are counted, and an event a minute has the count, without a name or password."""
 
 import logging
 import math

@@ -67,7 +67,7 @@ class StateFile:
     _seen: dict[str, float] = field(default_factory=dict)
     _journal: StateJournal = field(init=False)
     _recorded: set[str] = field(default_factory=set)
-    """Of which brokers the journal says more than `_brokers`."""
+    """Brokers of which the journal has newer records than `_brokers`."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

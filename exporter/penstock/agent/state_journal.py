@@ -1,7 +1,7 @@
 """What was published since the last save of the state file, a record a poll.
 
 A line that names the format, then records: length and checksum (4 bytes each), and the content. A record is in the
-file, though not on the disk, before what it says is shown: it outlives the process, not the machine.
+file, though not on the disk, before its content is shown: it outlives the process, not the machine.
 """
 
 import contextlib

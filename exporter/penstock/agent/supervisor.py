@@ -42,7 +42,7 @@ STOP_SECONDS = 2.5
 
 
 class Agent:
-    """Polls the brokers of a configuration file; `lookups` answers what is asked of them.
+    """Polls the brokers of a configuration file; `lookups` answers requests about them.
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
 

@@ -1,4 +1,4 @@
-"""What the agent says about its polls of one broker, as tables beside those of the assessment; and which rows are shown
+"""The agent's metrics of its polls of one broker, as tables beside those of the assessment; and which rows are shown
 where a broker makes more series than its budget: what is unhealthy, then the largest.
 """
 

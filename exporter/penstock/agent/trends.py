@@ -1,4 +1,4 @@
-"""What the trend job said, as series: `gauges.json` read again when it has changed. Of a file without pyarrow."""
+"""The results of the trend job as series: `gauges.json` read again when it has changed. Of a file without pyarrow."""
 
 import logging
 import threading

@@ -24,7 +24,7 @@ class Workers:
         self.large = ThreadPoolExecutor(1, "penstock-large")
 
     async def idle(self) -> None:
-        """Wait for all that was handed over so far."""
+        """Wait for all jobs that were submitted so far."""
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(loop.run_in_executor(one, int) for one in (self.small, self.large)))
 
@@ -35,7 +35,7 @@ class Workers:
 
 
 class Lane(Executor):
-    """The jobs of one broker, one at a time, as they are handed over; it is large after its first long one."""
+    """The jobs of one broker, one at a time, in the order of submission; it is large after its first long one."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers

@@ -27,7 +27,7 @@ BROKER_NUMBERS = (
     "connections", "memory_used_bytes", "memory_limit_bytes", "disk_used_ratio", "disk_limit_ratio",
     "authentication_failures", "heap_used_bytes", "heap_limit_bytes", "resource_state",
 )  # fmt: skip
-"""Shown as the broker says them."""
+"""Shown as the broker reports them."""
 Tables = Mapping[str, Table[Any]]
 """By the name that the metric catalogue gives them."""
 

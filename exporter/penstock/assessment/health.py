@@ -107,7 +107,7 @@ def address_measures(
 
 
 def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
-    """How many of the `clients` nothing can be said of; judged: the last poll was, or its verdicts still stand."""
+    """How many of the `clients` are unknown; judged: the last poll was, or its verdicts still apply."""
     if not judged or not judgement.counted:
         return float(clients)
     young = judgement.warm_up.clients
@@ -119,7 +119,7 @@ def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
 def queue_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]) -> Table[CauseSeries]:
     """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
 
-    rolled_up: the conditions that the alert on their incident says.
+    rolled_up: the conditions that the alert on their incident covers.
     Several under the same label are one, the worst: a sum of queues may have a condition more than once.
     """
     shown = [one for one in conditions if not one.silenced and CONDITIONS[one.name].scope is not Scope.BROKER]
@@ -147,7 +147,7 @@ def client_causes(conditions: Sequence[ActiveCondition], rolled_up: Collection[K
 def within(
     unhealthy: Iterable[CauseSeries], named: Iterable[tuple[CauseSeries, ActiveCondition]], rolled_up: Collection[Key]
 ) -> dict[CauseSeries, float]:
-    """1 for those of which the alert on an incident says all that is unhealthy."""
+    """1 for those of which the alert on an incident covers all that is unhealthy."""
     alone = {cause for cause, one in named if one.severity is not Severity.INFO and key_of(one) not in rolled_up}
     return dict.fromkeys((cause for cause in unhealthy if cause not in alone), 1.0)
 
@@ -169,12 +169,12 @@ def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSe
 
 
 def alone(queues: Grouping[QueueSeries]) -> Mask:
-    """Series that stand for one queue."""
+    """Series of one queue each."""
     return queues.index.column("alone", lambda series: not series.summed) > 0
 
 
 def queue_measures(judgement: Judgement, queues: Queues, clock: Clock) -> dict[str, Column]:
-    """Columns by the queues' series; a series that stands for several queues has none of them."""
+    """Columns by the queues' series; a series that sums several queues has none of them."""
     measures, grouping = judgement.measures, queues.grouping
     if measures.index is not grouping.source:
         return {}

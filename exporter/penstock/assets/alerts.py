@@ -21,7 +21,7 @@ QUEUE = ("broker", "address", "queue")
 ADDRESS = ("broker", "address")
 BROKER = ("broker",)
 INCIDENT: Final = "PenstockIncident"
-"""The alert that says the conditions of its incident, which then say nothing themselves."""
+"""The alert that covers the conditions of its incident, which then fire none themselves."""
 
 _GROUPS: Final = {
     "penstock-clients": "clients",

@@ -67,7 +67,7 @@ def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
 
 
 def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
-    """Every alert; one name may stand for a warning and a critical one."""
+    """Every alert; a warning and a critical one may share a name."""
     for alerts in groups(values).values():
         yield from alerts
 

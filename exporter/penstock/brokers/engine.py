@@ -1,6 +1,6 @@
 """One poll of a broker of any kind: its deadline, its parts that succeed or fail alone, its pages.
 
-A kind says what is asked and in which order; nothing here knows a request or an answer by its content.
+A kind decides on the requests and their order; nothing here knows a request or an answer by its content.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class Poll(Generic[ReplyT]):
             self._deadline = whole
 
     async def begin(self, requests: Sequence[Request]) -> list[ReplyT]:
-        """What the broker says of itself, the first of all: without it there is no poll."""
+        """The attributes of the broker itself, read first: without them there is no poll."""
         await self._transport.begin_poll()
         answer = await self.call(requests)
         self.now = answer.stamp
@@ -131,7 +131,7 @@ class Poll(Generic[ReplyT]):
         return result
 
     def leave_out(self, count: int) -> None:
-        """Tell how many values could not be read of what the broker says of itself."""
+        """Log how many of the broker's own values could not be read."""
         if count:
             self.collectors["broker"] = replace(self.collectors["broker"], error=str(left_out(count)), all_rows=True)
 
@@ -200,7 +200,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
         return new
 
     def start_again(self) -> None:
-        """Nothing of before is used, nor said to be left out: another process answers, or this one shows no rows."""
+        """Nothing of before is used, nor listed as left out: another process answers, or this one shows no rows."""
         self.budgets = self.options.budgets.listings()
         self.forget()
 

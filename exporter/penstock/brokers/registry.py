@@ -1,4 +1,4 @@
-"""All kinds of brokers, by name, and what the rest of the agent asks of a kind in place of its name."""
+"""All kinds of brokers, by name, and what the rest of the agent needs of a kind in place of its name."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor

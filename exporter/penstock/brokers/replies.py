@@ -13,7 +13,7 @@ ResponseT = TypeVar("ResponseT", bound="Response")
 
 
 class Response(msgspec.Struct):
-    """One response, without its value. HTTP is 200 even for errors: `status` says how it went."""
+    """One response, without its value. HTTP is 200 even for errors: `status` is the result."""
 
     status: int
     error: str | None = None

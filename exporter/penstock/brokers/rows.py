@@ -195,7 +195,7 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
 
 
 def positive(values: Sequence[float] | Column) -> Column:
-    """NaN in place of 0 and less, by which a broker says that there is none."""
+    """NaN in place of 0 and less, which a broker returns where there is none."""
     found = np.asarray(values, np.float64)
     return np.where(found > 0, found, np.nan)
 

@@ -1,5 +1,5 @@
 """A listing in pages is no picture of one moment: when a row leaves, all behind it move up, and the first row of the
-next page comes to stand on one that was read already. It is out of sight and not gone.
+next page moves to one that was read already. It is out of sight and not gone.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ Rank = Callable[[Values, NDArray[np.float64]], Values]
 
 
 class Sight:
-    """Which rows stay although no page showed them, with the numbers that they said last. A page is a piece of the
-    sorted listing as it was at one moment. So a row is gone when it would stand within a page and does not; between two
+    """Which rows stay although no page showed them, with their last numbers. A page is a piece of the
+    sorted listing as it was at one moment. So a row is gone when it should be within a page and is not; between two
     pages it may be hidden. Keys must never come again.
     """
 
@@ -48,13 +48,13 @@ class Sight:
 
     @property
     def leaving(self) -> Values:
-        """Keys of those that stay although they were proven gone, for want of another proof."""
+        """Keys of those that stay although they were proven gone, until there is another proof."""
         leaving: Values = self.hidden[self._counts[1] > 0]
         return leaving
 
     def page_rows(self, rows: int) -> int:
-        """How many rows to ask for in a page of the next listing, in place of `rows`: a few more while something stood
-        between two pages, so that it will stand within one, and show whether it is gone.
+        """How many rows to ask for in a page of the next listing, in place of `rows`: a few more while something was
+        between two pages, so that it will be within one, and show whether it is gone.
         """
         unproven = self._counts[0][self._counts[0] > self._counts[1]]
         return rows + (rows // 8 + int(unproven.max()) if len(unproven) else 0)
@@ -128,7 +128,7 @@ def _once(keys: Values, numbers: NDArray[np.float64], first: Positions) -> tuple
 
 
 def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:
-    """Whether rows of these ranks would stand within a page: the first begins the listing, the last ends it. None does,
+    """Whether rows of these ranks would be within a page: the first begins the listing, the last ends it. None does,
     where a page is not sorted: a broker sorts wrongly while sessions are closed.
     """
     within = np.zeros(len(ranks), np.bool_)

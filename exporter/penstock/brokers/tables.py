@@ -18,7 +18,7 @@ class TableBuilder(Generic[RowT]):
     def __call__(
         self, keys: Keys, make: Callable[[int], RowT], columns: Mapping[str, Column], changed: Keys | None = None
     ) -> tuple[Table[RowT], Positions]:
-        """The table, and the order that brings what else stands as `keys` do into its order. make: the row of the thing
+        """The table, and the order that brings what is sorted as `keys` into its order. make: the row of the thing
         at a position; asked for those that are new, or among the keys `changed`.
         """
         self.index, order = self.index.advance(keys, lambda new: [make(i) for i in new], changed=changed)

@@ -42,7 +42,7 @@ def room(messages: float, limit: float) -> str:
 
 
 def blocked_openmq(poll: RuleInputs, queue: int) -> Verdicts:
-    """Producers that still have a part of their last batch are told to wait before the limit is reached."""
+    """Producers that still have a part of their last batch must wait before the limit is reached."""
     closed, count = poll.found.address.producers_paused[queue] > 0, poll.found.messages[queue]
     said = poll.openmq.said if poll.openmq else None
     near = said is None or near_limit(poll.found, said)[queue] or at_limit(poll.found, said)[queue]

@@ -116,7 +116,7 @@ def frozen(poll: RuleInputs, row: int) -> Verdict:
 
 
 def decide_uncommitted(poll: RuleInputs, row: int) -> Verdicts:
-    """On Artemis: whether it goes on acknowledging is what tells a missing commit from a hang in a transaction."""
+    """On Artemis: acknowledgements that go on distinguish a missing commit from a hang in a transaction."""
     found, last = poll.found, poll.found.consumer.last_acknowledgement[row]
     speaks, core = found.consumer.index.rows[row].protocol, found.consumer.index.rows[row].protocol == "CORE"
     ago = f"{found.consumer.uncommitted[row]:.0f} are acknowledged and uncommitted, the last"

@@ -1,4 +1,4 @@
-"""What is known of a cause, and the fact that says so."""
+"""What is known of a cause, and the fact that shows it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ class CauseState(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """On one cause. fact: what says so; of one that is possible what is missing, and when it will be known. likely:
+    """On one cause. fact: what shows it; of one that is possible what is missing, and when it will be known. likely:
     more speaks for it than for others that are possible.
     """
 

@@ -28,7 +28,7 @@ WHOLE = 1000
 
 
 def examples(*lines: str) -> str:
-    """An epilog of these lines, as they stand; a test runs every one."""
+    """An epilog of these lines, unchanged; a test runs every one."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 

@@ -24,7 +24,7 @@ Function = Callable[..., Coroutine[Any, Any, int] | None]
 
 
 class Parsed(click.ParamType[float]):
-    """What `parse` makes of a text, or says in its ValueError."""
+    """What `parse` returns for a text, or the text of its ValueError."""
 
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
         self.name, self._parse = name, parse

@@ -9,7 +9,7 @@ from penstock.setup import openmq
 @options.command()
 @click.option("--kind", type=click.Choice(["openmq", "classic"]), default="openmq")
 def policy(kind: str) -> None:
-    """Print the policy file that makes Jolokia in an OpenMQ or ActiveMQ Classic broker read-only.
+    """Print the policy file that makes Jolokia read-only in OpenMQ or ActiveMQ Classic.
 
     For OpenMQ, write it to a file, and name that file in the option policyLocation of Jolokia's agent; docs/openmq.md
     shows how. For ActiveMQ Classic it replaces conf/jolokia-access.xml, see docs/classic.md.

@@ -35,7 +35,7 @@ class Scope(StrEnum):
 
 
 class Raised(NamedTuple):
-    """What a rule says at one poll, by the rows of its scope.
+    """The result of a rule at one poll, by the rows of its scope.
 
     mask: where it is true. since: when it became true, by the broker's clock; NaN, and None of all = at this poll.
     lasting: seconds for which it must have been true before the condition is raised; None = two polls are enough.

@@ -1,4 +1,4 @@
-"""`crash_looping`: a client fails again and again with messages in hand, beside others that work."""
+"""`crash_looping`: a client fails again and again with messages buffered, beside others that work."""
 
 from collections.abc import Iterator
 

@@ -10,7 +10,7 @@ from penstock.series.queues import number_or_nan
 
 
 def of(poll: RuleInputs) -> tuple[Openmq, OpenmqFacts]:
-    """What is carried from poll to poll, and what this poll said."""
+    """What is carried from poll to poll, and the facts of this poll."""
     assert poll.openmq is not None and poll.openmq.said is not None  # noqa: S101, PT018 - only asked of OpenMQ
     return poll.openmq, poll.openmq.said
 
@@ -20,7 +20,7 @@ def facts(poll: RuleInputs) -> OpenmqFacts:
 
 
 def accounted(poll: RuleInputs, name: str) -> Mask:
-    """What the account says of the queues; of none where it says nothing."""
+    """What the account has of the queues; nothing where it has none."""
     return poll.accounted.get(name, np.zeros(len(poll.found.queues))) > 0
 
 

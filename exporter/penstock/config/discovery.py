@@ -38,8 +38,8 @@ MAX_TARGETS = 1000
 
 
 class Profile(Broker):
-    """How brokers that are found are asked. `{name}` stands for what a broker is called, `{host}` for where it is,
-    `{port}` for the port that was found with it, which is also used where an HTTP url names none.
+    """How brokers that are found are polled. `{name}` is replaced by a broker's name, `{host}` by its host,
+    `{port}` by the port that was found with it, which is also used where an HTTP url names none.
     """
 
     name: EnvText = NAME

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH = 20
 MAX_NODES = 100_000
-"""Nodes as they stand, and after aliases are followed: a few lines of YAML can stand for billions."""
+"""Nodes as written, and after aliases are followed: a few lines of YAML can expand to billions."""
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -144,7 +144,7 @@ class _Reader:
         return values
 
     def pairs(self, node: MappingNode, depth: int) -> Iterator[tuple[Node, Node, bool]]:
-        """Its own pairs, then those it merges in (`<<`), told apart by the flag."""
+        """Its own pairs, then those it merges in (`<<`), which the flag marks."""
         self.count(node.start_mark.line + 1, depth)
         for key, value in node.value:
             if key.tag != _TAG + "merge":

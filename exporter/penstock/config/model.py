@@ -1,4 +1,4 @@
-"""The main file as typed, frozen values. The descriptions in the JSON schema stand in `texts.toml`."""
+"""The main file as typed, frozen values. The descriptions in the JSON schema are in `texts.toml`."""
 
 import re
 from collections.abc import Mapping

@@ -27,10 +27,10 @@ class Section(pydantic.BaseModel):
     _written: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """Fields with `${NAME}` in their text: the text as it is in the file."""
     _expanded: Mapping[str, str] = PrivateAttr(default_factory=dict)
-    """What stood in the environment, by these names."""
+    """The variables of the environment, by these names."""
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """The words of its fields stand in `texts.toml`."""
+        """The descriptions of its fields are in `texts.toml`."""
         super().__init_subclass__(**given)
         for name, text in TEXTS.get(cls.__name__, {}).items():
             cls.__annotations__[name] = Annotated[cls.__annotations__[name], pydantic.Field(description=text)]

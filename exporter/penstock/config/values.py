@@ -29,7 +29,7 @@ _SIZE = rf"({_NUMBER}) ?({'|'.join(SIZE_UNITS)})"
 
 @dataclass
 class Reading:
-    """What validation must know beside the value itself; handed to pydantic as its context, filled as it goes on."""
+    """What validation must know beside the value itself; pydantic's context, filled during validation."""
 
     directory: Path = Path()
     """Relative file names are relative to it: the directory of the configuration file."""
@@ -88,7 +88,7 @@ def format_size(size: int) -> str:
 
 
 def between(least: float, most: float, show: Callable[[Any], str] = format_duration) -> AfterValidator:
-    """Bounds, told in the unit that the value is written in: of durations unless another is given."""
+    """Bounds, reported in the unit that the value is written in: of durations unless another is given."""
 
     def check(value: float) -> float:
         if not value >= least:  # NaN too

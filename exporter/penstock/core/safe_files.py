@@ -1,4 +1,4 @@
-"""How every file is written: for its owner only unless it is for others, and never through what stands in its place.
+"""How every file is written: for its owner only unless it is for others, and never through what is in its place.
 
 A FIFO, a device, a directory or a link is refused at once. A link among the directories above a file is followed.
 """
@@ -27,7 +27,7 @@ _OPEN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Unfit(OSError):
-    """What stands there is no file that Penstock may have written; `strerror` says why."""
+    """What is there is no file that Penstock may have written; `strerror` says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EINVAL, why)

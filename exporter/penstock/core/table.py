@@ -94,9 +94,9 @@ class Index(Generic[RowT]):
     def advance(
         self, keys: Keys, make: Callable[[list[int]], Sequence[RowT]], *, changed: Keys | None = None
     ) -> tuple["Index[RowT]", Positions]:
-        """The index of the next poll, and the order that brings columns which stand as `keys` do into its order.
+        """The index of the next poll, and the order that brings columns which are sorted as `keys` are into its order.
 
-        keys: int64 in any order; a key that stands twice counts once, the first.
+        keys: int64 in any order; a key that occurs twice counts once, the first.
         make: called once with the positions in `keys` of those that are new; returns their rows in that order.
         changed: keys whose rows must be made again, though known.
         Returns this very index when nothing came, went or changed.
@@ -174,7 +174,7 @@ class Index(Generic[RowT]):
     def carry(
         self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None
     ) -> NDArray[CarriedT]:
-        """`values`, which stood by the rows of `before`, by the rows of this index; `fill` where a row is new."""
+        """`values`, in the order of the rows of `before`, in that of this index; `fill` where a row is new."""
         if before is self:
             return values
         return take_or_fill(values, self.unchanged_in(before), fill)
@@ -191,7 +191,7 @@ def positions(ascending: Keys, keys: Keys) -> Positions:
 
 
 def ascending(keys: Keys) -> tuple[Keys, Positions]:
-    """`keys` in their order, each once, and where each stood first."""
+    """`keys` in their order, each once, and where each occurred first."""
     if (keys[1:] > keys[:-1]).all():  # as a broker lists them
         return keys, np.arange(len(keys))
     order = np.argsort(keys)

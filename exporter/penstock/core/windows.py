@@ -18,7 +18,7 @@ def since(holds: Mask, before: Column, now: Column | float) -> Column:
 
 
 def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
-    """`values`, whose last axis stands by `before`, by `index`; `fill` where a thing, not only its text, is new."""
+    """`values`, whose last axis follows `before`, by `index`; `fill` where a thing, not only its text, is new."""
     if index is before:
         return values
     return take_or_fill(values, index.positions_in(before), fill, index.new_since(before))

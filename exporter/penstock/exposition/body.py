@@ -13,7 +13,7 @@ from penstock.exposition.syntax import END, Format, header
 
 ALL: Final = FamilyFilter()
 PIECE: Final = 256 * 1024
-"""The most bytes that are handed to the network at once."""
+"""The most bytes that are written to the network at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

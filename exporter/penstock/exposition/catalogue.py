@@ -1,4 +1,4 @@
-"""The catalogue: every metric, once; they stand in `catalogue.toml`. A new one is an entry, and a column where its
+"""The catalogue: every metric, once, from `catalogue.toml`. A new one is an entry, and a column where its
 `place` says.
 """
 
@@ -22,7 +22,7 @@ _UNIT: Final = re.compile("_((timestamp_)?seconds|messages)$")
 
 @cache
 def place_of(name: str) -> str:
-    """As most names say it: `mq_TABLE_COLUMN`, of the agent `penstock_COLUMN`; a unit may stand behind."""
+    """As most names say it: `mq_TABLE_COLUMN`, of the agent `penstock_COLUMN`; a unit may follow."""
     stem = name.removesuffix("_total")
     if stem.startswith("penstock_"):
         return f"agent.{stem.removeprefix('penstock_')}"
@@ -52,7 +52,7 @@ class Family:
 
     @property
     def place(self) -> str:
-        """`table.column` where its values stand; NaN = no sample. An info family has 1 where it applies."""
+        """`table.column` of its values; NaN = no sample. An info family has 1 where it applies."""
         return self.at or place_of(self.name)
 
     @property

@@ -1,5 +1,5 @@
 """One gzip member put together from parts that were compressed before, each once. A `Fragment` is raw deflate without
-history that ends on a byte, not a last block, so they may stand in any order.
+history that ends on a byte, not a last block, so they may be in any order.
 """
 
 import zlib

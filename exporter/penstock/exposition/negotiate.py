@@ -99,7 +99,7 @@ class UnknownFamily(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class FamilyFilter:
-    """names, without: families by name as their samples bear it, `*` stands for anything; no `names` are all. Of what
+    """names, without: families by name as their samples bear it, `*` matches anything; no `names` are all. Of what
     both speak of, `without` wins.
     """
 

@@ -67,7 +67,7 @@ class Layout:
         return Layout(self.index, self.rows[at], self.changed_at[at], in_order=False), at
 
     def place(self, values: NDArray[CellT], fill: float, places: slice = ALL) -> NDArray[CellT]:
-        """`values`, which stand by row, by place; `fill` where it is empty."""
+        """`values`, in the order of rows, in that of places; `fill` where it is empty."""
         return values[places] if self.in_order else take_or_fill(values, self.rows[places], fill)
 
 
@@ -123,7 +123,7 @@ class _Rendered:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Section:
     """The families that share their label texts, as they were rendered. texts: by place, None until needed. needless:
-    blocks rendered for want of a better order since the order was made.
+    blocks rendered only because of the order since the order was made.
     """
 
     layout: Layout
@@ -301,7 +301,7 @@ def _any_in_block(places: Mask) -> Mask:
 
 
 def _needless(changed: Mask, moved: Mask | None) -> int:
-    """How many blocks are to be rendered only because the places that changed do not stand together."""
+    """How many blocks are to be rendered only because the places that changed are not adjacent."""
     blocks = _any_in_block(changed)
     if moved is not None:
         blocks &= ~_any_in_block(moved)  # no order foresees who comes and goes

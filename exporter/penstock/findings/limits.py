@@ -38,7 +38,7 @@ def resume_level(limit: int, threshold: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerWindow:
-    """One consumer's buffer of messages not handed over: delivery stops at `limit`, goes on at `resume` or fewer."""
+    """One consumer's buffer of unprocessed messages: delivery stops at `limit`, goes on at `resume` or fewer."""
 
     limit: int
     resume: int
@@ -140,7 +140,7 @@ class CreditWindow:
         return self.window // 2
 
     def messages(self, size: float) -> int:
-        """Of this size, the most in a client's hands: the last one may exceed the window."""
+        """Of this size, the most that a client buffers: the last one may exceed the window."""
         return math.ceil(self.window / size) if self.window > 0 else 1
 
     def batch(self, size: float) -> int:

@@ -148,7 +148,7 @@ Rows = dict[Name, dict[float, dict[str, float]]]
 
 @dataclass(slots=True)
 class Lives:
-    """Where each series' counters stood last, and the life they are in; carried from hour to hour."""
+    """The last values of each series' counters, and the life they are in; carried from hour to hour."""
 
     last: dict[Name, dict[str, float]] = field(default_factory=dict)
     inc: dict[Name, int] = field(default_factory=dict)

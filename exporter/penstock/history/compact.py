@@ -264,7 +264,7 @@ def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) ->
 
 NAME = "_rehearsal"
 REHEARSED = (ROW_TYPES["consumer"], CONDITION)
-"""Rows that stand twice are found in two ways."""
+"""Duplicate rows are found in two ways."""
 
 
 def warm_up(spool: Path) -> None:

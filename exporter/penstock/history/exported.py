@@ -21,7 +21,7 @@ def of_incidents(told: Iterable[Incident]) -> Iterator[ActiveCondition]:
 class Told(NamedTuple):
     """One row of history. event: `enter`, `leave`, `severity` (it became another) or `hold`.
 
-    seen: when it was last seen to stand, by the agent's clock: at this poll, or of one that ended at a poll before.
+    seen: when it was last seen active, by the agent's clock: at this poll, or of one that ended at a poll before.
     """
 
     event: str

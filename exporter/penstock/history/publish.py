@@ -19,7 +19,7 @@ ALL_DAY = "all"
 
 
 def directory(kind: str, hour: int) -> str:
-    """Where the rows of an hour (hours since 1970) stand."""
+    """Where the rows of an hour (hours since 1970) are."""
     at = datetime.fromtimestamp(hour * 3600, UTC)
     return f"{RAW}/kind={kind}/dt={at:%Y-%m-%d}/hour={at:%H}"
 

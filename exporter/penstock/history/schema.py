@@ -80,7 +80,7 @@ HOUR: Final = 3600
 TOLD_EVERY: Final = HOUR
 """Seconds after which an active condition is written again, at the full hour;"""
 UNSEEN: Final = TOLD_EVERY + 900.0
-"""after so many it is not known to stand any more."""
+"""after so many it is not known to be active any more."""
 
 
 def _row_type(name: str, said: Mapping[str, Any]) -> RowType:

@@ -219,7 +219,7 @@ class RowReader:
         return Table(index, columns), extra
 
     def _changed(self, name: str, keys: Keys, texts: Mapping[str, Any]) -> Keys:
-        """Keys (ascending, as the rows stand) whose texts differ from those of the poll before."""
+        """Keys (ascending, as the rows are) whose texts differ from those of the poll before."""
         codes = np.array([_codes(column) for column in texts.values()], np.int64).reshape(len(texts), len(keys))
         before, self._codes[name] = self._codes.get(name), (keys, codes)
         if before is None or not len(before[0]) or not len(keys):
@@ -239,7 +239,7 @@ def _codes(column: Any) -> NDArray[np.int64]:
 
 
 def column_of(array: Any) -> Column:
-    """An Arrow column as it stood in the table: float64, NaN = null, times in seconds."""
+    """An Arrow column with the values of the table: float64, NaN = null, times in seconds."""
     if pa.types.is_timestamp(array.type):
         return column_of(array.cast(pa.int64())) / (MILLI if array.type.unit == "ms" else MICRO)
     values: Column = pc.fill_null(array.cast(pa.float64(), safe=False), np.nan).to_numpy()

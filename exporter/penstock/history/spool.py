@@ -186,7 +186,7 @@ UNSOUND = (pa.ArrowException, OSError, EOFError, MemoryError, KeyError, ValueErr
 
 
 def _has_rows(rest: bytes) -> bool:
-    """Whether rows of a poll stand whole behind the first octets of `rest`, where a message could not be read."""
+    """Whether complete rows of a poll follow the first octets of `rest`, where a message could not be read."""
     at = rest.find(CONTINUATION, ALIGNED)
     while at >= 0:
         if at % ALIGNED == 0:

@@ -14,7 +14,7 @@ from penstock.incidents.incident import key_of
 log = logging.getLogger(__name__)
 
 _Saved = dict[str, tuple[float, list[ActiveCondition]]]
-"""Broker → stamp and what stood then."""
+"""Broker → stamp and the conditions active then."""
 _saved = msgspec.msgpack.Decoder(_Saved)
 
 

@@ -1,6 +1,6 @@
 """The history writer: takes each poll off the hot path, spools it, publishes what is due, keeps the stores bounded.
 
-One thread of its own. A poll is handed over as the immutable values that the agent has anyway; when the thread is
+One thread of its own. A poll is passed on as the immutable values that the agent has anyway; when the thread is
 behind, polls are dropped and counted rather than held.
 """
 
@@ -45,7 +45,7 @@ WAKE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PollRecord:
-    """What the agent hands over. evicted: per queue by the account, empty where it was not judged."""
+    """A poll as the agent passes it on. evicted: per queue by the account, empty where it was not judged."""
 
     broker: str
     snapshot: Snapshot

@@ -40,7 +40,7 @@ TEXTS = read_toml("penstock.incidents", "texts.toml")
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
-    """told: the worst first. beyond: how many more there are. begun: roots that are no condition, since when."""
+    """told: the worst first. beyond: how many more there are. begun: roots that are no condition, and since when."""
 
     told: tuple[Incident, ...] = ()
     beyond: int = 0

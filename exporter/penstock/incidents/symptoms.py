@@ -139,7 +139,7 @@ class Symptoms:
 
     @cached_property
     def position_of(self) -> Mapping[tuple[str, str], int]:
-        """Of the queues that what is told concerns, by address and name."""
+        """Of the queues that the reported conditions concern, by address and name."""
         queues, conditions = self.poll.found.queues, [one for of in self.told for one in of.own + of.victims]
         places = {(one.address, one.queue) for one in conditions}.union(*(of.places for of in self.told))
         return {place_of(queues.rows[i]): i for i in queues.where("place", place_of, places).tolist()}

@@ -409,7 +409,7 @@ class Fact(Struct, frozen=True):
 
 
 class Related(Struct, frozen=True):
-    """Another object. role: what it is to this one, as a verb. told: what is known of that, in words."""
+    """Another object. role: what it is to this one, as a verb. told: a sentence about it."""
 
     role: str
     kind: str
@@ -561,6 +561,7 @@ class ClientView(Struct, frozen=True):
     broker: str
     client: str
     stamp: Time
+    knowledge: Knowledge
     conditions: list[ListedCondition]
     queues: list[Client]
     queues_left_out: int

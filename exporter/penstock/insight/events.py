@@ -69,13 +69,13 @@ class Event:
     condition: str = ""
     severity: str = ""
     since: float | None = None
-    """Of a condition: its begin by its rule, which may be before it was told."""
+    """Of a condition: its begin by its rule, which may be before it was raised."""
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSummary:
-    """A broker at one poll, as far as changes are told."""
+    """A broker at one poll, as far as events need it."""
 
     broker: str
     up: bool | None = None
@@ -89,7 +89,7 @@ class StatusSummary:
     conditions: Told = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
     account: MessageAccount = field(default_factory=MessageAccount)
-    """What operators did for sure is told as they do it."""
+    """What operators did for sure becomes an event as they do it."""
 
 
 def summarize(
@@ -118,7 +118,7 @@ def summarize(
 
 
 def out_of_view(before: Told, now: Told, state: State, observation: Observation) -> Told:
-    """Those of `before` that are not told `now` and may stand still: their queue is not read.
+    """Those of `before` that are not reported `now` and may be active still: their queue is not read.
 
     In the first poll at which it is read again a rule has no second poll yet to agree with it.
     """

@@ -27,7 +27,7 @@ from penstock.insight import knowledge as sure
 from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.formatting import NAMES, amount_text, duration
+from penstock.insight.formatting import NAMES, amount_text, counted, duration
 from penstock.insight.knowledge import HEALTHY, OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
@@ -454,8 +454,8 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     terms = f"{added:,} added - {settled:,} acknowledged - {expired:,} expired - {killed:,} killed - {messages:,} there"
     terms += f" - {held:,} in delivery" if held else ""
     gone = added - settled - expired - killed - messages - held
-    counted = "none" if evicted is None else f"{evicted:,}"
-    ledger = f"{terms} = {gone:,} missing at this poll, of which {counted} were missing at two polls and are counted"
+    lost = "none" if evicted is None else f"{evicted:,}"
+    ledger = f"{terms} = {gone:,} missing at this poll, of which {lost} were missing at two polls and are counted"
     return answers.Ring(limit, source, where, evicted, ledger)
 
 
@@ -474,7 +474,7 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
     if why:
         yield "all conditions", why
     elif trend.seconds < view.policy.constants.window:
-        yield "conditions over a window", f"{trend.polls} polls so far; rates and trends need more"
+        yield "conditions over a window", f"{counted(trend.polls, 'poll')} so far; rates and trends need more"
     if series.summed:
         yield "age, drain time and ring", "the row is a sum of several queues"
         return

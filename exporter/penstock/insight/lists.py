@@ -90,9 +90,8 @@ def no_series(_: BrokerView, __: int) -> UnsetType:
 
 def queue_list(views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series) -> answers.QueueList:
     """At most `query.limit` queues."""
-    return answers.QueueList(
-        *_listed([_queues(view, recent, unknown=query.condition == UNKNOWN.name) for view in views], query)
-    )
+    sources = [_queues(view, recent, unknown=query.condition == UNKNOWN.name) for view in views]
+    return answers.QueueList(*_listed(sources, query))
 
 
 def client_list(views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series) -> answers.ClientList:
@@ -126,9 +125,8 @@ def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Inci
         if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
     ]
     found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
-    return answers.IncidentList(
-        found[query.offset :][: query.limit], len(found) + sum(view.incidents.beyond for view in views)
-    )
+    total = len(found) + sum(view.incidents.beyond for view in views)
+    return answers.IncidentList(found[query.offset :][: query.limit], total)
 
 
 def broker_numbers(view: BrokerView) -> dict[str, answers.Number]:
@@ -216,10 +214,9 @@ def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
         if text := getattr(query, name):
             fits &= np.fromiter((getattr(row, name, "") == text for row in labels), np.bool_, size)
     if query.condition:
-        fits &= _where(
-            size, [i for i, here in source.conditions.items() if any(one.name == query.condition for one in here)]
-        )
-    # One more, so that the last stands for the rows that are not shown.
+        having = [i for i, here in source.conditions.items() if any(one.name == query.condition for one in here)]
+        fits &= _where(size, having)
+    # One more, so that the last is for the rows that are not shown.
     rows = np.append(fits, np.False_)[source.member]
     if query.text:
         rows &= _named(source, query.text.casefold())
@@ -297,22 +294,19 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
 
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
         row: QueueSeries = table.index.rows[i]
+        more = () if unknown else explain.unknown_conditions(view, row)
         return Queue(
             kind=str(row.kind),
             **named(row, ("broker", "address", "queue", "owner", "team"))
             | {name: json_number(column[i]) for name, column in read.items()},
-            conditions=explain.summaries(
-                conditions if unknown else [*conditions, *explain.unknown_conditions(view, row)]
-            ),
+            conditions=explain.summaries([*conditions, *more]),
             stale=view.stale,
             recent=recent(view, i),
         )
 
     rows = table.index.rows.tolist()
-    given = (
-        [*view.conditions, *(one for row in rows for one in explain.unknown_conditions(view, row))] if unknown else ()
-    )
-    conditions = _by_label(rows, given or view.conditions, QUEUE)
+    more = [one for row in rows for one in explain.unknown_conditions(view, row)] if unknown else []
+    conditions = _by_label(rows, [*view.conditions, *more], QUEUE)
     names = ("address", "queue", "owner", "team")
     return RowSource(rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue)
 
@@ -383,23 +377,22 @@ def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name
 # --- one client
 
 
-def client_view(view: BrokerView, client: str) -> ClientView:
+def client_view(view: BrokerView, client: str, known: answers.Knowledge) -> ClientView:
     """All that is known of a client. NotFound: there is no such client; the hint names similar ones."""
     producers: Table[ProducerSeries] = view.table("producer")
     connections: Table[ConnectionSeries] = view.table("connection")
-    query = ListQuery(client=client, limit=MOST)
-    queues = client_list([view], query)
+    queues = client_list([view], ListQuery(client=client, limit=MOST))
     conditions = [one for one in view.conditions if one.client == client]
     sends = [i for i, row in enumerate(producers.index) if row.client == client]
     through = [i for i, row in enumerate(connections.index) if row.client == client]
     if not (queues.total or conditions or sends or through):
-        readers: Table[ClientSeries] = view.table("client")
-        names = {row.client for row in readers.index} | {row.client for row in producers.index}
+        names = {row.client for table in ("client", "producer") for row in view.table(table).index}
         raise view.missing("client", client, sorted(names))
     return ClientView(
         broker=view.policy.broker,
         client=client,
         stamp=round(view.snapshot.stamp, 3),
+        knowledge=known,
         conditions=explain.in_full(view, conditions, explain.listed, MOST),
         queues=queues.rows,
         queues_left_out=queues.total - len(queues.rows),

@@ -20,7 +20,7 @@ from penstock.insight.knowledge import OF_BROKER, Failing
 from penstock.insight.sheets import sheets_of
 from penstock.model import LinkRow, QueueKind, Role
 from penstock.observation.facts import JUDGED
-from penstock.series.labels import CLIENT, HIDDEN, ProducerSeries, QueueSeries
+from penstock.series.labels import CLIENT, HIDDEN, QUEUE, ProducerSeries, QueueSeries
 
 FACTS: Mapping[str, Sequence[str]] = {kind: names.split() for kind, names in NAMES["facts"].items()}
 """What a table says of an object, by its kind."""
@@ -32,15 +32,15 @@ MOVED = ("messages", "ready", "added")
 def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Related] = ()) -> ObjectView:
     """pair: other brokers that serve the same node id."""
     about = view.snapshot.broker
-    facts, related = [], list(pair)
+    facts, related = [], [*pair, *links_of(view)]
     if about is not None:
-        texts = {"version": about.product_version or about.version, "role": str(about.role), "node id": about.node_id}
+        role = next((row.role for row in view.table("broker").index), about.role)
+        texts = {"version": about.product_version or about.version, "role": str(role), "node id": about.node_id}
         facts = [Fact(name, text) for name, text in texts.items()]
         facts += [Fact(name, json_number(getattr(about, name)), UNITS.get(name, "")) for name in FACTS["broker"]]
     for severity in (Severity.CRITICAL, Severity.WARNING):
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
-    related += links_of(view)
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
     why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
     return _made(view, "broker", view.policy.broker, facts, own, related, _known(view, "broker", own, failing, why))
@@ -81,7 +81,7 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
         raise view.missing("connection", connection, ids)
     i = ids.index(connection)
     row = connections.index.rows[i]
-    related, clients = [Related("is of", "client", row.client, "")], dict[tuple[str, str, str], bool]()
+    related, clients = [Related("belongs to", "client", row.client, "")], dict[tuple[str, str, str], bool]()
     texts = {"protocol": row.protocol, "user": row.user, "from": row.remote_host}
     if consumers is not None:
         at = np.flatnonzero(view.snapshot.consumer_connection == connections.index.keys[i])
@@ -100,6 +100,14 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     why = _not_judged(view, asked) or ("" if consumers is not None else "its consumers could not be read")
     facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, FACTS["connection"], i)]
     return _made(view, "connection", connection, facts, told, related, _known(view, "connection", told, failing, why))
+
+
+def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
+    """Of a client on all its queues."""
+    told = [one for one in view.conditions if one.client == client]
+    queues = {QUEUE(row) for row in view.table("client").index if row.client == client}
+    asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
+    return _known(view, "client", told, failing, _not_judged(view, asked))
 
 
 def linked(view: BrokerView) -> Table[LinkRow]:
@@ -219,9 +227,10 @@ def clusters(parts: Iterable[AddressSum]) -> list[ObjectView]:
         if any(one.counts for one in serving(group)) and (len(group) > 1 or group[0].links):
             view = _summed("cluster", ", ".join(one.broker for one in group), serving(group), {})
             for one in group:
-                if one.passive or one.mirror_of:
-                    role = "mirrors" if one.mirror_of else "is passive"
-                    view.related.append(Related(role, "broker", one.broker, ""))
+                down = one.known.why if one.known.state == "stale" else ""
+                if one.passive or one.mirror_of or down:
+                    role = "mirrors" if one.mirror_of else "has passive" if one.passive else "has"
+                    view.related.append(Related(role, "broker", one.broker, down))
                 for link in one.links:
                     ends = [two.broker for two in group if two.node_id and link.name.endswith(two.node_id)]
                     end = " or ".join(ends) or link.name
@@ -271,7 +280,8 @@ def _summed(
     deciding = {name: one for name, one in found.items() if one.state == state}
     why = "; ".join(f"{name}: {one.why}" for name, one in deciding.items())
     since = min((one.since for one in deciding.values() if one.since is not None), default=None)
-    known = Knowledge(state, why, since, [each for one in deciding.values() for each in one.watched])
+    watched = {(each.condition, each.client): each for one in deciding.values() for each in one.watched}
+    known = Knowledge(state, why, since, [*watched.values()])
     told = [one for part in parts for one in part.told]
     stamp = min(one.stamp for one in parts)
     return ObjectView("", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, [])
@@ -337,7 +347,7 @@ def _known(
         one for one in told if sure.speaks_of_queue(one) or (own and one.severity > Severity.INFO and not one.silenced)
     ]
     if own and about is not None and about.role is Role.PASSIVE:
-        on = f"passive: it serves no client; last read at {moment(view.snapshot.stamp)}"
+        on = f"it is passive and serves no client; last read at {moment(view.snapshot.stamp)}"
         return sure.knowledge(told, bad, [], on, failing)
     watched = [*sure.watched_of_broker(view.state, view.policy, view.interval)]
     on = sure.judged(view.state, view.kind.name, view.interval, *Scope)

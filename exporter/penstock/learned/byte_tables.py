@@ -73,7 +73,7 @@ class ByteTables:
     def with_hour(self, hour: int, at: Positions, values: Bytes, *, since: int) -> "ByteTables":
         """values: (kinds, queues) of an hour of the queues with the columns `at`, nothing is known of the others.
 
-        since: the hour that was told before; what was between is not known.
+        since: the hour recorded before; what was between is not known.
         """
         hours = self.hours.copy()
         for one in range(max(since + 1, hour - WEEKS * HOURS), hour + 1):
@@ -82,7 +82,7 @@ class ByteTables:
         return replace(self, hours=hours)
 
     def with_day(self, day: int, at: Positions, values: Bytes, *, since: int) -> "ByteTables":
-        """The same of a day, which may be told several times: the last counts."""
+        """The same of a day, which may be recorded several times: the last counts."""
         days = self.days.copy()
         for one in range(max(since + 1, day - DAYS), day + 1):
             days[:, one % DAYS] = 0

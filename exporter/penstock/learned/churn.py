@@ -26,7 +26,7 @@ KEEP = 3600.0
 SHOWN = 300.0
 """Seconds for which it is kept that a holder left."""
 LONG = 30.0
-"""Seconds; who held for a shorter time and goes away is nothing to tell."""
+"""Seconds; a client that buffered for a shorter time and leaves is not reported."""
 SECONDS = 600.0
 """What is counted is not older."""
 LEAST, LEAST_POLLS = 5, 3
@@ -61,7 +61,7 @@ def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -
 
 
 def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[int, bool]:
-    """Of a streak or a loop: polls in a row at which its rule said the same, and whether its condition stands."""
+    """Of a streak or a loop: polls in a row with the same result of its rule, and whether its condition is active."""
     run = max(run, 0) + 1 if holds else min(run, 0) - 1
     return run, (run >= POLLS and may_come) or (on and run > -POLLS)
 
@@ -120,7 +120,7 @@ class CrashLoops(RowState):
     unseen: Column = column(0.0, saved=False)
     loops: Mapping[ClientSeries, CrashLoop] = unindexed(dict)
     pending: tuple[ClientSeries, ...] = unindexed(tuple)
-    """Those of which the condition stands, or may do so from the next poll on."""
+    """Those whose condition is active, or may be from the next poll on."""
     swept: float = unindexed(lambda: -np.inf)
 
     def advance(self, found: Facts, went: Went, clients: Grouping[ClientSeries], unsettled: Column) -> "CrashLoops":
@@ -250,7 +250,7 @@ class Churn(RowState):
         )
 
     def _lasting(self, found: Facts) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
-        """The streaks that go on, and those that stood and have ended."""
+        """The streaks that go on, and those that were active and have ended."""
         if not self.streaks:
             return {}, {}
         idle = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known].tolist()}
@@ -311,7 +311,7 @@ def begin_of(found: Facts, hold_since: Column) -> float:
 
 
 def advance_streak(streak: Streak, found: Facts, present: float, ids: int) -> Streak:
-    """Whether it stands: at least `ids` consumers came, at three polls, in longer than their patience."""
+    """Whether it is active: at least `ids` consumers came, at three polls, in longer than their patience."""
     age = found.now - streak.begin
     # It may agree one poll early, as all that patience decides.
     lasts = age >= streak.patience - found.interval and streak.polls >= OLD

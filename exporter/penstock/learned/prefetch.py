@@ -1,4 +1,4 @@
-"""What polls teach about how clients and queues are used, for the findings: no broker tells windows or prefetches.
+"""What polls teach about how clients and queues are used, for the findings: no broker reports windows or prefetches.
 
 The most that one consumer held while messages waited and none was delivered to it is its window, in messages. The most
 that one ever held is the least that its window can be. Arrivals say whether one is made for each message.

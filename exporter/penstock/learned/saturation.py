@@ -1,4 +1,4 @@
-"""In how many of the last polls consumers could take more, had nothing, or had their hands full.
+"""In how many of the last polls consumers could take more, had nothing, or were saturated.
 
 A broker gives a consumer what waits at once, as long as its window or credit has room. So while messages wait, a
 consumer that holds some is at its limit, and one that holds none is starved. Neither is unhealthy by itself. A

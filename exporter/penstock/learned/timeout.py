@@ -62,7 +62,7 @@ class LearnedTimeout(RowState):
     q98: Column = column(0.0, saved=False)
     long_gaps: NDArray[np.float64] = column(lines=LONG_GAPS, saved=False)
     slot: Slots = column(-1, dtype=np.int32, saved=False)
-    """Where each row's histogram stands in `weights`, -1 where it has none."""
+    """The place of each row's histogram in `weights`, -1 where it has none."""
     weights: Histogram = unindexed(lambda: np.empty((0, BINS), np.float32))
     dormant: dict[Any, "Learned"] = unindexed(dict)
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""

@@ -1,1 +1,1 @@
-"""What one poll says against the one before: facts, what is unacknowledged since when, windows. No words for people."""
+"""One poll against the one before: facts, what is unacknowledged since when, windows. No words for people."""

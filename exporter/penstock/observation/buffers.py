@@ -56,7 +56,7 @@ class Buffers(RowState):
     began: Column = unindexed(lambda: np.empty(0))
     kept_since: Column = unindexed(lambda: np.empty(0))
     then: Positions = unindexed(lambda: np.empty(0, np.intp))
-    """Places at that time, by which the windows stand, -1 for who was not followed."""
+    """Places at that time, in the order of the windows, -1 for those that were not followed."""
     windows: Numbers = unindexed(lambda: np.empty((3, WINDOWS, 0), np.float32))
     rows: Numbers = unindexed(lambda: np.empty((len(START), 0), np.float32))
 

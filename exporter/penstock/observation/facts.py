@@ -1,8 +1,8 @@
-"""What one poll says, and what has changed since the one before: the numbers that all rules work on.
+"""The numbers of one poll, and what has changed since the one before: what all rules work on.
 
 A queue's first sighting counts nothing; a consumer that appears on a known queue counts from 0. Letters as in the
 broker's counters: A added, K acknowledged, E expired, X killed, M depth, D in delivery, S scheduled; per consumer
-T held, W acknowledged and uncommitted, N delivered, C left its hands, L and Ld its last acknowledgement and delivery.
+T held, W acknowledged and uncommitted, N delivered, C settled, L and Ld its last acknowledgement and delivery.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -132,7 +132,7 @@ class SeenConsumers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The numbers of the poll before; where one was missing there, what was said last."""
+    """The numbers of the poll before; where one was missing there, the last known one."""
 
     queues: SeenQueues = field(default_factory=SeenQueues)
     consumers: SeenConsumers = field(default_factory=SeenConsumers)
@@ -152,7 +152,7 @@ class Facts:
     of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
-    for before it dispatches, 0: none. held, d_left: sums of what its consumers hold, and of what left their hands.
+    for before it dispatches, 0: none. held, d_left: sums of what its consumers buffer, and of what they settled.
     returned: what left these at this poll, and was neither settled, expired nor killed.
     """
 
@@ -230,7 +230,7 @@ class AddressFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what left its hands, in all."""
+    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what it no longer buffers, in all."""
 
     index: Index[ConsumerRow]
     queue: Positions
@@ -280,7 +280,7 @@ def of_known(counts: NDArray[Any]) -> Column:
 
 
 def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
-    """What the snapshot says against the poll before; None when a part that the rules need is missing in it."""
+    """The snapshot against the poll before; None when a part that the rules need is missing in it."""
     queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
     if queues is None or consumers is None or broker is None:
         return None
@@ -372,7 +372,7 @@ def keeping(declared: Column, added: Column, settled: Column) -> Mask:
 def queue_changes(
     before: SeenQueues, queues: Table[QueueRow], kind: BrokerKind
 ) -> tuple[Numbers, Numbers, Mask, Mask, Numbers]:
-    """By `QUEUE_NUMBERS` what is said now, and what changed (0 where the queue is not known); of which queues that is
+    """By `QUEUE_NUMBERS` the value now, and what changed (0 where the queue is not known); of which queues that is
     known, and which an operator set back; what is seen now. Where the kind says no more, what left and did not expire
     replaces what was acknowledged; it never falls, as what expires may be counted before it has left.
     """
@@ -402,7 +402,7 @@ def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
 
 
 def since_said(numbers: Numbers, past: Numbers) -> Numbers:
-    """What was said last: where a number is missing the next change is that since the poll before."""
+    """The last known numbers: where one is missing the next change is that since the poll before."""
     missing = np.isnan(numbers)
     return np.where(missing, past, numbers) if missing.any() else numbers
 

@@ -1,4 +1,4 @@
-"""What the account of an Artemis broker says and conditions judge: losses that go on, and what a ring lost or would."""
+"""What conditions judge of an Artemis broker's account: losses that go on, and what a ring lost or would."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ class Losses(RowState):
 @dataclass(frozen=True, slots=True)
 class Evictions:
     """
-    What the account says of each queue; NaN where it cannot be known. evicted: since the broker's start. by_consumers:
+    The account of each queue; NaN where it cannot be known. evicted: since the broker's start. by_consumers:
     at least so many of them by consumers that went or rolled back. grew: at this poll, at least `low` by consumers;
     low_last, high_last: by them at least and at most when there were such last, by which clients of which protocols:
     `latest`, by the queue's key.

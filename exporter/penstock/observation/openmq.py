@@ -31,9 +31,9 @@ OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCO
 
 @dataclass(frozen=True, slots=True)
 class OpenmqFacts:
-    """What one poll says beside the facts.
+    """What one poll has beside the facts.
 
-    Per queue: removed (K, of subscriptions what left their consumers' hands), last_acknowledgement (of
+    Per queue: removed (K, of subscriptions what their consumers no longer buffer), last_acknowledgement (of
     subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
     here), what a full destination does, its limits and those of one message, bytes that count against them,
     dead_letters (whether what it discards goes to the dead message queue). Per consumer: uncommitted (acknowledged in
@@ -163,8 +163,8 @@ class OpenmqConsumers(RowState):
 
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
-    """Per queue, what was said last: removed, last acknowledgement. debt: removed from clients' hands and still with
-    them. held_since: since when messages stand in open transactions.
+    """Per queue, the last known: removed, last acknowledgement. debt: removed by a limit and still buffered by
+    clients. held_since: since when messages are in open transactions.
     """
 
     BY = By.QUEUE
@@ -268,7 +268,7 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
         killed=none,
         d_expired=none,
         d_killed=none,
-        # Acknowledgements in a transaction still stand in T: nothing is to be taken off.
+        # Acknowledgements in a transaction are still in T: nothing is to be taken off.
         d_uncommitted=none,
         consumer=replace(consumer, uncommitted=reported.uncommitted, d_left=left),
     )
@@ -283,7 +283,7 @@ def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tup
 
 
 def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) -> Progress:
-    """Rule of progress: the last acknowledgement moved; or messages left its hands and the queue in the same measure,
+    """Rule of progress: the last acknowledgement moved; or messages left its buffer and the queue in the same measure,
     as what a limit discards while a client holds it: its acknowledgement then moves nothing.
     """
     consumer = found.consumer
@@ -296,7 +296,7 @@ def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) 
 
 
 def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
-    """Debt and what came back, per queue; what a limit removes from clients' hands leaves those later: it is owed, no
+    """Debt and what came back, per queue; what a limit removes while clients buffer it leaves them later: owed, no
     more than they hold, and does not come back when it does. debt: at the poll before.
     """
     back = np.where(reported.balanced & found.known, found.d_left - found.d_settled, 0.0)

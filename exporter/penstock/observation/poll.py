@@ -39,7 +39,7 @@ class RuleInputs:
     queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
     nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
     with the same node id. left_out: beyond the broker's budgets. losses: by the account of an Artemis broker.
-    accounted: what the account of an OpenMQ broker says of the queues.
+    accounted: the account of an OpenMQ broker, by queue.
     """
 
     snapshot: Snapshot
@@ -74,7 +74,7 @@ class RuleInputs:
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
 
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:
-        """What the function says of this poll, computed once."""
+        """The function's result for this poll, computed once."""
         if function not in self._results:
             self._results[function] = function(self)
         result: ResultT = self._results[function]

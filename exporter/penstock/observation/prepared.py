@@ -55,7 +55,7 @@ class Prepared(RowState):
         columns = or_zero(transactions["messages"]), or_zero(received), transactions["created"], begun
         rows = zip(transactions.index.rows[waits], np.stack(columns)[:, waits].T.tolist(), strict=True)
         listed = sorted((PreparedTransaction(row, *said) for row, said in rows), key=lambda one: one.created)
-        read = collector is None or collector.usable  # else those of an earlier poll stand in
+        read = collector is None or collector.usable  # else those of an earlier poll are used
         taken = columns[1][waits], columns[1][waits & (snapshot.transaction_connection < 0)]
         total = float(received.sum()) if read else np.nan
         return Prepared(transactions.index, begun, listed, alone, total, *(float(one.sum()) for one in taken))

@@ -87,7 +87,7 @@ class Unacked(RowState):
 
 
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
-    """Rule of progress: more left its hands than it acknowledged without committing."""
+    """Rule of progress: more left its buffer than it acknowledged without committing."""
     settles = consumers.d_left - consumers.d_uncommitted > 0
     at = np.where(consumers.uncommitted > 0, now, np.fmin(consumers.last_acknowledgement, now))
     # Nothing happened since the later of the two: who holds now held then. A read may be older than the rows in it.

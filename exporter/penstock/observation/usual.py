@@ -15,7 +15,7 @@ HIGHS = 7
 SOME_WEEKS = 3
 """From so many on a spread between weeks is known."""
 DAY = 86400.0
-"""Seconds after which the best pace so far says something."""
+"""Seconds after which the best pace so far is conclusive."""
 WINDOWS = 20
 """With a backlog, on which a usual service time must rest."""
 

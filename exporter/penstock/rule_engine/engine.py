@@ -1,4 +1,4 @@
-"""From what the rules say at each poll to the conditions that stand: two polls to enter, two to leave."""
+"""From the results of the rules at each poll to the active conditions: two polls to enter, two to leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ COLUMNS = {"run": 0, "on": False, "since": np.nan, "left_since": np.nan, "left_a
 class Debounce:
     """One condition, of those rows of `index` at which it holds, is active, or was a while ago: most never have it.
 
-    at: their positions, ascending; the columns stand by it. run: polls in a row at which the rule said the same,
-    negative for "does not hold". on: it is active. since: its beginning as the rule said when it began to hold,
+    at: their positions, ascending; the columns have its order. run: polls in a row with the same result of the rule,
+    negative for "does not hold". on: it is active. since: its beginning by the rule when it began to hold,
     NaN where neither is so. left_since, left_at: its last beginning and end, to go on from.
     """
 

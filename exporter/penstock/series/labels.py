@@ -184,7 +184,7 @@ class Grouping(Generic[SeriesT]):
         return key if key >= 0 else None
 
     def number_of(self, series: SeriesT, numbers: Column) -> float:
-        """What a column of the series says of one of them, 0 where it is not there now."""
+        """The value of a column for one of the series, 0 where it is not there now."""
         at = int(self.index.positions(self.book.find([series]))[0])
         return float(numbers[at]) if at >= 0 else 0.0
 

@@ -45,7 +45,7 @@ class Reloaded(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """grouping: which series each queue belongs to. totals: COUNTERS of series that stand for several queues."""
+    """grouping: which series each queue belongs to. totals: COUNTERS of series that sum several queues."""
 
     grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
     totals: Totals[QueueSeries] = field(default_factory=Totals)
@@ -106,7 +106,7 @@ def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
 
 
 def number_or_nan(said: float | None) -> float:
-    """What a rule says as a number; NaN where it says nothing."""
+    """A rule's value as a number; NaN where it has none."""
     return np.nan if said is None else float(said)
 
 

@@ -84,7 +84,7 @@ class Totals(Generic[SeriesT]):
             return self.sums.copy(), self.dormant
         sums = np.stack([index.carry(self.index, row, 0.0) for row in self.sums])
         dormant = dict(self.dormant)
-        # By origin, not by key: after new rules the keys stand for other series.
+        # By origin, not by key: after new rules the keys are those of other series.
         origin = index.unchanged_in(self.index)
         gone = np.ones(len(self.index), np.bool_)
         gone[origin[origin >= 0]] = False

@@ -46,7 +46,7 @@ async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, reques
 
 
 def status_of(error: Hinted) -> int:
-    """The status of an answer that says `error`."""
+    """The status of an answer for `error`."""
     return next(status for kind, status in STATUS.items() if isinstance(error, kind))
 
 

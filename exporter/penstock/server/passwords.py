@@ -107,7 +107,7 @@ class LineFull(Exception):
 
 
 class Lines:
-    """One has the turn; those that wait for it stand in a line by key, and the lines take turns.
+    """One has the turn; those that wait for it are in a line by key, and the lines take turns.
 
     In its line the newest is the next: a crowd of which each waits for its answer must not delay one that comes now.
     """
@@ -120,7 +120,7 @@ class Lines:
 
     @asynccontextmanager
     async def turn(self, key: object) -> AsyncIterator[None]:
-        """Wait for it, and have it while the context lasts. Raises LineFull, for want of room or after WAIT_SECONDS."""
+        """Wait for it, and have it while the context lasts. Raises LineFull at once, or after WAIT_SECONDS."""
         if self._taken:
             await self._wait(key)
         self._taken = True

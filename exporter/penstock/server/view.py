@@ -48,7 +48,7 @@ class AgentView(Protocol):
         """Of a queue, or of the broker where it is empty. seconds: from the history; 0: the last hour in memory."""
 
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
-        """All that is known of the broker itself, or of its address or connection (`kind`) of this name."""
+        """All about a broker, or its address or connection (`kind`) of this name. No broker: the cluster of `name`."""
 
     def clusters(self) -> Sequence[answers.ObjectView]: ...
     def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:

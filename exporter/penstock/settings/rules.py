@@ -51,7 +51,7 @@ def _word(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a rule speaks about: one pattern per name."""
+    """What a rule matches: one pattern per name."""
 
     broker: str = "*"
     address: str = "*"
@@ -66,7 +66,7 @@ class Match:
         object.__setattr__(self, "_tests", tests)
 
     def __call__(self, names: "Names") -> bool:
-        """Whether it speaks about these names; where there is no client only `*` matches."""
+        """Whether it matches these names; where there is no client only `*` matches."""
         for at, pattern in self._tests:
             name = names[at]
             if name is None or pattern.match(name) is None:
@@ -85,7 +85,7 @@ def dotted(broker: str, address: str, queue: str, client: str | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """The keys of a rule; None = says nothing. A new key is one field here and its type in the configuration."""
+    """The keys of a rule; None = not set. A new key is one field here and its type in the configuration."""
 
     owner: str | None = None
     team: str | None = None
@@ -137,7 +137,7 @@ class Rules:
     rules: tuple[Rule, ...] = ()
 
     def resolve(self, broker: str, address: str, queue: str, client: str | None = None) -> Resolved:
-        """Of each key what the first matching rule says that says it."""
+        """The value of each key from the first matching rule that sets it."""
         if not self.rules:
             return _resolved((), ())
         values: dict[str, object] = {}

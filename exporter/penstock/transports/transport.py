@@ -1,4 +1,4 @@
-"""The seam between a reader and the way a broker is asked: bulk requests in, one raw answer out."""
+"""The seam between a reader and the way to a broker: bulk requests in, one raw answer out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -307,8 +307,9 @@ class Top(App[None]):
         """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
         chosen = [one for one in self._look.brokers if self._place.broker in ("", one.name)]
         down = [one for one in chosen if one.up is False]
+        most = self.size.width if len(down) > 1 else None  # a line each: all names are seen
         for one in down[:MOST_DOWN]:
-            yield styled(f"!! {one.name} DOWN{old(one)}: {one.error}", STYLES["down"])
+            yield styled(f"!! {one.name} DOWN{old(one)}: {one.error}"[:most], STYLES["down"])
         if len(down) > MOST_DOWN:
             yield styled(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
         if self._place.broker and not down:

@@ -18,7 +18,7 @@ from penstock.tui.sparkline import RecentValues, sparkline
 GAP = 2
 POINTS = 30
 """Values of a sparkline, at most."""
-MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i "}
+MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i ", "unknown": "? "}
 STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red"}
 
 Listed: TypeAlias = Queue | Client | Consumer
@@ -45,7 +45,7 @@ class Column:
     """title, show: heading and text. width: in characters, with `most` where there is room.
     rank: those of the lowest are shown first where the terminal is narrow.
     given: the name that, once it is chosen, every row has; the column is left out then.
-    sort: the order it stands for, empty where there is none.
+    sort: the order that it selects, empty where there is none.
     """
 
     title: str
@@ -144,7 +144,7 @@ def state(seen: CellContext[Listed]) -> str:
     if not found:
         return "?  last seen" if seen.row.stale else "   silenced" if seen.row.conditions else "   healthy"
     worst, *others = dict.fromkeys(one.condition for one in found)
-    line = f"{'? ' if seen.row.stale else MARKS[found[0].severity]} {', '.join([worst, *others])}"
+    line = f"{'? ' if seen.row.stale else MARKS.get(worst) or MARKS[found[0].severity]} {', '.join([worst, *others])}"
     if len(line) <= seen.width or not others:
         return line
     lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
@@ -210,7 +210,7 @@ class Level:
 
     @property
     def sorts(self) -> list[str]:
-        """The orders there are, by the columns that stand for them."""
+        """The orders there are, by the columns that select them."""
         return [column.sort for column in self.columns if column.sort]
 
 

@@ -48,7 +48,7 @@ class WorkerProcess:
         self.answered = self.ended = time.monotonic()
         """When it answered last; when it ended, inf while it runs."""
         self.silent = False
-        """It did not answer in time, and has said nothing since."""
+        """It did not answer in time, nor since."""
         self.starts = self.unanswered = 0
         self._command, self._journal = (*command, str(storage)), journal
         self._received: dict[str, Published] = {}

@@ -21,7 +21,7 @@ def hashes(texts: Iterable[str]) -> Keys:
 
 
 def place(text: str) -> float:
-    """Where a text stands among others in their order: its first six characters as a number."""
+    """The rank of a text among others: its first six characters as a number."""
     return float(int.from_bytes(text.encode(errors="replace")[:6].ljust(6, b"\0")))
 
 

@@ -39,7 +39,7 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(eq=False)
 class ListingPage:
-    """A page of a listing as it was answered. Where it can be cut, `reply` is without its rows, `span` says where these
+    """A page of a listing as it was answered. Where it can be cut, `reply` is without its rows, `span` is where these
     are in `body`, and `total` is the rows of all pages; else they are empty.
     """
 

@@ -22,7 +22,7 @@ MOST_QUEUES = 500
 """Queues that are asked in one poll."""
 
 _TEXTS = msgspec.json.Decoder(list[str])
-_XID = re.compile(r"base64: ?(\S+)")  # what stands before it is a time in the form of the broker's country
+_XID = re.compile(r"base64: ?(\S+)")  # before it is a time in the form of the broker's country
 _COUNT = Decoder(wire.QueueInDoubt)
 
 

@@ -528,7 +528,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
 
 def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
-    """Its name, what it says of itself, and how many values of that could not be read."""
+    """Its name, its own values, and how many of them could not be read."""
     names, found = _BROKER.many(reply, "broker attributes")
     if not names:
         raise BadAnswer("Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis")
@@ -554,7 +554,7 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
         connections=attributes.connection_count,
         memory_used_bytes=attributes.address_memory_usage,
         memory_limit_bytes=attributes.global_max_size if attributes.global_max_size > 0 else np.nan,
-        # A passive broker says 0 whatever the disk holds.
+        # A passive broker reports 0 whatever is on the disk.
         disk_used_ratio=attributes.disk_store_usage if active else np.nan,
         disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,
         authentication_failures=attributes.authentication_failure_count,

@@ -1,4 +1,4 @@
-"""What Artemis is asked: the only place where requests are made, all of them reads.
+"""The requests to Artemis: the only place where requests are made, all of them reads.
 
 Names are those of org.apache.activemq.artemis.core.management, 2.21 to 2.56. Never asked: anything that touches
 messages or locks a queue (FirstMessage*, browse, count; but one, now and then, of an empty queue, to learn whether the

@@ -1,4 +1,4 @@
-"""What no listing says of a queue, `QueueSizes`: which queues are asked for it, and what the others said last.
+"""What no listing says of a queue, `QueueSizes`: which queues are requested, and the last values of the others.
 
 The broker looks up a role for each attribute of each queue, so that these few cost it more than a listing. A queue that
 holds nothing and whose counters are as before has had no message. One that holds messages is always asked: a consumer

@@ -28,7 +28,7 @@ QueueText = wire.QueueTexts | wire.QueueAttributes
 CONSUMER_FIELDS = wire.ConsumerNumbers.__struct_fields__[1:-1]
 QUEUE_FIELDS = wire.QueueNumbers.__struct_fields__[1:]
 ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
-"""Columns that a listing gives, by which the values of its `Numbers` stand; a pattern read lacks some."""
+"""Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
 SETTINGS_FIELDS = (
     "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
     "slow_consumer_kills", "slow_consumer_period", "expiry_delay",
@@ -303,7 +303,7 @@ class AddressBuilder:
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
         self.retroactive = frozenset(row.name for row in index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(index), np.nan))
-        # The broker says 0 % also where there is no limit.
+        # The broker reports 0 % also where there is no limit.
         limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
         columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
         return Table(index, present({**columns, **self._said}))
@@ -331,7 +331,7 @@ class AddressBuilder:
 
 
 LinkState = tuple[str, str, BridgeAttributes]
-"""Name, kind, and what the MBean of a bridge or broker connection says."""
+"""Name, kind, and the attributes of the MBean of a bridge or broker connection."""
 
 
 class LinkBuilder:

@@ -23,7 +23,7 @@ replies = shared.Replies(ClassicReply, "The console serves it at /api/jolokia/")
 
 
 class About(msgspec.Struct, rename="pascal"):
-    """What the broker says of itself. Shares are percents."""
+    """The attributes of the broker itself. Shares are percents."""
 
     broker_id: str = ""
     broker_version: str = ""

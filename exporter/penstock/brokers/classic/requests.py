@@ -1,4 +1,4 @@
-"""What ActiveMQ Classic is asked: the only place where requests are made, all of them reads of attributes.
+"""The requests to ActiveMQ Classic: the only place where requests are made, all of them reads of attributes.
 
 Everything has an MBean below that of its broker: no operation is needed, nor allowed by `jolokia-policy.xml`.
 """
@@ -16,7 +16,7 @@ ABOUT = (
     read(f"{DOMAIN}=*", attributes(wire.About)),
     {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(attributes(wire.Machine))},
 )
-"""What the broker says of itself; its name is in that of its MBean."""
+"""The attributes of the broker itself; its name is in that of its MBean."""
 
 
 def connections(broker: str) -> Request:
@@ -25,7 +25,7 @@ def connections(broker: str) -> Request:
 
 
 def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> Request:
-    """All of a kind, or that of this name as it stands in the name of its MBean."""
+    """All of a kind, or that of this name as written in the name of its MBean."""
     return read(f"{DOMAIN}={broker},destinationType={kind},destinationName={name}", attributes(row))
 
 

@@ -74,10 +74,10 @@ class Link:
 
 NO_LINK = Link(-1, model.ConnectionRow("", "", "", "", ""), NAN)
 Links = Mapping[str, Link]
-"""By the id of its client, as it stands in names of MBeans."""
+"""By the id of its client, as written in names of MBeans."""
 Consuming = tuple[MBeanName, Consumer]
 Named = tuple[str, str]
-"""Type (q or t) and name of a destination, as it stands in the name of its MBean."""
+"""Type (q or t) and name of a destination, as written in the name of its MBean."""
 
 
 class ConnectionBuilder:

@@ -41,7 +41,7 @@ def numbers(reply: Reply, what: str) -> frozenset[int]:
 
 
 class About(msgspec.Struct, rename="pascal"):
-    """What the broker says of itself, in several answers."""
+    """The attributes of the broker itself, in several answers."""
 
     version: str = ""
     host: str | None = None

@@ -1,4 +1,4 @@
-"""What OpenMQ is asked: the only place where requests are made, all of them reads.
+"""The requests to OpenMQ: the only place where requests are made, all of them reads.
 
 Names of MBeans, attributes and operations are those of the broker's JMX interface (4.5 to 6.7). Consumers, producers
 and transactions have no MBean: they are listed by operations of their managers.
@@ -36,7 +36,7 @@ ABOUT = (
     _read("type=DestinationManager,subtype=Config", ("MaxTotalMsgBytes",)),
     _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
 )
-"""What the broker says of itself."""
+"""The attributes of the broker itself."""
 CONNECTIONS = _read("type=Connection,subtype=Monitor,*", attributes(wire.Connection))
 CONSUMERS = _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfo")
 PRODUCERS = _call("type=ProducerManager,subtype=Monitor", "getProducerInfo")

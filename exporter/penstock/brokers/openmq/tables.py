@@ -263,9 +263,9 @@ _OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed
 def held(
     rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None
 ) -> dict[str, Column]:
-    """delivering: in consumers' hands; scheduled: not due, and committed. NaN where unknown.
+    """delivering: buffered by consumers; scheduled: not due, and committed. NaN where unknown.
 
-    As the broker says where it was read in this poll, else what the consumers of a queue hold together; consumers:
+    As the broker reports where it was read in this poll, else what the consumers of a queue hold together; consumers:
     None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
     many there are is what makes the rest fit best to what the consumers hold.
     """
@@ -293,7 +293,7 @@ def held(
 def destination_columns(
     rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: Mapping[str, Column]
 ) -> dict[str, Column]:
-    # The broker says -1 where there is no limit, of some 0.
+    # The broker returns -1 where there is no limit, for some 0.
     limits = {name: positive([np.nan if one is None else getattr(one, name) for one in said]) for name in _LIMITS}
     depth = columns(depths, "bytes", "messages", "uncommitted", "exact")
     used = depth.pop("bytes")

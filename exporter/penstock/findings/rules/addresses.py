@@ -10,7 +10,7 @@ from penstock.findings.usage import FindingContext
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
     """All rings of the address when full, in bytes, against its own limit, else the broker's memory."""
     ring, at, size = context.queues["ring_limit"], context.address, context.mean_bytes
-    # One more, so that the last stands for the address that is not known.
+    # One more, so that the last is the address that is not known.
     paging = np.append(context.addresses.index.column("pages when full", lambda row: row.policy == "page") > 0, False)
     holds = context.applications & ~np.isnan(ring) & paging[at]
     known = ~np.isnan(ring) & (at >= 0)

@@ -6,10 +6,10 @@ from itertools import groupby
 from operator import attrgetter
 
 from penstock.insight.answers import SeverityEpisode
-from penstock.insight.formatting import duration, moment, number_text
+from penstock.insight.formatting import duration, number_text
 
 WIDTH, HEIGHT, HEADROOM = 240, 48, 2
-"""Of a line's coordinates: it is stretched to where it stands."""
+"""Of a line's coordinates: it is stretched to its place."""
 STRIP = 1000
 """Width of a strip's coordinates."""
 
@@ -18,7 +18,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same in words."""
+    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same as text."""
 
     line: str
     area: str
@@ -26,8 +26,8 @@ class Sparkline:
     said: str
 
 
-def line(values: Values, step: float, most: float | None = None) -> Sparkline | None:
-    """The values, the oldest first, `step` seconds apart; None where none was read. most: of a scale that is shared."""
+def line(values: Values, step: float, most: float | None = None, *, stale: bool = False) -> Sparkline | None:
+    """The values, oldest first, `step` seconds apart; None: not read. most: of a shared scale. stale: not of now."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -38,10 +38,11 @@ def line(values: Values, step: float, most: float | None = None) -> Sparkline | 
     ]
     runs = [[point for point in run if point] for there, run in groupby(drawn, bool) if there]
     covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
-    last = f"last known {number_text(known[-1])}" if values[-1] is None else f"now {number_text(known[-1])}"
+    last = "last known" if stale or values[-1] is None else "now"
+    hour = f"the {duration(covered)} before" if stale else f"the last {duration(covered)}"
     area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
     least, most_ = number_text(min(known)), number_text(max(known))
-    said = f"{last}, lowest {least}, highest {most_} in the last {duration(covered)}"
+    said = f"{last} {number_text(known[-1])}, lowest {least}, highest {most_} in {hour}"
     return Sparkline("".join(map(_path, runs)), area, top, said)
 
 
@@ -78,8 +79,3 @@ def strips(episodes: Iterable[SeverityEpisode], begin: float, end: float) -> lis
 
     ordered = sorted(episodes, key=attrgetter("condition", "client", "since"))
     return [(*of, list(map(bar, run))) for of, run in groupby(ordered, name)]
-
-
-def clock(seconds: float) -> str:
-    """Hour and minute of a time in seconds since 1970, UTC."""
-    return moment(seconds, "%H:%M")

@@ -19,6 +19,7 @@ from penstock.account.fates import LOSSES
 from penstock.config.values import LINK_NAME
 from penstock.insight import formatting, text
 from penstock.insight.answers import CONDITION_NAMES, ColumnValue
+from penstock.model import ANONYMOUS
 from penstock.server.pages import last_hour
 
 REFRESH_SECONDS, RELOAD_SECONDS = 10, 30
@@ -78,24 +79,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
-        "amount": amount,
-        "words": words,
-        "with_code": with_code,
-        "percent": last_hour.percent,
-        **{name: getattr(formatting, name) for name in ("amount_text", "duration", "moment", "name_text")},
-        "clock": last_hour.clock,
-        "impact": text.impact,
-        "worth_telling": text.worth_telling,
-    }
+    own = (amount, words, with_code, last_hour.percent, text.impact, text.worth_telling)
+    made.filters |= {one.__name__: one for one in own}
+    made.filters |= {name: getattr(formatting, name) for name in ("amount_text", "duration", "moment", "name_text")}
+    made.globals |= {one.__name__: one for one in (link, links, last_hour.line, last_hour.thinned)}
     made.globals |= {
-        "link": link,
-        "links": links,
         "static": static_link,
         "as_text": formatting.formatted,
-        "line": last_hour.line,
-        "thinned": last_hour.thinned,
         "version": __version__,
+        "anonymous": ANONYMOUS,
         "refresh_seconds": REFRESH_SECONDS,
         "reload_seconds": RELOAD_SECONDS,
         "condition_names": CONDITION_NAMES,

@@ -14,8 +14,8 @@ from penstock.server.view import AgentView
 
 ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
 """Rows of a page."""
-PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "connection", "name", "sort", "limit",
-              "offset", "range", "reload")  # fmt: skip
+PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "cluster", "connection", "sort", "limit",
+              "name", "offset", "range", "reload")  # fmt: skip
 """That pages take and pass on."""
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 TITLE = 120
@@ -97,7 +97,7 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "client")
     found = agent.client(broker, name)
     return "client.html", {
-        **_frame(given, agent, name),
+        **_frame(given, agent, _titled(name, found.knowledge)),
         "found": found,
         "rows": agent.clients(broker, ListQuery(client=name, limit=ROWS), points=POINTS).rows,
         "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
@@ -105,12 +105,12 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 
 def thing(kind: str) -> View:
-    """The page of an address, without a broker over all of them, or of a connection."""
+    """The page of an address, without a broker over all of them, of a connection, or of a broker's cluster."""
 
     def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
-        *_, name = required(given, *(["broker"] if kind != "address" else []), kind)
+        *_, name = required(given, *(["broker"] if kind == "connection" else []), kind)
         found = agent.thing(given.get("broker", ""), kind, name)
-        return "object.html", {**_frame(given, agent, _titled(name, found.knowledge)), "found": found}
+        return "object.html", {**_frame(given, agent, _titled(found.name, found.knowledge)), "found": found}
 
     return shown
 
@@ -159,6 +159,7 @@ VIEWS: Mapping[str, View] = {
     "/queue": queue,
     "/client": client,
     "/broker": broker,
+    "/cluster": thing("cluster"),
     "/address": thing("address"),
     "/connection": thing("connection"),
     "/account": account,
@@ -204,7 +205,7 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
 
 
 def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
-    """Where the rows stand among all, and the offsets of the pages before and after."""
+    """Which rows of all these are, and the offsets of the pages before and after."""
     last = min(query.offset + query.limit, total)
     return {
         "path": path,
