@@ -180,9 +180,8 @@ class Normal(RowState):
         limits, today = self.expected.highs, self.today.copy()
         whole = found.now - self.gap >= trend.seconds + found.interval
         shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
-        at, both = np.flatnonzero(~np.isnan(shares[0])), slice(EXPIRED, KILLED + 1)
-        unusual = 1000 * unusual_share(limits[both, at]) + 1
-        today[both, at] = np.fmax(today[both, at], limited(1000 * shares[:, at] + 1, unusual))
+        unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
+        today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
         depth = found.messages - or_zero(found.scheduled)
         most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, depth])
         most[SERVICE - PEAK] = limited(most[SERVICE - PEAK], 2 * limits[SERVICE])

@@ -270,6 +270,7 @@ def rule_inputs(
     per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
     soon = max(constants.proof, constants.floor_polls * found.interval)
     known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
+    patience = now.patience  # not `now`: conditions hold on to these inputs, and it to the last poll's conditions
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -300,7 +301,7 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=lambda full: timeout.eager_patience(now.patience, groups, per_consumer, full, found.interval, known),
+        eager=lambda full: timeout.eager_patience(patience, groups, per_consumer, full, found.interval, known),
     )
 
 
