@@ -51,6 +51,6 @@ def test_rows_with_nothing_to_do_take_no_place() -> None:
     values[2, 7], values[0, 9_000] = 3, -1
     sample = Sample.of(0.0, 15.0, 15.0, 1, values, np.zeros((5, 10_000), bool))
     assert (sample.rows.tolist(), sample.values.nbytes) == ([7, 9_000], 40)
-    assert (sample.all_values() == values).all()
+    assert (sample.filled(sample.values) == values).all()
     joined = sample.joined(sample, levels=(0,))
-    assert joined.all_values()[:, [7, 9_000]].tolist() == [[0, -1], [0, 0], [6, 0], [0, 0], [0, 0]]
+    assert joined.filled(joined.values)[:, [7, 9_000]].tolist() == [[0, -1], [0, 0], [6, 0], [0, 0], [0, 0]]

@@ -44,7 +44,7 @@ class InDoubt(RowState):
             counted = np.where(unheld[3] > 0, queues["in_doubt"], 0.0) if twice else np.zeros(len(queues))
         counted = np.vstack([before.counted[1:], counted])
         uncommitted = found.of_queue(consumer.uncommitted)
-        unlisted = found.consumers - found.of_queue(np.ones(len(consumer.index), np.bool_))
+        unlisted = found.consumers - found.listed
         beyond = (unlisted > 0) & hides_consumers(snapshot)  # they may have any of what the listed ones have not
         sure = np.vstack([before.sure[1:], np.where(beyond, 0.0, np.fmax(counted[1] - uncommitted, 0.0))])
         unlisted = np.vstack([before.unlisted[1:], unlisted])
@@ -54,7 +54,7 @@ class InDoubt(RowState):
         least = np.where(least > noise, least, 0.0)
         now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=transactions is not None)
         low, high = now.bounds
-        rest = np.stack([np.fmax(least - np.nan_to_num(high, nan=np.inf), 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
+        rest = np.stack([np.fmax(least - high, 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
         linked = (unlisted > 0).all(axis=0)
         rest[:, beyond] = np.nan
         return replace(now, links=np.where(linked, rest, 0.0 * rest), rest=np.where(linked, 0.0 * rest, rest))
@@ -62,4 +62,4 @@ class InDoubt(RowState):
     @property
     def bounds(self) -> tuple[Column, Column]:
         """In doubt at least and at most; at most NaN: not known."""
-        return np.nan_to_num(self.sure).min(axis=0), self.counted.min(axis=0)
+        return or_zero(self.sure).min(axis=0), self.counted.min(axis=0)

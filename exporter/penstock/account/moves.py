@@ -13,7 +13,7 @@ from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
 from penstock.core.table import Column, Mask, Matrix
 from penstock.model import Snapshot
-from penstock.observation.facts import Facts, of_known, or_zero
+from penstock.observation.facts import Facts, or_zero
 
 QUIET = 10
 """Polls without a consumer that comes or goes, after which none is expected that comes and goes between two polls."""
@@ -72,7 +72,7 @@ class Moves(RowState):
         vain = np.where(paged, np.nan, attempted_in_vain(found, snapshot, books))
         came = 0.0 if visits is None else float(visits.grew.sum())
         # What a link takes is not listed at all.
-        listed = found.consumers <= of_known(np.bincount(found.consumer.queue + 1, minlength=len(found.queues) + 1))
+        listed = found.consumers <= found.listed
         by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
         now = before.seeing(unseen, vain, found.set_back)
         seen = now.seen

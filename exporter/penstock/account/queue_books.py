@@ -60,25 +60,26 @@ class QueueBooks(RowState):
     def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
         """watched: the same process was polled before, so that a queue not seen then was created since."""
         before = self.reindexed(found.queues)
+        past = before.totals
         content, held_by_none = contents(found), unheld(found)
         numbers = np.stack([found.added, found.settled, found.expired, found.killed])
         readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
         first = np.isnan(before.opening) & readable
         # Also in a state file without some column.
         incomplete = np.isnan(before.base).any(axis=0) | np.isnan(before.adjusted)
-        begins = (incomplete | (numbers - before.base < before.totals).any(axis=0)) & readable
+        begins = (incomplete | (numbers - before.base < past).any(axis=0)) & readable
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
         at_start = begins & (first & watched | found.restarted)
         reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
         in_doubt = np.where(first, 0.0, reloaded_in_doubt(found, content, held_by_none))
         began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
-        base = np.where(begins, began - before.totals, before.base)
-        totals = np.fmax(before.totals, numbers - base)
+        base = np.where(begins, began - past, before.base)
+        totals = np.fmax(past, numbers - base)
         on_arrival = np.where(first, 0.0, or_zero(before.on_arrival))
         lost = np.where(first, 0.0, before.lost)
         opened = np.where(at_start, reloaded, content)
         opening = np.where(first, opened, before.opening)
-        carried = before.opening + before.totals[0] + before.on_arrival - before.totals[1:].sum(axis=0) - or_zero(lost)
+        carried = before.opening + past[0] + before.on_arrival - past[1:].sum(axis=0) - or_zero(lost)
         adjusted = np.where(first, 0.0, np.where(begins, opened - carried, before.adjusted))
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.

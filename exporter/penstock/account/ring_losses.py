@@ -211,10 +211,10 @@ def booked(before: Culprits, interval: RingLosses, moved: Names, low: Column, hi
     if not moved:
         return before
     places = interval.index.positions(np.array([*before], np.int64)).tolist()
-    culprits = {key: dict(of) for (key, of), at in zip(before.items(), places, strict=True) if at >= 0}
+    culprits = {key: of for (key, of), at in zip(before.items(), places, strict=True) if at >= 0}
     room = MOST_NAMES - sum(map(len, culprits.values()))
     for (key, names), i in zip(moved.items(), interval.index.positions(np.array([*moved], np.int64)), strict=True):
-        known = culprits.setdefault(key, {})
+        culprits[key] = known = {**culprits.get(key, {})}
         alone = len(names) == 1 and not interval.unlisted
         loss = Loss(low[i], high[i], low[i]) if alone else Loss(0.0, float(high[i]))
         for name in names:
@@ -226,9 +226,9 @@ def booked(before: Culprits, interval: RingLosses, moved: Names, low: Column, hi
 
 def with_holders(before: Culprits, found: Facts, loses: Mask) -> Culprits:
     """With the clients that hold more than their ring has room for: their losses are counted from 0 on."""
-    holders = found.consumer.of(loses & (found.messages - found.scheduled > found.ring))
-    holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
     room = MOST_NAMES - sum(map(len, before.values()))
+    holders = found.consumer.of(loses & (found.messages - found.scheduled > found.ring) & (room > 0))
+    holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
     new: dict[int, dict[str, Loss]] = {}
     keys = found.queues.keys[found.consumer.queue[holders]].tolist()
     for key, row in zip(keys, found.consumer.index.rows[holders], strict=True):

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from functools import cache, partial
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 
 class CauseState(StrEnum):
@@ -33,17 +33,21 @@ Verdicts = Mapping[str, Verdict]
 class OnDemand(Verdicts):
     """Verdicts that are worked out when they are first looked at, as most of a poll never are."""
 
-    def __init__(self, decide: Callable[[], Verdicts]) -> None:
-        self._known = cache(decide)
+    def __init__(self, decide: Callable[..., Verdicts], *of: Any) -> None:
+        self._decide, self._of = decide, of
+
+    @cached_property
+    def _known(self) -> Verdicts:
+        return self._decide(*self._of)
 
     def __getitem__(self, cause: str) -> Verdict:
-        return self._known()[cause]
+        return self._known[cause]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known())
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len(self._known())
+        return len(self._known)
 
 
 proven, possible, excluded = (partial(Verdict, state) for state in CauseState)

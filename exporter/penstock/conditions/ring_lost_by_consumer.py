@@ -33,7 +33,7 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
     clients = lost.latest.get(int(poll.found.queues.keys[queue]), {})
     if not clients:
         return ""
-    least, most = (or_zero(one[[queue]])[0] for one in (lost.low_last, lost.high_last))
+    least, most = (max(0.0, one[queue]) for one in (lost.low_last, lost.high_last))
     amount = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     together = " together" if len(clients) > 1 else ""
     went = f"{some(sorted(clients), ' and ')} closed, lost the connection or rolled back"

@@ -34,19 +34,19 @@ def rule(poll: RuleInputs) -> Raised:
         bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
     mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
-    return Raised(mask & ~held_up(poll) if mask.any() else mask, ago(poll, SECONDS))
+    return Raised(mask & ~held_up(poll, mask) if mask.any() else mask, ago(poll, SECONDS))
 
 
-def held_up(poll: RuleInputs) -> Mask:
-    """Queues with a stalled or leaking consumer, or whose backlog some have that settle nothing while others do."""
-    found, consumer = poll.found, poll.found.consumer
+def held_up(poll: RuleInputs, asked: Mask) -> Mask:
+    """Of `asked` those with a stalled or leaking consumer, or whose backlog some have that settle nothing, not all."""
+    found, consumer, at = poll.found, poll.found.consumer, poll.found.consumer.of(asked)
     stalls = poll.of(stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule).mask
-    patience = np.fmax(STUCK, TIMES * consumer.at_queue(poll.usual.service, np.nan))
-    stuck = longer(poll.unacked.unacked_since, found.now, patience) & (consumer.held > 0)
-    of_others = found.messages - found.of_queue(np.where(stuck, consumer.held, 0.0))
-    number, leaks = found.of_queue(stuck), found.queues_of(poll.buffers.at[poll.buffers.rows[RISES] > 0])
-    part = (number > 0) & (number < found.consumers) & (of_others < DEEP * found.consumers)
-    return np.asarray((found.of_queue(stalls) > 0) | part | leaks)
+    patience = np.fmax(STUCK, TIMES * poll.usual.service[consumer.queue[at]])
+    stuck = at[longer(poll.unacked.unacked_since[at], found.now, patience) & (consumer.held[at] > 0)]
+    number, held = (np.bincount(consumer.queue[stuck], one, len(asked)) for one in (None, consumer.held[stuck]))
+    part = (number > 0) & (number < found.consumers) & (found.messages - held < DEEP * found.consumers)
+    leaks = found.queues_of(poll.buffers.at[poll.buffers.rows[RISES] > 0])
+    return np.asarray(found.queues_of(at[stalls[at]]) | part | leaks)
 
 
 SLOWED = Condition(

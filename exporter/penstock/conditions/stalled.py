@@ -20,7 +20,7 @@ MEANWHILE = 20
 
 def rule(poll: RuleInputs) -> Raised:
     hung = hangs(poll)
-    threshold = np.where(hung, poll.eager(), poll.client_patience) if hung.any() else poll.client_patience
+    threshold = poll.eager(hung)
     mask = overdue(poll, nearly(poll, threshold))
     at = np.flatnonzero(mask & ~hung)
     mask[at] = ~undecided(poll, at)
@@ -33,11 +33,13 @@ def hangs(poll: RuleInputs) -> Mask:
     The others must settle so many messages in the time that a job as long as any before explains no silence.
     """
     found, consumer, keys = poll.found, poll.found.consumer, poll.snapshot.consumer_connection
-    flat = np.maximum(consumer.last_delivery, consumer.at_queue(poll.timers.ready, np.nan))
-    mask = longer(np.maximum(flat, poll.unacked.unacked_since), found.now, nearly(poll, poll.constants.proof))
-    if not mask.any() or len(keys) != len(mask):
-        return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
+    mask = longer(poll.unacked.unacked_since, found.now, nearly(poll, poll.constants.proof))
     at, member = np.flatnonzero(mask), poll.groups.clients.member
+    flat = np.maximum(consumer.last_delivery[at], np.append(poll.timers.ready, np.nan)[consumer.queue[at]])
+    mask[at] = longer(flat, found.now, nearly(poll, poll.constants.proof))
+    at = at[mask[at]]
+    if not len(at) or len(keys) != len(mask):
+        return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
     theirs = np.zeros(len(poll.groups.clients.index) + 1, np.bool_)  # the last one: hidden
     theirs[member[at]], theirs[-1] = True, False
     beside = np.flatnonzero(theirs[member] & (keys >= 0))
@@ -73,8 +75,8 @@ def overdue(poll: RuleInputs, threshold: Column) -> Mask:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Not while it gives back what it gets; sooner where its buffer is full and untouched and little is learned."""
-    full = full_and_untouched(poll) & overdue(poll, poll.eager())
-    mask = (overdue(poll, poll.client_patience) | full) & ~openmq.gives_back(poll)
+    full = full_and_untouched(poll)
+    mask = (overdue(poll, poll.client_patience) | full & overdue(poll, poll.eager(full))) & ~openmq.gives_back(poll)
     return Raised(mask, openmq.unacked_since(poll))
 
 

@@ -15,10 +15,9 @@ KNOWN = 86400.0
 
 def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
     """kind: of the days and shares; variable: of the trend."""
-    usual = poll.usual
-    with np.errstate(invalid="ignore"):
-        beyond = usual.shares[kind - EXPIRED] > unusual_share(usual.expected.highs[kind])
-    mask = poll.found.judged & ~poll.found.parked & beyond & usual.known_for(poll.found.now, KNOWN)
+    usual, shares = poll.usual, poll.usual.shares[kind - EXPIRED]
+    mask = poll.found.judged & ~poll.found.parked & (shares > 0) & usual.known_for(poll.found.now, KNOWN)
+    mask[mask] = shares[mask] > unusual_share(usual.expected.highs[kind, mask])
     at = np.flatnonzero(mask)
     lost = poll.activity.trend.of(variable, at)
     mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)

@@ -25,6 +25,8 @@ Matrix = NDArray[np.float64]
 SLACK = 64
 """By how much what is known by a name may be beyond a multiple of what is there, before what is gone is forgotten."""
 
+BUCKETS = 2**16  # of hashes, by which rows are found before their texts are compared
+
 ROWS_AT_ONCE = 5_000
 """Rows, as objects, that are moved in one go: half a millisecond."""
 
@@ -132,12 +134,13 @@ class Index(Generic[RowT]):
     def where(self, name: str, what: Callable[[RowT], Hashable], wanted: AbstractSet[Any]) -> Positions:
         """Positions of the rows of which `what` is one of those `wanted`.
 
-        Most are found apart by a number, which is computed once in the life of a row and kept under `name`.
+        Most are found apart by a bucket, which is computed once in the life of a row and kept under `name`.
         """
         if not wanted:
             return np.empty(0, np.intp)
-        numbers = self.column(name, lambda row: float(hash(what(row))))
-        at = np.flatnonzero(np.isin(numbers, [float(hash(one)) for one in wanted]))
+        buckets, sought = self.column(name, lambda row: hash(what(row)) % BUCKETS), np.zeros(BUCKETS, np.bool_)
+        sought[[hash(one) % BUCKETS for one in wanted]] = True
+        at = np.flatnonzero(sought[buckets.astype(np.intp)])
         return at[np.array([what(row) in wanted for row in self.rows[at]], np.bool_)]
 
     def positions_in(self, before: "Index[RowT]") -> Positions:

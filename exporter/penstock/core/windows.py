@@ -61,41 +61,35 @@ class Sample:
             begin, first, stamp, polls, values.shape[1], rows.astype(np.int32), values[:, rows], missing[:, rows]
         )
 
-    def all_values(self) -> Values:
-        """(variables, all rows)."""
-        return self._filled(self.values)
-
-    def all_missing(self) -> NDArray[np.bool_]:
-        return self._filled(self.missing)
-
-    def _filled(self, values: NDArray[T]) -> NDArray[T]:
+    def filled(self, values: NDArray[T]) -> NDArray[T]:
+        """Of values by `rows` those at all rows."""
         filled = np.zeros((*values.shape[:-1], self.size), values.dtype)
         filled[..., self.rows] = values
         return filled
 
     def column(self, variable: int) -> tuple[Values, NDArray[np.bool_]]:
         """The variable's values at all rows, and where they are missing."""
-        return self._filled(self.values[variable]), self._filled(self.missing[variable])
+        return self.filled(self.values[variable]), self.filled(self.missing[variable])
 
     def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
         if not len(self.rows) and not len(index.new_since(before)):
             return replace(self, size=len(index))
-        values = reindex(index, before, self.all_values(), 0.0)
-        missing = reindex(index, before, self.all_missing(), True)
+        values = reindex(index, before, self.filled(self.values), 0.0)
+        missing = reindex(index, before, self.filled(self.missing), True)
         return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
 
     def without(self, rows: Positions) -> "Sample":
-        values, missing = self.all_values(), self.all_missing()
+        values, missing = self.filled(self.values), self.filled(self.missing)
         values[:, rows], missing[:, rows] = 0.0, True
         return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
         """With the next one as one sample. levels: variables that are no changes."""
-        mine, others, unknown = self.all_values(), later.all_values(), later.all_missing()
+        mine, others, unknown = self.filled(self.values), later.filled(later.values), later.filled(later.missing)
         values = mine + others
         for level in levels:
             values[level] = np.where(unknown[level], mine[level], others[level])
-        missing = self.all_missing() & unknown
+        missing = self.filled(self.missing) & unknown
         return Sample.of(self.begin, self.first, later.stamp, self.polls + later.polls, values, missing)
 
 
@@ -142,12 +136,14 @@ class Window:
 
     def sum(self, variable: int) -> Column:
         """Per row over all samples."""
-        if not self.samples:
-            return np.zeros(len(self.index))
-        rows = np.concatenate([sample.rows for sample in self.samples])
-        values = np.concatenate([sample.values[variable] for sample in self.samples])
-        sums: Column = np.bincount(rows, values, len(self.index)).astype(np.float64, copy=False)
-        return sums
+        return self.sums(variable)[0]
+
+    def sums(self, *variables: int) -> list[Column]:
+        """The same of several variables."""
+        rows = np.concatenate([np.empty(0, np.intp), *(sample.rows for sample in self.samples)])
+        columns = (np.concatenate([[], *(sample.values[one] for sample in self.samples)]) for one in variables)
+        size = len(self.index)
+        return [np.bincount(rows, one, size).astype(np.float64) if one.any() else np.zeros(size) for one in columns]
 
     def rate(self, variable: int, total: Column | None = None) -> Column:
         """Change per second over the time for which it is known, NaN where that is none. total: its `sum`, if known."""
@@ -173,8 +169,8 @@ class Window:
         """(samples, rows) of some rows; `missing` where a value is."""
         found = np.zeros((len(self.samples), len(rows)))
         for line, sample in enumerate(self.samples if len(rows) else ()):
-            values, unknown = sample.column(variable)
-            found[line] = values[rows] if missing == 0.0 else np.where(unknown, missing, values)[rows]
+            values, unknown = sample.values[variable], sample.missing[variable]
+            found[line] = sample.filled(np.where(unknown, missing, values) if unknown.any() else values)[rows]
         return found
 
     def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:

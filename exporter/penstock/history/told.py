@@ -20,10 +20,7 @@ _saved = msgspec.msgpack.Decoder(_Saved)
 
 def save(told: Mapping[str, Exported], file: Path) -> None:
     """Write it beside `file` and rename. Raises OSError."""
-    saved: _Saved = {
-        broker: (one.stamp, [c._replace(verdicts={}) for c in one.standing.values()]) for broker, one in told.items()
-    }
-    replace_file(file, msgspec.msgpack.encode(saved))
+    replace_file(file, msgspec.msgpack.encode({of: (one.stamp, [*one.standing.values()]) for of, one in told.items()}))
 
 
 def load(file: Path) -> dict[str, Exported]:

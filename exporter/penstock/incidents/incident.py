@@ -1,11 +1,10 @@
 """What an incident is, and a group of conditions that becomes one."""
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
-
-import numpy as np
 
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.wording import Cause
@@ -71,15 +70,15 @@ class Group:
     own: list[ActiveCondition] = field(default_factory=list)
     victims: list[ActiveCondition] = field(default_factory=list)
     blocked: Collection[str] = ()
-    consumers: Positions = field(default_factory=lambda: np.empty(0, np.intp))
-    places: set[tuple[str, str]] = field(default_factory=set)
+    consumers: Positions | tuple[()] = ()
+    places: AbstractSet[tuple[str, str]] = frozenset()
     facts: Mapping[str, str] = field(default_factory=dict)
     measured: bool = False
 
     @property
     def severity(self) -> Severity:
         least = Severity.CRITICAL if self.blocked else Severity.WARNING if self.measured else Severity.INFO
-        return max([least, *(one.severity for one in self.own + self.victims)])
+        return max([least, *[one.severity for one in self.own + self.victims]])
 
 
 def key_of(one: ActiveCondition) -> Key:

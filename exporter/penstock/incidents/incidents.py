@@ -25,6 +25,7 @@ from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
 from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
 from penstock.model import ConsumerRow
+from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
@@ -66,8 +67,8 @@ class Incidents:
         known = Incidents((), 0, {}, self.sending.advance(poll.snapshot.producers, now), changes, refused)
         if not (self.told or may_begin(poll, active)):
             return known
-        shown = (one for one in active if not one.silenced)
-        worst = heapq.nsmallest(MOST_CONDITIONS, shown, key=lambda one: (-one.severity, one.since))
+        shown = sorted((one for one in active if not one.silenced), key=attrgetter("since"))
+        worst = sorted(shown, key=attrgetter("severity"), reverse=True)[:MOST_CONDITIONS]
         begun = {**self.begun, **{(one.kind, one.object): one.begin for one in self.told}}
         symptoms = Symptoms(poll, {key_of(one): one for one in worst}, known.sending, begun, changes)
         groups = [group for rule in RESOURCES for group in rule(symptoms)]
@@ -140,7 +141,7 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
     group, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}
-    at = sorted(symptoms.position_of[place] for place in places if place in symptoms.position_of)
+    at = np.array(sorted(symptoms.position_of[place] for place in places if place in symptoms.position_of), np.intp)
     latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
     suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one, group) for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
@@ -165,8 +166,8 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         begin=begin,
         title=sentences(texts["title"], facts)[0],
         impact=sentences(texts.get("impact", ()), facts),
-        messages=float(np.nansum(found.messages[at])),
-        rate=round(float(np.nansum(found.d_added[at] - found.d_settled[at])) / max(found.interval, 1e-9), 3),
+        messages=float(or_zero(found.messages[at]).sum()),
+        rate=round(float(or_zero(found.d_added[at] - found.d_settled[at]).sum()) / max(found.interval, 1e-9), 3),
         oldest=None if np.isnan(latest) else round(found.now - latest, 3),
         who=involved(group, symptoms),
         causes=known,
@@ -221,7 +222,7 @@ def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
     connections, keys = symptoms.poll.snapshot.connections, symptoms.poll.snapshot.consumer_connection
     if connections is None:
         return []
-    at = connections.index.positions(keys[group.consumers])
+    at = connections.index.positions(keys[np.asarray(group.consumers, np.intp)])
     blocked = connections.index.where("client", attrgetter("client"), {*group.blocked})
     rows = [*connections.index.rows[at[at >= 0]], *connections.index.rows[blocked]]
     first = {row.client: row for row in reversed(rows)}

@@ -1,9 +1,10 @@
 """Which condition brings which others on the same queue or address, and what is left as a root of its own."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from penstock.conditions.catalogue import CONDITIONS
-from penstock.conditions.condition import ActiveCondition
+from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.core.catalogues import read_toml
 from penstock.incidents.incident import Group
@@ -28,14 +29,14 @@ def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bo
 
 def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     """`groups` with what comes of their conditions, and the roots of what is left."""
-    near: dict[tuple[str, str], list[tuple[ActiveCondition, Group]]] = {}
+    near = defaultdict[tuple[str, str], list[tuple[ActiveCondition, Group]]](list)
     found, alone = [*groups], dict[tuple[str, str], Group]()
     lonely = {one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name}
     left_queue = {one.queue: one.client for one in symptoms.changes * bool(lonely) if one.went and one.queue in lonely}
 
     def note(one: ActiveCondition, group: Group) -> None:
-        for place in {(one.address, one.queue), (one.address, "")}:
-            near.setdefault(place, []).append((one, group))
+        for queue in {one.queue, ""} if one.name in BRINGS else ():
+            near[one.address, queue].append((one, group))
 
     for group in found:
         for one in group.own + group.victims:
@@ -43,13 +44,16 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     for one in sorted(symptoms.free.values(), key=lambda one: (RANK.get(one.name, len(RANK)), one.since)):
         place = (one.address, "" if CONDITIONS[one.name].of_address else one.queue)
         for root, group in near.get(place, ()):
-            if one.name in BRINGS.get(root.name, ()) and not older(one, root, symptoms):
+            if one.name in BRINGS[root.name] and not older(one, root, symptoms):
                 group.victims.append(one)
                 break
         else:
+            if one.severity is Severity.INFO and one.name not in BRINGS and place[1]:
+                continue  # alone a notice is no incident
             left = left_queue.get(one.queue, "") if one.name == NO_CONSUMER.name else ""
             what = left or one.client or place[1] or place[0] or one.broker
-            group = alone.setdefault((one.name, what), Group(one.name, what, one.since, facts={"left": left}))
+            group = alone.get((one.name, what)) or Group(one.name, what, one.since, facts={"left": left})
+            alone[one.name, what] = group
             group.own.append(one)
         note(one, group)
     return [*found, *alone.values()]

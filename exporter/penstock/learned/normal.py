@@ -353,6 +353,6 @@ def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
     """(expired and killed, queues): of what left over the trend window, NaN where that is little."""
     window = activity.trend
-    gone = np.stack([window.sum(TREND_EXPIRED), window.sum(TREND_KILLED)])
+    gone = np.stack(window.sums(TREND_EXPIRED, TREND_KILLED))
     left = gone.sum(axis=0) + or_zero(trend.rate_out) * trend.seconds
     return np.where(left >= FEWEST, gone / np.where(left > 0, left, 1.0), np.nan)

@@ -83,15 +83,12 @@ class ConsumerArrivals:
         new = np.flatnonzero(positions(self.keys, keys) < 0)[: MOST - len(self.keys)]
         if not len(new):
             return self
-        place = np.searchsorted(self.keys, keys[new])
         numbers = np.zeros((len(self.numbers), len(new)))
         numbers[BEGIN] = now
-        return ConsumerArrivals(
-            np.insert(self.keys, place, keys[new]),
-            np.insert(self.clients, place, clients.index.rows[members[new]]),
-            np.insert(self.numbers, place, numbers, axis=1),
-            self.swept,
-        )
+        keys, rows = np.append(self.keys, keys[new]), np.append(self.clients, clients.index.rows[members[new]])
+        order = np.argsort(keys, kind="stable")
+        numbers = np.hstack([self.numbers, numbers])[:, order]
+        return ConsumerArrivals(keys[order], rows[order], numbers, self.swept)
 
 
 def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:

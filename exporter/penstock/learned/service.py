@@ -53,12 +53,12 @@ class ServiceTime(RowState):
         before, works = self.reindexed(found.queues, found.known), working(found)
         deep = (found.messages - or_zero(found.scheduled) >= DEEP * works) & (works > 0)
         same = found.known & (found.consumers == before.consumers)  # who came or went has another share of the time
-        busy, seconds = before.deep & same, np.nan_to_num(step)
+        busy, seconds = before.deep & same, 0.0 if np.isnan(step) else step
         settled, spent = or_zero(found.d_settled), works * seconds
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
         window = self.window.reindexed(found.queues, same)
         window = window.push(found.now, np.stack(columns).astype(np.float32), SECONDS, SECONDS / SAMPLES)
-        spent, settled, at_backlog, served, for_seconds = (window.sum(one) for one in range(len(columns)))
+        spent, settled, at_backlog, served, for_seconds = window.sums(*range(len(columns)))
         known = (served >= FEWEST) & (for_seconds >= BUSY * SECONDS)
         whole = found.now - window.samples[0].begin >= BUSY * SECONDS
         fast = (settled >= FEWEST_PACE) & (spent > 0) & whole

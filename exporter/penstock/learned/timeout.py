@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.core.windows import T, since
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
@@ -127,17 +127,17 @@ class LearnedTimeout(RowState):
         rows: Positions | slice = slice(None),
     ) -> Column:
         """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
-        weight = self.weight[rows]
-        factor, cold = constants.factor, constants.cold
-        usual = factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        weight, cold = self.weight[rows], constants.cold
+        patience, at = np.full(len(weight), cold), np.flatnonzero(weight > 0)
+        weight = weight[at]
+        usual = constants.factor * np.where(weight < FEW, self.longest[rows][at], self.q98[rows][at])
         learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
-        floor = constants.floor_seconds(interval)
         # A cold patience below the floor was asked for, as in short recordings.
-        patience = np.clip(learned, min(floor, cold), max(constants.cap, cold))
-        if configured is None:
-            return patience
-        said = configured[rows]
-        return np.where(np.isnan(said), patience, said)
+        patience[at] = np.clip(learned, min(constants.floor_seconds(interval), cold), max(constants.cap, cold))
+        if configured is not None:
+            said = np.flatnonzero(~np.isnan(configured[rows]))
+            patience[said] = configured[rows][said]
+        return patience
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
         """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
@@ -148,7 +148,7 @@ class LearnedTimeout(RowState):
         if not len(at):
             return self
         counts = np.bincount(at)
-        touched = np.flatnonzero(counts)
+        touched = np.flatnonzero(counts > 0)
         place = np.empty(len(counts), np.intp)
         place[touched] = np.arange(len(touched))
         fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
@@ -273,13 +273,16 @@ def advance_patience(
 
 
 def eager_patience(
-    patience: LearnedTimeout, clients: Grouping[ClientSeries], found: Facts, constants: Constants
+    patience: LearnedTimeout, groups: Groups, usual: Column, full: Mask, interval: float, constants: Constants
 ) -> Column:
-    """Of each client where a buffer is seen to be full: the longest of few gaps counts twice, not three times."""
-    configured = clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
-    usual = patience.seconds(constants, found.interval, configured)
-    twice = patience.seconds(replace(constants, factor=min(constants.factor, 2.0)), found.interval, configured)
-    return np.where(patience.weight < FEW, twice, usual)
+    """`usual`, per consumer, but where a buffer is seen to be full the longest of few gaps counts twice, not thrice."""
+    at, sooner = np.flatnonzero(full & ~np.isnan(usual)), usual.copy()
+    rows = groups.clients.member[at]
+    configured = groups.clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
+    thrice = patience.seconds(constants, interval, configured, rows)
+    twice = patience.seconds(replace(constants, factor=min(constants.factor, 2.0)), interval, configured, rows)
+    sooner[at] = np.where(patience.weight[rows] < FEW, twice, thrice)
+    return sooner
 
 
 def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:

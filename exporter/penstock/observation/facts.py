@@ -6,7 +6,7 @@ T held, W acknowledged and uncommitted, N delivered, C settled, L and Ld its las
 """
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +153,7 @@ class Facts:
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
     for before it dispatches, 0: none. held, d_left: sums of what its consumers buffer, and of what they settled.
-    returned: what left these at this poll, and was neither settled, expired nor killed.
+    listed: consumers. returned: what left these at this poll, and was neither settled, expired nor killed.
     """
 
     now: float
@@ -196,6 +196,7 @@ class Facts:
     d_left: Column
     d_delivered: Column
     d_uncommitted: Column
+    listed: Column
     returned: Column
 
     def of_queue(self, values: Column | Mask) -> Column:
@@ -255,11 +256,8 @@ class ConsumerFacts:
 
     def by_queue(self, values: Column | Mask, queues: int) -> Column:
         """Sums by queue, of which there are so many; nothing in `values` is missing."""
-        if not values.any():
-            return np.zeros(queues)
-        if values.dtype == np.bool_:
-            return of_known(np.bincount(self.queue[np.flatnonzero(values)] + 1, minlength=queues + 1))
-        return of_known(np.bincount(self.queue + 1, weights=values, minlength=queues + 1))
+        at = np.flatnonzero(values.astype(np.bool_, copy=False))
+        return np.bincount(self.queue[at] + 1, values[at], queues + 1)[1:].astype(np.float64, copy=False)
 
     def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
         """A queues' column by consumer; `unknown` for those of which the queue is not known."""
@@ -272,11 +270,6 @@ class Gone:
 
     at: Positions
     queue: Positions
-
-
-def of_known(counts: NDArray[Any]) -> Column:
-    """Counts by position + 1 without those of the unknown position -1."""
-    return counts[1:].astype(np.float64, copy=False)
 
 
 def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
@@ -326,6 +319,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         address=address,
         consumer=consumer,
         **sums,
+        listed=consumer.by_queue(np.ones(len(consumer.index), np.bool_), len(queues)),
         returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
     return seen, found if broker.kind.fates else without_fates(found)

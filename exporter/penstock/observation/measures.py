@@ -10,7 +10,6 @@ import numpy as np
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer, since
-from penstock.observation.facts import of_known
 from penstock.observation.losses import scheduled_at_risk
 from penstock.observation.poll import RuleInputs
 
@@ -66,10 +65,9 @@ def drains(poll: RuleInputs) -> Mask:
 
 def imbalance(poll: RuleInputs) -> Column:
     """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
-    consumer, size = poll.found.consumer, len(poll.found.queues)
+    consumer, size, count = poll.found.consumer, len(poll.found.queues), poll.found.listed
     if not poll.found.counted:
         return np.full(size, np.nan)
-    count = of_known(np.bincount(consumer.queue + 1, minlength=size + 1))
     # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
     holding = np.flatnonzero((consumer.held > 0) & (consumer.queue >= 0))
     at, held = sorted_pairs(consumer.queue[holding], consumer.held[holding])

@@ -83,8 +83,11 @@ class Arrivals:
         that came before the first poll came by then.
         """
         last = len(self.stamps) - 1
-        at = np.where(self.last[rows] >= number, last, -1)
-        left, next_one = np.arange(len(rows)), self.last[rows]
+        moves = np.zeros(len(self.last), np.bool_)
+        moves[np.concatenate([np.empty(0, np.intp), *(point.rows for point in self.points)])] = True
+        left = np.flatnonzero(moves[rows])
+        next_one = self.last[rows[left]]
+        at = np.where(self.last[rows] >= number, np.where(moves[rows], last, 0), -1)
         # From the newest point: most of what is there has come lately.
         for point in range(last - 1, -1, -1):
             here = self.points[point].at(rows[left], next_one)

@@ -34,7 +34,8 @@ class Groups:
 class RuleInputs:
     """All that the rules of one poll read.
 
-    client_patience: per consumer, NaN where it is not judged; eager: where more than its age speaks against it.
+    client_patience: per consumer, NaN where it is not judged; eager: with those of a mask, against which more
+    than their age speaks.
     works_since: since when each settles without a longer pause; NaN while it does not.
     queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
     nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
@@ -70,7 +71,7 @@ class RuleInputs:
     losses: Losses = field(default_factory=Losses)
     openmq: Openmq | None = None
     accounted: Mapping[str, Column | Mask] = field(default_factory=dict)
-    eager: Callable[[], Column] = lambda: np.empty(0)
+    eager: Callable[[Mask], Column] = lambda _: np.empty(0)
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
 
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:

@@ -66,20 +66,22 @@ class Unacked(RowState):
         consumers, now = facts.consumer, facts.now
         before = self.reindexed(consumers.index)
         settles, at = progress.settles, progress.at
-        gaps = at - np.fmax(before.settled, before.hold_since)
-        gaps = np.where(settles & ~np.isnan(before.hold_since), np.fmax(gaps, 0.0), np.nan)
+        rows, gaps, least = np.flatnonzero(settles), np.full(len(at), np.nan), before.least.copy()
+        ended = np.fmax(at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0)
+        gaps[rows] = np.where(np.isnan(before.hold_since[rows]), np.nan, ended)
         holding = consumers.held + consumers.uncommitted > 0
         hold_since = since(holding, before.hold_since, progress.begun)
         settled = np.where(settles, at, before.settled)
         seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
-        left_bytes = consumers.d_left * ((consumers.held_bytes + before.bytes) / np.fmax(seen, 1.0) + CONVERTED)
+        of_one = (consumers.held_bytes + before.bytes)[rows] / np.fmax(seen[rows], 1.0) + CONVERTED
+        least[rows] = np.fmin(least[rows], consumers.d_left[rows] * of_one)
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
             idle_since=since(~holding, before.idle_since, now),
             seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
-            least=np.fmin(before.least, np.where(settles, left_bytes, np.nan)),
+            least=least,
             bytes=consumers.held_bytes,
             gaps=gaps,
             unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
@@ -88,8 +90,10 @@ class Unacked(RowState):
 
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
     """Rule of progress: more left its buffer than it acknowledged without committing."""
-    settles = consumers.d_left - consumers.d_uncommitted > 0
-    at = np.where(consumers.uncommitted > 0, now, np.fmin(consumers.last_acknowledgement, now))
+    settles, (at, begun) = consumers.d_left - consumers.d_uncommitted > 0, np.full((2, len(consumers.held)), now)
+    rows = np.flatnonzero(settles | (consumers.held + consumers.uncommitted > 0))
+    acknowledged = consumers.last_acknowledgement[rows]
+    at[rows] = np.where(consumers.uncommitted[rows] > 0, now, np.fmin(acknowledged, now))
     # Nothing happened since the later of the two: who holds now held then. A read may be older than the rows in it.
-    begun = np.fmin(np.fmax(consumers.last_acknowledgement, consumers.last_delivery), now)
-    return Progress(settles, np.where(np.isnan(at), now, at), np.where(np.isnan(begun), now, begun))
+    begun[rows] = np.fmin(np.fmax(acknowledged, consumers.last_delivery[rows]), now)
+    return Progress(settles, at, begun)

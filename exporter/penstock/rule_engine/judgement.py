@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -271,7 +270,7 @@ def rule_inputs(
     per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
     soon = max(constants.proof, constants.floor_polls * found.interval)
     known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
-    patience, clients = now.patience, groups.clients
+    patience = now.patience  # not `now`: conditions hold on to these inputs, and it to the last poll's conditions
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -302,9 +301,7 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=cache(
-            lambda: timeout.consumer_patience(groups, found, timeout.eager_patience(patience, clients, found, known))
-        ),
+        eager=lambda full: timeout.eager_patience(patience, groups, per_consumer, full, found.interval, known),
     )
 
 
@@ -342,7 +339,6 @@ def with_silence(conditions: Iterable[ActiveCondition], groups: Groups) -> tuple
     )
 
 
-def silenced(index: Index[Any]) -> list[Any]:
+def silenced(index: Index[Any]) -> Iterable[Any]:
     """The series that a rule silences."""
-    rows: list[Any] = index.rows[np.flatnonzero(index.column("silence", lambda row: bool(row.said.silence)))].tolist()
-    return rows
+    return index.rows[index.column("silence", lambda row: bool(row.said.silence)) > 0]

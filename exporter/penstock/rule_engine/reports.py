@@ -1,14 +1,13 @@
 """From debounced rules to active conditions: severity, evidence, and whose they are."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from math import isfinite
 
 import numpy as np
 
 from penstock.causes.verdict import OnDemand, Verdicts
 from penstock.conditions.catalogue import for_kind
-from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
+from penstock.conditions.condition import ActiveCondition, Condition, Decide, Scope, Severity
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.learned.churn import Churn
@@ -64,14 +63,13 @@ def of_rows(
         at.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        known = OnDemand(partial(decided, condition, poll, row))
+        known = OnDemand(decided, condition.decide, condition, poll, row) if condition.decide else {}
         yield ActiveCondition(condition.name, *where, how, begin, found, consumers, why=why, verdicts=known)
 
 
-def decided(condition: Condition, poll: RuleInputs, row: int) -> Verdicts:
+def decided(decide: Decide, condition: Condition, poll: RuleInputs, row: int) -> Verdicts:
     """What is known of the causes."""
-    said = {} if condition.decide is None else condition.decide(poll, row)
-    return {name: one for name, one in said.items() if name in condition.causes}
+    return {name: one for name, one in decide(poll, row).items() if name in condition.causes}
 
 
 def of_broker(
