@@ -23,7 +23,7 @@ from urllib.request import ProxyHandler, build_opener
 import click
 import numpy as np
 import promql_parser as promql
-from bench.boards import LONG, Part, cpu, scraped, served, wait_until_taken
+from bench.boards import LONG, OF_OTHER_KINDS, Part, cpu, scraped, served, wait_until_taken
 from bench.harness import facts, print_table
 
 from alertbench.bench import scaled
@@ -53,8 +53,8 @@ FIRES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "penstock-brokers": ("ProducersBlocked", {"mq_address_unhealthy": "producers_blocked"}),
 }
 """Group → the alert of it that fires 2,000 times, and the families and causes that make it."""
-_ABSENT = frozenset({"mq_incident_members", *(name for name in FAMILIES if "_in_incident" in name)})
-"""Where every alert is its own root."""
+_ABSENT = frozenset({"mq_incident_members", *OF_OTHER_KINDS, *(name for name in FAMILIES if "_in_incident" in name)})
+"""Where every alert is its own root, and the broker an Artemis."""
 _VALUES: Mapping[str, float] = {
     "mq_queue_unhealthy": 2,
     "mq_queue_expected_messages_per_second_high": 100,
@@ -67,11 +67,15 @@ _VALUES: Mapping[str, float] = {
     "penstock_discovery_faults": 0,
 }
 """Gauges that are not 1."""
-_RECORDED = {rule["record"]: ("broker", "address", "queue") for rule in chain.from_iterable(recordings().values())}
-_OF: Mapping[str, Sequence[str]] = {name: family.label_names for name, family in FAMILIES.items()} | _RECORDED
+_RECORDED: Mapping[str, Sequence[str]] = {
+    rule["record"]: ("broker", "address", "queue") for rule in chain.from_iterable(recordings().values())
+}
+_OF: Mapping[str, Sequence[str]] = {**{name: family.label_names for name, family in FAMILIES.items()}, **_RECORDED}
 """Family, or what is recorded, → its labels."""
 Group = Mapping[str, Any]
 
+_SOME = frozenset({"mq_queue_messages_redistributed_total"})
+"""Shown only of queues that a cluster has taken messages from."""
 _STILL = "mq_queue_messages_expired_total", "mq_address_messages_unrouted_total", "penstock_polls_total"
 """Counters that do not rise."""
 _OF_NOW = "mq_trend_timestamp_seconds", "penstock_poll_timestamp_seconds"
@@ -129,7 +133,7 @@ def series(family: str, queues: int) -> Iterator[str]:
     if family in _ABSENT or ("cause" in labels and not causes):
         return
     firing = bool(causes)
-    number = FIRING if firing else queues if {"address", "queue"} & {*labels} else 1
+    number = FIRING if firing or family in _SOME else queues if {"address", "queue"} & {*labels} else 1
     several = max((label for label in labels if label in _LABELS), key=lambda label: len(_LABELS[label]), default="")
     for n in range(number):
         name = f"area.orders.{n:05d}"
@@ -227,8 +231,8 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
         time.sleep(EVERY)
     if fired != expected:
         raise click.ClickException(f"{group['name']}: other alerts fire than were meant to: {fired}")
-    began, before, (first, _), took = time.monotonic(), cpu(prometheus.pid), rounds(prometheus), []
-    done = 0.0
+    began, before, (first, _) = time.monotonic(), cpu(prometheus.pid), rounds(prometheus)
+    done, took = 0.0, list[float]()
     while done < ROUNDS:
         time.sleep(EVERY / 2)
         now, last = rounds(prometheus)

@@ -79,6 +79,7 @@ def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
 
 def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str, Any]:
     text = section(alert.runbook, alert.name)
+    parts = alert.description, f"Impact: {part(text, 'Impact')}", f"Action: {part(text, 'Do')}"
     return {
         "alert": alert.name + ("Critical" if renamed and alert.severity == "critical" else ""),
         "expr": alert.expr,
@@ -87,8 +88,7 @@ def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str,
         "labels": {**values.labels, "severity": values.severities.get(alert.severity, alert.severity)},
         "annotations": {
             "summary": alert.summary,
-            "description": f"{alert.description} Impact: {part(text, 'Impact')} Action: {part(text, 'Do')}",
-            "explain": command(alert.labels),
+            "description": "\n".join([*parts, f"Explain: {command(alert.labels)}"]),
             "runbook_url": f"{values.runbooks_url.rstrip('/')}/{alert.runbook}.md#{alert.name.lower()}",
             "dashboard_url": link(values.grafana_url.rstrip("/"), alert.dashboard, (*values.identity, *alert.labels)),
             "agent_url": page(values.agent_url.rstrip("/"), alert.labels),
