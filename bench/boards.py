@@ -63,7 +63,7 @@ _ABSENT = (
     "mq_queue_ring_oversize_since_timestamp_seconds",
 )
 """Of what has nothing to tell; as rare as conditions are."""
-_OF_OTHER_KINDS = "mq_queue_messages_removed_total", "mq_broker_resource_state"
+OF_OTHER_KINDS = "mq_queue_messages_removed_total", "mq_broker_resource_state"
 """What an Artemis does not say."""
 
 
@@ -73,7 +73,7 @@ def series(queues: int) -> Iterator[str]:
     exprs += [found[1] for one in DOCUMENTS.values() for _, found in lists(one)]
     names = {str(one.name) for expr in exprs for one, _ in selectors(substituted(expr))}
     for family in CATALOGUE:
-        if family.name in names and family.name not in _OF_OTHER_KINDS:
+        if family.name in names and family.name not in OF_OTHER_KINDS:
             for labels in _labelled(family.name, family.label_names, queues):
                 inside = ",".join(f'{name}="{value}"' for name, value in labels.items())
                 yield f"{family.name}{{{inside}}}"

@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
@@ -22,11 +23,12 @@ from urllib.request import ProxyHandler, build_opener
 import click
 import numpy as np
 import promql_parser as promql
-from bench.boards import LONG, Part, cpu, scraped, served, wait_until_taken
+from bench.boards import LONG, OF_OTHER_KINDS, Part, cpu, scraped, served, wait_until_taken
 from bench.harness import facts, print_table
 
 from alertbench.bench import scaled
 from assets.promql import FAMILIES, selectors
+from penstock.assets.rule_files import recordings
 from rig.prometheus import Prometheus
 from rig.waiting import eventually
 
@@ -51,8 +53,8 @@ FIRES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "penstock-brokers": ("ProducersBlocked", {"mq_address_unhealthy": "producers_blocked"}),
 }
 """Group → the alert of it that fires 2,000 times, and the families and causes that make it."""
-_ABSENT = frozenset({"mq_incident_members", *(name for name in FAMILIES if "_in_incident" in name)})
-"""Where every alert is its own root."""
+_ABSENT = frozenset({"mq_incident_members", *OF_OTHER_KINDS, *(name for name in FAMILIES if "_in_incident" in name)})
+"""Where every alert is its own root, and the broker an Artemis."""
 _VALUES: Mapping[str, float] = {
     "mq_queue_unhealthy": 2,
     "mq_queue_expected_messages_per_second_high": 100,
@@ -65,8 +67,15 @@ _VALUES: Mapping[str, float] = {
     "penstock_discovery_faults": 0,
 }
 """Gauges that are not 1."""
+_RECORDED: Mapping[str, Sequence[str]] = {
+    rule["record"]: ("broker", "address", "queue") for rule in chain.from_iterable(recordings().values())
+}
+_OF: Mapping[str, Sequence[str]] = {**{name: family.label_names for name, family in FAMILIES.items()}, **_RECORDED}
+"""Family, or what is recorded, → its labels."""
 Group = Mapping[str, Any]
 
+_SOME = frozenset({"mq_queue_messages_redistributed_total"})
+"""Shown only of queues that a cluster has taken messages from."""
 _STILL = "mq_queue_messages_expired_total", "mq_address_messages_unrouted_total", "penstock_polls_total"
 """Counters that do not rise."""
 _OF_NOW = "mq_trend_timestamp_seconds", "penstock_poll_timestamp_seconds"
@@ -119,12 +128,12 @@ def looks_back(groups: Iterable[Group]) -> dict[str, float]:
 
 def series(family: str, queues: int) -> Iterator[str]:
     """Its series, with labels."""
-    labels = FAMILIES[family].label_names
+    labels = _OF[family]
     causes = [of[family] for _, of in FIRES.values() if family in of]
     if family in _ABSENT or ("cause" in labels and not causes):
         return
     firing = bool(causes)
-    number = FIRING if firing else queues if {"address", "queue"} & {*labels} else 1
+    number = FIRING if firing or family in _SOME else queues if {"address", "queue"} & {*labels} else 1
     several = max((label for label in labels if label in _LABELS), key=lambda label: len(_LABELS[label]), default="")
     for n in range(number):
         name = f"area.orders.{n:05d}"
@@ -147,7 +156,7 @@ def parts_of(groups: Iterable[Group], queues: int) -> list[Part]:
     """What is served, apart by how far back it is needed."""
     by_age: dict[float, list[str]] = defaultdict(list)
     for family, seconds in looks_back(groups).items():
-        if family in FAMILIES:
+        if family in _OF:
             by_age[seconds] += series(family, queues)
     now = int(time.time()) // SCRAPE * SCRAPE
     return [
@@ -165,15 +174,18 @@ def load(prometheus: Prometheus, rules: Path, groups: Sequence[Group]) -> None:
     eventually(lambda: [one["name"] for one in prometheus.api("rules")["groups"]] == names, expected=True, timeout=60)
 
 
-def rounds(prometheus: Prometheus) -> float:
-    """How often the one group was evaluated."""
+def rounds(prometheus: Prometheus) -> tuple[float, float]:
+    """How often the one group was evaluated; seconds that the last time took by the clock.
+
+    By its metrics: the API would put all alerts with their texts into an answer, at a tenth of a second of a processor.
+    """
     with build_opener(ProxyHandler({})).open(f"{prometheus.url}/metrics", timeout=20) as answer:
         text = answer.read().decode()
-    done, missed = (
-        sum(map(float, re.findall(rf"(?m)^prometheus_rule_group_{name}_total\{{.*\}} (\S+)$", text)))
-        for name in ("iterations", "iterations_missed")
+    done, missed, last = (
+        sum(map(float, re.findall(rf"(?m)^prometheus_rule_group_{name}\{{.*\}} (\S+)$", text)))
+        for name in ("iterations_total", "iterations_missed_total", "last_duration_seconds")
     )
-    return done - missed
+    return done - missed, last
 
 
 def firing(prometheus: Prometheus) -> dict[str, int]:
@@ -219,12 +231,13 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
         time.sleep(EVERY)
     if fired != expected:
         raise click.ClickException(f"{group['name']}: other alerts fire than were meant to: {fired}")
-    began, before, first, took = time.monotonic(), cpu(prometheus.pid), rounds(prometheus), []
-    while rounds(prometheus) < first + ROUNDS:
+    began, before, (first, _) = time.monotonic(), cpu(prometheus.pid), rounds(prometheus)
+    done, took = 0.0, list[float]()
+    while done < ROUNDS:
         time.sleep(EVERY / 2)
-        took.append(prometheus.api("rules")["groups"][0]["evaluationTime"])
+        now, last = rounds(prometheus)
+        done, took = now - first, [*took, last]
     spent = cpu(prometheus.pid) - before - beside * (time.monotonic() - began)
-    done = rounds(prometheus) - first
     return Cost(round(spent / done, 3), round(min(took), 3), sum(fired.values()))
 
 

@@ -123,16 +123,16 @@ _LOAD = Row(
         graph(
             "Memory",
             "Memory used by messages and its limit. When the line nears the limit, see below which address uses it.",
-            Query(largest("broker", S("mq_broker_memory_used_bytes")), "used"),
-            Query(largest("broker", S("mq_broker_memory_limit_bytes")), "limit"),
+            Query(largest("broker", S("mq_broker_memory_used_bytes")), "{{broker}} used"),
+            Query(largest("broker", S("mq_broker_memory_limit_bytes")), "{{broker}} limit"),
             unit="bytes",
         ),
         graph(
             "Disk",
             "Used share of the disk, and the share at which every producer is blocked. Free space, or move the"
             " journal, well before they meet.",
-            Query(largest("broker", S("mq_broker_disk_used_ratio")), "used"),
-            Query(largest("broker", S("mq_broker_disk_limit_ratio")), "blocks at"),
+            Query(largest("broker", S("mq_broker_disk_used_ratio")), "{{broker}} used"),
+            Query(largest("broker", S("mq_broker_disk_limit_ratio")), "{{broker}} blocks at"),
             unit="percentunit",
             largest=1,
         ),
@@ -140,22 +140,22 @@ _LOAD = Row(
             "Java heap",
             "Heap of the broker's JVM and its maximum size; it rises and falls as garbage is collected. A minimum"
             " that climbs towards the limit means that messages or clients need more than was planned.",
-            Query(largest("broker", S("mq_broker_heap_used_bytes")), "used"),
-            Query(largest("broker", S("mq_broker_heap_limit_bytes")), "limit"),
+            Query(largest("broker", S("mq_broker_heap_used_bytes")), "{{broker}} used"),
+            Query(largest("broker", S("mq_broker_heap_limit_bytes")), "{{broker}} limit"),
             unit="bytes",
         ),
         timeline(
             "Shortage of heap",
             "How short of memory the broker says it is, where it says so. From yellow on it slows producers down:"
             " give it more heap, or process the largest queues.",
-            Query(largest("broker", S("mq_broker_resource_state")), "{{broker}}"),
+            Query(largest("broker", S("mq_broker_resource_state")), "{{broker}} heap"),
             mappings={"0": ("green", OK), "1": ("yellow", "#F0E442"), "2": ("orange", WARNING), "3": ("red", CRITICAL)},
         ),
         graph(
             "Connections",
             "Client connections over time. A line that goes up and down quickly is a client that connects for every"
             " message.",
-            Query(largest("broker", S("mq_broker_connections")), "connections"),
+            Query(largest("broker", S("mq_broker_connections")), "{{broker}} connections"),
             unit="locale",
         ),
         graph(
@@ -170,7 +170,7 @@ _LOAD = Row(
         graph(
             "Refused logins",
             "Logins that the broker refused, each second. A steady rate is a client with a wrong or expired password.",
-            Query(rate("broker", S("mq_broker_authentication_failures_total")), "refused"),
+            Query(rate("broker", S("mq_broker_authentication_failures_total")), "{{broker}} refused"),
             unit="cps",
             decimals=2,
         ),
@@ -184,77 +184,77 @@ _ADDRESSES = Row(
             "Fill of addresses",
             "Used share of the memory limit of each address. Above the dashed line an address that does not page is"
             " about to block or refuse its producers: look for the queue in it that is not read.",
-            Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{address}}"),
+            Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
             unit="percentunit",
-            width=12,
             steps=above(T.address_used_ratio),
             links=(_ADDRESS_LINE_LINK,),
+            empty="No address has a limit",
         ),
         graph(
             "Unrouted messages",
             "Messages a second that an address accepted and routed to no queue: they are lost. Look for a missing"
             " subscription, or a filter that matches nothing.",
             Query(
-                rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')), "{{address}}"
+                rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')),
+                "{{broker}} {{address}}",
             ),
             unit="mps",
             decimals=2,
-            width=12,
         ),
         graph(
             "Rejected and dropped messages",
             "Messages a second that a full address rejected or dropped, or that were too large for it. Raise the"
             " limit or repair the consumers; see which address is full.",
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{address}} rejected"),
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{address}} dropped"),
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{broker}} {{address}} rejected"),
+            Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{broker}} {{address}} dropped"),
             unit="mps",
             decimals=2,
-            width=24,
-            height=6,
+            empty="Nothing was rejected or dropped",
         ),
         timeline(
             "Paging",
             "Addresses that are full. With the policy page they write messages to page files, which is slow but loses"
             " nothing, and a ring on one evicts late; with drop or fail they drop or reject. The table of policies"
             " below shows which.",
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{address}}"),
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{broker}} {{address}}"),
             mappings={"1": ("paging", "#E69F00")},
-            width=8,
-            height=7,
+            empty="No address pages",
+            height=5,
         ),
         timeline(
             "Paused or blocked addresses",
             "Addresses whose consumers or producers an operator paused (resume them when the work is done), or whose"
             " producers are blocked because a limit is reached (repair the consumers).",
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{address}} consumers"),
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{address}} producers"),
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{broker}} {{address}} consumers"),
+            Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{broker}} {{address}} producers"),
             Query(
-                f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0", "{{address}} producers, by a limit"
+                f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0",
+                "{{broker}} {{address}} producers, by a limit",
             ),
             mappings={"1": ("paused or blocked", "#E69F00")},
-            width=8,
-            height=7,
+            empty="No address is paused or blocked",
+            height=5,
         ),
         timeline(
             "Links",
             "Bridges, cluster connections, mirrors and federation. A link that is down lets messages pile up on this"
             " side.",
-            Query(largest("broker, link, kind", S("mq_link_up")), "{{link}} ({{kind}})"),
+            Query(largest("broker, link, kind", S("mq_link_up")), "{{broker}} {{link}} ({{kind}})"),
             mappings=UP,
             steps=(Step(None, CRITICAL), Step(1, OK)),
-            width=8,
-            height=7,
+            empty="The broker has no links",
+            height=5,
         ),
         timeline(
             "Conditions of addresses",
             "Active conditions of whole addresses: producers blocked, messages rejected or removed to make room, an"
             " address that is paused. Red: its queues have no acknowledgements either. Repair the consumers first;"
             " the runbook of the alert of the same name says more.",
-            Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{address}} {{cause}}"),
+            Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{broker}} {{address}} {{cause}}"),
             mappings=SEVERITIES,
             empty=NOTHING_WRONG,
             width=24,
-            height=6,
+            height=5,
         ),
         table(
             "Addresses",
@@ -319,7 +319,7 @@ _QUEUES = Row(
             "Pending messages of links",
             "Messages that wait to be sent over each link. Growth while the link is up means that the other side is"
             " slower.",
-            Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{link}} ({{kind}})"),
+            Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{broker}} {{link}} ({{kind}})"),
             unit="locale",
             width=24,
             height=6,

@@ -41,6 +41,7 @@ _LIMITS = Row(
             Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
             unit="percentunit",
             steps=above(T.address_used_ratio),
+            empty="No address has a limit",
         ),
     ),
 )
@@ -63,6 +64,7 @@ _TIMES = Row(
             " day: it is never fully processed.",
             queue_line(S, "mq_queue_drain_seconds"),
             unit="s",
+            empty="No backlog shrinks",
             width=12,
             links=(QUEUE_LINE_LINK,),
         ),

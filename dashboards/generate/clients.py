@@ -101,11 +101,13 @@ _PROGRESS = Row(
             unit="mps",
         ),
         graph(
-            "No acks for, of the stall threshold",
-            "How long each client has had no acknowledgements, relative to its stall threshold. Above the dashed line"
-            " the condition stalled is raised. The threshold is learned; a rule in the configuration can set it.",
+            "No acks for, in stall thresholds",
+            "How long each client has had no acknowledgements, as a multiple of its stall threshold. Above the"
+            " dashed line, at 1, the condition stalled is raised. The threshold is learned; a rule in the configuration"
+            " can set it.",
             Query(f"({_BLOCKED}) / {_PATIENCE}", "{{client}} on {{broker}} {{queue}}"),
-            unit="percentunit",
+            unit="none",
+            decimals=1,
             steps=above(1),
         ),
         graph(
@@ -249,8 +251,9 @@ _BUFFERS = Row(
                 largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{broker}} {{queue}}"
             ),
             mappings={"0": ("flows", OK), "1": ("paused", WARNING)},
+            empty="No flow control is reported: only OpenMQ does",
             width=24,
-            height=7,
+            height=5,
         ),
         graph(
             "Buffered by connection",

@@ -67,7 +67,7 @@ def queue_line(scope: Scope, family: str, what: str = "") -> Query:
 
 def client_line(scope: Scope, family: str) -> Query:
     """The same for each client of a queue."""
-    return Query(_line(BY_CLIENT, scope, family), "{{client}} on {{broker}} {{queue}}")
+    return Query(_line(BY_CLIENT, scope, family), "{{broker}} {{queue}} {{client}}")
 
 
 def _line(by: str, scope: Scope, family: str) -> str:

@@ -59,8 +59,19 @@ def document(dashboard: Dashboard) -> Json:
         "links": [_other_dashboards()],
         "templating": {"list": _variables(dashboard)},
         "annotations": {"list": _annotations(dashboard.variables)},
-        "panels": laid_out(dashboard.rows, MANY_POINTS if "queue" in dashboard.single else FEW_POINTS),
+        "panels": [
+            _without_chosen(panel, dashboard.single)
+            for panel in laid_out(dashboard.rows, MANY_POINTS if "queue" in dashboard.single else FEW_POINTS)
+        ],
     }
+
+
+def _without_chosen(panel: Json, single: Sequence[str]) -> Json:
+    """Its legends without what is chosen above: every line would repeat it."""
+    for target in panel.get("targets", ()):
+        words = target["legendFormat"].split()
+        target["legendFormat"] = " ".join(word for word in words if word not in {f"{{{{{name}}}}}" for name in single})
+    return panel
 
 
 def _other_dashboards() -> Json:

@@ -148,8 +148,9 @@ _LOSSES = Row(
             " Seconds are usual, minutes are not.",
             queue_line(S, "mq_queue_in_doubt_messages"),
             unit="locale",
-            empty="nothing is in doubt",
+            empty="Nothing is in doubt",
             width=12,
+            height=5,
         ),
         graph(
             "Unexplained by queue",
@@ -159,6 +160,7 @@ _LOSSES = Row(
             unit="locale",
             empty=_EXPLAINED,
             width=12,
+            height=5,
         ),
     ),
 )

@@ -24,6 +24,8 @@ IDENTITY: Final = DEFAULT.identity
 """Labels that tell apart brokers of one name; a series without one of them has it empty."""
 DECIMALS: Final = {"locale": 0, "percentunit": 0, "mps": 1, "s": 1, "bytes": 1}
 """Unit → decimals of its numbers, where a panel or column does not say; of other units as many as Grafana likes."""
+LEAST_TOP: Final = {"mps": 0.1, "cps": 0.1}
+"""Unit → how far an axis reaches at least, of others 1: Grafana draws a line at 0 below an axis that reaches 100."""
 MOST_LINES, MOST_ROWS = 20, 100
 """The worst series that a graph or a table shows."""
 
@@ -183,6 +185,7 @@ def graph(title: str, description: str, *queries: Query, unit: str, **more: Any)
         "fillOpacity": 8,
         "showPoints": "never",
         "spanNulls": False,
+        "axisSoftMax": LEAST_TOP.get(unit, 1),
         "stacking": {"mode": "normal" if more.pop("stacked", False) else "none", "group": "A"},
         "thresholdsStyle": {"mode": "dashed" if len(more.get("steps", ())) > 1 else "off"},
     }

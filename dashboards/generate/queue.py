@@ -17,6 +17,7 @@ from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import Column, Query, Row, Scope, above, apart, graph, largest, rate, stat, table
 
 S = Scope(QUEUE)
+_GROWS = "The backlog grows, or nothing waits"
 
 
 def _age(by: str, family: str, *matchers: str) -> str:
@@ -71,6 +72,7 @@ _NOW = Row(
             " consumers. Nothing is shown while it grows.",
             f"max({S('mq_queue_drain_seconds')})",
             unit="s",
+            empty=_GROWS,
         ),
         stat(
             "Oldest message, at least",
@@ -86,7 +88,7 @@ _NOW = Row(
 _FLOW = Row(
     "Flow",
     (
-        conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=7),
+        conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=5),
         graph(
             "Messages",
             "Where the messages are. Ready that grows: too few or too slow consumers. Delivering that stays the same:"
@@ -105,7 +107,8 @@ _FLOW = Row(
             queue_line(S, "mq_queue_messages_added_total", "in"),
             *(
                 Query(
-                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")), f"{{{{queue}}}} normal, {end}"
+                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")),
+                    f"{{{{broker}}}} {{{{queue}}}} normal, {end}",
                 )
                 for end in ("low", "high")
             ),
@@ -123,9 +126,10 @@ _FLOW = Row(
             "Time to drain and target",
             "How long the backlog lasts at the present rates, and the target of the configuration where there is one."
             " Gaps: the backlog grows, or nothing waits.",
-            queue_line(S, "mq_queue_drain_seconds"),
+            queue_line(S, "mq_queue_drain_seconds", "drain time"),
             queue_line(S, "mq_queue_drain_target_seconds", "target"),
             unit="s",
+            empty=_GROWS,
         ),
         graph(
             "Age of the oldest message",
@@ -140,14 +144,14 @@ _FLOW = Row(
             "Consumers",
             "Consumers that are connected, and those that the configuration expects. A step down is an instance that"
             " disconnected.",
-            queue_line(S, "mq_queue_consumers"),
+            queue_line(S, "mq_queue_consumers", "connected"),
             queue_line(S, "mq_queue_expected_consumers", "expected"),
             unit="locale",
         ),
         graph(
             "Size",
             "Bytes of all messages of the queue. Bytes that grow faster than messages mean that messages get larger.",
-            queue_line(S, "mq_queue_bytes"),
+            queue_line(S, "mq_queue_bytes", "size"),
             unit="bytes",
         ),
     ),

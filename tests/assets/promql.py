@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import promql_parser as promql
@@ -123,7 +124,7 @@ def catalogue_labels() -> dict[str, frozenset[str]]:
     known = {name: TARGET | frozenset(family.label_names) for name, family in FAMILIES.items()}
     known["up"] = TARGET
     known["ALERTS"] = TARGET | {"alertname", "alertstate", "severity", "broker", "address", "queue", "client"}
-    for rule in recordings():
+    for rule in chain.from_iterable(recordings().values()):
         known[rule["record"]] = labels_of(promql.parse(rule["expr"]), known) or frozenset()
     return known
 

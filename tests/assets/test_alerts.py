@@ -22,7 +22,9 @@ FOLDER = Path(__file__).parents[2] / "alerts"
 TESTS = FOLDER / "tests"
 FILES = rule_files()
 RULES: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[ALERTS])["groups"] for rule in group["rules"]]
-RECORDINGS: Sequence[Rule] = yaml.safe_load(FILES[RECORDING])["groups"][0]["rules"]
+RECORDED: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[RECORDING])["groups"] for rule in group["rules"]]
+RECORDINGS: Sequence[Rule] = [rule for rule in RECORDED if rule["record"].startswith("address_queue:")]
+"""Of all brokers; what is recorded of one alone is tested with the alert that reads it."""
 NAMES = sorted({rule["alert"] for rule in RULES})
 
 
@@ -37,7 +39,11 @@ def document(name: str) -> Mapping[str, Any]:
 
 
 def rules_of(name: str) -> Sequence[Rule]:
-    return RECORDINGS if name == "recording" else [rule for rule in RULES if rule["alert"] == name]
+    """An alert's rules, and those that record what it reads."""
+    if name == "recording":
+        return RECORDINGS
+    alerts = [rule for rule in RULES if rule["alert"] == name]
+    return [*(one for one in RECORDED if any(one["record"] in rule["expr"] for rule in alerts)), *alerts]
 
 
 def put(home: Path, rules: Sequence[Rule], tested: Mapping[str, Any], tests: Sequence[Test]) -> Path:

@@ -235,6 +235,19 @@ def test_brokers_of_one_name_in_two_clusters_are_two(board: Json) -> None:
             assert ("{{broker}}" in legend) == ("{{cluster}} {{namespace}} {{broker}}" in legend), legend
 
 
+@pytest.mark.parametrize("board", boards())
+def test_no_two_lines_have_one_name_and_none_repeats_what_is_chosen(board: Json) -> None:
+    chosen = {one["name"] for one in board["templating"]["list"] if not one["multi"] and one["type"] == "query"}
+    for panel in panels(board):
+        for target in panel["targets"]:
+            if panel["type"] in {"timeseries", "state-timeline"}:
+                have = labels_of(promql.parse(substituted(target["expr"])), KNOWN) or frozenset()
+                named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                assert (have & {"cluster", "namespace", "queue"} if "broker" in have else set()) <= named | chosen
+                assert not named & chosen, panel["title"]
+                assert re.sub(r"\{\{(cluster|namespace)\}\}", "", target["legendFormat"]).strip(), panel["title"]
+
+
 def test_a_threshold_is_the_same_in_alerts_boards_and_runbooks() -> None:
     """Another one changes all three."""
     changed = structs.replace(THRESHOLDS, disk_of_limit_ratio=0.77)

@@ -137,7 +137,7 @@ def can_have_data(node: Any, kind: str) -> bool:
 def everything() -> dict[str, str]:
     """All that must have data: by where it stands, the query."""
     panels = {f"{query.name}: {query.expr}": substituted(query.expr) for query in asked()}
-    recorded = {rule["record"]: rule["expr"] for rule in recordings()}
+    recorded = {rule["record"]: rule["expr"] for group in recordings().values() for rule in group}
     return panels | recorded
 
 
@@ -173,5 +173,5 @@ def test_queries_of_runbooks_run(scene: Scene, query: str) -> None:
 def test_rules_are_evaluated_without_error(scene: Scene) -> None:
     groups = scene.prometheus.api("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == len(list(all_alerts())) + len(list(recordings()))
+    assert len(rules) == len(list(all_alerts())) + sum(map(len, recordings().values()))
     assert {rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")} == {}

@@ -40,6 +40,7 @@ def played(name: str, test: Test, series: list[dict[str, str]], fired: Sequence[
 
 def worlds(tests: Sequence[Test], rules: Sequence[Rule], *, deep: bool = True) -> Iterator[Test]:
     """Of each test named `fires …` or `boundary …`. deep: also those in which labels differ."""
+    rules = [rule for rule in rules if "alert" in rule]
     lighter = [*as_warnings(tests)]
     yield from lighter
     for test in (one for one in [*tests, *lighter] if one["name"].startswith(("fires", "boundary"))):

@@ -60,3 +60,24 @@ def test_the_connection_and_the_client_that_fill_it_are_named() -> None:
     (row,) = world.tables["connection_cause"].index
     assert (row.connection, row.client, row.cause) == ("1", "app", "connection_paused")
     assert len(shared_connection(2).tables["connection_cause"]) == 0
+
+
+@pytest.mark.parametrize("moves", range(4))
+def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_condition_first(moves: int) -> None:
+    """Not for as long again as nothing may be delivered; then `not_dispatching` is what is known."""
+    world, names = openmq(), set[str]()
+    for i in range(14):
+        moved = 5 * min(i, moves)
+        world.poll(
+            queues={
+                "hung": {"A": 500, "K": 100 + moved, "M": 400 - moved, "D": 200},
+                "fed": {"A": 200 + i, "K": 50, "M": 150 + i},
+            },
+            consumers={
+                "h": {"queue": "hung", "N": 300 + moved, "T": 200, "waiting": 40, "connection": 1, "flow_paused": 0},
+                "v": {"queue": "fed", "N": 50, "T": 0, "connection": 1},
+            },
+        )
+        names |= world.names
+    assert names - {"not_dispatching"} == {"connection_paused", "stalled"}
+    assert ("not_dispatching" in names) == (moves > 2)

@@ -116,7 +116,7 @@ def test_the_rules_have_what_the_values_say(tmp_path: Path) -> None:
     texts = rules["PenstockRejecting"]["annotations"]
     assert texts["runbook_url"] == "https://wiki.example/runbooks/brokers.html#penstockrejecting"
     assert not {"dashboard_url", "agent_url"} & texts.keys(), "a link to nowhere is none"
-    assert texts["explain"] == expected["PenstockRejecting"]["annotations"]["explain"]
+    assert texts["description"] == expected["PenstockRejecting"]["annotations"]["description"]
 
 
 def shipped() -> list[dict[str, Any]]:

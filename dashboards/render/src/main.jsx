@@ -1,5 +1,7 @@
 // Draws one dashboard with Grafana's own components. What lives in Grafana's core only (state timelines,
 // transformations) is drawn here in a simpler way; variables choose everything unless the address says otherwise.
+import '@fontsource/inter/400.css';
+import '@fontsource/inter/500.css';
 import { createRoot } from 'react-dom/client';
 import { useEffect, useState } from 'react';
 import { createTheme, dateTime, FieldColorModeId, FieldType, getDisplayProcessor, ThemeContext, toDataFrame } from '@grafana/data';
@@ -95,8 +97,8 @@ async function rows(panel) {
     }
   }
   const order = Object.entries(panel.transformations.find((one) => one.id === 'organize').options.indexByName);
-  const columns = order.sort((a, b) => a[1] - b[1]).map(([name]) => name);
   const all = [...merged.values()];
+  const columns = order.sort((a, b) => a[1] - b[1]).map(([name]) => name).filter((name) => all.some((row) => name in row)); // as Grafana: of labels that are there
   return toDataFrame({
     fields: columns.map((name) => ({
       name,
@@ -212,6 +214,8 @@ function Board({ board }) {
   );
 }
 
+// widths of axes are measured in Grafana's font: with another one they are cut off
+await Promise.all(['400 12px Inter', '500 12px Inter'].map((font) => document.fonts.load(font)));
 const board = await (await fetch(`/dashboards/${address.get('dashboard')}.json`)).json();
 document.body.style.background = theme.colors.background.canvas;
 createRoot(document.getElementById('root')).render(

@@ -35,6 +35,7 @@ _ENTRIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = yaml.safe_load(
     files("penstock.assets").joinpath("alerts.yaml").read_text(encoding="utf-8")
 )
 _STOPPED = " Nothing is settled meanwhile."
+_OPENED_WITH = {"penstock-broker": BROKER, "penstock-queue": QUEUE, "penstock-rings": QUEUE}
 _DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", Scope.CLIENT: "penstock-clients"}
 
 
@@ -68,20 +69,12 @@ def _of_condition(condition: Condition, alert: ConditionAlert, values: AlertValu
     dashboard, labels = alert.dashboard or _DASHBOARDS[condition.scope], _labels(condition, alert)
     both = alert.critical and condition.may_be_critical
     levels: tuple[Severity, ...] = ("warning", "critical") if both else ("warning",)
+    times = values.thresholds.judged_for, values.thresholds.keep_firing
     for severity in levels:
         expression = _expression(condition, alert, severity if both else "", values)
-        yield AlertRule(
-            alert.name,
-            severity,
-            expression,
-            condition.title,
-            described(alert.description, values.identity) + (_STOPPED if severity == "critical" else ""),
-            dashboard,
-            alert.runbook,
-            labels,
-            values.thresholds.judged_for,
-            values.thresholds.keep_firing,
-        )
+        text = described(alert.description, values.identity) + (_STOPPED if severity == "critical" else "")
+        link = dashboard, alert.runbook, labels
+        yield AlertRule(alert.name, severity, expression, condition.title, text, *link, *times)
 
 
 def _labels(condition: Condition, alert: ConditionAlert) -> tuple[str, ...]:
@@ -126,14 +119,14 @@ def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
             one[key] = getattr(values.thresholds, one.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]))
         identity = (*values.identity, "job", "instance") if runbook == "penstock" else values.identity
         one["description"] = described(one["description"], identity)
-        yield AlertRule(runbook=runbook, **one)
+        yield AlertRule(runbook=runbook, **{"labels": _OPENED_WITH.get(one["dashboard"], ()), **one})
 
 
 def groups(values: AlertValues = DEFAULT) -> dict[str, tuple[AlertRule, ...]]:
-    """All alerts, by the group of the rule file. PenstockError where one that is disabled is none."""
-    made = {
-        group: (*_of_conditions(runbook, values), *_of_numbers(runbook, values)) for group, runbook in _GROUPS.items()
-    }
+    """All alerts, by group of rules; apart what is no condition. PenstockError where one that is disabled is none."""
+    made = {group: (*_of_conditions(runbook, values),) for group, runbook in _GROUPS.items()}
+    made |= {f"{group}-measured": (*_of_numbers(runbook, values),) for group, runbook in _GROUPS.items()}
     if unknown := values.disabled - {one.name for alerts in made.values() for one in alerts}:
         raise PenstockError(f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all")
-    return {group: tuple(one for one in alerts if one.name not in values.disabled) for group, alerts in made.items()}
+    shown = {group: tuple(one for one in alerts if one.name not in values.disabled) for group, alerts in made.items()}
+    return {group: alerts for group, alerts in shown.items() if alerts}

@@ -21,8 +21,8 @@ OPERATOR: Mapping[str, Mapping[str, str]] = {
 }
 """Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
 inhibit each warning of its name in the namespace, so the two have different names."""
-_RECORDED: Mapping[str, str] = yaml.safe_load(files("penstock.assets").joinpath(RECORDING).read_text(encoding="utf-8"))
-"""Name → a value a queue, of one broker."""
+_RECORDED: Mapping[str, Mapping[str, str]] = yaml.safe_load((files("penstock.assets") / RECORDING).read_text("utf-8"))
+"""Group of rules → name → a value a queue, of one broker."""
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
 
@@ -38,15 +38,20 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
     return f"sum without (node_id) ({by_node})"
 
 
-def recordings(values: AlertValues = DEFAULT) -> Iterator[dict[str, str]]:
-    """All recording rules, in the order of the file."""
-    for name, value in _RECORDED.items():
-        yield {"record": name, "expr": over_brokers(value, values)}
+def recordings(values: AlertValues = DEFAULT) -> dict[str, list[dict[str, str]]]:
+    """Group of rules → its recording rules, in the order of the file."""
+    return {group: [_recorded(*one, values) for one in named.items()] for group, named in _RECORDED.items()}
+
+
+def _recorded(name: str, value: str, values: AlertValues) -> dict[str, str]:
+    summed = name.startswith("address_queue:")
+    expression = over_brokers(value, values) if summed else f"max without ({values.scraped}) ({value})"
+    return {text: filled(own, values.names()) for text, own in (("record", name), ("expr", expression))}
 
 
 def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": "penstock-recording", "rules": [*recordings(values)]}]
+    recording = [{"name": name, "rules": rules} for name, rules in recordings(values).items()]
     of_group = groups(values)
     both = {one.name for alerts in of_group.values() for one in alerts if one.severity == "critical"} & {
         one.name for alerts in of_group.values() for one in alerts if one.severity != "critical"
@@ -74,6 +79,7 @@ def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
 
 def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str, Any]:
     text = section(alert.runbook, alert.name)
+    parts = alert.description, f"Impact: {part(text, 'Impact')}", f"Action: {part(text, 'Do')}"
     return {
         "alert": alert.name + ("Critical" if renamed and alert.severity == "critical" else ""),
         "expr": alert.expr,
@@ -82,10 +88,7 @@ def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str,
         "labels": {**values.labels, "severity": values.severities.get(alert.severity, alert.severity)},
         "annotations": {
             "summary": alert.summary,
-            "description": alert.description,
-            "impact": part(text, "Impact"),
-            "action": part(text, "Do"),
-            "explain": command(alert.labels),
+            "description": "\n".join([*parts, f"Explain: {command(alert.labels)}"]),
             "runbook_url": f"{values.runbooks_url.rstrip('/')}/{alert.runbook}.html#{alert.name.lower()}",
             "dashboard_url": link(values.grafana_url.rstrip("/"), alert.dashboard, (*values.identity, *alert.labels)),
             "agent_url": page(values.agent_url.rstrip("/"), alert.labels),

@@ -19,10 +19,7 @@ def rule(poll: RuleInputs) -> Raised:
     given = (openmq.connection_limits(poll) > 0) & openmq.reaches_limit(poll) & (poll.found.consumer.queue >= 0)
     sure = poll.found.queues_of(np.flatnonzero(given))
     starves = starving_for(poll, np.where(sure, poll.constants.proof, dispatch_timeout(poll)))
-    connection = openmq.facts(poll).connection
-    shared = openmq.starving_connections(poll, np.flatnonzero(starves.mask))
-    of_blocked = np.isin(connection, shared) & np.isnan(poll.unacked.hold_since)
-    return starves._replace(mask=starves.mask & (poll.found.of_queue(of_blocked) > 0))
+    return starves._replace(mask=starves.mask & openmq.starved_by(poll, openmq.blockers(poll)))
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:

@@ -57,10 +57,14 @@ def blockers(poll: RuleInputs) -> Mask:
     They buffer messages, are not paused by their own limit and get no more, though more is there for them. Where the
     operator gives the limit, the consumers of the connection must buffer as much.
     """
+    return filling(poll, np.where(connection_limits(poll) > 0, poll.constants.proof, poll.client_patience))
+
+
+def filling(poll: RuleInputs, patience: Column | float) -> Mask:
+    """The same after so many seconds without progress."""
     state, said = of(poll)
     found, at = poll.found, poll.found.consumer.queue
     waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
-    patience = np.where(connection_limits(poll) > 0, poll.constants.proof, poll.client_patience)
     stuck = longer(state.consumers.still_since, found.now, patience)
     blocks = (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
     return blocks & reaches_limit(poll) if blocks.any() else blocks
@@ -72,6 +76,13 @@ def starving_connections(poll: RuleInputs, starving: Positions) -> Keys:
     idle = np.isnan(poll.unacked.hold_since) & np.isin(poll.found.consumer.queue, starving)
     shared: Keys = np.intersect1d(connection[idle & (connection >= 0)], connection[blockers(poll)])
     return shared
+
+
+def starved_by(poll: RuleInputs, blocks: Mask) -> Mask:
+    """Queues with a consumer that buffers nothing, on a connection with one that `blocks`."""
+    connection = facts(poll).connection
+    idle = np.isnan(poll.unacked.hold_since) & np.isin(connection, connection[blocks])
+    return np.asarray(poll.found.of_queue(idle) > 0)
 
 
 def blocking(poll: RuleInputs, paused: Positions) -> tuple[tuple[int, str], ...]:
