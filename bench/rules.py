@@ -47,7 +47,7 @@ FIRES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "penstock-queues": ("NoConsumer", {"mq_queue_unhealthy": "no_consumer"}),
     "penstock-rings": ("RingLostByConsumer", {"mq_queue_unhealthy": "ring_lost_by_consumer"}),
     "penstock-clients": (
-        "ClientBlocked",
+        "ClientStalled",
         {"mq_client_unhealthy_consumers": "stalled", "mq_queue_unhealthy": "stalled"},
     ),
     "penstock-brokers": ("ProducersBlocked", {"mq_address_unhealthy": "producers_blocked"}),

@@ -36,8 +36,8 @@ def test_amtool_takes_it() -> None:
 @pytest.mark.parametrize(
     ("labels", "receiver"),
     [
-        ({"alertname": "PenstockClientBlocked", "severity": "critical"}, "pager"),
-        ({"alertname": "PenstockClientBlocked", "severity": "warning"}, "operations"),
+        ({"alertname": "PenstockClientStalled", "severity": "critical"}, "pager"),
+        ({"alertname": "PenstockClientStalled", "severity": "warning"}, "operations"),
         ({"alertname": "PenstockBrokerDown", "severity": "critical"}, "pager"),
         ({"alertname": "PenstockSeriesDropped", "severity": "info"}, "office-hours"),
         ({"alertname": "SomethingElse", "severity": "critical"}, "operations"),
@@ -74,7 +74,7 @@ DOWN = alert("PenstockBrokerDown", "critical", job="penstock", instance="agent:1
         ([DOWN, alert("PenstockHoarding", "warning", **{**QUEUE, "broker": "b2"})], []),
         (
             [
-                alert("PenstockClientBlocked", "warning", **QUEUE, client="billing"),
+                alert("PenstockClientStalled", "warning", **QUEUE, client="billing"),
                 alert("PenstockAddressNearFull", "warning", **{k: v for k, v in QUEUE.items() if k != "queue"}),
             ],
             ["PenstockAddressNearFull warning"],

@@ -26,7 +26,7 @@ def test_every_alert_has_one(name: str) -> None:
 
 
 def test_names_are_filled_in_for_a_shell() -> None:
-    text = shown("ClientBlocked", "prod", "a queue", "it's")
+    text = shown("ClientStalled", "prod", "a queue", "it's")
     assert "penstock explain prod 'a queue' 'it'\"'\"'s' --address 'a queue'" in text
     assert "BROKER" not in text
     assert "close connection CONNECTION of it's" in text
@@ -36,7 +36,7 @@ def test_names_are_filled_in_for_a_shell() -> None:
 
 
 def test_what_fits_one_proven_cause_only_comes_last_and_says_so() -> None:
-    text = shown("ClientBlocked", "prod", "q")
+    text = shown("ClientStalled", "prod", "q")
     assert text.index("Take two thread dumps") < text.index("(only where `penstock explain` proves blocked_in_send)")
 
 
