@@ -81,11 +81,10 @@ Random = np.random.Generator
 
 
 class Polls(NamedTuple):
-    """The polls of the season: seconds since 1970; second of the day, day of the week and holiday by the wall clock."""
+    """The polls of the season: seconds since 1970; seconds and holidays by the wall clock."""
 
     at: Column
-    second: Column
-    day: NDArray[np.int64]
+    local: Column
     holiday: NDArray[np.bool_]
     step: float
 
@@ -97,8 +96,17 @@ class Polls(NamedTuple):
         of = ((at - START) // 3600).astype(np.intp)
         offset = np.array([one.utcoffset().total_seconds() for one in hours])[of]  # type: ignore[union-attr]
         holiday = np.array([one.date() in HOLIDAYS for one in hours])[of]
-        local = at + offset
-        return cls(at, local % DAY, (local // DAY + 3).astype(np.int64) % 7, holiday, step)
+        return cls(at, at + offset, holiday, step)
+
+    @property
+    def second(self) -> Column:
+        """Of the day."""
+        return self.local % DAY
+
+    @property
+    def day(self) -> NDArray[np.int64]:
+        """Of the week."""
+        return (self.local // DAY + 3).astype(np.int64) % 7
 
     def between(self, begin: float, end: float) -> NDArray[np.bool_]:
         """Hours of the day."""
@@ -145,8 +153,7 @@ def batches(every: float, at: float, late: float, shortest: float, longest: floa
     """A run `every` so many seconds of the day, `late` by so much at random, of a length in between."""
 
     def rates(clock: Polls, random: Random) -> Rates:
-        runs = np.floor((clock.second - at) / every)
-        first = np.flatnonzero(np.diff(runs, prepend=np.nan) != 0)
+        first = np.flatnonzero(np.diff(np.floor((clock.local - at) / every)) > 0) + 1
         found = np.zeros(len(clock.at))
         for begin in clock.at[first] + late + random.normal(0, late / 2, len(first)):
             here = (clock.at >= begin) & (clock.at < begin + random.uniform(shortest, longest))
@@ -160,16 +167,12 @@ def cron_in_utc(clock: Polls, _: Random) -> Rates:
     return np.where(clock.at % 14400 < 120, 2.0, 0.0)
 
 
-def once_a_day(clock: Polls, random: Random) -> Rates:
-    due = np.diff(clock.second >= 6 * 3600 + random.normal(0, 300), prepend=True) & (clock.second < DAY / 2)
-    return np.where(due, 8.0 / clock.step, 0.0)
-
-
 def clusters(rest: Callable[[Random, int], Column], rate: float, seconds: float) -> "Kind":
     """Bursts with pauses that `rest` draws."""
 
     def rates(clock: Polls, random: Random) -> Rates:
-        begins = clock.at[0] + np.cumsum(rest(random, 20_000) + seconds)
+        most = int((clock.at[-1] - clock.at[0]) / seconds) + 1  # enough for all weeks, without any pause
+        begins = clock.at[0] + np.cumsum(rest(random, most) + seconds)
         within = clock.at - begins[np.maximum(np.searchsorted(begins, clock.at) - 1, 0)]
         return np.where((within >= 0) & (within < seconds), rate, 0.0)
 
@@ -181,7 +184,7 @@ KINDS: dict[str, Kind] = {
     "steady 20/s": steady(20.0),
     "steady 0.5/s": steady(0.5),
     "steady 1 in 2 min": steady(1 / 120),
-    "once a day": once_a_day,
+    "once a day": batches(DAY, 6 * 3600, 300, FINE, FINE),
     "business hours": business,
     "few at night": few_at_night,
     "shifts": shifts,

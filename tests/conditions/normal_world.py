@@ -23,6 +23,11 @@ def steady(rate: float) -> dict[str, Column]:
     return {"inflow": came, "outflow": came, "expired": zero, "killed": zero, "peak": came / 12, "backlog": zero}
 
 
+def last(weeks: int, columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Of so many weeks, before which nothing is known."""
+    return {name: np.where(BEFORE[-1] + 1 - weeks * HOURS <= BEFORE, of, np.nan) for name, of in columns.items()}
+
+
 def history(**queues: Mapping[str, Column]) -> Profile:
     return by_broker(("b", (name, name), profile_of(BEFORE, columns)) for name, columns in queues.items())["b"]
 

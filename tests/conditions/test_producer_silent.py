@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from causes.world import excluded
-from conditions.normal_world import BEFORE, Flow, history, knowing, steady
+from conditions.normal_world import BEFORE, Flow, history, knowing, last, steady
 from conditions.world import START, Judged
 from incidents.world import Scene
 from penstock.model import ANONYMOUS
@@ -39,6 +39,25 @@ def test_a_queue_that_never_pauses_a_minute_is_a_notice_at_90_s_and_a_warning_at
 def test_nothing_is_said_of_a_queue_of_which_nothing_is_known() -> None:
     judged = Judged()
     Flow(judged).run(300, 20.0).run(900, 0.0)
+    assert not judged.conditions
+
+
+def test_in_the_second_week_a_queue_is_known_after_two_days_of_it() -> None:
+    """A weekly run: the hours of its first one say nothing of the pause until the next."""
+    judged = knowing(step=900.0, q=last(1, steady(2.0)))
+    flow = Flow(judged).run(3600, 2.0).run(6 * 3600, 0.0)
+    assert not judged.conditions
+    flow.run(48 * 3600, 2.0).run(36 * 3600, 0.0)
+    assert judged.names == {NAME}
+
+
+@pytest.mark.parametrize("uptime", [3 * 3600.0, -1e6])
+def test_a_pause_that_a_gap_cuts_was_as_long_as_it_was_seen(uptime: float) -> None:
+    """A weekly run, and two days later the agent is away for three hours, or the broker, which starts again."""
+    judged = Judged(step=900.0)
+    flow = Flow(judged).run(3600, 2.0).run(50 * 3600, 0.0)
+    judged.now, judged.uptime = judged.now + 3 * 3600, judged.uptime + uptime
+    flow.run(12 * 3600, 0.0)
     assert not judged.conditions
 
 
@@ -141,6 +160,15 @@ def test_a_missed_run_of_a_regular_rhythm_is_told_by_its_time_alone() -> None:
     assert not judged.conditions
     flow.run(3 * 3600, 0.0)
     assert judged.names == {NAME}
+
+
+def test_pauses_that_are_alike_by_chance_are_no_rhythm() -> None:
+    """On and off: the longest pause at this hour is alike in four weeks, those of the hours beside it are not."""
+    pauses = np.where(np.isin((BEFORE - BEFORE[-1]) % 24, [1, 2]), 2000.0, 600.0)
+    pauses[50] = 4 * 3600.0
+    judged = knowing(step=60.0, q={**steady(0.3), "pause": pauses})
+    Flow(judged).run(600, 0.3).run(3000, 0.0)
+    assert not judged.conditions
 
 
 def test_a_blocked_producer_is_told_as_that() -> None:

@@ -1,17 +1,20 @@
 """What is normal, hour by hour: what is learned of healthy days, of faults, of gaps."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from conditions.normal_world import BEFORE, Flow, history, knowing, steady
+from conditions.normal_world import BEFORE, Flow, history, knowing, last, steady
 from conditions.world import START, Judged
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
 from penstock.agent.packed import pack, unpack
 from penstock.assessment.assess import State
+from penstock.core.table import Index
 from penstock.learned.byte_tables import ByteTables, packed, unpacked
-from penstock.learned.normal import FLOWS, INFLOW, PAUSE
+from penstock.learned.normal import FLOWS, INFLOW, PAUSE, Normal
+from penstock.model import QueueKind, QueueRow, RingSource
 from penstock.observation.usual import CLOCK, EXPIRED
 from penstock.settings.calendar import HOURS, Calendar, parse_maintenance
 
@@ -66,6 +69,33 @@ def test_what_goes_beyond_the_expected_is_learned_as_that() -> None:
     assert table(judged, PAUSE) > 2 * HOUR
 
 
+def test_in_the_first_weeks_a_long_pause_is_learned_as_it_is() -> None:
+    """It may be the rhythm of the queue: as a limit, that of the first week's hours would hold for ever."""
+    judged = knowing(step=60.0, q=last(2, steady(2.0)))
+    Flow(judged).run(HOUR, 2.0).run(3 * HOUR, 0.0).run(HOUR, 2.0)
+    assert table(judged, PAUSE) > 2 * HOUR
+    assert judged.state.judgement.normal.today[CLOCK][0] > 5 * HOUR
+
+
+@pytest.mark.parametrize(("weeks", "longest"), [(0, 6 * HOUR), (2, 6 * HOUR), (3, 60.0)])
+def test_of_limits_history_counts_until_three_weeks_are_learned(weeks: int, longest: float) -> None:
+    """Its margin is that of four weeks: two weeks of the agent's own are no ground for it."""
+    hour = int(BEFORE[-1]) + 1
+    past = {**steady(1.0), "pause": np.where(hour - 4 * HOURS == BEFORE, 6 * HOUR, 60.0)}
+    own = FLOWS.joined_by([("q", "q")])
+    own.hours[:, (hour // HOURS - 1 - np.arange(weeks)) % 4] = packed(60.0)
+    row = QueueRow("q", "q", "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", "")
+    normal = Normal().reindexed(Index.of([row]))
+    normal = replace(normal, place=np.zeros(1, np.intp), flows=own, past=history(q=past))
+    assert normal.expect(hour).pause == pytest.approx(longest, rel=0.04)
+
+
+def test_before_rates_are_known_nothing_is_learned_of_messages_that_should_have_come() -> None:
+    judged = Judged(step=1800.0)
+    Flow(judged).run(48 * HOUR, 2.0)
+    assert np.isnan(judged.state.judgement.normal.expected.highs[CLOCK][0])
+
+
 def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
     judged = knowing(step=300.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
     flow = Flow(judged).run(2 * HOUR, 2.0)
@@ -73,6 +103,18 @@ def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
     highs = judged.state.judgement.normal.expected.highs
     assert highs[EXPIRED][0] < 110
     assert highs[CLOCK][0] < 2000
+
+
+@pytest.mark.parametrize("holiday", [True, False])
+def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> None:
+    """Else the day after is irregular for four weeks."""
+    judged, day = Judged(step=600.0), datetime.fromtimestamp(START, UTC).date()
+    judged.policy = replace(judged.policy, calendar=Calendar(holidays=frozenset({day} if holiday else {})))
+    Flow(judged).run(HOUR, 2.0)
+    for _ in range(5 * 6):
+        judged.poll({"q": {"A": 9000, "K": 8000, "M": 1000, "D": 0}}, {})
+    assert judged.now // 86400 > START // 86400
+    assert bool(judged.state.judgement.normal.absences.names) == (not holiday)
 
 
 def test_a_gap_of_the_polls_teaches_nothing() -> None:

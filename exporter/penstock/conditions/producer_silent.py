@@ -34,8 +34,8 @@ def rule(poll: RuleInputs) -> Raised:
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
         missing = overdue | (usual.clock > most + MORE)
-        known = np.where(expected.weeks > 0, missing, usual.arrival - usual.began >= FIRST)
-    mask = known & longer(usual.arrival, found.now, nearly(poll, limit))
+        known = (expected.weeks >= 2) | (usual.arrival - usual.began >= FIRST)
+    mask = known & (missing | (expected.weeks == 0)) & longer(usual.arrival, found.now, nearly(poll, limit))
     return Raised(found.judged & ~found.parked & mask & (not found.settling), usual.arrival, limit)
 
 

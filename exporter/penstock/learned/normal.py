@@ -1,15 +1,15 @@
 """
 What is normal for a queue at this hour of the week: rates, pauses, absences; and the highest of the last 28 days.
 
-Learned hour by hour in a byte a number (`byte_tables`), or made from history; the better founded of both counts. What
-went beyond what was expected is learned as that: a fault raises a limit once by its factor, a change in some weeks.
-A gap in the polls, maintenance and holidays teach nothing.
+Learned hour by hour in a byte a number (`byte_tables`), or made from history; the better founded of both counts. Once
+three weeks are known, what went beyond what was expected is learned as that: a fault raises a limit once by its factor,
+a change in some weeks. A gap in the polls, maintenance and holidays teach nothing.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,8 @@ LONG, MARGIN = 7200.0, 5400.0
 """Seconds: what usually lasts so long may last so much longer: late jobs, and clocks that are set."""
 REGULAR, REGULAR_PAUSE = 0.1, 1800.0
 """The longest pauses of all weeks are alike by this share, and longer than this: a regular rhythm."""
+ALIKE = 0.7
+"""Where they are no longer than LONG, each hour has one of this share: the longest of some are alike by chance."""
 
 
 class Profile(NamedTuple):
@@ -84,13 +86,13 @@ class Normal(RowState):
     BY = By.QUEUE
     STORED_AS = "normal_"
     began: Column = column(outlives=True)
-    arrival: Column = column()
+    arrival: Column = column(outlives=True)
     clock: Column = column(0.0)
     counts: NDArray[np.float64] = column(0.0, lines=2, saved=False)
     pause: Column = column(saved=False)
     absent: Column = column(1.0, saved=False)
     longest: Column = column(outlives=True)
-    """Pause that ended, of all."""
+    """Pause that ended, or that a gap cut, of all."""
     today: NDArray[np.float64] = column(lines=HIGHS, outlives=True)
     errors: NDArray[np.float64] = column(lines=2, outlives=True)
     hours: Column = column(0.0, outlives=True)
@@ -126,22 +128,21 @@ class Normal(RowState):
         if hour > one.hour:
             if one.hour < 0:
                 one = replace(one, past=one.history and one.history.by_wall_clock(found.now, calendar))
-            one = replace(one, holiday_end=calendar.last_holiday(found.now))
-            one = one.closed(hour, calendar)
+            one = replace(one, holiday_end=calendar.last_holiday(found.now)).closed(hour, calendar)
         one = replace(one, expected=one.expected.reindexed(found.queues))
         if (one.place[fresh] >= 0).any():  # known from before, or from history
             one = replace(one, expected=one.expected_at(hour, calendar))
         watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
-        if not watched:  # what came, and when, is not known
-            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), gap=found.now)
+        if not watched:  # what came, and when, is not known: the pause was as long as it was before
+            longest = np.fmax(one.longest, found.now - (0 if np.isnan(step) else step) - one.arrival)
+            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), longest=longest, gap=found.now)
         return one.counted(found, step).measured(found, timers, activity, trend, service)
 
     def placed(self, found: Facts, fresh: Positions) -> "Normal":
         """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
-        rows, past = found.queues.rows, self.history.flows.names if self.history else {}
+        rows, known = found.queues.rows, (self.flows.names, self.history.flows.names if self.history else {})
         fresh = np.arange(len(rows)) if self.hour < 0 else fresh
-        known = [i for i in fresh.tolist() if self.place[i] < 0]
-        back = [i for i in known if name_of(rows[i]) in self.flows.names or name_of(rows[i]) in past]
+        back = [i for i in fresh.tolist() if self.place[i] < 0 and any(name_of(rows[i]) in names for names in known)]
         followed = found.queues.column("followed", is_followed) > 0
         comes = np.flatnonzero(found.known & (found.d_added > 0) & followed & (self.place < 0))
         if not back and not len(comes):
@@ -158,8 +159,8 @@ class Normal(RowState):
         age, arrives = found.now - self.arrival, found.known & (found.address.d_added > 0)
         clock = self.clock + step * or_zero(self.expected.low)
         today = self.today.copy()
-        missed = np.where(arrives, limited(clock + 1, self.expected.highs[CLOCK] * 2 + 3), np.nan)
-        today[CLOCK] = np.fmax(today[CLOCK], missed)
+        missed = self.learnable(clock + 1, self.expected.highs[CLOCK] * 2 + 3)
+        today[CLOCK] = np.fmax(today[CLOCK], np.where(arrives & (self.expected.weeks > 0), missed, np.nan))
         placed = arrives & (self.place >= 0)
         return replace(
             self,
@@ -182,12 +183,12 @@ class Normal(RowState):
         shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
         unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
         today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
-        depth = found.messages - or_zero(found.scheduled)
-        most = np.stack([300 * trend.rate_in, 1000 * service.now, 3600 * service.pace, depth])
-        most[SERVICE - PEAK] = limited(most[SERVICE - PEAK], 2 * limits[SERVICE])
+        slow = limited(1000 * service.now, 2 * limits[SERVICE])
+        most = np.stack([300 * trend.rate_in, slow, 3600 * service.pace, found.messages - or_zero(found.scheduled)])
         today[PEAK:] = np.fmax(today[PEAK:], most)
-        away = found.now - np.maximum(timers.ready, timers.absent)
-        return replace(self, today=today, shares=shares, absent=np.fmax(self.absent, away))
+        since = np.maximum(timers.ready, timers.absent)
+        away = np.where(since < self.holiday_end, np.nan, or_zero(found.now - since))  # longer by it than usual
+        return replace(self, today=today, shares=shares, absent=np.maximum(self.absent, away))
 
     def with_tables(self, tables: "Normal") -> "Normal":
         """The same with what `tables` knows by name."""
@@ -199,6 +200,10 @@ class Normal(RowState):
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
         return Usual(self.expected, *numbers, service.now, service.usual, service.windows, pace)
 
+    def learnable(self, values: Column, limit: Column) -> Column:
+        """No more than the limit, once that rests on some weeks: before, what looks unusual may be usual."""
+        return limited(values, np.where(self.expected.weeks >= SOME_WEEKS, limit, np.nan))
+
     # --- at the end of an hour
 
     def closed(self, hour: int, calendar: Calendar) -> "Normal":
@@ -209,20 +214,13 @@ class Normal(RowState):
         if hour // 24 != max(one.hour, one.told) // 24:
             one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
         size = len(one.index)
-        return replace(
-            one,
-            hour=hour,
-            expected=one.expected_at(hour, calendar),
-            seconds=0.0,
-            counts=np.zeros((2, size)),
-            pause=np.full(size, np.nan),
-            absent=np.ones(size),
-        )
+        begun: dict[str, Any] = {"counts": np.zeros((2, size)), "pause": np.full(size, np.nan), "absent": np.ones(size)}
+        return replace(one, hour=hour, expected=one.expected_at(hour, calendar), seconds=0.0, **begun)
 
     def taught(self) -> "Normal":
         at, expected = np.flatnonzero(self.place >= 0), self.expected
         rates = self.counts * (3600 / self.seconds)
-        pause = limited(np.fmax(self.pause, 1.0), expected.silence)
+        pause = self.learnable(np.fmax(self.pause, 1.0), expected.silence)
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
         place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
@@ -271,7 +269,7 @@ class Normal(RowState):
         if self.past is not None:
             at, past_away = self.past.flows.places(names), self.past.absences
             past = self.past.flows.around(hour, at)
-            young = known < 2  # of limits the higher one: one that is too high costs time, not trust
+            young = known < SOME_WEEKS  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
             away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
             days = np.where(young, np.maximum(days, self.past.flows.highest(day, at)), days)
@@ -284,7 +282,9 @@ class Normal(RowState):
         high = unpacked(rates.max(axis=1)) - 1
         longest, spread = longest_and_spread(pauses)
         silence = longest + np.where(weeks >= SOME_WEEKS, np.clip(3 * spread, 0.15 * longest, 2 * longest), 2 * longest)
+        shortest = unpacked(np.where(pauses > 0, pauses, 255).min(axis=(0, 1)).astype(np.uint8))  # of a single hour
         regular = (weeks >= SOME_WEEKS) & (longest > REGULAR_PAUSE) & (spread < REGULAR * longest)
+        regular &= (longest > LONG) | (shortest > ALIKE * longest)
         silence = np.where(regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence)
         return Expected(
             index=self.index,
