@@ -1,6 +1,4 @@
-"""The catalogue: every metric, once, from `catalogue.toml`. A new one is an entry, and a column where its
-`place` says.
-"""
+"""The catalogue: every metric, once, from `catalogue.toml`. A new one is an entry, and a column at its `place`."""
 
 import re
 import tomllib

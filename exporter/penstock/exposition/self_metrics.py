@@ -21,9 +21,8 @@ EXPECTED: Final = "broker_expected"
 
 
 class SelfMetrics:
-    """Renders the families of the catalogue's table `agent`, and `registry`, of its own, with `process_*`. Only the
-    event loop's thread notes anything here. asked: gives more of the table, by column, NaN = not shown; called once per
-    body.
+    """Renders the families of the catalogue's table `agent`, and its own `registry` with `process_*`. Only the event
+    loop's thread notes anything here. asked: more of the table, by column, NaN = not shown; called once per body.
     """
 
     def __init__(self, version: str, revision: str = "", asked: Callable[[], Mapping[str, float]] = dict) -> None:

@@ -22,8 +22,7 @@ DEEP = 2.0
 FEWEST, FEWEST_PACE = 3, 20
 """Messages settled in the window; fewer say nothing of the service time, and of the best pace."""
 LOW = 0.2
-"""Quantile of the windows that is the usual: an estimate errs on the slow side only, where acknowledgements come in
-batches."""
+"""Quantile of the windows that is the usual: where acknowledgements come in batches, estimates only err slow."""
 STEP = 0.05
 """Of the estimate of that quantile, in powers of e, once much is known."""
 ALL, SETTLED, BUSY_CONSUMERS, BUSY_SETTLED, BUSY_SECONDS = range(5)

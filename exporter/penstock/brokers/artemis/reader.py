@@ -294,9 +294,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
-        """What `operation` lists, or the lock-free read of a pattern in its place, if there are not more rows than may
-        be read; whether the latter. size: the field by which the largest are kept. listed: this version's listing will
-        do.
+        """What `operation` lists, or the lock-free read of a pattern in its place, if no more rows than may be
+        read; whether the latter. size: the field by which the largest are kept. listed: this version's listing will do.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):

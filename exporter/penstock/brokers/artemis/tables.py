@@ -343,9 +343,8 @@ class LinkBuilder:
     def table(
         self, states: Sequence[LinkState], queues: Table[QueueRow], keys_of: Callable[[Sequence[str]], Keys]
     ) -> Table[LinkRow]:
-        """A cluster connection has no state of its own and keeps dead peers in its list: its store-and-forward queue
-        has a consumer exactly while the peer is connected. Bridges before 2.41 are judged the same way. keys_of: queues
-        by name.
+        """A cluster connection has no state and keeps dead peers in its list: its store-and-forward queue has a
+        consumer exactly while the peer is connected. Bridges before 2.41 are judged so, too. keys_of: queues by name.
         """
 
         def number(column: str, queue: str) -> float:
