@@ -278,7 +278,7 @@ $(SPARK_35): | $(VENV)/.test
 	$(BIN)/pip install --quiet --target $@ 'pyspark>=3.5,<3.6'
 
 test-spark-older: $(VENV)/.test $(SPARK_35)  # the trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)
-	PYTHONPATH=$(SPARK_35) $(BIN)/pytest tests/trends/test_rollup.py tests/trends/test_job.py tests/trends/test_fates.py tests/trends/test_episodes.py
+	PYTHONPATH=$(SPARK_35) $(BIN)/pytest -W default tests/trends/test_rollup.py tests/trends/test_job.py tests/trends/test_fates.py tests/trends/test_episodes.py
 
 bench-trends: $(VENV)/.test  # rollup beside DuckDB, daily job at 90 and 365 days, a day of 500 to 10,000 queues, bytes beside Prometheus (40 min; needs Java 17, Maven)
 	PYTHONPATH=tests $(BIN)/python -m bench.trends

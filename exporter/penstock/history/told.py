@@ -20,7 +20,8 @@ _saved = msgspec.msgpack.Decoder(_Saved)
 
 def save(told: Mapping[str, Exported], file: Path) -> None:
     """Write it beside `file` and rename. Raises OSError."""
-    replace_file(file, msgspec.msgpack.encode({of: (one.stamp, [*one.standing.values()]) for of, one in told.items()}))
+    saved = {of: (one.stamp, [c._replace(verdicts={}) for c in one.standing.values()]) for of, one in told.items()}
+    replace_file(file, msgspec.msgpack.encode(saved))
 
 
 def load(file: Path) -> dict[str, Exported]:
