@@ -397,6 +397,10 @@ async def test_what_cannot_be_shown(page: Served, path: str, status: int, told: 
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 1
 
 
+async def test_parameters_are_named_as_they_are_written(page: Served) -> None:
+    assert "The URL needs ?broker=NAME&queue=NAME" in (await page.get("queue?broker=b1", 400)).text
+
+
 async def test_a_path_that_is_no_page_leads_a_browser_to_those_there_are(page: Served) -> None:
     headers = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     async with page.client.get(page.url + "quueues", headers=headers) as response:
