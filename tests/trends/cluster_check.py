@@ -134,7 +134,8 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(master: str, bucket:
             (site / path.name).symlink_to(path)
     for name in ("penstock", "penstock_trends"):
         (site / name).symlink_to(Path(job.__file__).parents[1] / name)
-    subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), "."], check=True)
+    names = sorted(path.name for path in site.iterdir())
+    subprocess.run(["tar", "chf", str(tmp_path / "site.tar"), "-C", str(site), *names], check=True)
     options = ["--archives", f"{tmp_path}/site.tar#site", "--conf", "spark.executorEnv.PYTHONPATH=site"]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *options, str(site / "penstock_trends/job.py")]
     environment = os.environ | {"PYSPARK_PYTHON": str(bare), "PYTHONPATH": str(site)}
