@@ -315,7 +315,7 @@ bench-prometheus: $(VENV)/.test  # a real Prometheus takes the whole body (4 min
 bench-boards: $(VENV)/.test  # answers and CPU of each dashboard's first screen on a real Prometheus with 10,000 queues (10 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.boards --details
 
-bench-rules: $(VENV)/.test  # CPU of a real Prometheus for each group of rules, 10,000 queues, 2,000 alerts firing (8 min)
+bench-rules: $(VENV)/.test  # CPU of a real Prometheus for each group of rules, 10,000 queues, 2,000 alerts firing (20 min)
 	PYTHONPATH=tests $(BIN)/python -m bench.rules
 
 bench-growth: $(VENV)/.test  # CPU of a poll by queues, churn, brokers (6 min)

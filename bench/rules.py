@@ -236,7 +236,8 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
     while done < ROUNDS:
         time.sleep(EVERY / 2)
         now, last = rounds(prometheus)
-        done, took = now - first, [*took, last]
+        done = now - first
+        took += [last] if done else []  # before the first evaluation it is 0
     spent = cpu(prometheus.pid) - before - beside * (time.monotonic() - began)
     return Cost(round(spent / done, 3), round(min(took), 3), sum(fired.values()))
 

@@ -25,8 +25,12 @@ S = Scope(QUEUE)
 ALL = Scope(QUEUE, optional=("queue",))
 """What no queue of an address got has no queue."""
 FATE = (*QUEUE, "fate")
+RING = "evicted"
+"""What a ring drops for a newer message, as it is meant to: no alarm by itself."""
 BY_FATE = ", ".join(FATE)
 _LOST = f'fate=~"{"|".join(LOSSES)}"'
+_BY_RINGS = f'fate="{RING}"'
+_NOT_BY_RINGS = f'fate=~"{"|".join(fate for fate in LOSSES if fate != RING)}"'
 _OTHER = f'fate=~"{"|".join(CAUSES)}"'
 _TOP = 50
 _ADDED = S("mq_queue_messages_added_total")
@@ -48,22 +52,30 @@ def of(*matchers: str) -> str:
 _NOW = Row(
     "In the time shown",
     (
-        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])")),
+        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])"), width=3),
         stat(
             "There now",
             "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
             total(S("mq_queue_messages")),
+            width=3,
         ),
         stat(
             "Left otherwise",
             "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
             f"sum({in_range(BY_FATE, of(_OTHER))})",
+            width=3,
         ),
         stat(
-            "Lost",
-            "Messages that are gone and that no consumer has seen, at least so many. The table of losses says which"
-            " reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
-            f"sum({in_range(BY_FATE, of(_LOST))})",
+            "Dropped by rings",
+            "Messages that full rings dropped for newer ones, as they are meant to, at least so many. The board Rings"
+            " says who was too slow for them.",
+            f"sum({in_range(BY_FATE, of(_BY_RINGS))})",
+        ),
+        stat(
+            "Lost otherwise",
+            "Messages that are gone for another reason and that no consumer has seen, at least so many. The table of"
+            " losses says which reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
+            f"sum({in_range(BY_FATE, of(_NOT_BY_RINGS))})",
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
         stat(
@@ -72,6 +84,7 @@ _NOW = Row(
             " goes when traffic rests for two polls.",
             f"sum({largest(BY_FATE, ALL('mq_account_uncertain_messages', _LOST))})",
             steps=above(1),
+            width=3,
         ),
         stat(
             "Unexplained",
