@@ -74,6 +74,7 @@ _NOW = Row(
             unit="none",
             mappings=DONE,
             steps=below(1),
+            empty="Nothing is kept over a restart",
             width=3,
         ),
         stat(

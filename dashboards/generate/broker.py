@@ -8,9 +8,12 @@ from dashboards.generate.common import (
     SEVERITIES,
     UP,
     WARN,
+    WORST_FIRST,
+    active_conditions,
     added,
     consumers,
     findings,
+    incidents,
     out,
     ready,
     seen_by,
@@ -43,6 +46,7 @@ from penstock.assets.thresholds import BROKERS_OWN
 from penstock.assets.thresholds import THRESHOLDS as T
 
 S = Scope(("broker", "address"))
+_OF_BROKER = Scope(("broker",))
 _BY_ADDRESS = "broker, address"
 _ADDRESS_LINE_LINK = to_dashboard("Queues of this address", "penstock-queue", ("broker", "address"))
 
@@ -98,6 +102,11 @@ _NOW = Row(
             steps=above(WARN, T.disk_of_limit_ratio),
         ),
     ),
+)
+
+_WRONG = Row(
+    "Incidents and conditions",
+    (incidents(_OF_BROKER, width=12, height=6), active_conditions(S, links={"queue": QUEUE_LINK}, width=12, height=6)),
 )
 
 _LOAD = Row(
@@ -291,14 +300,15 @@ _QUEUES = Row(
     (
         table(
             "Queues",
-            "Every queue of the broker, with the messages a second that come in and go out. Sort by ready to find the"
-            " longest backlog; click one for its history.",
+            "Every queue of the broker, with the messages a second that come in and go out; the worst condition, then"
+            " the longest backlog first. Click one for its history.",
             QUEUE,
             ready(S, BY_QUEUE),
             added(S, BY_QUEUE),
             out(S, BY_QUEUE),
             consumers(S, BY_QUEUE),
             worst(S, BY_QUEUE),
+            sort=WORST_FIRST,
             links={"queue": QUEUE_LINK},
         ),
         table(
@@ -331,8 +341,8 @@ _QUEUES = Row(
 BROKER = Dashboard(
     "penstock-broker",
     "Penstock / Broker",
-    "Resources, addresses, links and connections of one broker.",
+    "What is wrong on one broker; its resources, addresses, links and connections.",
     ("broker", "address"),
-    (_NOW, _LOAD, _ADDRESSES, _QUEUES),
+    (_NOW, _WRONG, _LOAD, _ADDRESSES, _QUEUES),
     single=("broker",),
 )

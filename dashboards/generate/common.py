@@ -1,6 +1,7 @@
 """Ways to show that several dashboards share."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from dashboards.generate.panels import (
     CRITICAL,
@@ -35,6 +36,8 @@ SEVERITIES = {str(int(severity)): shown for severity, shown in _COLOURS.items()}
 WARN = 0.8
 """Share of a limit from which it is coloured; the alerts' thresholds are coloured as critical."""
 NOTHING_WRONG = "No active conditions"
+WORST_FIRST = ("Worst condition", "Ready")
+"""Order of a table of queues."""
 UP = {"0": ("down", CRITICAL), "1": ("up", OK)}
 DONE = {"0": ("failed", CRITICAL), "1": ("ok", OK)}
 
@@ -90,7 +93,35 @@ def consumers(scope: Scope, by: str) -> Column:
 
 def worst(scope: Scope, by: str) -> Column:
     """The worst condition of each queue; a queue without one has an empty cell."""
-    return Column("Worst condition", largest(by, scope("mq_queue_unhealthy")), "none", mappings=SEVERITIES)
+    return Column(WORST_FIRST[0], largest(by, scope("mq_queue_unhealthy")), "none", mappings=SEVERITIES)
+
+
+def incidents(scope: Scope, **more: Any) -> Panel:
+    by, members = "broker, kind, object", "mq_incident_members"
+    critical, warning = (largest(by, scope(members, f'severity="{name}"')) for name in ("critical", "warning"))
+    return table(
+        "Incidents",
+        "One row for each incident, with the conditions and clients that belong to it and how many clients and queues"
+        " suffer. Begin at the top: the agent's page says who, why and what to do.",
+        ("broker", "kind", "object"),
+        Column("Members", largest(by, scope(members))),
+        Column("Victims", largest(by, scope("mq_incident_victims"))),
+        Column("Severity", f"(0 * {critical} + 2 or 0 * {warning} + 1)", "none", mappings=SEVERITIES),
+        sort=("Severity", "Victims", "Members"),
+        **{"height": 6} | more,
+    )
+
+
+def active_conditions(scope: Scope, **more: Any) -> Panel:
+    severity = largest(f"{BY_QUEUE}, cause", scope("mq_queue_unhealthy"))
+    return table(
+        "Active conditions",
+        "One row for each queue and cause. Click a queue for its history; the runbook of the alert of the same cause"
+        " says what to do. Empty: no active conditions.",
+        (*QUEUE, "cause"),
+        Column("Severity", severity, "none", mappings=SEVERITIES),
+        **{"height": 8} | more,
+    )
 
 
 def added(scope: Scope, by: str) -> Column:

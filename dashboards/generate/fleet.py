@@ -6,11 +6,13 @@ from dashboards.generate.common import (
     NOTHING_WRONG,
     QUEUE,
     QUEUE_LINK,
-    SEVERITIES,
     UP,
     WARN,
+    WORST_FIRST,
+    active_conditions,
     added,
     consumers,
+    incidents,
     out,
     out_rate,
     ready,
@@ -103,29 +105,11 @@ _NOW = Row(
     ),
 )
 
-_INCIDENT = "broker, kind, object, severity"
 _WRONG = Row(
     "Incidents and conditions",
     (
-        table(
-            "Incidents",
-            "One row for each incident, with the conditions and clients that belong to it and how many"
-            " clients and queues suffer. Begin with the critical ones: the agent's page says who, why and what to do.",
-            ("broker", "kind", "object", "severity"),
-            Column("Members", largest(_INCIDENT, S("mq_incident_members"))),
-            Column("Victims", largest(_INCIDENT, S("mq_incident_victims"))),
-            links={"broker": BROKER_LINK},
-            height=6,
-        ),
-        table(
-            "Active conditions",
-            "One row for each queue and cause. Click a queue for its history; the runbook of the alert of the same"
-            " cause says what to do. Empty: no active conditions.",
-            (*QUEUE, "cause"),
-            Column("Severity", largest(f"{BY_QUEUE}, cause", _UNHEALTHY), "none", mappings=SEVERITIES),
-            links={"queue": QUEUE_LINK, "broker": BROKER_LINK},
-            height=8,
-        ),
+        incidents(S, links={"broker": BROKER_LINK}),
+        active_conditions(S, links={"queue": QUEUE_LINK, "broker": BROKER_LINK}),
         graph(
             "Conditions over time",
             "Number of queues by cause. A step for many queues at once points at something that they share: a client,"
@@ -198,6 +182,7 @@ _INVENTORY = Row(
             consumers(S, BY_QUEUE),
             Column("Drain time", largest(BY_QUEUE, S("mq_queue_drain_seconds")), "s"),
             worst(S, BY_QUEUE),
+            sort=WORST_FIRST,
             links={"queue": QUEUE_LINK},
             height=12,
         ),

@@ -49,6 +49,11 @@ def of(*matchers: str) -> str:
     return ALL("mq_account_messages_total", *matchers)
 
 
+def number_with(*matchers: str) -> str:
+    """Messages of some fates over the range shown; 0 where there is an account and no message has had one."""
+    return f"sum({in_range(BY_FATE, of(*matchers))}) or 0 * sum(rate({of()}[$__rate_interval]))"
+
+
 _NOW = Row(
     "In the time shown",
     (
@@ -62,20 +67,20 @@ _NOW = Row(
         stat(
             "Left otherwise",
             "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
-            f"sum({in_range(BY_FATE, of(_OTHER))})",
+            number_with(_OTHER),
             width=3,
         ),
         stat(
             "Dropped by rings",
             "Messages that full rings dropped for newer ones, as they are meant to, at least so many. The board Rings"
             " says who was too slow for them.",
-            f"sum({in_range(BY_FATE, of(_BY_RINGS))})",
+            number_with(_BY_RINGS),
         ),
         stat(
             "Lost otherwise",
             "Messages that are gone for another reason and that no consumer has seen, at least so many. The table of"
             " losses says which reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
-            f"sum({in_range(BY_FATE, of(_NOT_BY_RINGS))})",
+            number_with(_NOT_BY_RINGS),
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
         stat(
