@@ -106,7 +106,7 @@ _NOW = Row(
 
 _WRONG = Row(
     "Incidents and conditions",
-    (incidents(_OF_BROKER, width=12, height=6), active_conditions(S, links={"queue": QUEUE_LINK}, width=12, height=6)),
+    (incidents(_OF_BROKER, height=5), active_conditions(S, links={"queue": QUEUE_LINK}, height=6)),
 )
 
 _LOAD = Row(

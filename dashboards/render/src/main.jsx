@@ -98,6 +98,12 @@ async function rows(panel) {
   }
   const order = Object.entries(panel.transformations.find((one) => one.id === 'organize').options.indexByName);
   const all = [...merged.values()];
+  for (const { displayName, desc } of panel.options.sortBy.toReversed()) { // as Grafana: what is not there is the least
+    const named = ({ properties }) => properties.some(({ id, value }) => id === 'displayName' && value === displayName);
+    const column = panel.fieldConfig.overrides.find(named)?.matcher.options;
+    const value = (row) => row[column] ?? -Infinity;
+    all.sort((a, b) => (desc ? -1 : 1) * (value(a) > value(b) ? 1 : value(a) < value(b) ? -1 : 0));
+  }
   const columns = order.sort((a, b) => a[1] - b[1]).map(([name]) => name).filter((name) => all.some((row) => name in row)); // as Grafana: of labels that are there
   return toDataFrame({
     fields: columns.map((name) => ({
