@@ -128,7 +128,13 @@ def test_thousands_of_roots_cost_seconds_at_most(tmp_path: Path) -> None:
     with ExitStack() as stack:
         port = stack.enter_context(served("\n".join(sorted(lines)).encode() + b"\n", []))
         prometheus = stack.enter_context(
-            Prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", rules=scaled(tmp_path), scrape_interval="15s")
+            Prometheus(
+                tmp_path / "prometheus",
+                f"{LOOPBACK}:{port}",
+                rules=scaled(tmp_path),
+                scrape_interval="15s",
+                scrape_timeout="10s",  # its rules take both cores
+            )
         )
         firing = 'count(ALERTS{alertstate="firing",alertname="PenstockNoConsumer"})'
         prometheus.wait_for(firing, lambda found: bool(found) and found[0][1] == STOPPED, timeout=90)
