@@ -1,6 +1,7 @@
 """The dashboards' JSON: made from its source, well formed, whole, and in terms of the catalogue."""
 
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -323,6 +324,24 @@ def test_the_documentation_asks_for_the_losses_as_the_dashboard_does() -> None:
     (query,) = re.findall(r"```promql\n(.*?)```", page, re.DOTALL)
     assert problems(query, KNOWN) == []
     assert {frozenset(one.split("|")) for one in re.findall(r'fate=~"([^"]*)"', query)} == {frozenset(LOSSES)}
+
+
+def test_what_rings_drop_as_they_should_is_no_alarm() -> None:
+    shown = {one.panel: one.expr for one in QUERIES if one.board == "penstock-messages"}
+    (rings,), (others,) = (
+        {frozenset(one.split("|")) for one in re.findall(r'fate=~?"([^"]*)"', shown[panel])}
+        for panel in ("Dropped by rings", "Lost otherwise")
+    )
+    assert (rings, others) == ({"evicted"}, {*LOSSES} - {"evicted"})
+
+
+@pytest.mark.parametrize("board", ["penstock-fleet", "penstock-broker"])
+def test_queues_and_incidents_with_the_worst_condition_come_first(board: str) -> None:
+    tables = [one for one in json.loads(dashboard_files()[f"{board}.json"])["panels"] if one["type"] == "table"]
+    first = {one["title"]: one["options"]["sortBy"][0]["displayName"] for one in tables}
+    assert first["Queues"] == "Worst condition"
+    assert first["Incidents"] == first["Active conditions"] == "Severity"
+    assert {one["title"] for one in tables if one["gridPos"]["y"] < 10} >= {"Incidents"}  # on the first screen
 
 
 def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
