@@ -29,6 +29,7 @@ RING = "evicted"
 """What a ring drops for a newer message, as it is meant to: no alarm by itself."""
 BY_FATE = ", ".join(FATE)
 _LOST = f'fate=~"{"|".join(LOSSES)}"'
+_ACKNOWLEDGED = 'fate="acknowledged"'
 _BY_RINGS = f'fate="{RING}"'
 _NOT_BY_RINGS = f'fate=~"{"|".join(fate for fate in LOSSES if fate != RING)}"'
 _OTHER = f'fate=~"{"|".join(CAUSES)}"'
@@ -51,7 +52,7 @@ def of(*matchers: str) -> str:
 
 def number_with(*matchers: str) -> str:
     """Messages of some fates over the range shown; 0 where there is an account and no message has had one."""
-    return f"sum({in_range(BY_FATE, of(*matchers))}) or 0 * sum(rate({of()}[$__rate_interval]))"
+    return f"sum({in_range(BY_FATE, of(*matchers))}) or 0 * count({of(_ACKNOWLEDGED)})"
 
 
 _NOW = Row(
