@@ -36,6 +36,7 @@ help:
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
 	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
+	@echo "make check-normal  silent producers, a missed run, slower work, a leak, mass expiry on a real Artemis, against what is normal: seconds beside the bar (11 min)"
 	@echo "make test-incidents  chains of causes on a real Artemis and OpenMQ: one incident each, with its root and its victims (11 min)"
 	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make test-clusters  cluster, bridge, mirror and pairs of real Artemis brokers: no message counts twice, failovers, split brain (6 min)"
@@ -164,10 +165,13 @@ soak-healthy: $(VENV)/.test
 test-trust: $(VENV)/.test  # faults that take longer than make test has time for (20 min)
 	$(BIN)/pytest tests/trust/*_check.py
 
-.PHONY: check-consumers
+.PHONY: check-consumers check-normal
 
 check-consumers: $(VENV)/.test  # clients that leak, crash and settle in any order on a real Artemis: the oldest message, who is named (5 min)
 	$(BIN)/pytest -s tests/e2e/consumers_check.py
+
+check-normal: $(VENV)/.test  # each condition against normal on a real Artemis: in time, and quiet on what only looks like it (11 min)
+	$(BIN)/pytest -s tests/e2e/normal_check.py
 
 .PHONY: test-clusters test-appservers test-versions test-certificates
 

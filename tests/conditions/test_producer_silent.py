@@ -10,6 +10,8 @@ from causes.world import excluded
 from conditions.normal_world import BEFORE, Flow, history, knowing, last, steady
 from conditions.world import START, Judged
 from incidents.world import Scene
+from penstock.conditions.catalogue import CONDITIONS
+from penstock.conditions.wording import action
 from penstock.model import ANONYMOUS
 from penstock.settings.calendar import Calendar, Maintenance
 
@@ -49,6 +51,15 @@ def test_in_the_second_week_a_queue_is_known_after_two_days_of_it() -> None:
     assert not judged.conditions
     flow.run(48 * 3600, 2.0).run(36 * 3600, 0.0)
     assert judged.names == {NAME}
+
+
+def test_in_the_first_week_its_sentence_has_the_longest_pause_of_all() -> None:
+    judged = Judged(step=900.0)
+    Flow(judged).run(49 * 3600, 2.0).run(3 * 3600, 0.0)
+    assert judged.names == {NAME}
+    one = judged.one(NAME)
+    assert (one.evidence["weeks"], one.evidence["usual_pause"]) == (0, 900)
+    assert "the longest pause was 15 min (this hour is known of 0 weeks)" in action(CONDITIONS[NAME], one.evidence)
 
 
 @pytest.mark.parametrize("uptime", [3 * 3600.0, -1e6])

@@ -9,7 +9,8 @@ import pyarrow as pa
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock_demo.history import _table
-from penstock_trends.kernel import HOUR
+from penstock_trends.kernel import HOUR, MICRO, hourly
+from penstock_trends.kernel import QUEUE as TIER
 from penstock_trends.raw import rolled
 from penstock_trends.tables import KEYS
 
@@ -79,3 +80,16 @@ def total(table: Any) -> dict[int, float]:
     """How many messages were added to each queue."""
     sid, came = table["sid"].to_numpy(), np.nan_to_num(grown(table, "added"))
     return {int(one): float(came[sid == one].sum()) for one in np.unique(sid)}
+
+
+def rows_of_hours(polls: dict[str, Any], step: int = 60) -> dict[str, Any]:
+    """What the kernel keeps of the polls of a queue, with what its counters grew. stamp: in seconds."""
+    size = len(polls["stamp"])
+    rows: dict[str, Any] = {name: np.full(size, np.nan) for name in TIER.columns}
+    rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *TIER.texts)}
+    rows |= {name: np.zeros(size) for name in ("delivering", "acknowledged", "expired", "killed", "messages")}
+    rows |= {"consumers": np.ones(size), "interval": np.full(size, float(step)), **polls}
+    found = hourly(TIER, rows | {"stamp": np.asarray(polls["stamp"], np.int64) * MICRO})
+    for name in TIER.counters:
+        found[name] = found[f"hi_{name}"] - np.append(found[f"lo_{name}"][:1], found[f"hi_{name}"][:-1])
+    return found | {"complete": found["n"] * step >= HOUR / 2}

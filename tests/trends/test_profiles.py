@@ -22,12 +22,11 @@ from penstock.learned.profile import by_broker
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_demo.history import _table
 from penstock_trends.days import day_names, load
-from penstock_trends.kernel import HOUR, MICRO, hourly
-from penstock_trends.kernel import QUEUE as KERNEL
 from penstock_trends.normal import hours_of, profile_of
 from penstock_trends.profiles import PROFILES, write_profiles
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
+from trends.rows import rows_of_hours
 
 FIRST, DAYS, EVERY = int(START) // DAY * DAY - 21 * DAY, (0, 7, 14), 1200
 RATE = 0.5
@@ -98,19 +97,6 @@ def test_a_batch_is_quiet_from_the_first_day_on(made: Path) -> None:
 def test_it_says_on_how_many_weeks_it_rests_and_may_be_read_by_an_agent(made: Path) -> None:
     assert {row["queue"]: row["weeks"] for row in pq.read_table(made).to_pylist()} == {"steady": 3, "nightly": 3}
     assert made.stat().st_mode & 0o044 == 0o044
-
-
-def rows_of_hours(polls: dict[str, Any], step: int = 60) -> dict[str, Any]:
-    """What the kernel keeps of the polls of a queue, with what its counters grew. stamp: in seconds."""
-    size = len(polls["stamp"])
-    rows: dict[str, Any] = {name: np.full(size, np.nan) for name in KERNEL.columns}
-    rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *KERNEL.texts)}
-    rows |= {name: np.zeros(size) for name in ("delivering", "acknowledged", "expired", "killed", "messages")}
-    rows |= {"consumers": np.ones(size), "interval": np.full(size, float(step)), **polls}
-    found = hourly(KERNEL, rows | {"stamp": np.asarray(polls["stamp"], np.int64) * MICRO})
-    for name in KERNEL.counters:
-        found[name] = found[f"hi_{name}"] - np.append(found[f"lo_{name}"][:1], found[f"hi_{name}"][:-1])
-    return found | {"complete": found["n"] * step >= HOUR / 2}
 
 
 EVERY_MINUTE = 60 * np.arange(5 * 60)

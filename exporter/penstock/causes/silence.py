@@ -33,5 +33,4 @@ def moved(poll: RuleInputs, queue: int) -> str:
         unknown = usual.expected.weeks == 0  # before: history knows what did not begin now
         alike = unknown & (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
         began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))
-    others = began[began != queue]
-    return str(poll.found.queues.rows[others[0]].name) if len(others) else ""
+    return str(poll.found.queues.rows[began[0]].name) if len(began) else ""

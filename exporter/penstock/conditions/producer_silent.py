@@ -28,8 +28,7 @@ def rule(poll: RuleInputs) -> Raised:
 
     A missed message of a regular rhythm is reported by the pause alone, unless a holiday lies within it.
     """
-    found, usual, limit = poll.found, poll.usual, threshold(poll)
-    expected = usual.expected
+    found, usual, expected, limit = poll.found, poll.usual, poll.usual.expected, threshold(poll)
     most = TIMES * np.fmax(expected.highs[CLOCK] - 1, 0.0)
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
@@ -56,10 +55,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 PRODUCER_SILENT = Condition(
     rule=rule,
     evidence=numbers(
-        usual_pause="usual.expected.pause",
-        missing="usual.clock",
-        usual_low="usual.expected.low",
-        weeks="usual.expected.weeks",
+        usual_pause="usual.pause", missing="usual.clock", usual_low="usual.expected.low", weeks="usual.expected.weeks"
     ),
     notice=notice,
     decide=silence.silent,

@@ -16,8 +16,7 @@ def rule(poll: RuleInputs) -> Raised:
     found, rate = poll.found, poll.trend.rate_in
     with np.errstate(invalid="ignore"):
         mask = (300 * rate >= FEWEST) & (rate > TIMES * poll.usual.peak)
-    known = poll.usual.known_for(found.now, KNOWN)
-    return Raised(found.judged & ~found.parked & mask & known, window_begin(poll))
+    return Raised(found.judged & ~found.parked & mask & poll.usual.known_for(found.now, KNOWN), window_begin(poll))
 
 
 SURGE = Condition(

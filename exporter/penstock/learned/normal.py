@@ -224,8 +224,7 @@ class Normal(RowState):
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
         place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
-        day = self.hour // 24
-        flows = flows.with_day(day, place, packed(self.today)[:, at], since=since // 24)
+        flows = flows.with_day(self.hour // 24, place, packed(self.today)[:, at], since=since // 24)
         away = limited(self.absent, expected.absence)
         names = [name_of(row) for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]]
         absences = self.absences.joined_by(names)
@@ -352,7 +351,6 @@ def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
 
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
     """(expired and killed, queues): of what left over the trend window, NaN where that is little."""
-    window = activity.trend
-    gone = np.stack(window.sums(TREND_EXPIRED, TREND_KILLED))
+    gone = np.stack(activity.trend.sums(TREND_EXPIRED, TREND_KILLED))
     left = gone.sum(axis=0) + or_zero(trend.rate_out) * trend.seconds
     return np.where(left >= FEWEST, gone / np.where(left > 0, left, 1.0), np.nan)

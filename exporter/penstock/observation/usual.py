@@ -82,6 +82,11 @@ class Usual:
         return np.stack(within) / 3600
 
     @property
+    def pause(self) -> Column:
+        """Seconds: the longest at this hour, of all while this hour is not known."""
+        return np.where(self.expected.weeks > 0, self.expected.pause, self.longest)
+
+    @property
     def inflow(self) -> Column:
         """Messages a second: the most of this hour of the week."""
         return self.expected.inflow[1] / 3600
