@@ -19,8 +19,7 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
         at = queues.positions(np.array([loop.queue]))[0]
         known = poll.openmq is None or poll.openmq.said is None or bool(poll.openmq.said.balanced[at])
         if loop.on and known and client not in stopped:
-            consumers, given_back = loop.sum("consumers") + loop.sum("idle"), loop.sum("held")
-            numbers = {"consumers_seen": consumers, "given_back": given_back, "age": poll.found.now - loop.begin}
+            numbers = {"consumers_seen": float(loop.seen), "given_back": loop.held, "age": poll.found.now - loop.begin}
             yield Reported(client, loop.begin, numbers, verdicts={"crashes": LOG})
 
 

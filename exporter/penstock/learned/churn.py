@@ -96,9 +96,18 @@ class CrashLoop:
     def begin(self) -> float:
         return self.vanished[0].at
 
-    def sum(self, name: str) -> float:
-        """Of all that vanished. held: what they had, by their last sight: at least so many were given back."""
-        return float(sum(getattr(one, name) for one in self.vanished))
+    @property
+    def consumers(self) -> int:
+        return sum(one.consumers for one in self.vanished)
+
+    @property
+    def seen(self) -> int:
+        return self.consumers + sum(one.idle for one in self.vanished)
+
+    @property
+    def held(self) -> float:
+        """What they had, by their last sight: at least so many were given back."""
+        return sum(one.held for one in self.vanished)
 
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
@@ -109,10 +118,8 @@ class CrashLoop:
         holds = served and polls >= RARE_POLLS and not any(one.settled for one in loop.vanished)
         if holds:
             others = unseen - loop.vanished[0].unseen
-            consumers, idle = loop.sum("consumers"), loop.sum("idle")
-            often = polls >= LEAST_POLLS and consumers >= LEAST
-            rare = consumers + idle >= RARE and others < 1
-            holds = rare or (often and others < UNSEEN + UNSEEN_SHARE * consumers)
+            often = polls >= LEAST_POLLS and loop.consumers >= LEAST
+            holds = others < (UNSEEN + UNSEEN_SHARE * loop.consumers if often else 1) and (often or loop.seen >= RARE)
         run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
         return replace(loop, run=run, on=on)
 
