@@ -61,40 +61,11 @@ def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     assert (condition.client, condition.severity.name) == ("bad", "WARNING")
     assert world.alarms == {"crash_looping"}
     seen, returned = condition.evidence["consumers_seen"], condition.evidence["given_back"]
-    assert 19 * 5 <= returned <= 19 * seen
-    assert seen <= 120
+    assert (returned, 5 <= seen <= 120) == (19 * seen, True)
     assert world.first["crash_looping"] <= 12 * step
     text = action(on("artemis", "crash_looping"), condition.evidence)
     assert f"{seen:.0f} consumers came and went" in text
     assert f"returned at least {returned:,.0f} messages" in " ".join(text.split())
-
-
-def rarely(queue: Queue, every: int, *, settles: bool = False) -> Live:
-    """Is gone after five seconds, then started anew; of so many lives one gets a message."""
-    consumer, left, lives = queue.join("bad", window=1), 5.0, 0
-
-    def live(seconds: float) -> None:
-        nonlocal consumer, left, lives
-        left -= seconds
-        if lives % every == every - 1 and left == 4.5:
-            queue.come(1)
-            queue.take(consumer)
-        if left <= 0:
-            if settles:
-                queue.settle(consumer)
-            queue.close(consumer)
-            consumer, left, lives = queue.join("bad", window=1), 5.0, lives + 1
-
-    return live
-
-
-def test_a_crash_loop_that_rarely_gets_a_message() -> None:
-    world, queue = world_of(4.0, backlog=0)
-    world.run(560, together(good(queue, 0.25), rarely(queue, 40)), tick=0.5)
-    condition = world.one("crash_looping")
-    assert (condition.client, condition.evidence["given_back"]) == ("bad", 2)
-    assert condition.evidence["consumers_seen"] >= 20
-    assert world.alarms == {"crash_looping"}
 
 
 def test_it_ends_ten_minutes_after_the_last_crash() -> None:
@@ -148,20 +119,6 @@ def test_clients_that_acknowledge_before_they_close() -> None:
     world.run(300, together(good(queue), crashing(queue, settles=3)), tick=0.5)
     loops = world.state.judgement.churn.crash_loops.loops
     assert sum(one.consumers for one in loops.values()) > 50
-    assert not world.alarms
-
-
-def test_pollers_that_rarely_get_a_message() -> None:
-    """One was stopped with a message; the others acknowledge what they get, which no poll sees."""
-    world, queue = world_of(4.0, backlog=0)
-    poller = rarely(queue, 20, settles=True)
-    stopped = queue.join("bad", window=1)
-    queue.come(1)
-    queue.take(stopped)
-    work = good(queue, 0.25)
-    world.run(8, work)
-    queue.close(stopped)
-    world.run(900, together(work, poller), tick=0.5)
     assert not world.alarms
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.causes.verdict import possible
 from penstock.conditions.condition import Condition, Reported, declared
-from penstock.learned.churn import LEAST, LEAST_POLLS, RARE, RARE_POLLS, SECONDS, Churn
+from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
 
 LOG = possible("its log shows whether it fails or is stopped: the broker sees consumers go")
@@ -19,11 +19,14 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
         at = queues.positions(np.array([loop.queue]))[0]
         known = poll.openmq is None or poll.openmq.said is None or bool(poll.openmq.said.balanced[at])
         if loop.on and known and client not in stopped:
-            numbers = {"consumers_seen": float(loop.seen), "given_back": loop.held, "age": poll.found.now - loop.begin}
+            numbers = {
+                "consumers_seen": float(loop.consumers),
+                "given_back": loop.held,
+                "age": poll.found.now - loop.begin,
+            }
             yield Reported(client, loop.begin, numbers, verdicts={"crashes": LOG})
 
 
 CRASH_LOOPING = Condition(
-    reports=reports,
-    **declared("crash_looping", minutes=SECONDS / 60, least=LEAST, polls=LEAST_POLLS, rare=RARE, rare_polls=RARE_POLLS),
+    reports=reports, **declared("crash_looping", minutes=SECONDS / 60, least=LEAST, polls=LEAST_POLLS)
 )

@@ -30,9 +30,7 @@ LONG = 30.0
 SECONDS = 600.0
 """What is counted is not older."""
 LEAST, LEAST_POLLS = 5, 3
-"""Consumers that vanished with messages, and polls at which some did: a pool that stops once is no loop."""
-RARE, RARE_POLLS = 20, 2
-"""Consumers that vanished, and polls at which some had messages, where few are seen and none was settled unseen."""
+"""Consumers that vanished, and polls at which some did: a pool that stops once is no loop."""
 UNSEEN, UNSEEN_SHARE = 3.0, 0.2
 """Messages of the queue, and for each of these consumers, that others may have settled unseen."""
 SWEEP_SECONDS = 60.0
@@ -42,7 +40,7 @@ HELD, SETTLED = CONSUMER_NUMBERS.index("buffered"), CONSUMER_NUMBERS.index("ackn
 
 
 class Went(NamedTuple):
-    """Consumers that went away: client, place at the poll before, queue now, what they had and did."""
+    """Consumers that went away with messages: client, place at the poll before, queue now, what they had and did."""
 
     client: Positions
     at: Positions
@@ -57,7 +55,7 @@ def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -
     here = (gone.queue >= 0) & (gone.at < len(clients.member))
     at, queue = gone.at[here], gone.queue[here]
     client, held = clients.member[at], or_zero(seen.consumers.numbers[HELD, at])
-    counts = np.flatnonzero((client >= 0) & found.judged[queue])
+    counts = np.flatnonzero((client >= 0) & found.judged[queue] & (held > 0))
     settled = or_zero(seen.consumers.numbers[SETTLED, at[counts]])
     return Went(client[counts], at[counts], queue[counts], held[counts], settled)
 
@@ -73,14 +71,13 @@ def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """Consumers of a client that went between two polls, with messages or `idle`. unseen: of the queue before."""
+    """Consumers of a client that went between two polls. unseen: of the queue at the poll before."""
 
     at: float
     consumers: int
     settled: float
     held: float
     unseen: float
-    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +98,6 @@ class CrashLoop:
         return sum(one.consumers for one in self.vanished)
 
     @property
-    def seen(self) -> int:
-        return self.consumers + sum(one.idle for one in self.vanished)
-
-    @property
     def held(self) -> float:
         """What they had, by their last sight: at least so many were given back."""
         return sum(one.held for one in self.vanished)
@@ -112,14 +105,10 @@ class CrashLoop:
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
         loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
-        polls = sum(one.consumers > 0 for one in loop.vanished)
-        if not polls:
-            return CrashLoop(self.queue)
-        holds = served and polls >= RARE_POLLS and not any(one.settled for one in loop.vanished)
+        holds = served and len(loop.vanished) >= LEAST_POLLS and not any(one.settled for one in loop.vanished)
         if holds:
             others = unseen - loop.vanished[0].unseen
-            often = polls >= LEAST_POLLS and loop.consumers >= LEAST
-            holds = others < (UNSEEN + UNSEEN_SHARE * loop.consumers if often else 1) and (often or loop.seen >= RARE)
+            holds = loop.consumers >= LEAST and others < UNSEEN + UNSEEN_SHARE * loop.consumers
         run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
         return replace(loop, run=run, on=on)
 
@@ -138,11 +127,11 @@ class CrashLoops(RowState):
         """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
         before = self.reindexed(found.queues).unseen
         unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
-        loops, came = dict(self.loops), vanished(found, went, clients, before, self.loops)
+        loops, came = dict(self.loops), vanished(found, went, clients, before)
         for client, (queue, one) in came.items():
             loop = loops.get(client, CrashLoop(queue))
             # Who once settled something is no crash loop, and remembered only where it might have been one.
-            if client in loops or (one.consumers and not one.settled and len(loops) < MOST):
+            if client in loops or (not one.settled and len(loops) < MOST):
                 loops[client] = replace(loop, vanished=(*loop.vanished, one))
         sweeps = found.now - self.swept > SWEEP_SECONDS
         asked = [*loops] if sweeps else [client for client in {*came, *self.pending} if client in loops]
@@ -165,27 +154,24 @@ class CrashLoops(RowState):
 
 
 def vanished(
-    found: Facts, went: Went, clients: Grouping[ClientSeries], unseen: Column, loops: Mapping[ClientSeries, CrashLoop]
+    found: Facts, went: Went, clients: Grouping[ClientSeries], unseen: Column
 ) -> dict[ClientSeries, tuple[int, Vanished]]:
-    """Of the clients that lost consumers which buffered something, or did before: the queue's key, and what went."""
-    known = clients.index.positions(clients.book.find([*loops])) if loops else ()
-    counts = ~found.keeps[went.queue] & ((went.held > 0) | np.isin(went.client, known))
+    """Of the clients that lost consumers which buffered something: the queue's key, and what went."""
+    counts = ~found.keeps[went.queue]
     if not counts.any() or found.settling:
         return {}
     members, first, which = np.unique(went.client[counts], return_index=True, return_inverse=True)
-    had = went.held[counts]
     numbers = zip(
         clients.index.rows[members].tolist(),
         went.queue[counts][first].tolist(),
-        np.bincount(which, had > 0).astype(np.intp).tolist(),
+        np.bincount(which).tolist(),
         np.bincount(which, went.settled[counts]).tolist(),
-        np.bincount(which, had).tolist(),
-        np.bincount(which, had <= 0).astype(np.intp).tolist(),
+        np.bincount(which, went.held[counts]).tolist(),
         strict=True,
     )
     return {
-        client: (int(found.queues.keys[i]), Vanished(found.now, holders, acked, held, float(unseen[i]), idle))
-        for client, i, holders, acked, held, idle in numbers
+        client: (int(found.queues.keys[i]), Vanished(found.now, consumers, acked, had, float(unseen[i])))
+        for client, i, consumers, acked, had in numbers
     }
 
 
