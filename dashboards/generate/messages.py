@@ -1,6 +1,6 @@
 """Where messages went: what came, what is there, and what left for which reason."""
 
-from dashboards.generate.common import QUEUE, QUEUE_LINK, queue_line, settled, where_they_are
+from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, queue_line, settled, where_they_are
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -26,15 +26,16 @@ ALL = Scope(QUEUE, optional=("queue",))
 """What no queue of an address got has no queue."""
 FATE = (*QUEUE, "fate")
 RING = "evicted"
-"""What a ring drops for a newer message, as it is meant to: no alarm by itself."""
+"""What a ring drops for a newer message: no alarm by itself."""
 BY_FATE = ", ".join(FATE)
 _LOST = f'fate=~"{"|".join(LOSSES)}"'
-_ACKNOWLEDGED = 'fate="acknowledged"'
 _BY_RINGS = f'fate="{RING}"'
 _NOT_BY_RINGS = f'fate=~"{"|".join(fate for fate in LOSSES if fate != RING)}"'
 _OTHER = f'fate=~"{"|".join(CAUSES)}"'
 _TOP = 50
 _ADDED = S("mq_queue_messages_added_total")
+_GIVEN_BACK = S("mq_queue_messages_lost_by_consumer_total")
+_NONE_SEEN = "None seen"
 _EXPLAINED = "All messages are explained"
 
 
@@ -50,11 +51,6 @@ def of(*matchers: str) -> str:
     return ALL("mq_account_messages_total", *matchers)
 
 
-def number_with(*matchers: str) -> str:
-    """Messages of some fates over the range shown; 0 where there is an account and no message has had one."""
-    return f"sum({in_range(BY_FATE, of(*matchers))}) or 0 * count({of(_ACKNOWLEDGED)})"
-
-
 _NOW = Row(
     "In the time shown",
     (
@@ -68,20 +64,23 @@ _NOW = Row(
         stat(
             "Left otherwise",
             "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
-            number_with(_OTHER),
+            f"sum({in_range(BY_FATE, of(_OTHER))})",
+            empty=_NONE_SEEN,
             width=3,
         ),
         stat(
             "Dropped by rings",
-            "Messages that full rings dropped for newer ones, as they are meant to, at least so many. The board Rings"
-            " says who was too slow for them.",
-            number_with(_BY_RINGS),
+            "Messages that full rings dropped for newer ones, at least so many: what rings are for. What clients gave"
+            " back and a ring had no room for is among the losses, too.",
+            f"sum({in_range(BY_FATE, of(_BY_RINGS))})",
+            empty=_NONE_SEEN,
         ),
         stat(
             "Lost otherwise",
-            "Messages that are gone for another reason and that no consumer has seen, at least so many. The table of"
-            " losses says which reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
-            number_with(_NOT_BY_RINGS),
+            "Messages that are gone for another reason, or that clients gave back to a full ring, at least so many. The"
+            " table of losses says which reason, `penstock account BROKER QUEUE` the arithmetic and by whom.",
+            f"sum({in_range(BY_FATE, of(_NOT_BY_RINGS))} or {largest(BY_QUEUE, f'increase({_GIVEN_BACK}[$__range])')})",
+            empty=_NONE_SEEN,
             steps=(Step(None, OK), Step(1, CRITICAL)),
         ),
         stat(

@@ -261,14 +261,18 @@ def table(
 ) -> Panel:
     """A row for each combination of the key labels; `links`: key → data link of its cells.
 
-    sort: titles of columns, the worst first; rows are those with the largest values of the last of them, or `least`.
+    sort: titles of columns, the worst first; rows are those with the largest values (`least`: the smallest) of the first
+    of them, and of the last, as not all rows may have the first.
     """
     sort = more.pop("sort", (columns[0].title,))
-    (ranked,) = (column.expr for column in columns if column.title == sort[-1])
+    by_title = {column.title: column.expr for column in columns}
+    ranked = [by_title[title] for title in dict.fromkeys((sort[0], sort[-1]))]
     least = more.pop("least", False)
-    of_rows, keys = (least_of if least else worst_of)(MOST_ROWS, ranked), (*IDENTITY, *keys)
+    chosen, keys = [(least_of if least else worst_of)(MOST_ROWS, one) for one in ranked], (*IDENTITY, *keys)
+    of_rows = chosen[0] if len(chosen) == 1 else f"({' or '.join(chosen)})"
     shown = [
-        Query(of_rows if one.expr == ranked else f"{one.expr} and on ({', '.join(keys)}) {of_rows}") for one in columns
+        Query(of_rows if [one.expr] == ranked else f"{one.expr} and on ({', '.join(keys)}) {of_rows}")
+        for one in columns
     ]
     values = [f"Value #{ref}" for ref, _ in zip(_refs(), columns, strict=False)] if len(columns) > 1 else ["Value"]
     order = {name: i for i, name in enumerate([*keys, *values])}

@@ -167,9 +167,7 @@ def _type(node: Any, above: Path) -> Iterator[str]:
     known = FAMILIES.get(node.name)
     counter = known.type == "counter" if known else str(node.name).endswith("_total")
     begun_since = any(isinstance(one, promql.BinaryExpr) and operator(one) == "unless" for one in above)
-    counted = any(isinstance(one, promql.AggregateExpr) and operator(one) == "count" for one in above)  # not its value
-    # One that was not there before has grown from 0.
-    if counter and not functions & OVER_COUNTERS and not begun_since and not counted:
+    if counter and not functions & OVER_COUNTERS and not begun_since:  # one that was not there before has grown from 0
         yield f"the counter {node.name} is used without rate or increase"
     if not counter and functions & OVER_COUNTERS:
         yield f"rate or increase of {node.name}, which is no counter"

@@ -326,22 +326,27 @@ def test_the_documentation_asks_for_the_losses_as_the_dashboard_does() -> None:
     assert {frozenset(one.split("|")) for one in re.findall(r'fate=~"([^"]*)"', query)} == {frozenset(LOSSES)}
 
 
-def test_what_rings_drop_as_they_should_is_no_alarm() -> None:
+def test_what_rings_drop_is_no_alarm_but_what_clients_gave_back_to_them_is() -> None:
     shown = {one.panel: one.expr for one in QUERIES if one.board == "penstock-messages"}
     (rings,), (others,) = (
-        {frozenset(one.split("|")) for one in re.findall(r'fate=~?"([^"]*)"', shown[panel].partition(" or 0 ")[0])}
+        {frozenset(one.split("|")) for one in re.findall(r'fate=~?"([^"]*)"', shown[panel])}
         for panel in ("Dropped by rings", "Lost otherwise")
     )
     assert (rings, others) == ({"evicted"}, {*LOSSES} - {"evicted"})
+    assert "mq_queue_messages_lost_by_consumer_total" in shown["Lost otherwise"]
 
 
 @pytest.mark.parametrize("board", ["penstock-fleet", "penstock-broker"])
-def test_queues_and_incidents_with_the_worst_condition_come_first(board: str) -> None:
+def test_queues_and_incidents_with_the_worst_condition_come_first_and_are_never_left_out(board: str) -> None:
     tables = [one for one in json.loads(dashboard_files()[f"{board}.json"])["panels"] if one["type"] == "table"]
     first = {one["title"]: one["options"]["sortBy"][0]["displayName"] for one in tables}
     assert first["Queues"] == "Worst condition"
     assert first["Incidents"] == first["Active conditions"] == "Severity"
-    assert {one["title"] for one in tables if one["gridPos"]["y"] < 10} >= {"Incidents"}  # on the first screen
+    assert {one["title"] for one in tables if one["gridPos"]["y"] < 16} >= {"Incidents", "Active conditions"}
+    for panel in tables:
+        if panel["title"] == "Queues":  # each column is of the rows with a condition, and of those with most ready
+            rows = [target["expr"].partition(") (topk(")[2] for target in panel["targets"]]
+            assert all("mq_queue_unhealthy" in one and "mq_queue_ready_messages" in one for one in rows)
 
 
 def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
