@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import Source, patiently, queue
-from penstock.core.table import Index, KeyAllocator, Table, UnknownColumn, ascending, positions
+from penstock.core.table import Index, KeyAllocator, Table, UnknownColumn, ascending, positions, put
 
 polls = st.lists(st.dictionaries(st.integers(0, 12), st.sampled_from("abc")), min_size=1, max_size=8)
 """Key → text of the things of each poll; the order of a dict is the order in which they are listed."""
@@ -161,3 +161,11 @@ def test_keys_in_any_order_and_in_order_are_found_alike(seed: int) -> None:
         assert positions(known, asked).tolist() == [
             everything.index(k) if k in everything else -1 for k in asked.tolist()
         ]
+
+
+def test_numbers_are_put_where_they_belong_and_the_very_array_is_returned_where_that_is_nowhere() -> None:
+    lines, nowhere = np.arange(6.0).reshape(2, 3), np.zeros(3, np.bool_)
+    assert put(lines, nowhere, 9.0) is lines
+    assert put(lines, np.array([True, False, False]), 9.0).tolist() == [[9.0, 1.0, 2.0], [9.0, 4.0, 5.0]]
+    assert put(lines[0], lines[0] > 1, lines[1]).tolist() == [0.0, 1.0, 5.0]
+    assert lines[0].tolist() == [0.0, 1.0, 2.0]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from penstock.core.table import Index, Mask
-from penstock.core.windows import Sample, Values, Window
+from penstock.core.table import Column, Index, Mask
+from penstock.core.windows import Sample, Values, Window, since
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -54,3 +54,12 @@ def test_rows_with_nothing_to_do_take_no_place() -> None:
     assert (sample.filled(sample.values) == values).all()
     joined = sample.joined(sample, levels=(0,))
     assert joined.filled(joined.values)[:, [7, 9_000]].tolist() == [[0, -1], [0, 0], [6, 0], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("now", [30.0, np.array([31.0, 32.0, 33.0, 34.0])])
+def test_since_when_begins_with_this_poll_goes_on_and_ends(now: float | Column) -> None:
+    before = np.array([np.nan, 10.0, 11.0, np.nan])
+    after = since(np.array([True, True, False, False]), before, now)
+    came = now if isinstance(now, float) else 31.0
+    np.testing.assert_array_equal(after, [came, 10.0, np.nan, np.nan])
+    np.testing.assert_array_equal(before, [np.nan, 10.0, 11.0, np.nan])

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
-from penstock.core.table import Column, Index, Mask, Matrix, Table, take_or_fill
+from penstock.core.table import Column, Index, Mask, Matrix, Table, put, take_or_fill
 from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
@@ -95,8 +95,8 @@ class AddressBooks(RowState):
         new = np.zeros(len(addresses), np.bool_)
         new[addresses.index.new_since(self.addresses)] = True
         born = begins & watched & take_or_fill(new, join.at, fill=False)
-        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
-        came0 = np.where(begins, np.where(born, 0.0, books.came), before.came0)
+        routed0 = put(before.routed0, begins, put(routed, born, 0.0))
+        came0 = put(before.came0, begins, put(books.came, born, 0.0))
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
         moved = np.maximum(routed - before.routed, join.of_all_queues(or_zero(books.came - before.came)))
@@ -107,11 +107,11 @@ class AddressBooks(RowState):
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
         # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
-        slack = np.where(np.isnan(before.slack), np.where(begins, np.nan, routed - before.routed), before.slack)
+        slack = put(before.slack, np.isnan(before.slack), put(routed - before.routed, begins, np.nan))
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
         slack = np.fmin(slack, low[2] + moved)
-        floor = np.where(still, np.fmin(before.floor, low[2]), before.floor)
-        slack, floor = np.where(begins, np.where(born, 0.0, np.nan), slack), np.where(begins, 0.0, floor)
+        floor = put(np.where(still, np.fmin(before.floor, low[2]), before.floor), begins, 0.0)
+        slack = put(put(slack, begins, np.nan), born, 0.0)
         late = join.of_all_queues(or_zero(books.late - books.on_arrival))  # may have expired before they were added
         least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
@@ -126,7 +126,7 @@ class AddressBooks(RowState):
             least=least,
             most=np.maximum(most, or_zero(least)),
             still=still,
-            partly=np.where(begins & known, 1.0, before.partly),
+            partly=put(before.partly, begins & known, 1.0),
             routed=routed,
             came=books.came,
             begins=begins,
@@ -140,24 +140,23 @@ class AddressBooks(RowState):
     ) -> "AddressBooks":
         """With what is missing booked to its reason. restarted: the broker, so that U began at 0."""
         nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
-        full = np.where(nearly | (join.by_queue(addresses, "paging") > 0), 1.0, before.full)
+        full = put(before.full, nearly | (join.by_queue(addresses, "paging") > 0), 1.0)
         policy = missing_by_policy(addresses, join)
         unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
-        reason = np.where(np.isnan(self.low[2]), np.nan, reasons(policy, unfiltered, full, self.index))
-        booked, aside = (or_zero(np.where(self.begins, 0.0, part)) for part in (before.booked, before.aside))
+        reason = put(reasons(policy, unfiltered, full, self.index), np.isnan(self.low[2]), np.nan)
+        booked, aside = (or_zero(put(part, self.begins, 0.0)) for part in (before.booked, before.aside))
         books_it = reason > Missing.UNCOMMITTED
         grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
 
         def with_grown(kept: Column, why: Missing) -> Column:
-            return or_zero(kept) + np.where(reason == why, grown, 0.0)
+            kept = or_zero(kept)
+            return put(kept, reason == why, kept + grown)
 
         # At rest all that is missing; else what is surely more than the noise of reading.
         before_reason = np.fmax(or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0)
         unrouted = join.by_queue(addresses, "messages_unrouted")
         restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
-        unrouted0 = np.where(
-            restarts, np.where(self.born | restarted, 0.0, unrouted) - before.unrouted, before.unrouted0
-        )
+        unrouted0 = put(before.unrouted0, restarts, put(unrouted, self.born | restarted, 0.0) - before.unrouted)
         unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
         # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
         refused = np.where((unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0)

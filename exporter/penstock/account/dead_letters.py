@@ -11,7 +11,7 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Mask, Positions, put
 from penstock.model import QueueRow
 from penstock.observation.facts import Facts, or_zero
 from penstock.series.labels import sum_by
@@ -52,7 +52,7 @@ class DeadLetters(RowState):
         and `RingLosses`.
         """
         before, killed = self.reindexed(found.queues), books.killed
-        killed0 = np.where(np.isnan(before.killed0), 0.0 if watched else killed, before.killed0)
+        killed0 = put(before.killed0, np.isnan(before.killed0), 0.0 if watched else killed)
         at = np.where(np.append(visits.has_queue, np.False_)[visits.targets.dead], visits.targets.dead, -1)
         grew = np.fmax(or_zero(killed - killed0), 0.0)
         idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found) & (not unlisted)

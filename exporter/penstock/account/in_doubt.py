@@ -11,7 +11,7 @@ import numpy as np
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, meanwhile, read
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Matrix
+from penstock.core.table import Column, Matrix, put
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, or_zero
 
@@ -33,7 +33,7 @@ class InDoubt(RowState):
     read: bool = unindexed(bool)
 
     def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
-        before, unheld, consumer, queues = self.reindexed(found.queues), books.unheld, found.consumer, snapshot.queues
+        before, unheld, queues = self.reindexed(found.queues), books.unheld, snapshot.queues
         assert queues is not None  # noqa: S101 - facts are made of them
         since, transactions = self.since, read(snapshot, snapshot.transactions, "transactions")
         counted = np.full(len(queues), np.nan)
@@ -43,21 +43,20 @@ class InDoubt(RowState):
             twice = bool(since.keys() & self.since.keys())
             counted = np.where(unheld[3] > 0, queues["in_doubt"], 0.0) if twice else np.zeros(len(queues))
         counted = np.vstack([before.counted[1:], counted])
-        uncommitted = found.of_queue(consumer.uncommitted)
         unlisted = found.consumers - found.listed
         beyond = (unlisted > 0) & hides_consumers(snapshot)  # they may have any of what the listed ones have not
-        sure = np.vstack([before.sure[1:], np.where(beyond, 0.0, np.fmax(counted[1] - uncommitted, 0.0))])
+        sure = np.vstack([before.sure[1:], put(np.fmax(counted[1] - found.uncommitted, 0.0), beyond, 0.0)])
         unlisted = np.vstack([before.unlisted[1:], unlisted])
         moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered)
         noise = meanwhile(found, snapshot, moved, "consumers", "queues")
-        least = np.where(np.isnan(unheld).any(axis=0), 0.0, np.fmax(unheld.min(axis=0), 0.0))
+        least = put(np.fmax(unheld.min(axis=0), 0.0), np.isnan(unheld).any(axis=0), 0.0)
         least = np.where(least > noise, least, 0.0)
         now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=transactions is not None)
         low, high = now.bounds
         rest = np.stack([np.fmax(least - high, 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
         linked = (unlisted > 0).all(axis=0)
         rest[:, beyond] = np.nan
-        return replace(now, links=np.where(linked, rest, 0.0 * rest), rest=np.where(linked, 0.0 * rest, rest))
+        return replace(now, links=put(0.0 * rest, linked, rest), rest=put(rest, linked, 0.0 * rest))
 
     @property
     def bounds(self) -> tuple[Column, Column]:

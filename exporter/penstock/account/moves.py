@@ -11,7 +11,7 @@ from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import anonymous, attempted_in_vain, meanwhile
 from penstock.account.visits import Visits, movers
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Mask, Matrix
+from penstock.core.table import Column, Mask, Matrix, put
 from penstock.model import Snapshot
 from penstock.observation.facts import Facts, or_zero
 
@@ -69,7 +69,7 @@ class Moves(RowState):
         """
         before, settled = self.reindexed(found.queues), or_zero(found.d_settled)
         unseen = before.unseen[-1] + settled - found.d_left + found.d_uncommitted
-        vain = np.where(paged, np.nan, attempted_in_vain(found, snapshot, books))
+        vain = put(attempted_in_vain(found, snapshot, books), paged, np.nan)
         came = 0.0 if visits is None else float(visits.grew.sum())
         # What a link takes is not listed at all.
         listed = found.consumers <= found.listed
@@ -93,7 +93,7 @@ class Moves(RowState):
         moved = before.moved
         proven: tuple[Move, ...] = ()
         calm = self.calm + 1 if clients and clients == self.clients else 0
-        quiet = np.where(movers(found), 0.0, before.quiet + 1)
+        quiet = put(before.quiet + 1, movers(found), 0.0)
         (at,) = np.nonzero(np.where(listed, sure, 0.0) if came else np.zeros(len(sure)))
         alone = len(at) == 1 and sure[at[0]] == came and rest[at[0]] and either[at[0]] >= came
         # What clients that come and go settle is never seen whole.
@@ -128,8 +128,8 @@ class Moves(RowState):
 
     def seeing(self, unseen: Column, vain: Column, set_back: Mask) -> "Moves":
         """With the numbers of a poll, and whether consumers have rolled back: their rows settled less than they say."""
-        vain = np.where(np.isnan(vain), self.vain[-1], vain)
-        lines = np.vstack([np.where(set_back | np.isnan(self.vain[-1]), vain, self.vain[1:]), vain])
+        vain = put(vain, np.isnan(vain), self.vain[-1])
+        lines = np.vstack([put(self.vain[1:], set_back | np.isnan(self.vain[-1]), vain), vain])
         sure = self.peak - self.fresh
         begins = ~self.rolls & (unseen < sure) & (vain > lines[0])
         rolls = self.rolls | begins
@@ -138,15 +138,15 @@ class Moves(RowState):
             unseen=np.vstack([self.unseen[1:], unseen]),
             vain=lines,
             rolls=rolls,
-            peak=self.peak + np.where(begins, (1 + RETURNED) * lines[0], 0.0),
+            peak=put(self.peak, begins, self.peak + (1 + RETURNED) * lines[0]),
         )
-        return replace(now, doubt=np.where(self.rolls & (now.seen[-1] < sure), DOUBT, np.fmax(self.doubt - 1, 0.0)))
+        return replace(now, doubt=put(np.fmax(self.doubt - 1, 0.0), self.rolls & (now.seen[-1] < sure), DOUBT))
 
     def shrunk(self, known: Mask, most: Column) -> "Moves":
         """Without what rows have settled since: they are read before their queue. What consumers rolled back they have
         not settled: where attempts grew that settled nothing, it stays. known: these attempts; most: accounted for.
         """
-        fell = np.where(self.doubt > 0, 0.0, np.fmax(self.peak - self.seen[-1], 0.0))
+        fell = put(np.fmax(self.peak - self.seen[-1], 0.0), self.doubt > 0, 0.0)
         in_vain = np.where(self.rolls, 0.0, np.maximum(self.vain[-1] - self.vain0, 0.0))
         later = np.fmax(np.where(known, fell - in_vain, 0.0), np.fmin(fell, self.fresh))
         later = np.fmin(later, self.either)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.state import By, RowState, column, counter
-from penstock.core.table import Column, Mask, Matrix
+from penstock.core.table import Column, Mask, Matrix, put
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts, or_zero
 
@@ -70,17 +70,16 @@ class QueueBooks(RowState):
         begins = (incomplete | (numbers - before.base < past).any(axis=0)) & readable
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
         at_start = begins & (first & watched | found.restarted)
-        reloaded = np.where(first, 0.0, np.fmin(found.added, or_zero(before.content)))
-        in_doubt = np.where(first, 0.0, reloaded_in_doubt(found, content, held_by_none))
-        began = np.where(at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]), numbers)
-        base = np.where(begins, began - past, before.base)
+        reloaded = put(np.fmin(found.added, or_zero(before.content)), first, 0.0)
+        in_doubt = put(reloaded_in_doubt(found, content, held_by_none), first, 0.0)
+        began = put(numbers, at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]))
+        opened = put(content, at_start, reloaded)
+        base = put(before.base, begins, began - past)
         totals = np.fmax(past, numbers - base)
-        on_arrival = np.where(first, 0.0, or_zero(before.on_arrival))
-        lost = np.where(first, 0.0, before.lost)
-        opened = np.where(at_start, reloaded, content)
-        opening = np.where(first, opened, before.opening)
+        on_arrival, lost = put(or_zero(before.on_arrival), first, 0.0), put(before.lost, first, 0.0)
+        opening = put(before.opening, first, opened)
         carried = before.opening + past[0] + before.on_arrival - past[1:].sum(axis=0) - or_zero(lost)
-        adjusted = np.where(first, 0.0, np.where(begins, opened - carried, before.adjusted))
+        adjusted = put(put(before.adjusted, begins, opened - carried), first, 0.0)
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
@@ -88,7 +87,7 @@ class QueueBooks(RowState):
         on_arrival = np.fmax(on_arrival, late)
         seen_twice = np.minimum(before.lacking, lacking) + on_arrival
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
-        lost = np.where(found.keeps & ~np.isnan(found.ring), np.nan, lost)
+        lost = put(lost, found.keeps & ~np.isnan(found.ring), np.nan)
         # What a process that was found running has lost is what its own sum lacks.
         already = np.fmax(numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0))
         lost0 = np.where(np.isnan(before.lost0), or_zero(before.lost) - np.where(at_start, 0.0, already), before.lost0)
@@ -101,11 +100,11 @@ class QueueBooks(RowState):
         passed = np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0)))
         return QueueBooks(
             index=found.queues,
-            since=np.where(first, found.now, before.since),
+            since=put(before.since, first, found.now),
             base=base,
             opening=opening,
             adjusted=adjusted,
-            partly=np.where(begins & ~first, 1.0, before.partly),
+            partly=put(before.partly, begins & ~first, 1.0),
             on_arrival=on_arrival,
             late=np.where(loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))),
             lost=lost,
@@ -115,7 +114,7 @@ class QueueBooks(RowState):
             acknowledged=totals[1],
             expired=totals[2],
             killed=totals[3],
-            content=np.where(readable, content, before.content),
+            content=put(content, ~readable, before.content),
             lacking=lacking,
             gaps=np.vstack([before.gaps[1:], gap]),
             unheld=np.vstack([before.unheld[1:], held_by_none]),
@@ -159,7 +158,8 @@ def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Co
 
 def contents(found: Facts) -> Column:
     """What is in a queue: M; with D where the last value does not count it; less D where nothing is removed by it."""
-    return found.messages + np.where(found.keeps, -found.delivering, np.where(lasts(found), found.delivering, 0.0))
+    messages, delivering = found.messages, found.delivering
+    return put(put(messages, lasts(found), messages + delivering), found.keeps, messages - delivering)
 
 
 def lasts(found: Facts) -> Mask:
@@ -170,4 +170,4 @@ def unheld(found: Facts) -> Column:
     """D less what its consumers buffer or have not committed; NaN where the broker's version does not show these."""
     if not found.counted:
         return np.full(len(found.queues), np.nan)
-    return found.delivering - found.held - found.of_queue(found.consumer.uncommitted)
+    return found.delivering - found.held - found.uncommitted

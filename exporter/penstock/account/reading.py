@@ -41,7 +41,7 @@ def attempted_in_vain(found: Facts, snapshot: Snapshot, books: QueueBooks) -> Co
     """Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
     attempts = np.nan if read(snapshot, snapshot.queues, "sizes") is None else found.attempts
     left = found.settled + found.expired + or_zero(books.lost)
-    return attempts - left - found.of_queue(found.consumer.uncommitted)
+    return attempts - left - found.uncommitted
 
 
 def left_by(found: Facts, last: Seen) -> tuple[Mask, Column]:

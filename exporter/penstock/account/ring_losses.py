@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import hides_consumers, left_by
 from penstock.core.state import By, RowState, column, counter, mask, unindexed
-from penstock.core.table import Column, Index, Keys, Mask
+from penstock.core.table import Column, Index, Keys, Mask, put
 from penstock.model import ConsumerRow, ProducerRow, QueueRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
@@ -91,7 +91,7 @@ class RingLosses(RowState):
         before = before.with_late(went & found.known, returned, moved)
         low, high = shares(grew, before, found.ring)
         unseen = np.isnan(before.ready_before)  # no poll before that interval: who came and went in it is not known
-        low, high = np.where(unseen, 0.0, low), np.where(unseen, grew, high)
+        low, high = put(low, unseen, 0.0), put(high, unseen, grew)
         names = names_of(before.moved, found.queues.keys[high > 0])
         by_client = booked(self.by_client, before, names, low, high)
         by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
@@ -111,8 +111,8 @@ class RingLosses(RowState):
             grew=grew,
             low=low,
             high=high,
-            low_last=np.where(high > 0, low, before.low_last),
-            high_last=np.where(high > 0, high, before.high_last),
+            low_last=put(before.low_last, high > 0, low),
+            high_last=put(before.high_last, high > 0, high),
             arrived=found.d_added + np.fmax(-found.d_scheduled, 0.0),
             returned=returned,
             ready=found.ready,

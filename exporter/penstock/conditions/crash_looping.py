@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from penstock.causes.verdict import possible
 from penstock.conditions.condition import Condition, Reported, declared
 from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
@@ -14,11 +12,10 @@ LOG = possible("its log shows whether it fails or is stopped: the broker sees co
 
 def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     """Not where the queue settles nothing at all: `churn_without_progress` says that. Nor where settling is unknown."""
-    stopped, queues = churn.standing(), poll.found.queues
+    stopped, openmq = churn.standing(), poll.openmq.said if poll.openmq else None
+    known = None if openmq is None else {*poll.found.queues.keys[openmq.balanced].tolist()}
     for client, loop in churn.crash_loops.loops.items():
-        at = queues.positions(np.array([loop.queue]))[0]
-        known = poll.openmq is None or poll.openmq.said is None or bool(poll.openmq.said.balanced[at])
-        if loop.on and known and client not in stopped:
+        if loop.on and (known is None or loop.queue in known) and client not in stopped:
             numbers = {
                 "consumers_seen": float(loop.consumers),
                 "given_back": loop.held,

@@ -46,8 +46,8 @@ def hangs(poll: RuleInputs) -> Mask:
     settled, rate = poll.unacked.settled[beside], poll.service_rate[beside]
     works = longer(settled, found.now, 0.0) & ~longer(settled, found.now, 2 * found.interval)
     beside = beside[works & (rate * poll.constants.proof >= MEANWHILE)]
-    pairs = member.astype(np.int64) << 32 | keys
-    together = np.isin(pairs[at], pairs[beside])
+    pairs, others = (member[rows].astype(np.int64) << 32 | keys[rows] for rows in (at, beside))
+    together = np.isin(pairs, others)
     mask[at] = (poll.evictions.grew > 0)[consumer.queue[at]] & (consumer.queue[at] >= 0) | together & (keys[at] >= 0)
     return mask
 

@@ -32,7 +32,7 @@ def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
     idle = at[np.isnan(unacked.hold_since[at]) & longer(unacked.seen_since[at], facts.now, timeout[consumer.queue[at]])]
     free = np.bincount(consumer.queue[idle], minlength=size)
     selective = np.bincount(consumer.queue[idle[consumer.selective[idle]]], minlength=size)
-    none_buffered = facts.held + facts.of_queue(consumer.uncommitted) == 0
+    none_buffered = facts.held + facts.uncommitted == 0
     served = (facts.exclusive == 0) | none_buffered
     wanted = (selective < free) | (facts.d_added > 0) | (poll.trend.rate_in > 0)  # some come in bursts
     starves = waits & (free > 0) & served & wanted

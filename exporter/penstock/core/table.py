@@ -215,6 +215,11 @@ def take_or_fill(
     return moved
 
 
+def put(values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any) -> NDArray[CarriedT]:
+    """`values`, but `numbers` (one, or as many) `where` that is so; the very array where it never is."""
+    return np.where(where, numbers, values) if where.any() else values
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """`at`: position in `target` of what each row of `source` names by key, -1 where it is not there."""

@@ -14,7 +14,9 @@ T = TypeVar("T", bound=np.generic)
 
 def since(holds: Mask, before: Column, now: Column | float) -> Column:
     """Since when `holds`, NaN where it does not; before: the same at the poll before."""
-    return np.where(holds, np.where(np.isnan(before), now, before), np.nan)
+    changed, after = np.flatnonzero(holds == np.isnan(before)), before.copy()
+    after[changed] = np.where(holds[changed], np.broadcast_to(now, after.shape)[changed], np.nan)
+    return after
 
 
 def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:

@@ -1,9 +1,10 @@
 """What an incident is, and a group of conditions that becomes one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import TypeAlias
 
 from penstock.conditions.condition import ActiveCondition, Severity
@@ -16,6 +17,7 @@ Key: TypeAlias = tuple[str, str, str, str]
 SHOWN = 5
 """Names of clients, victims and changes that are named; the rest is counted."""
 some = partial(formatting.some, most=SHOWN)
+key_of: Callable[[ActiveCondition], Key] = attrgetter("name", "address", "queue", "client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Group:
     @property
     def severity(self) -> Severity:
         least = Severity.CRITICAL if self.blocked else Severity.WARNING if self.measured else Severity.INFO
-        return max([least, *[one.severity for one in self.own + self.victims]])
+        return max([least, *[one.severity for one in self.own], *[one.severity for one in self.victims]])
 
-
-def key_of(one: ActiveCondition) -> Key:
-    return one.name, one.address, one.queue, one.client
+    @property
+    def members(self) -> list[Key]:
+        return [*map(key_of, self.own), *map(key_of, self.victims)]

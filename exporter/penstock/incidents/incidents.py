@@ -1,11 +1,11 @@
 """The incidents of a poll, continued from the poll before."""
 
-import heapq
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isnan
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
 from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
 from penstock.model import ConsumerRow
-from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
@@ -70,7 +69,8 @@ class Incidents:
         shown = sorted((one for one in active if not one.silenced), key=attrgetter("since"))
         worst = sorted(shown, key=attrgetter("severity"), reverse=True)[:MOST_CONDITIONS]
         begun = {**self.begun, **{(one.kind, one.object): one.begin for one in self.told}}
-        symptoms = Symptoms(poll, {key_of(one): one for one in worst}, known.sending, begun, changes)
+        free = dict(zip(map(key_of, worst), worst, strict=True))
+        symptoms = Symptoms(poll, free, known.sending, begun, changes, oldest)
         groups = [group for rule in RESOURCES for group in rule(symptoms)]
         stays = [*self._kept(symptoms, groups)]
         groups += [group for rule in CLIENTS for group in rule(symptoms)]
@@ -78,9 +78,9 @@ class Incidents:
         ripe = [one for one in groups if not one.measured or (one.kind, one.what) in begun]
         found: list[Incident | Continued] = [*stays]
         found += self._continued(ripe, {one.id for one in stays}, symptoms)
-        first = heapq.nsmallest(MOST, found, key=lambda one: (-severity_of(one), one.begin, one.id))
+        first = sorted(found, key=lambda one: (-Severity[one.severity.upper()], one.begin, one.id))[:MOST]
         symptoms.told = [one.group for one in first if isinstance(one, Continued)]
-        told = (one if isinstance(one, Incident) else incident(one, symptoms, oldest) for one in first)
+        told = (one if isinstance(one, Incident) else incident(one, symptoms) for one in first)
         measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
         return replace(known, told=tuple(told), beyond=max(len(found) - MOST, 0), begun=measured)
 
@@ -99,29 +99,25 @@ class Incidents:
 
     def _continued(self, groups: Sequence[Group], used: set[str], symptoms: Symptoms) -> Iterator["Continued"]:
         """With the id and begin that each had, or new ones. Several that turn out to be one go on as the earliest."""
-        by_name = {(one.kind, one.object): one for one in self.told}
-        by_member = {key: one for one in self.told for key in one.members}
+        by_name = {(one.kind, one.object): one.id for one in self.told}
+        by_member = {key: one.id for one in self.told for key in one.members}
+        begins = {one.id: one.begin for one in self.told}
         for group in sorted(groups, key=lambda one: ((one.kind, one.what) not in by_name, one.begin)):
-            members = [by_member.get(key_of(one)) for one in group.own + group.victims]
-            before = [by_name.get((group.kind, group.what)), *members]
-            known = {one.id: one for one in before if one is not None and one.id not in used}
-            used |= known.keys()
-            first = min(known.values(), key=lambda one: one.begin, default=None)
-            begin = group.begin if first is None else min(first.begin, group.begin)
+            before = [by_name.get((group.kind, group.what)), *map(by_member.get, group.members)]
+            known = [one for one in dict.fromkeys(before) if one is not None and one not in used]
+            used.update(known)
             name = (symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp)
-            yield Continued(group, begin, first.id if first else f"{zlib.crc32(repr(name).encode()):08x}")
+            first = min(known, key=begins.__getitem__) if known else f"{zlib.crc32(repr(name).encode()):08x}"
+            yield Continued(group, group.severity.name.lower(), min(begins.get(first, group.begin), group.begin), first)
 
 
 class Continued(NamedTuple):
     """A group with the begin and the id of its incident."""
 
     group: Group
+    severity: str
     begin: float
     id: str
-
-
-def severity_of(one: Incident | Continued) -> Severity:
-    return Severity[one.severity.upper()] if isinstance(one, Incident) else one.group.severity
 
 
 def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
@@ -136,13 +132,13 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
     )
 
 
-def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incident:
+def incident(continued: Continued, symptoms: Symptoms) -> Incident:
     """As it is reported."""
-    group, begin, name = continued
+    group, severity, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
     places = group.places | {(one.address, one.queue) for one in conditions}
-    at = np.array(sorted(symptoms.position_of[place] for place in places if place in symptoms.position_of), np.intp)
-    latest = float(np.fmin.reduce(oldest[at], initial=np.nan))
+    at = [symptoms.queues[place] for place in places if place in symptoms.queues]
+    messages, growth, ages = zip(*at, strict=True) if at else ((), (), ())
     suffer = {one.client or one.queue or one.broker: "" if one.client else said_of(one, group) for one in group.victims}
     blocked = dict.fromkeys(group.blocked, "")
     victims = [name + of for name, of in (blocked | suffer | blocked).items()]
@@ -162,13 +158,13 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         kind=group.kind,
         broker=poll.groups.broker,
         object=group.what,
-        severity=group.severity.name.lower(),
+        severity=severity,
         begin=begin,
         title=sentences(texts["title"], facts)[0],
         impact=sentences(texts.get("impact", ()), facts),
-        messages=float(or_zero(found.messages[at]).sum()),
-        rate=round(float(or_zero(found.d_added[at] - found.d_settled[at]).sum()) / max(found.interval, 1e-9), 3),
-        oldest=None if np.isnan(latest) else round(found.now - latest, 3),
+        messages=sum(messages, 0.0),
+        rate=round(sum(growth, 0.0) / max(found.interval, 1e-9), 3),
+        oldest=max((round(age, 3) for age in ages if not isnan(age)), default=None),
         who=involved(group, symptoms),
         causes=known,
         advice=sentences(texts.get("advice", ()), facts),
@@ -176,7 +172,7 @@ def incident(continued: Continued, symptoms: Symptoms, oldest: Column) -> Incide
         victim_count=len(victims),
         changed=changed(group, symptoms, {address for address, _ in places}),
         root=key_of(root) if root else ("", "", "", ""),
-        members=[key_of(one) for one in conditions],
+        members=group.members,
         places=sorted(group.places)[:MOST],
         size=size_of(group),
     )

@@ -119,7 +119,7 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
     if not targets:
         return
     doubt = np.nan_to_num(in_doubt) if len(in_doubt) == len(found.held) else 0.0
-    unheld = found.delivering - found.held - found.of_queue(found.consumer.uncommitted) - doubt
+    unheld = found.delivering - found.held - found.uncommitted - doubt
     for target in targets:
         at = [i for i in np.flatnonzero(unheld >= UNHELD) if found.queues.rows[i].dead_letter_address == target]
         if at:

@@ -14,6 +14,7 @@ from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import reindex
 from penstock.incidents.incident import Group, Key
 from penstock.model import ConsumerRow, ProducerRow, QueueRow
+from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.series.labels import ClientSeries
 
@@ -104,13 +105,14 @@ class AddressLimits(NamedTuple):
 
 @dataclass
 class Symptoms:
-    """Of one poll. free: conditions that have no root yet. begun: when roots that are no condition were seen first."""
+    """Of one poll. free: conditions without a root so far. begun: first sight of measured roots. oldest: by queue."""
 
     poll: RuleInputs
     free: dict[Key, ActiveCondition]
     sending: Sending
     begun: Mapping[tuple[str, str], float]
     changes: tuple[Noted, ...]
+    oldest: Column
     told: Sequence[Group] = ()
 
     def measured(self, kind: str, what: str) -> Group:
@@ -138,11 +140,14 @@ class Symptoms:
         return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
 
     @cached_property
-    def position_of(self) -> Mapping[tuple[str, str], int]:
-        """Of the queues that the reported conditions concern, by address and name."""
-        queues, conditions = self.poll.found.queues, [one for of in self.told for one in of.own + of.victims]
+    def queues(self) -> Mapping[tuple[str, str], list[float]]:
+        """Of those that the reported conditions concern: messages, their growth, least age (NaN: not known)."""
+        found, conditions = self.poll.found, [one for of in self.told for one in of.own + of.victims]
         places = {(one.address, one.queue) for one in conditions}.union(*(of.places for of in self.told))
-        return {place_of(queues.rows[i]): i for i in queues.where("place", place_of, places).tolist()}
+        at = found.queues.where("place", place_of, places)
+        growth = or_zero(found.d_added[at] - found.d_settled[at])
+        numbers = np.stack([or_zero(found.messages[at]), growth, found.now - self.oldest[at]], axis=1).tolist()
+        return dict(zip(map(place_of, found.queues.rows[at]), numbers, strict=True))
 
     @cached_property
     def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

@@ -259,8 +259,6 @@ class Churn(RowState):
             for client, streak in self.streaks.items()
             if streak.queue in idle and found.now - streak.last <= KEEP
         }
-        if len(lasting) == len(self.streaks):
-            return lasting, {}
         return lasting, {c: streak for c, streak in self.streaks.items() if streak.on and c not in lasting}
 
     def _left(self, found: Facts, went: Went, now: float, unacked_before: Unacked) -> dict[ClientSeries, Departure]:

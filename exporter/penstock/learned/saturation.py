@@ -104,7 +104,7 @@ class Takers(NamedTuple):
 def takers(found: Facts) -> Takers:
     consumer = found.consumer
     takes = (consumer.queue >= 0) & ~consumer.selective
-    return Takers(takes, consumer.held + consumer.uncommitted > 0, consumer.at_queue(waiting(found), np.False_))
+    return Takers(takes, consumer.holds, consumer.at_queue(waiting(found), np.False_))
 
 
 def waiting(found: Facts) -> Mask:
@@ -113,21 +113,19 @@ def waiting(found: Facts) -> Mask:
 
 
 def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]) -> ClientBits:
-    place, size = np.where(taking.takes, clients.member + 1, 0), len(clients.index)
-    # All four counts at one go: at 0 are those that are not shown, or do not take whatever comes.
-    kind = 2 * taking.holds.astype(np.intp) + taking.waits
-    none, waits, holds, both = np.bincount(place + (size + 1) * kind, minlength=4 * size + 4).reshape(4, -1)[:, 1:]
-    wanted, holding = waits + both > 0, holds + both
-    all_of = none + waits + holding
-    so = np.stack([wanted & (holding == 0), wanted & (holding == all_of)])
-    return before.push(clients.index, all_of > 0, so)
+    # At 0 are those that are not shown, or do not take whatever comes.
+    place = np.where(taking.takes, clients.member + 1, 0)
+    some, idle, holding, wanted = np.zeros((4, len(clients.index) + 1), np.bool_)
+    some[place], idle[place[~taking.holds]], holding[place[taking.holds]], wanted[place[taking.waits]] = [True] * 4
+    so = np.stack([wanted & ~holding, wanted & ~idle])
+    return before.push(clients.index, some[1:], so[:, 1:])
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    place = np.where(taking.takes, found.consumer.queue + 1, 0)
-    empty, holding = np.bincount(2 * place + taking.holds, minlength=2 * len(found.queues) + 2).reshape(-1, 2)[1:].T
-    room = (empty > 0) | ~waiting(found)
-    return before.push(found.queues, empty + holding > 0, room[None])
+    place = np.where(taking.takes, found.consumer.place, 0)
+    some, idle = np.zeros((2, len(found.queues) + 1), np.bool_)
+    some[place], idle[place[~taking.holds]] = True, True
+    return before.push(found.queues, some[1:], (idle[1:] | ~waiting(found))[None])
 
 
 RATE_POLLS = 3

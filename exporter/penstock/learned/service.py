@@ -89,4 +89,4 @@ def working(found: Facts) -> Column:
     if not found.counted:
         return or_zero(found.consumers)
     consumer = found.consumer
-    return found.of_queue((consumer.held + consumer.uncommitted > 0) | (consumer.d_left > 0))
+    return found.of_queue(consumer.holds | (consumer.d_left > 0))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Mask, Positions, put
 from penstock.core.windows import T, since
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
@@ -227,7 +227,7 @@ def advance_timers(
     before, now = timers.reindexed(found.queues, found.known), found.now
     then = now if np.isnan(then) else then
     moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
-    settles, there = found.d_settled > 0, found.consumers > 0
+    settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)
     served = there | settles
     dispatch = dispatch.advance(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
@@ -245,11 +245,7 @@ def advance_timers(
         still=since(~moves, before.still, then),
         ready=since(found.ready > 0, before.ready, now),
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
-        absent=np.where(
-            np.isnan(found.consumers) & ~served,
-            before.absent,
-            since(~there & ~np.isnan(found.consumers), np.where(settles, np.nan, before.absent), now),
-        ),
+        absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
         unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
         blocked=since(found.known & (address.d_added == 0), before.blocked, then),
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.

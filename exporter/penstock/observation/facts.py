@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Join, Mask, Positions, Table, take_or_fill
+from penstock.core.table import Column, Index, Join, Mask, Positions, Table, put, take_or_fill
 from penstock.core.windows import T
 from penstock.model import AddressRow, BrokerKind, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
 from penstock.series.queues import ready, scheduled
@@ -31,7 +31,7 @@ AS_THEY_ARE = {
     "ring": "ring_limit",
 }
 """Further columns of queues in `Facts`."""
-SUMS = ("held", "d_left", "d_delivered", "d_uncommitted")
+SUMS = ("held", "uncommitted", "d_left", "d_delivered", "d_uncommitted")
 """Columns of consumers of which `Facts` has the sums by queue."""
 CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
@@ -152,7 +152,7 @@ class Facts:
     of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
-    for before it dispatches, 0: none. held, d_left: sums of what its consumers buffer, and of what they settled.
+    for before it dispatches, 0: none. held, uncommitted, d_left: sums of what its consumers buffer, and settled.
     listed: consumers. returned: what left these at this poll, and was neither settled, expired nor killed.
     """
 
@@ -193,6 +193,7 @@ class Facts:
     address: "AddressFacts"
     consumer: "ConsumerFacts"
     held: Column
+    uncommitted: Column
     d_left: Column
     d_delivered: Column
     d_uncommitted: Column
@@ -231,10 +232,14 @@ class AddressFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
-    """Columns per consumer. queue: position of its queue, -1 where unknown. left: what it no longer buffers, in all."""
+    """Columns per consumer. queue: position of its queue, -1 where unknown (of those `unplaced`); place: one more.
+    left: what it no longer buffers, in all. holds: it buffers something, or has not committed all.
+    """
 
     index: Index[ConsumerRow]
     queue: Positions
+    place: Positions
+    unplaced: Positions
     new: Mask
     held: Column
     uncommitted: Column
@@ -246,6 +251,7 @@ class ConsumerFacts:
     d_left: Column
     d_delivered: Column
     d_uncommitted: Column
+    holds: Mask
     selective: Mask
     orphaned: Mask
     gone: "Gone"
@@ -256,12 +262,13 @@ class ConsumerFacts:
 
     def by_queue(self, values: Column | Mask, queues: int) -> Column:
         """Sums by queue, of which there are so many; nothing in `values` is missing."""
-        at = np.flatnonzero(values.astype(np.bool_, copy=False))
-        return np.bincount(self.queue[at] + 1, values[at], queues + 1)[1:].astype(np.float64, copy=False)
+        if values.dtype == np.bool_:
+            return np.bincount(self.place[values], minlength=queues + 1)[1:].astype(np.float64)
+        return np.bincount(self.place, values, queues + 1)[1:].astype(np.float64, copy=False)
 
     def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
         """A queues' column by consumer; `unknown` for those of which the queue is not known."""
-        return np.append(values, np.asarray(unknown, values.dtype))[self.queue]
+        return take_or_fill(values, self.queue, unknown, self.unplaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,14 +319,14 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         parked=queues.index.column("parked", lambda row: row.kind in PARKED) > 0,
         **said,
         **changed,
-        ready=np.where(keeps, np.nan, ready(queues)),
+        ready=put(ready(queues), keeps, np.nan),
         keeps=keeps,
         exclusive=np.fmax.reduce([queues["exclusive"], queues["grouped"], queues["groups"], np.zeros(len(queues))]),
         dispatch_at=or_zero(queues["consumers_before_dispatch"]),
         address=address,
         consumer=consumer,
         **sums,
-        listed=consumer.by_queue(np.ones(len(consumer.index), np.bool_), len(queues)),
+        listed=np.bincount(consumer.place, minlength=len(queues) + 1)[1:].astype(np.float64),
         returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
     return seen, found if broker.kind.fates else without_fates(found)
@@ -380,7 +387,7 @@ def queue_changes(
     if not kind.fates:
         settled = numbers[1] - or_zero(numbers[2])
         numbers[1] = np.where(known, np.fmax(settled, past[1]), settled)
-    changes = np.where(known, numbers - past, 0.0)
+    changes = put(numbers - past, ~known, 0.0)
     return numbers, changes, known, set_back(numbers, past, fell), since_said(numbers, past)
 
 
@@ -397,8 +404,7 @@ def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
 
 def since_said(numbers: Numbers, past: Numbers) -> Numbers:
     """The last known numbers: where one is missing the next change is that since the poll before."""
-    missing = np.isnan(numbers)
-    return np.where(missing, past, numbers) if missing.any() else numbers
+    return put(numbers, np.isnan(numbers), past)
 
 
 # --- consumers
@@ -412,11 +418,15 @@ def consumer_facts(
     past = before.consumers.reindexed(consumers.index).numbers
     new = np.isnan(past[0])
     changes = consumer_changes(numbers, past, new & ~late, join, known)
+    said = dict(zip(SAID_OF_CONSUMERS, or_zero(numbers), strict=True))
     return since_said(numbers, past), ConsumerFacts(
         index=consumers.index,
         queue=join.at,
+        place=join.at + 1,
+        unplaced=np.flatnonzero(join.at < 0),
         new=new,
-        **dict(zip(SAID_OF_CONSUMERS, or_zero(numbers), strict=True)),
+        **said,
+        holds=said["held"] + said["uncommitted"] > 0,
         **{f"d_{name}": change for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)},
         held_bytes=consumers["buffered_bytes"],
         last_acknowledgement=consumers["last_acknowledgement"],
@@ -431,8 +441,7 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
     # What fell started again, at 0.
-    if (fell := changes[:2] < 0).any():
-        changes[:2] = np.where(fell, numbers[:2], changes[:2])
+    changes[:2] = put(changes[:2], changes[:2] < 0, numbers[:2])
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)
     at = join.at[fresh]
@@ -442,17 +451,14 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
 
 def or_zero(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """The numbers, 0 where one is missing; the very array where none is. A fraction of `np.nan_to_num`'s cost."""
-    missing = np.isnan(numbers)
-    return np.where(missing, 0.0, numbers) if missing.any() else numbers
+    return put(numbers, np.isnan(numbers), 0.0)
 
 
 def gone(before: Seen, consumers: Index[ConsumerRow], join: Join) -> Gone:
     past, queues = before.consumers.index, before.queues.index
-    there = np.full(len(past), consumers is past)
-    if consumers is not past:
-        at = consumers.positions_in(past)
-        there[at[at >= 0]] = True
-    left = np.flatnonzero(~there)
+    there = np.zeros(len(past) + 1, np.bool_)  # the last one: of those that are new
+    there[consumers.positions_in(past)] = True
+    left = np.flatnonzero(~there[:-1])
     if not len(left) or len(before.queue_of.at) != len(past):
         return Gone(left, np.full(len(left), -1, np.intp))
     then = before.queue_of.at[left]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Mask, Matrix, Table
+from penstock.core.table import Column, Mask, Matrix, Table, put
 from penstock.core.windows import since
 from penstock.model import ProducerRow
 from penstock.observation.facts import SKEW, Facts, or_zero
@@ -51,7 +51,8 @@ class Losses(RowState):
         """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
         before, amount = self.reindexed(found.queues), np.stack(amounts)
         grew = amount > before.amount
-        now = replace(
+        begins = grew & ~(found.now - before.last <= Constants().window_seconds(found.interval)) if grew.any() else grew
+        return replace(
             before,
             index=found.queues,
             amount=np.fmax(before.amount, amount),
@@ -61,17 +62,11 @@ class Losses(RowState):
             unheld_since=since(unheld > SKEW, before.unheld_since, found.now),
             prepared=prepared,
             producers=producers,
-        )
-        if not grew.any():
-            return now
-        begins = grew & ~(found.now - before.last <= Constants().window_seconds(found.interval))
-        return replace(
-            now,
-            since=np.where(begins, found.now, before.since),
-            last=np.where(grew, found.now, before.last),
-            polls=np.where(begins, 1.0, before.polls + grew),
-            began=np.where(begins, before.amount, before.began),
-            came0=np.where(begins, before.came, before.came0),
+            since=put(before.since, begins, found.now),
+            last=put(before.last, grew, found.now),
+            polls=put(put(before.polls, grew, before.polls + 1), begins, 1.0),
+            began=put(before.began, begins, before.amount),
+            came0=put(before.came0, begins, before.came),
         )
 
     @property

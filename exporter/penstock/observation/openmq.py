@@ -247,7 +247,7 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
     known = np.where(reported.balanced, found.known, present)
     known &= ~(reported.balanced & (reported.removed < before.removed))
     none = np.zeros(len(known))
-    consumer = found.consumer
+    consumer, uncommitted = found.consumer, reported.uncommitted
     left = np.maximum(consumer.d_left, 0.0)
     by_members = found.of_queue(np.where(moves, left, 0.0))
     removed = np.nan_to_num(reported.removed - before.removed)
@@ -270,7 +270,8 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
         d_killed=none,
         # Acknowledgements in a transaction are still in T: nothing is to be taken off.
         d_uncommitted=none,
-        consumer=replace(consumer, uncommitted=reported.uncommitted, d_left=left),
+        uncommitted=found.of_queue(uncommitted),
+        consumer=replace(consumer, uncommitted=uncommitted, d_left=left, holds=consumer.held + uncommitted > 0),
     )
 
 

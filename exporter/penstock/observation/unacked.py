@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.state import By, RowState, column, mask
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Mask, put
 from penstock.core.windows import since
 from penstock.observation.facts import ConsumerFacts, Facts
 
@@ -69,9 +69,9 @@ class Unacked(RowState):
         rows, gaps, least = np.flatnonzero(settles), np.full(len(at), np.nan), before.least.copy()
         ended = np.fmax(at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0)
         gaps[rows] = np.where(np.isnan(before.hold_since[rows]), np.nan, ended)
-        holding = consumers.held + consumers.uncommitted > 0
-        hold_since = since(holding, before.hold_since, progress.begun)
-        settled = np.where(settles, at, before.settled)
+        hold_since = since(consumers.holds, before.hold_since, progress.begun)
+        settled = before.settled.copy()
+        settled[rows] = at[rows]
         seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
         of_one = (consumers.held_bytes + before.bytes)[rows] / np.fmax(seen[rows], 1.0) + CONVERTED
         least[rows] = np.fmin(least[rows], consumers.d_left[rows] * of_one)
@@ -79,8 +79,8 @@ class Unacked(RowState):
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
-            idle_since=since(~holding, before.idle_since, now),
-            seen_since=np.where(np.isnan(before.seen_since), now, before.seen_since),
+            idle_since=since(~consumers.holds, before.idle_since, now),
+            seen_since=put(before.seen_since, np.isnan(before.seen_since), now),
             least=least,
             bytes=consumers.held_bytes,
             gaps=gaps,
@@ -91,7 +91,7 @@ class Unacked(RowState):
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
     """Rule of progress: more left its buffer than it acknowledged without committing."""
     settles, (at, begun) = consumers.d_left - consumers.d_uncommitted > 0, np.full((2, len(consumers.held)), now)
-    rows = np.flatnonzero(settles | (consumers.held + consumers.uncommitted > 0))
+    rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
     at[rows] = np.where(consumers.uncommitted[rows] > 0, now, np.fmin(acknowledged, now))
     # Nothing happened since the later of the two: who holds now held then. A read may be older than the rows in it.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import Condition, Raised, Rule, Scope
-from penstock.core.table import Column, Index, Mask, Positions
+from penstock.core.table import Column, Index, Mask, Positions, positions
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import POLLS, Constants
@@ -101,9 +101,9 @@ class Debounce:
 
     def _with(self, more: Positions) -> "Debounce":
         """Also with the rows `more`, of which nothing is known where they were not there."""
-        at = np.union1d(self.at, more)
-        if len(at) == len(self.at):
+        if (positions(self.at, more) >= 0).all():
             return self
+        at = np.union1d(self.at, more)
         moved = {name: np.full(len(at), unknown, getattr(self, name).dtype) for name, unknown in COLUMNS.items()}
         for name, values in moved.items():
             values[np.searchsorted(at, self.at)] = getattr(self, name)
@@ -112,8 +112,9 @@ class Debounce:
 
 def advance_conditions(before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float) -> dict[str, Debounce]:
     """Those of this kind of broker, by name. resumed_at: last poll before the restart of the agent, else NaN."""
+    never = Debounce()
     return {
-        condition.name: advance_one(before.get(condition.name, Debounce()), condition, condition.rule, poll, resumed_at)
+        condition.name: advance_one(before.get(condition.name, never), condition, condition.rule, poll, resumed_at)
         for condition in for_kind(poll.broker.kind.name).values()
         if condition.rule is not None and (poll.found.counted or not condition.by_consumer)
     }
