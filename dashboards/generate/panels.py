@@ -261,8 +261,8 @@ def table(
 ) -> Panel:
     """A row for each combination of the key labels; `links`: key → data link of its cells.
 
-    sort: titles of columns, the worst first; rows are those with the largest values (`least`: the smallest) of the first
-    of them, and of the last, as not all rows may have the first.
+    sort: titles of columns, the worst first. Rows have the largest values (`least`: the smallest) of the first of them,
+    and of the last, as not all rows may have the first.
     """
     sort = more.pop("sort", (columns[0].title,))
     by_title = {column.title: column.expr for column in columns}

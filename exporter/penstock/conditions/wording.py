@@ -21,6 +21,8 @@ KNOBS: Mapping[str, str] = NAMES["knobs"]
 
 DEAD_LETTERS = ". They are in mq.sys.dmq, which keeps the newest 1,000 by default: read them there before it overflows"
 GONE = ". They are gone for good: UseDMQ is off"
+USUAL = "; the longest pause at this hour was {usual_pause} in {weeks:,.0f} weeks, {missing:,.0f} messages are missing"
+EVER = "; the longest pause since it is known was {usual_pause}, and this hour is not known yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
     numbers["leak_text"] = leak(evidence)
     numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
+    numbers["pause_text"] = (USUAL if evidence.get("weeks") else EVER).format_map(NumbersToTell(numbers))
     return condition.action.format_map(NumbersToTell(numbers))
 
 
