@@ -216,8 +216,10 @@ def of_recording(rule: Rule) -> Iterator[Test]:
     if "evicted" in family:
         queue = with_label(queue, "reason", "ring")
 
-    def scene(name: str, nodes: Sequence[tuple[Mapping[str, str], int]], expected: Mapping[str, float]) -> Test:
-        """nodes: the labels of each agent's view of a broker, and how many messages it has there."""
+    def scene(
+        name: str, nodes: Sequence[tuple[Mapping[str, str], int]], expected: Mapping[str, float], passed_on: int = 0
+    ) -> Test:
+        """nodes: the labels of each agent's view of a broker, how many messages it has there; passed_on: of these."""
         series = []
         for labels, number in nodes:
             info, own = INFO, queue
@@ -226,6 +228,9 @@ def of_recording(rule: Rule) -> Iterator[Test]:
                 own = own if label in {"node_id", "role"} else with_label(own, label, value)
             values = burst(number) if counts else f"{number}x60"
             series += [{"series": info, "values": "1x60"}, {"series": own, "values": values}]
+            if passed_on:
+                redistributed = own.replace(family, "mq_queue_messages_redistributed_total")
+                series.append({"series": redistributed, "values": burst(passed_on)})
         samples = [
             {"labels": f'{rule["record"]}{{{labels}address="o",queue="o"}}', "value": value * 4 if counts else value}
             for labels, value in expected.items()
@@ -235,6 +240,8 @@ def of_recording(rule: Rule) -> Iterator[Test]:
 
     passive = {"broker": "b9", "role": "passive"}
     other = {"broker": "b2", "node_id": "n2"}
+    if "redistributed" in rule["expr"]:
+        yield scene("what a cluster passed on counts where it went", [({}, 7)], {"": 4}, passed_on=3)
     yield scene("nodes are added, a backup is not", [({}, 3), (other, 4), (passive, 9)], {"": 7})
     for label in ("job", "instance", "broker"):
         yield scene(f"one broker by another {label}", [({}, 3), ({label: ELSEWHERE}, 4)], {"": 4})
