@@ -356,6 +356,7 @@ class Clients:
     stack: ExitStack
     senders: dict[str, list[Sender]] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
+    batches: BatchReader | None = None
 
     def flow(self, queue: str, rate: float = RATE, work: float = 0.001, *, lives: float = 0.0, **of: Any) -> None:
         self.workers[queue] = Worker(self.broker, queue, work, **of)
@@ -387,8 +388,9 @@ def start(clients: Clients) -> None:
     clients.flow(NAMES.buffered, work=WORK, credit=50_000)
     clients.flow(NAMES.busy, RATE / 2, work=WORK, credit=100)
     clients.flow(NAMES.leak, skips=LEAKS, credit=1000)
-    reader = BatchReader(clients.broker.endpoint(), NAMES.batches, credit=4 * BATCH, client_id="batches-reader")
-    clients.stack.callback(reader.close)
+    endpoint = clients.broker.endpoint()
+    clients.batches = BatchReader(endpoint, NAMES.batches, credit=4 * BATCH, client_id="batches-reader")
+    clients.stack.callback(clients.batches.close)
     clients.more(NAMES.batches, RATE)
     clients.flow(NAMES.expiring, credit=2, lives=LIFE)
     clients.flow(NAMES.expires, work=SLOW_READER, credit=2, lives=LIFE)
@@ -472,12 +474,20 @@ class Truth:
 
     def untrue(self) -> list[str]:
         sent, read = np.subtract(self.counted(NAMES.expiring), self.expiring)
-        leaker = self.clients.workers[NAMES.leak]
+        leaker, rejecter = (self.clients.workers[name] for name in (NAMES.leak, NAMES.rejects))
+        usually_sent, usually_read = self.counted(NAMES.expires)
+        batches = 0 if self.clients.batches is None else self.clients.batches.counts.acknowledged // BATCH
+        rejected = 1 - rejecter.counts.acknowledged / rejecter.counts.received
         held = {
             f"a backlog of {self.deepest} at the usual pace": self.deepest > 200,
             f"at most {max(self.ready)} ready, all in the buffer": max(self.ready) <= READ_APART,
             f"{100 * (1 - read / sent):.0f} % expire": abs(1 - read / sent - SHARE) < 0.04,
             f"{leaker.left} of {leaker.counts.received} leak": abs(leaker.left - leaker.counts.received / LEAKS) < 1.5,
+            f"{100 * (1 - usually_read / usually_sent):.0f} % expire as usual": (
+                abs(1 - usually_read / usually_sent - SHARE) < 0.04
+            ),
+            f"{100 * rejected:.0f} % are rejected as usual": abs(rejected - 0.5) < 0.05,
+            f"{batches} batches are acknowledged": batches > 100,
             "its run came to nobody": self.clients.workers[NAMES.missed].counts.received == 0,
         }
         say("by the clients: " + ", ".join(held))
