@@ -241,7 +241,7 @@ def of_recording(rule: Rule) -> Iterator[Test]:
     passive = {"broker": "b9", "role": "passive"}
     other = {"broker": "b2", "node_id": "n2"}
     if "redistributed" in rule["expr"]:
-        yield scene("what a cluster passed on counts where it went", [({}, 7)], {"": 4}, passed_on=3)
+        yield scene("what a cluster passed on counts where it went", [({}, 8)], {"": 4}, passed_on=4)
     yield scene("nodes are added, a backup is not", [({}, 3), (other, 4), (passive, 9)], {"": 7})
     for label in ("job", "instance", "broker"):
         yield scene(f"one broker by another {label}", [({}, 3), ({label: ELSEWHERE}, 4)], {"": 4})
