@@ -95,6 +95,7 @@ def test_it_gives_what_an_embedded_run_gives(master: str, bucket: str) -> None:
     assert len(json.loads(Store(cluster).read_bytes(job.FACTS) or b"")["queues"]) == 10
 
 
+@pytest.mark.timeout(1800)  # six runs, each with a driver of its own
 def test_killed_on_the_way_the_next_run_gives_the_same(master: str, bucket: str) -> None:
     out = below(bucket, "killed")
     # a file that it has written shows how far it has come: into the first days, and behind the first part of them
