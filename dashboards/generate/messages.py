@@ -54,19 +54,11 @@ def of(*matchers: str) -> str:
 _NOW = Row(
     "In the time shown",
     (
-        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])"), width=3),
+        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])")),
         stat(
             "There now",
             "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
             total(S("mq_queue_messages")),
-            width=3,
-        ),
-        stat(
-            "Left otherwise",
-            "Messages that expired, were moved, removed, dead-lettered or lost. The tables say which.",
-            f"sum({in_range(BY_FATE, of(_OTHER))})",
-            empty=_NONE_SEEN,
-            width=3,
         ),
         stat(
             "Dropped by rings",
@@ -89,7 +81,6 @@ _NOW = Row(
             " goes when traffic rests for two polls.",
             f"sum({largest(BY_FATE, ALL('mq_account_uncertain_messages', _LOST))})",
             steps=above(1),
-            width=3,
         ),
         stat(
             "Unexplained",
