@@ -54,7 +54,7 @@ help:
 	@echo "make test-chart, chart-golden  the Helm chart with helm itself; its golden files made again (first time 10 min, then 20 s; needs Go)"
 	@echo "make alertbench [SEED=1 POLL=5 ONLY=...]  labelled situations fire their alerts and no other (11 min)"
 	@echo "make alertbench-openmq [ONLY=...]  the same on a real OpenMQ (7 min)"
-	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (5 min)"
+	@echo "make test-spark-cluster  trends on a real Spark cluster with history on a real S3 server (15 min)"
 	@echo "make test-spark-older  trends on Spark 3.5 (first time 3 min, then 4 min; needs Java 17)"
 	@echo "make test-pages  the status page in a real Chromium: three clicks on the demo, accessibility (3 min; needs Chromium)"
 	@echo "make test-alert-mutants  every change to an alerting or recording rule fails a test (15 min)"
@@ -274,7 +274,7 @@ bench-forecast: $(VENV)/.test  # scores the forecast on imagined queues, and on 
 bench-conclusions: $(VENV)/.test  # scores limits, growth, changes, pace and what-if against known truths (1 min)
 	@PYTHONPATH=exporter:tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.conclusions
 
-test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on a real S3 server (5 min; needs Java 17)
+test-spark-cluster: $(VENV)/.test  # trends on a real Spark cluster, history on a real S3 server (15 min; needs Java 17)
 	$(BIN)/pytest tests/trends/cluster_check.py
 
 SPARK_35 = $(or $(PENSTOCK_CACHE),$(HOME)/.cache/penstock)/spark-3.5
