@@ -23,6 +23,7 @@ from dashboards.generate.common import (
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
+    MOST_ROWS,
     OK,
     WARNING,
     Column,
@@ -300,8 +301,9 @@ _QUEUES = Row(
     (
         table(
             "Queues",
-            "Every queue of the broker, with the messages a second that come in and go out; the worst condition, then"
-            " the longest backlog first. Click one for its history.",
+            f"The {MOST_ROWS} queues with the worst conditions and the {MOST_ROWS} with most ready messages, worst"
+            " first; with the messages a second that come in and go out. Choose an address to see others."
+            " Click one for its history.",
             QUEUE,
             ready(S, BY_QUEUE),
             added(S, BY_QUEUE),

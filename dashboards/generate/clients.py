@@ -83,7 +83,7 @@ _PROGRESS = Row(
             client_line(S, "mq_client_buffered_messages"),
             unit="locale",
             links=(QUEUE_LINE_LINK,),
-            width=12,
+            width=24,
         ),
         graph(
             "Acknowledged",
@@ -99,6 +99,7 @@ _PROGRESS = Row(
             " redeliveries: look for rollbacks.",
             client_line(S, "mq_client_delivered_messages_total"),
             unit="mps",
+            width=12,
         ),
         graph(
             "No acks for, in stall thresholds",
@@ -109,6 +110,7 @@ _PROGRESS = Row(
             unit="none",
             decimals=1,
             steps=above(1),
+            width=12,
         ),
         graph(
             "Stall threshold",
@@ -116,6 +118,7 @@ _PROGRESS = Row(
             " that Penstock has learned a quicker rhythm.",
             Query(_PATIENCE, "{{client}} on {{broker}} {{queue}}"),
             unit="s",
+            width=12,
         ),
         graph(
             "Starved",

@@ -22,6 +22,7 @@ from dashboards.generate.common import (
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
+    MOST_ROWS,
     OK,
     Column,
     Query,
@@ -172,9 +173,9 @@ _INVENTORY = Row(
         ),
         table(
             "Queues",
-            "Every queue, with the messages a second that come (in) and that consumers acknowledge (out; all that go,"
-            " where the broker does not say why). Click the head of a column to sort by it, a queue for its"
-            " history.",
+            f"The {MOST_ROWS} queues with the worst conditions and the {MOST_ROWS} with most ready messages, worst"
+            " first; with the messages a second that come (in) and that consumers acknowledge (out; all that go, where"
+            " the broker does not say why). Click the head of a column to sort by it, a queue for its history.",
             QUEUE,
             ready(S, BY_QUEUE),
             added(S, BY_QUEUE),

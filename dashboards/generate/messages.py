@@ -93,30 +93,6 @@ _NOW = Row(
     ),
 )
 
-_BALANCE = Row(
-    "Came, there, left",
-    (
-        graph(
-            "Came and acknowledged",
-            "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
-            " left for another reason.",
-            Query(total(f"rate({_ADDED}[$__rate_interval])"), "came"),
-            Query(" or ".join(map(total, settled(S))), "acknowledged"),
-            unit="mps",
-            width=12,
-        ),
-        graph(
-            "Left other than acknowledged, by fate",
-            "Messages a second by what became of them. A first message of a fate shows in the tables only: a rate needs"
-            " two points.",
-            Query(total(f"rate({of(_OTHER)}[$__rate_interval])", "fate"), "{{fate}}"),
-            unit="mps",
-            decimals=2,
-            width=12,
-        ),
-    ),
-)
-
 _LOSSES = Row(
     "Losses",
     (
@@ -128,28 +104,6 @@ _LOSSES = Row(
             Column("Lost", f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)", steps=(Step(None, WARNING),)),
             Column("May be more", largest(BY_FATE, ALL("mq_account_uncertain_messages", _LOST))),
             links={"queue": QUEUE_LINK},
-        ),
-        table(
-            "All fates in the time shown",
-            "What became of messages, over all that is chosen: what consumers acknowledged, and every other reason.",
-            ("fate",),
-            Column("Messages", f"sum by (fate) ({in_range(BY_FATE, of())})"),
-            width=8,
-            height=8,
-        ),
-        graph(
-            "There",
-            "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
-            *where_they_are(S),
-            unit="locale",
-            stacked=True,
-        ),
-        graph(
-            "May be more, by fate",
-            "How many messages more may have had this fate: the counters of an address and of its queues are read one"
-            " after the other, and a transaction that stays open looks like a loss until it ends.",
-            Query(f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})", "{{fate}}"),
-            unit="locale",
         ),
         graph(
             "In doubt by queue",
@@ -174,11 +128,57 @@ _LOSSES = Row(
     ),
 )
 
+_BALANCE = Row(
+    "Came, there, left",
+    (
+        graph(
+            "Came and acknowledged",
+            "Messages a second into the queues, and out of them by consumers. What lies between the lines stays, or"
+            " left for another reason.",
+            Query(total(f"rate({_ADDED}[$__rate_interval])"), "came"),
+            Query(" or ".join(map(total, settled(S))), "acknowledged"),
+            unit="mps",
+            width=12,
+        ),
+        graph(
+            "Left other than acknowledged, by fate",
+            "Messages a second by what became of them. A first message of a fate shows in the tables only: a rate needs"
+            " two points.",
+            Query(total(f"rate({of(_OTHER)}[$__rate_interval])", "fate"), "{{fate}}"),
+            unit="mps",
+            decimals=2,
+            width=12,
+        ),
+        table(
+            "All fates in the time shown",
+            "What became of messages, over all that is chosen: what consumers acknowledged, and every other reason.",
+            ("fate",),
+            Column("Messages", f"sum by (fate) ({in_range(BY_FATE, of())})"),
+            width=8,
+            height=8,
+        ),
+        graph(
+            "There",
+            "Messages in the queues: ready for a consumer, delivered and not acknowledged, or scheduled for later.",
+            *where_they_are(S),
+            unit="locale",
+            stacked=True,
+        ),
+        graph(
+            "May be more, by fate",
+            "How many messages more may have had this fate: the counters of an address and of its queues are read one"
+            " after the other, and a transaction that stays open looks like a loss until it ends.",
+            Query(f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})", "{{fate}}"),
+            unit="locale",
+        ),
+    ),
+)
+
 MESSAGES = Dashboard(
     "penstock-messages",
     "Penstock / Where messages went",
     "What came to each queue and address, what is there, and what left for which reason.",
     QUEUE,
-    (_NOW, _BALANCE, _LOSSES),
+    (_NOW, _LOSSES, _BALANCE),
     single=("broker",),
 )

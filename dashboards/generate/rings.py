@@ -4,6 +4,7 @@ from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, QUEUE_L
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
+    MOST_ROWS,
     OK,
     WARNING,
     Column,
@@ -60,7 +61,7 @@ _NOW = Row(
             "Oversize rings",
             "Rings that were made smaller and still have more messages than the new size. They shrink only as"
             " consumers read; nothing is dropped at once.",
-            number_of(f"{largest(BY_QUEUE, S('mq_queue_ring_used_ratio'))} > 1", S("mq_up")),
+            number_of(largest(BY_QUEUE, S("mq_queue_ring_oversize_since_timestamp_seconds")), S("mq_up")),
             steps=above(1),
         ),
         stat(
@@ -107,11 +108,11 @@ _RINGS = Row(
         ),
         graph(
             "At risk",
-            "Messages that would be lost if all consumers disconnected now, and if the scheduled messages fell due"
-            " now. Reduce the risk with a smaller consumer window, or a larger ring.",
+            "Messages that would be lost if all consumers disconnected now. Reduce the risk with a smaller consumer"
+            " window, or a larger ring.",
             queue_line(S, "mq_queue_ring_at_risk_messages"),
-            queue_line(S, "mq_queue_ring_scheduled_at_risk_messages", "scheduled"),
             unit="locale",
+            links=(QUEUE_LINE_LINK,),
             width=12,
         ),
         graph(
@@ -130,9 +131,19 @@ _RINGS = Row(
             unit="s",
             width=12,
         ),
+        graph(
+            "At risk when scheduled messages fall due",
+            "Scheduled messages that would find no room if they fell due now. Spread their times, or make the ring"
+            " larger.",
+            queue_line(S, "mq_queue_ring_scheduled_at_risk_messages"),
+            unit="locale",
+            links=(QUEUE_LINE_LINK,),
+            width=24,
+        ),
         table(
             "Rings",
-            "Every ring with its numbers. Oversize for: since it was made smaller and has more messages than its size.",
+            f"The {MOST_ROWS} rings with most messages at risk and the {MOST_ROWS} largest. Oversize for: since it was"
+            " made smaller and has more messages than its size.",
             QUEUE,
             Column("Size", largest(BY_QUEUE, _LIMIT)),
             Column("Ready", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
@@ -150,6 +161,7 @@ _RINGS = Row(
                 "s",
                 1,
             ),
+            sort=("At risk", "Size"),
             links={"queue": QUEUE_LINK},
         ),
     ),
