@@ -438,7 +438,7 @@ async def test_an_unexpected_error_while_saving_ends_nothing(
 
 def test_history_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "penstock.history.compact", None)
-    with pytest.raises(ConfigError, match=r"pip install 'penstock\[history\]'"):
+    with pytest.raises(ConfigError, match="history needs pyarrow, please: pip install 'pyarrow>=18'"):
         open_writer(History(enabled=True), tmp_path)
 
 

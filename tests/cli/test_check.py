@@ -39,7 +39,7 @@ def test_history_without_pyarrow_is_refused(config: Path) -> None:
     )  # fmt: skip
     status, said = done.returncode, done.stdout + done.stderr
     assert status == 2
-    assert "pip install 'penstock[history]'" in said
+    assert "pip install 'pyarrow>=18'" in said
 
 
 def test_a_place_that_is_none_is_refused(config: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.config import History
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, how_to_install
 from penstock.core.safe_files import make_directory
 from penstock.core.table import Column
 from penstock.model import Snapshot
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPOOL = "spool"
-PUBLISHED = "history"
+SPOOL, PUBLISHED = "spool", "history"
 
 
 class HistorySink:
@@ -99,8 +98,8 @@ def open_writer(config: History, storage: Path) -> "HistoryWriter":
     try:
         from penstock.history.compact import Keep  # noqa: PLC0415 - the core is installed without pyarrow
         from penstock.history.writer import HistoryWriter, WriterSettings  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"history needs {error.name}, please: pip install 'penstock[history]'") from None
+    except ModuleNotFoundError:
+        raise ConfigError(f"history {how_to_install('pyarrow')}") from None
     settings = WriterSettings(
         spool=storage / SPOOL,
         url=config.url or str(storage / PUBLISHED),

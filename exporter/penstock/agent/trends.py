@@ -14,15 +14,14 @@ import msgspec
 import numpy as np
 
 from penstock.assessment.assess import Tables
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError, how_to_install
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE, TABLES
 from penstock.exposition.render import BrokerBlocks
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-MAX_BYTES = 64 * 2**20
+FORMAT, MAX_BYTES = 1, 64 * 2**20
 STORED_SECONDS = 300.0
 NEVER = "never"
 SHOWN = [name for name in TABLES if name.startswith("trend_")]
@@ -41,10 +40,7 @@ class Gauges(msgspec.Struct):
 
 
 class Trends:
-    """Shows in `blocks` the content of `file`; a file that cannot be used is logged once, and what was shown stays.
-
-    file: None: there is nothing to show.
-    """
+    """Shows `file` (None: nothing) in `blocks`; one that cannot be used is logged once, and what was shown stays."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
@@ -80,8 +76,8 @@ class StoredTrends(Trends):
     def __init__(self, url: str) -> None:
         try:
             from penstock.history.store import Store  # noqa: PLC0415 - the core is installed without pyarrow
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"history.trends needs {error.name}, please: pip install 'penstock[history]'") from None
+        except ModuleNotFoundError:
+            raise ConfigError(f"history.trends {how_to_install('pyarrow')}") from None
         super().__init__(Path(url))
         self.url = url
         parts = urlsplit(url)

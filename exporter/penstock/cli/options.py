@@ -15,7 +15,7 @@ from penstock.cli.client import DEFAULT_URL
 from penstock.cli.main import TEXTS, CommandGroup, examples
 from penstock.config import Broker, Config
 from penstock.config.values import parse_duration, parse_size
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import EXTRAS, ConfigError, PenstockError, how_to_install
 from penstock.insight.events import Event
 from penstock.insight.text import event_line
 from penstock.tui.lines import say, say_json
@@ -99,10 +99,6 @@ def show_event(event: Event, form: str) -> None:
     show(event, [event_line(event)], form, indent=None)
 
 
-EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
-"""Package → the extra that brings it."""
-
-
 group = functools.partial(click.group, cls=CommandGroup)
 """As click's."""
 
@@ -140,8 +136,7 @@ def _ending(function: Function) -> Callable[..., None]:
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
-            needed = f"this needs {error.name}, please: pip install 'penstock[{EXTRAS[error.name]}]'"
-            say(f"penstock: {needed}", err=True)
+            say(f"penstock: this {how_to_install(error.name)}", err=True)
             status = 1
         except KeyboardInterrupt:
             status = 130

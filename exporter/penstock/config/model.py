@@ -166,7 +166,7 @@ class NormalTimes(Section):
 
 
 class History(Section):
-    """The history of every poll, as Parquet, for the trend reports. Needs `pip install 'penstock[history]'`."""
+    """The history of every poll, as Parquet, for the trend reports. Needs the extra `history`."""
 
     enabled: StrictBool = False
     url: EnvText | None = None

@@ -1,5 +1,10 @@
 """The errors that Penstock raises on purpose. Each message says what was tried, what came back and what to do."""
 
+from importlib.metadata import requires
+
+EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
+"""Package → the extra that brings it."""
+
 
 class PenstockError(Exception):
     """Base of all errors raised on purpose; its text is fit for an operator and holds no secret."""
@@ -21,6 +26,13 @@ class ConfigError(PenstockError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.args))
+
+
+def how_to_install(package: str) -> str:
+    """All packages of its extra. Not `penstock[…]`: on PyPI that name is another project's."""
+    extra = f"; extra == '{EXTRAS[package]}'"
+    named = " ".join(repr(one.removesuffix(extra)) for one in requires("penstock") or () if one.endswith(extra))
+    return f"needs {package}, please: pip install {named}"
 
 
 class SourceError(PenstockError):

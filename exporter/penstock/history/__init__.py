@@ -1,1 +1,1 @@
-"""The history: every poll, crash-safe on disk, published as Parquet; needs pyarrow (`penstock[history]`)."""
+"""The history: every poll, crash-safe on disk, published as Parquet; needs pyarrow (the extra `history`)."""
