@@ -2,8 +2,8 @@
 
 from importlib.metadata import requires
 
-EXTRAS = {"pyarrow": "history", "pandas": "trends", "pyspark": "trends", "textual": "top"}
-"""Package → the extra that brings it."""
+EXTRAS = {"pyarrow": "history", "pandas": "trends", "py4j": "trends", "pyspark": "trends", "textual": "top"}
+"""Package → the extra that brings it, or what brings it."""
 
 
 class PenstockError(Exception):
