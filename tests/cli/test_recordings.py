@@ -223,7 +223,7 @@ def test_without_the_demo_its_name_says_what_to_install(monkeypatch: pytest.Monk
         ("pyarrow", "'pyarrow>=18'", ["history", "list"]),
         ("textual", "'textual>=6'", ["top"]),
         (
-            "pandas",
+            "py4j",
             "'pandas<3,>=2.2' 'pyarrow>=18' 'pyspark<5,>=4.0'",
             ["trends", "run", "--history", "none", "--out", "none"],
         ),
