@@ -222,11 +222,13 @@ def advance_timers(
     """The timers after this poll, what the ends of waits for a delivery teach about the queues, and how long absences
     were that ended, NaN where none did.
 
-    then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on.
+    then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on; a
+    queue that is paused, or that no one reads, is not: it has nothing to wait for.
     """
     before, now = timers.reindexed(found.queues, found.known), found.now
     then = now if np.isnan(then) else then
-    moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
+    shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
+    moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known | shut
     settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)
     served = there | settles
     dispatch = dispatch.advance(found.queues)
