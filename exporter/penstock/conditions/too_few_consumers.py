@@ -2,6 +2,7 @@
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import numbers
+from penstock.conditions.no_consumer import rule as none_comes
 from penstock.core.table import Column, Mask
 from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
@@ -12,11 +13,24 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def too_few(facts: Facts, expected: Column) -> Mask:
-    """Fewer than expected, while messages wait or come."""
+    """Fewer than expected, while messages wait or come; none at all may be how a batch is read."""
     few = (facts.consumers > 0) & (facts.consumers < expected)
-    return facts.judged & few & ((facts.ready > 0) | (facts.d_added > 0))
+    return facts.judged & few & wanted(facts)
+
+
+def wanted(facts: Facts) -> Mask:
+    return (facts.ready > 0) | (facts.d_added > 0)
+
+
+def last_left(poll: RuleInputs) -> Mask:
+    """Until `no_consumer` says so: that the last one went ends nothing."""
+    none = (poll.found.consumers == 0) & (poll.expected > 0) & wanted(poll.found)
+    return none & ~poll.closed & ~poll.of(none_comes).mask
 
 
 TOO_FEW_CONSUMERS = Condition(
-    rule=rule, evidence=numbers(consumers="found.consumers", expected="expected"), **declared("too_few_consumers")
+    rule=rule,
+    evidence=numbers(consumers="found.consumers", expected="expected"),
+    stays=last_left,
+    **declared("too_few_consumers"),
 )
