@@ -30,7 +30,8 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
     shared = facts.judged & (facts.exclusive == 0) & (facts.ready == 0) & (facts.held >= MESSAGES)
     at = consumer.of(shared)
     held = consumer.held[at]
-    much = (held >= MESSAGES) & (held >= SHARE * facts.held[consumer.queue[at]])
+    all_held = np.fmax(facts.held, facts.delivering - facts.uncommitted)  # consumers beyond the budget hold some
+    much = (held >= MESSAGES) & (held >= SHARE * all_held[consumer.queue[at]])
     at, held = at[much], held[much]
     pace = poll.service_rate[at]
     slow = (pace > 0) & (held >= poll.constants.persistent * pace) & ~poll.of(stalled_rule).mask[at]
