@@ -8,7 +8,7 @@ import pytest
 
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.scenarios import FAULTS
-from conditions.world import START, Judged, World
+from conditions.world import START, Judged, Numbers, World
 from penstock.settings.constants import Constants
 
 
@@ -115,8 +115,9 @@ def test_what_consumers_beyond_the_budget_hold_counts() -> None:
             queue.take(one)
             queue.settle(one, 1)
 
-    with mock.patch.object(
-        queue, "consumers_said", lambda: {name: one for name, one in every().items() if one["client"] != "hidden"}
-    ):
+    def listed() -> dict[str, Numbers]:
+        return {name: one for name, one in every().items() if one["client"] != "hidden"}
+
+    with mock.patch.object(queue, "consumers_said", listed):
         world.run(120, works)
     assert not world.alarms

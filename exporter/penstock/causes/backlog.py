@@ -25,7 +25,7 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     chosen = {found.consumer.index.rows[i].filter for i in there.tolist()}
     stuck = there[found.now - poll.unacked.unacked_since[there] >= STUCK]
     first, second = (half.sum() for half in halves(poll.activity.trend.of(FLOW_OUT, np.array([queue]))))
-    needed = np.ceil(number * poll.trend.rate_in[queue] / poll.trend.rate_out[queue])
+    needed = np.ceil(number * poll.trend.comes[queue] / poll.trend.rate_out[queue])
     holds = f"{len(stuck)} of {number:.0f} consumers buffer {found.consumer.held[stuck].sum():.0f} messages"
     slower = f"{first:.0f} were acknowledged in the first half of the time, {second:.0f} in the second"
     own = found.queues.rows[queue].kind is QueueKind.SUBSCRIPTION
