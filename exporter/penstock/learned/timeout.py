@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions, put
-from penstock.core.windows import T, since
+from penstock.core.windows import T, longer, since
 from penstock.model import QueueKind
 from penstock.observation.facts import Facts
 from penstock.observation.poll import Groups
@@ -242,14 +242,16 @@ def advance_timers(
     # Until the first consumer comes none is absent.
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
     address = found.address
+    expired = np.where(served | unread, np.nan, np.where(found.d_expired > 0, now, before.expired))
     timers = QueueTimers(
         index=found.queues,
         still=since(~moves, before.still, then),
-        ready=since(found.ready > 0, before.ready, now),
+        ready=since((found.ready > 0) | longer(-expired, -now, -constants.cap), before.ready, now),
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
         absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
         unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
         blocked=since(found.known & (address.d_added == 0), before.blocked, then),
+        expired=expired,
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer
         | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),

@@ -19,6 +19,7 @@ CONVERTED = 512.0
 class QueueTimers(RowState):
     """Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there,
     nothing is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
+    expired: when messages did last since there is no consumer: they count as ready for `cap` from then on.
     """
 
     BY = By.QUEUE
@@ -28,6 +29,7 @@ class QueueTimers(RowState):
     absent: Column = column()
     unsettled: Column = column()
     blocked: Column = column()
+    expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
 
 
