@@ -1,7 +1,7 @@
 """`disabled`: a queue is disabled, and loses what is sent to it."""
 
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import of_queues
+from penstock.conditions.evidence import ready_and_consumers
 from penstock.observation.poll import RuleInputs
 
 
@@ -11,4 +11,4 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & disabled)
 
 
-DISABLED = Condition(rule=rule, evidence=of_queues("ready", "consumers"), **declared("disabled"))
+DISABLED = Condition(rule=rule, evidence=ready_and_consumers, **declared("disabled"))

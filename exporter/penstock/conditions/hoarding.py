@@ -54,11 +54,8 @@ def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    found = poll.found
-    consumer = found.consumer
-    most = np.zeros(len(found.queues))
-    known = consumer.queue >= 0
-    np.maximum.at(most, consumer.queue[known], consumer.held[known])
+    found, most = poll.found, np.zeros(len(poll.found.queues) + 1)  # the last one: of those whose queue is not known
+    np.maximum.at(most, found.consumer.queue, found.consumer.held)
     return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
 
 

@@ -9,23 +9,18 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(too_few(poll.found, poll.expected) & ~poll.closed)
+    """None at all may be how a batch is read."""
+    return Raised(too_few(poll.found, poll.expected) & ~poll.closed & (poll.found.consumers > 0))
 
 
 def too_few(facts: Facts, expected: Column) -> Mask:
-    """Fewer than expected, while messages wait or come; none at all may be how a batch is read."""
-    few = (facts.consumers > 0) & (facts.consumers < expected)
-    return facts.judged & few & wanted(facts)
-
-
-def wanted(facts: Facts) -> Mask:
-    return (facts.ready > 0) | (facts.d_added > 0)
+    """Fewer than expected, while messages wait or come."""
+    return facts.judged & (facts.consumers < expected) & ((facts.ready > 0) | (facts.d_added > 0))
 
 
 def last_left(poll: RuleInputs) -> Mask:
-    """Until `no_consumer` says so: that the last one went ends nothing."""
-    none = (poll.found.consumers == 0) & (poll.expected > 0) & wanted(poll.found)
-    return none & ~poll.closed & ~poll.of(none_comes).mask
+    """That the last one goes, too, ends nothing until `no_consumer` says so."""
+    return too_few(poll.found, poll.expected) & ~poll.closed & ~poll.of(none_comes).mask
 
 
 TOO_FEW_CONSUMERS = Condition(
