@@ -11,6 +11,7 @@ from conditions.scenarios import arrivals, consumer_gone
 from conditions.situations import FREE, WAIT, polls
 from conditions.world import START, Judged, World
 from penstock.assessment.assess import Tables
+from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import Severity
 from penstock.model import QueueKind
 from penstock.settings.constants import Constants
@@ -31,6 +32,18 @@ def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     for n in range(60):
         judged.poll({"q": {**WAIT, "A": WAIT["A"] + n // 10, "K": n // 10}})
     assert not judged.conditions
+
+
+def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
+    """As the broker does with a queue that it made itself, once it is empty and no one reads it."""
+    judged = Judged()
+    polls(judged, 2, {"A": 50.0, "K": 50.0}, {"c": FREE})
+    judged.poll({"other": {}})
+    judged._queues.forget("q")
+    polls(judged, 23, WAIT)
+    condition = judged.one("no_consumer")
+    assert condition.severity is not Severity.INFO
+    assert condition.verdicts["meant_for_nobody"].state is CauseState.EXCLUDED
 
 
 def test_messages_that_all_expire_unread_miss_their_consumer() -> None:

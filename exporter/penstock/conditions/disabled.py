@@ -7,8 +7,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     queues = poll.snapshot.queues
-    disabled = queues is not None and queues["enabled"] == 0
-    return Raised(poll.found.judged & disabled)
+    return Raised(poll.found.judged & (queues is not None and queues["enabled"] == 0))
 
 
 DISABLED = Condition(rule=rule, evidence=ready_and_consumers, **declared("disabled"))

@@ -216,7 +216,15 @@ def advance_timers(
     then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on, but
     not that of a queue that is paused or has no consumer.
     """
-    before, now = timers.reindexed(found.queues, found.known), found.now
+    before, now, read = timers.reindexed(found.queues, found.known), found.now, timers.read
+    if found.queues is not timers.index:
+        gone = timers.index.rows[timers.had_consumer & (found.queues.positions(timers.index.keys) < 0)]
+        kept = [*read, *(row for row in gone if row.kind in JUDGED)]
+        read, fresh = (
+            dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :]),
+            found.queues.new_since(timers.index),
+        )
+        before.had_consumer[fresh] = [row in read for row in found.queues.rows[fresh]]
     then = now if np.isnan(then) else then
     shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
     settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)
@@ -225,8 +233,7 @@ def advance_timers(
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     waits = now - np.fmax(before.still, before.ready)
     at = np.flatnonzero(ended & (waits > 0))
-    usual = dispatch.seconds(constants, found.interval, rows=at)
-    dispatch = dispatch.learn(at, waits[at], usual, constants)
+    dispatch = dispatch.learn(at, waits[at], dispatch.seconds(constants, found.interval, rows=at), constants)
     # Who came and went between two polls ended no absence: no one was gone for longer than that.
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
     # Until the first consumer comes none is absent.
@@ -241,6 +248,7 @@ def advance_timers(
         unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),
         blocked=since(found.known & (found.address.d_added == 0), before.blocked, then),
         expired=expired,
+        read=read,
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer
         | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),

@@ -1,12 +1,14 @@
 """Since when each queue is as it is, and each consumer has settled nothing: what conditions that last rest on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.state import By, RowState, column, mask
+from penstock.core.state import By, RowState, column, mask, unindexed
 from penstock.core.table import Column, Mask, put
 from penstock.core.windows import since
+from penstock.model import QueueRow
 from penstock.observation.facts import ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
@@ -31,6 +33,8 @@ class QueueTimers(RowState):
     blocked: Column = column()
     expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
+    read: Mapping[QueueRow, None] = unindexed(dict)
+    """Queues that are gone and had one: what is deleted once it is empty, and made again, is the same."""
 
 
 @dataclass(frozen=True, slots=True)
