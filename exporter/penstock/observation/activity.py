@@ -126,7 +126,7 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
-    added, settled = window.sums(FLOW_IN, FLOW_OUT)
+    added, settled, later = window.sums(FLOW_IN, FLOW_OUT, SCHEDULED)
     behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
     rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
@@ -147,8 +147,8 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
             & (second.sum(axis=0) > 0)
             & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
         )
-    rate_in, rate_out, scheduled = window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled), window.rate(SCHEDULED)
-    return Trend(behind, growth, rate_in, rate_out, rate_in - scheduled, window.seconds)
+    rate_in, rate_out = window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled)
+    return Trend(behind, growth, rate_in, rate_out, rate_in - window.rate(SCHEDULED, later), window.seconds)
 
 
 def _means(values: Column) -> Column:
