@@ -26,7 +26,10 @@ LEAST_DAYS: Final = 1.0
 WAITING: Final = 0.05
 DRAIN: Final = 900.0
 """Seconds that a backlog may last before more consumers are advised."""
-NUMBERS: Final = ("added", "acknowledged", "expired", "killed", "removed", "messages", "ring_limit", "consumers")
+NUMBERS: Final = (
+    "added", "acknowledged", "expired", "killed", "removed", "messages", "scheduled", "ring_limit", "consumers",
+    "max_consumers", "exclusive", "groups", "grouped",
+)  # fmt: skip
 COLUMNS: Final = ("stamp", "sid", "inc", *NUMBERS)
 
 
@@ -108,10 +111,11 @@ def replayed(polls: Any) -> Any:
 
 
 def steps_of(polls: dict[str, Any]) -> Steps:
-    """What left: by reason, or in one number where the broker gives no more."""
+    """What left: by reason, or in one number where that is all there is. A scheduled message comes when it is due."""
     reasons = [np.nan_to_num(polls[name]) for name in ("expired", "killed")]
     left = np.where(np.isnan(polls["acknowledged"]), polls["removed"], polls["acknowledged"] + sum(reasons))
-    return steps(polls["stamp"], polls["inc"], polls["added"], left, polls["messages"])
+    scheduled = np.nan_to_num(polls["scheduled"])
+    return steps(polls["stamp"], polls["inc"], polls["added"] - scheduled, left, polls["messages"] - scheduled)
 
 
 def advice_of(polls: dict[str, Any]) -> list[Plain]:
@@ -126,7 +130,19 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
         found = better_ring(of, ring)
         return [] if found is None else [ring_advice(found, ring, span)]
     found = better_consumers(of, consumers, DRAIN) if consumers > 0 else None
-    return [] if found is None else [consumer_advice(found, round(consumers), span)]
+    return [] if found is None else [consumer_advice(found, round(consumers), span, more_are_idle(polls))]
+
+
+def more_are_idle(polls: dict[str, Any]) -> str:
+    """Why further consumers would get nothing, by the last poll; empty where they would."""
+    last = {name: float(polls[name][-1]) for name in ("exclusive", "max_consumers", "groups", "grouped", "consumers")}
+    if last["exclusive"] > 0:
+        return "More consumers would stand by: the queue is exclusive. Make its one consumer faster"
+    if 0 < last["max_consumers"] <= last["consumers"]:
+        return f"It takes {last['max_consumers']:.0f} consumers and no more: raise max-consumers, or make them faster"
+    if last["groups"] > 0 and not last["grouped"] > 0:
+        return "More consumers would get new message groups only: make those that are there faster"
+    return ""
 
 
 def ring_advice(found: Advice, ring: float, span: str) -> Plain:
@@ -142,12 +158,14 @@ def ring_advice(found: Advice, ring: float, span: str) -> Plain:
     return {"subject": "ring size", "evidence": evidence, "do": do}
 
 
-def consumer_advice(found: Advice, count: int, span: str) -> Plain:
+def consumer_advice(found: Advice, count: int, span: str, idle: str) -> Plain:
     outcome, now = found.outcome, found.now
     evidence = (
         f"{span} a backlog lasted up to {duration(now.drain)} and reached {now.peak:,.0f} messages, with {count}"
         f" consumer{'' if count == 1 else 's'}."
     )
+    if idle:
+        return {"subject": "too slow consumers", "evidence": evidence, "do": f"{idle}."}
     wanted = f"{round(count * found.setting.consumers)} consumers" if found.setting else ""
     would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
     do = f"{wanted}: the backlog {would}" if wanted else f"Three times the consumers do not help: the backlog {would}"

@@ -40,6 +40,17 @@ def test_groups_that_are_shared_out_anew_gain_by_more_consumers(queue: dict[str,
     assert states(grows({}, {}, **queue))[possible] == {"too_few_consumers", "became_slower"}
 
 
+def test_who_gives_back_more_than_it_settles_needs_no_company() -> None:
+    """Of 16 messages 15 came back, and as many consumers were asked for as would fail alike."""
+
+    def said(i: int, now: float) -> dict[str, Any]:
+        row = {"T": 1.0, "C": 320.0 * i, "N": 320.0 * i + 1, "L": now - 1, "Ld": now - 1}
+        return {"queues": {"q": {"A": 100.0 * i, "K": 20.0 * i, "M": 80.0 * i, "D": 1.0}}, "consumers": {"c": row}}
+
+    found = verdicts("falling_behind", said, polls=24)
+    assert found["too_few_consumers"].fact == "first fix these: 2100 messages came back, 140 were settled"
+
+
 HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
 
 

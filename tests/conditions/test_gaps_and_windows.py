@@ -10,7 +10,6 @@ from conditions.situations import FREE, HELD, HOLDER, WAIT, polls
 from conditions.world import START, Judged, World
 from penstock.core.table import Index
 from penstock.core.windows import Window
-from penstock.learned.timeout import CLIENT_KINDS
 from penstock.model import QueueKind, Role
 from penstock.observation.activity import FLOW_IN, RETURNED, SAMPLES, SETTLED, TREND_SAMPLES
 from penstock.observation.facts import JUDGED
@@ -45,7 +44,7 @@ NEVER = [QueueKind.TEMPORARY, QueueKind.INTERNAL, QueueKind.LINK, QueueKind.RETR
 
 
 def test_kinds_that_belong_to_the_broker_or_to_one_client() -> None:
-    assert set(QueueKind) - JUDGED == set(QueueKind) - CLIENT_KINDS == set(NEVER)
+    assert set(QueueKind) - JUDGED == set(NEVER)
 
 
 @pytest.mark.parametrize(("fault", "kind"), [*zip(FAULTS, cycle(NEVER), strict=False)])

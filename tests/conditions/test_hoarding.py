@@ -1,13 +1,14 @@
 """`hoarding`: one holds what idle ones could work on."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.scenarios import FAULTS
-from conditions.world import START, Judged, World
+from conditions.world import START, Judged, Numbers, World
 from penstock.settings.constants import Constants
 
 
@@ -97,3 +98,26 @@ def test_one_that_gives_back_all_it_buffers_is_no_hoarder() -> None:
         },
     })  # fmt: skip
     assert world.names == {"redelivery_loop"}
+
+
+def test_what_consumers_beyond_the_budget_hold_counts() -> None:
+    """Of those that are listed one holds all that they hold; three that are not hold as much each."""
+    world = World()
+    queue = world.queue()
+    busy, _ = queue.join(window=40), queue.join(window=40)
+    hidden = [queue.join("hidden", window=40) for _ in range(3)]
+    every = queue.consumers_said
+    queue.come(150)
+
+    def works(_: float) -> None:
+        queue.come(4)
+        for one in (busy, *hidden):
+            queue.take(one)
+            queue.settle(one, 1)
+
+    def listed() -> dict[str, Numbers]:
+        return {name: one for name, one in every().items() if one["client"] != "hidden"}
+
+    with mock.patch.object(queue, "consumers_said", listed):
+        world.run(120, works)
+    assert not world.alarms

@@ -11,6 +11,7 @@ from conditions.scenarios import arrivals, consumer_gone
 from conditions.situations import FREE, WAIT, polls
 from conditions.world import START, Judged, World
 from penstock.assessment.assess import Tables
+from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import Severity
 from penstock.model import QueueKind
 from penstock.settings.constants import Constants
@@ -31,6 +32,69 @@ def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     for n in range(60):
         judged.poll({"q": {**WAIT, "A": WAIT["A"] + n // 10, "K": n // 10}})
     assert not judged.conditions
+
+
+def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
+    """As the broker does with a queue that it made itself, once it is empty and no one reads it."""
+    judged = Judged()
+    polls(judged, 2, {"A": 50.0, "K": 50.0}, {"c": FREE})
+    judged.poll({"other": {}})
+    judged._queues.forget("q")
+    polls(judged, 23, WAIT)
+    condition = judged.one("no_consumer")
+    assert condition.severity is not Severity.INFO
+    assert condition.verdicts["meant_for_nobody"].state is CauseState.EXCLUDED
+
+
+def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
+    """None is ready for longer than 30 s: for hours there was a notice at most, that consumers should be faster."""
+    world = World()
+    queue = world.queue()
+    reader = queue.join()
+
+    def live(_: float) -> None:
+        queue.come(3 * (world.seconds % 600 == 1))
+        if reader in queue.consumers.values():
+            queue.take(reader)
+            queue.settle(reader)
+        elif world.seconds % 600 == 31:
+            queue.E, queue.waiting = queue.E + queue.waiting, 0
+
+    world.run(300, live)
+    queue.close(reader)
+    world.run(2400, live)
+    assert world.first["no_consumer"] == world.last["no_consumer"] - 1785
+    assert world.one("no_consumer").severity is Severity.CRITICAL
+    queue.consumers["again"] = reader
+    world.run(30, live)
+    assert not world.conditions
+
+
+def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
+    world = World()
+    queue = world.queue()
+    reader = queue.join(window=0)
+    queue.come(3)
+    world.run(30)
+    queue.E, queue.waiting = 3, 0
+    world.run(60)
+    queue.close(reader)
+    world.run(1200)
+    assert not world.alarms
+
+
+def test_a_single_message_that_expired_unread_is_not_missed_for_ever() -> None:
+    world = World()
+    queue = world.queue()
+    reader = queue.join()
+    world.run(60)
+    queue.close(reader)
+    queue.come()
+    world.run(30)
+    queue.E, queue.waiting = 1, 0
+    world.run(2 * 3600)
+    assert world.alarms == {"no_consumer"}
+    assert world.last["no_consumer"] < 4000
 
 
 @pytest.mark.slow  # a thousand polls

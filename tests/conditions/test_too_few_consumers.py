@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from conditions.rules_world import Q, rule, ruled_polls, unread
-from conditions.world import Judged
+from conditions.world import Judged, World
 from penstock.conditions import too_few_consumers
 from penstock.observation.facts import Seen, facts
 from penstock.settings.constants import Constants
+from penstock.settings.policy import Policy
+from penstock.settings.rules import Rules
 
 
 def test_too_few_consumers_by_expectation() -> None:
@@ -18,7 +20,7 @@ def test_too_few_consumers_by_expectation() -> None:
     found = facts(Seen(), judged.snapshot(queues, {}, {}), Constants())
     assert found is not None
     expected = np.array([3, 2, 3, np.nan, 3.0])
-    assert too_few_consumers.too_few(found[1], expected).tolist() == [True, False, False, False, False]
+    assert too_few_consumers.too_few(found[1], expected).tolist() == [True, False, True, False, False]
 
 
 # --- what the operator says
@@ -33,3 +35,35 @@ def test_too_few_consumers(expected: int, names: set[str]) -> None:
     if names:
         evidence = few.condition("too_few_consumers").evidence
         assert (evidence["consumers"], evidence["expected"]) == (1, 2)
+
+
+def test_that_the_last_one_leaves_too_ends_nothing() -> None:
+    """One of two was a condition, none of two was healthy until `no_consumer` came."""
+    world = World()
+    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
+    queue = world.queue()
+    last = queue.join()
+    world.run(60, lambda _: queue.come())
+    assert world.names == {"too_few_consumers"}
+    queue.close(last)
+    while "no_consumer" not in world.names:
+        world.run(15, lambda _: queue.come())
+        assert world.names & {"too_few_consumers", "no_consumer"}
+    assert world.seconds > 300
+    world.run(30, lambda _: queue.come())
+    assert world.names == {"no_consumer"}
+
+
+def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
+    world = World()
+    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
+    queue = world.queue()
+    for _ in range(3):
+        readers = [queue.join(), queue.join()]
+        world.run(60, lambda _: queue.come())
+        for one in readers:
+            queue.take(one)
+            queue.settle(one)
+            queue.close(one)
+        world.run(120, lambda _: queue.come())
+    assert not world.alarms

@@ -70,6 +70,10 @@ class Things:
     def key(self, name: str) -> int:
         return self._keys.setdefault(name, len(self._keys) + 1)
 
+    def forget(self, name: str) -> None:
+        """The next thing of this name is another one."""
+        self._keys[name] = max(self._keys.values()) + 1
+
     def anew(self) -> "Things":
         """As a reader has them of another process of the broker: with other keys."""
         other = Things()

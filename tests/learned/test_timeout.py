@@ -323,6 +323,34 @@ def test_a_rhythm_of_receives_is_learned_as_patience_for_dispatch() -> None:
     assert not any(told[80:])
 
 
+@pytest.mark.parametrize("how", ["paused", "absent"])
+def test_a_queue_that_is_paused_or_unread_teaches_no_wait_for_a_delivery(how: str) -> None:
+    """Four minutes of it made `not_dispatching` wait for twelve from then on, three long ones for an hour."""
+    world = World()
+    queue = world.queue()
+    reader = [queue.join(window=100)]
+
+    def comes(_: float) -> None:
+        queue.come()
+
+    def reads(_: float) -> None:
+        queue.take(reader[0])
+        queue.settle(reader[0])
+
+    world.run(120, together(comes, reads), tick=5.0)
+    if how == "absent":
+        queue.close(reader[0])
+    queue.said["paused"] = float(how == "paused")
+    world.run(240, comes, tick=5.0)
+    queue.said["paused"] = 0.0
+    if how == "absent":
+        reader[0] = queue.join(window=100)
+    world.run(120, together(comes, reads), tick=5.0)
+    begin = world.seconds
+    world.run(330, comes, tick=5.0)
+    assert CONSTANTS.cold <= world.first["not_dispatching"] - begin <= CONSTANTS.cold + 2 * world.step
+
+
 def test_judged_constants_of_a_recording_may_be_below_the_floor() -> None:
     cold = Constants(cold=12.0)
     assert LearnedTimeout().advance(ONE).seconds(cold, 15.0).tolist() == [12]

@@ -57,3 +57,15 @@ def test_it_ends_where_nothing_is_taken_for_longer_than_is_usual() -> None:
     assert world.column("queue", "drain") > 0  # shorter than its clients may take
     world.run(100)
     assert np.isnan(world.column("queue", "drain"))
+
+
+def test_scheduled_messages_that_fall_due_come_too() -> None:
+    """Nothing is sent meanwhile; a drain time rose with the backlog, and no consumer was said to keep up."""
+    world = World()
+    queue = world.queue()
+    queue.schedule(10_000)
+    world.run(450, together(lambda _: queue.due(8), working(queue, per_second=6)))
+    assert np.isnan(world.column("queue", "drain"))
+    behind = world.one("falling_behind")
+    assert behind.evidence["rate_in"] == 8
+    assert behind.verdicts["too_few_consumers"].fact.startswith("2 at this pace keep up")

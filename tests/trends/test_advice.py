@@ -33,6 +33,7 @@ def polls(days: float, ring: float = np.nan, consumers: float = 2.0, short: floa
         "stamp": stamp, "inc": same.astype(np.int64), "sid": same.astype(np.int64), "added": 60 * stamp / 60,
         "acknowledged": left, "expired": 0 * same, "killed": np.nan * same, "removed": np.nan * same,
         "messages": depth, "ring_limit": ring * same, "consumers": consumers * same,
+        **dict.fromkeys(("scheduled", "max_consumers", "exclusive", "groups", "grouped"), np.nan * same),
     }  # fmt: skip
 
 
@@ -53,6 +54,29 @@ def test_a_backlog_that_lasts_gets_consumers() -> None:
     assert one["do"].startswith("3 consumers: the backlog would have lasted")
     (none,) = advice_of(polls(3, short=1.0))
     assert none["do"].startswith("Three times the consumers do not help")
+
+
+@pytest.mark.parametrize(
+    ("said", "do"),
+    [
+        ({"exclusive": 1.0}, "More consumers would stand by: the queue is exclusive. Make its one consumer faster."),
+        ({"max_consumers": 2.0}, "It takes 2 consumers and no more: raise max-consumers, or make them faster."),
+        ({"groups": 7.0}, "More consumers would get new message groups only: make those that are there faster."),
+        ({"groups": 7.0, "grouped": 1.0}, "3 consumers: the backlog would have lasted 0 s at most"),
+        ({"max_consumers": -1.0, "exclusive": 0.0, "groups": 0.0}, "3 consumers: the backlog would have lasted 0 s"),
+    ],
+)
+def test_no_consumers_are_advised_that_would_get_nothing(said: dict[str, float], do: str) -> None:
+    seen = polls(3, short=0.5)
+    (one,) = advice_of(seen | {name: np.full(len(seen["stamp"]), value) for name, value in said.items()})
+    assert one["do"].startswith(do)
+
+
+def test_messages_that_are_not_due_are_no_backlog() -> None:
+    """Three days of it and no help from three times the consumers, where all that was due was taken at once."""
+    seen = polls(3)
+    scheduled = np.full(len(seen["stamp"]), 10_000.0)
+    assert advice_of(seen | {"scheduled": scheduled, "messages": seen["messages"] + scheduled}) == []
 
 
 def test_nothing_is_said_of_what_is_well_or_young() -> None:

@@ -25,7 +25,7 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     chosen = {found.consumer.index.rows[i].filter for i in there.tolist()}
     stuck = there[found.now - poll.unacked.unacked_since[there] >= STUCK]
     first, second = (half.sum() for half in halves(poll.activity.trend.of(FLOW_OUT, np.array([queue]))))
-    needed = np.ceil(number * poll.trend.rate_in[queue] / poll.trend.rate_out[queue])
+    needed = np.ceil(number * poll.trend.comes[queue] / poll.trend.rate_out[queue])
     holds = f"{len(stuck)} of {number:.0f} consumers buffer {found.consumer.held[stuck].sum():.0f} messages"
     slower = f"{first:.0f} were acknowledged in the first half of the time, {second:.0f} in the second"
     own = found.queues.rows[queue].kind is QueueKind.SUBSCRIPTION
@@ -45,8 +45,11 @@ def grows(poll: RuleInputs, queue: int) -> Verdicts:
     slowed = times >= ALIKE or (not known and second < first / 2)
     if known:
         slower = f"a message takes {times:.1f} times as long as usual"
-    first_fix = f"first fix these: {holds if stands else slower}"
-    more = first_fix if stands or slowed else f"{needed:.0f} at this pace keep up, {where}"
+    gave_back, settled = poll.returns.returned[queue], poll.returns.settled[queue]
+    fails = bool(poll.returns.persistent[queue]) and gave_back > settled
+    back = f"{gave_back:.0f} messages came back, {settled:.0f} were settled"
+    fix = holds if stands else back if fails else slower if slowed else ""
+    more = f"first fix these: {fix}" if fix else f"{needed:.0f} at this pace keep up, {where}"
     return {
         **{name: judged(fact, True, fact, "it is not so") for name, fact in idle.items()},
         "selector": judged(selectors, free, selectors, "it is not so"),

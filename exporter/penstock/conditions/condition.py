@@ -164,6 +164,8 @@ class Condition:
     """It happened, and is shown for a while: one poll is enough to raise and to clear it."""
     window: Window | None = None
     """Of a rule that looks back: while the agent has seen less since its restart, what was active stays so."""
+    stays: Callable[["RuleInputs"], Mask] | None = None
+    """Where one that is active stays so, though the rule is no longer true."""
     silenced_by: tuple["Condition", ...] = ()
     why: Why | None = None
     """What is behind it in a row, in words, where that is known; not of clients."""

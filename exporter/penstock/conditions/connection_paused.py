@@ -6,7 +6,7 @@ from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import dispatch_timeout, undelivered
 from penstock.conditions.paused import PAUSED
-from penstock.conditions.starving import starving_for
+from penstock.conditions.starving import starving
 from penstock.core.table import Column, Positions
 from penstock.observation.poll import RuleInputs
 
@@ -18,7 +18,7 @@ def rule(poll: RuleInputs) -> Raised:
     """
     given = (openmq.connection_limits(poll) > 0) & openmq.reaches_limit(poll) & (poll.found.consumer.queue >= 0)
     sure = poll.found.queues_of(np.flatnonzero(given))
-    starves = starving_for(poll, np.where(sure, poll.constants.proof, dispatch_timeout(poll)))
+    starves = starving(poll, np.where(sure, poll.constants.proof, dispatch_timeout(poll)))
     return starves._replace(mask=starves.mask & openmq.starved_by(poll, openmq.blockers(poll)))
 
 

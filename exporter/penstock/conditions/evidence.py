@@ -17,11 +17,6 @@ from penstock.settings.constants import Constants
 UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
 
 
-def of_queues(*names: str) -> Evidence:
-    """Facts of the queues by their own names."""
-    return lambda poll, at: {name: getattr(poll.found, name)[at] for name in names}
-
-
 def numbers(**places: str) -> Evidence:
     """Columns of the queues, by where `RuleInputs` has them."""
     columns = {name: attrgetter(place) for name, place in places.items()}
@@ -68,6 +63,7 @@ def undelivered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
     }
 
 
+ready_and_consumers = numbers(ready="found.ready", consumers="found.consumers")
 full_address = numbers(limit_percent="found.address.limit_percent", ready="found.ready")
 
 

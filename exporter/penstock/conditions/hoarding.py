@@ -30,7 +30,8 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
     shared = facts.judged & (facts.exclusive == 0) & (facts.ready == 0) & (facts.held >= MESSAGES)
     at = consumer.of(shared)
     held = consumer.held[at]
-    much = (held >= MESSAGES) & (held >= SHARE * facts.held[consumer.queue[at]])
+    all_held = np.fmax(facts.held, facts.delivering - facts.uncommitted)  # consumers beyond the budget hold some
+    much = (held >= MESSAGES) & (held >= SHARE * all_held[consumer.queue[at]])
     at, held = at[much], held[much]
     pace = poll.service_rate[at]
     slow = (pace > 0) & (held >= poll.constants.persistent * pace) & ~poll.of(stalled_rule).mask[at]
@@ -53,11 +54,8 @@ def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    found = poll.found
-    consumer = found.consumer
-    most = np.zeros(len(found.queues))
-    known = consumer.queue >= 0
-    np.maximum.at(most, consumer.queue[known], consumer.held[known])
+    found, most = poll.found, np.zeros(len(poll.found.queues) + 1)  # the last one: of those whose queue is not known
+    np.maximum.at(most, found.consumer.queue, found.consumer.held)
     return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
 
 

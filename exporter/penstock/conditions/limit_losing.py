@@ -10,8 +10,7 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """It has just done so; dead letters are kept so by design."""
     found = poll.found
-    shown = max(poll.constants.proof, 3 * found.interval)
-    removes = found.now - openmq.of(poll)[0].queues.removing_at <= shown
+    removes = found.now - openmq.of(poll)[0].queues.removing_at <= max(poll.constants.proof, 3 * found.interval)
     return Raised(found.judged & ~found.parked & removes)
 
 

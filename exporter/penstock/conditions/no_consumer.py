@@ -15,10 +15,9 @@ def rule(poll: RuleInputs) -> Raised:
     found, timers = poll.found, poll.timers
     timeout = nearly(poll, poll.absence)
     waits = longer(timers.ready, found.now, timeout) & longer(timers.absent, found.now, timeout)
-    mask = found.judged & ~found.parked & waits & (found.consumers == 0)
+    mask = found.judged & ~found.parked & waits & (found.consumers == 0) & ~poll.closed & ~(poll.expected == 0)
     coming = ~never_read(poll) | (poll.trend.rate_in > 0) | (poll.expected > 0)
-    wanted = ~poll.closed & ~(poll.expected == 0)
-    return Raised(mask & coming & wanted & (not found.settling), np.fmax(timers.ready, timers.absent), poll.absence)
+    return Raised(mask & coming & (not found.settling), np.fmax(timers.ready, timers.absent), poll.absence)
 
 
 def never_read(poll: RuleInputs) -> Mask:

@@ -7,13 +7,13 @@ from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.evidence import dispatch_timeout, undelivered
 from penstock.conditions.paused import PAUSED
-from penstock.conditions.starving import starving, starving_for
+from penstock.conditions.starving import starving
 from penstock.observation.poll import RuleInputs
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """As long again, where a consumer that has stopped may have filled the connection: `connection_paused` follows."""
-    raised, late = starving(poll), starving_for(poll, 2 * dispatch_timeout(poll))
+    raised, late = starving(poll), starving(poll, 2 * dispatch_timeout(poll))
     filled = openmq.starved_by(poll, openmq.filling(poll, poll.found.interval))
     return raised._replace(mask=raised.mask & (late.mask | ~filled))
 

@@ -2,7 +2,7 @@
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import of_queues
+from penstock.conditions.evidence import ready_and_consumers
 from penstock.core.table import Mask, Positions
 from penstock.observation.poll import RuleInputs
 
@@ -17,6 +17,4 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return ~(poll.found.ready[queues] > 0)
 
 
-PAUSED = Condition(
-    rule=rule, evidence=of_queues("ready", "consumers"), notice=notice, decide=backlog.paused, **declared("paused")
-)
+PAUSED = Condition(rule=rule, evidence=ready_and_consumers, notice=notice, decide=backlog.paused, **declared("paused"))

@@ -9,7 +9,6 @@ MANY = 0.1
 """Share of what was sent: to roll back and retry now and then is what transactions are for; no one retries each tenth
 message without a cause that stays."""
 
-
 PRODUCER_ROLLS_BACK = Condition(
     rule=lambda poll: spell(poll, ROLLED_BACK, poll.losses.share(ROLLED_BACK) >= MANY),
     evidence=lost(ROLLED_BACK, share=True),

@@ -18,7 +18,7 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     of_queues = poll.groups.queues.by_source
     alert = of_queues("ring alert", lambda series: series.said.ring_loss is RingLoss.ALERT)
     target = of_queues("ring_retention_target", TARGETS["ring_retention_target"])
-    short = poll.found.ring < target * poll.trend.rate_in
+    short = poll.found.ring < target * poll.trend.comes
     return ~((alert > 0) | short)[queues]
 
 

@@ -10,12 +10,9 @@ from penstock.observation.facts import Facts
 from penstock.observation.poll import RuleInputs
 
 
-def starving(poll: RuleInputs) -> Raised:
-    return starving_for(poll, dispatch_timeout(poll))
-
-
-def starving_for(poll: RuleInputs, timeout: Column) -> Raised:
-    """Since when messages wait and nothing moves."""
+def starving(poll: RuleInputs, timeout: Column | None = None) -> Raised:
+    """Since when messages wait and nothing moves; for longer than `timeout`, by default as long as is usual."""
+    timeout = dispatch_timeout(poll) if timeout is None else timeout
     since = np.fmax(poll.timers.ready, poll.timers.still)
     return Raised(undelivered(poll, nearly(poll, timeout)), since, timeout)
 

@@ -8,8 +8,7 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    grew = poll.losses.last[UNEXPLAINED] == poll.found.now
-    return Raised(poll.found.judged & ~poll.found.keeps & grew)
+    return Raised(poll.found.judged & ~poll.found.keeps & (poll.losses.last[UNEXPLAINED] == poll.found.now))
 
 
 UNACCOUNTED = Condition(rule=rule, evidence=lost(UNEXPLAINED), **declared("unaccounted", messages=SKEW))

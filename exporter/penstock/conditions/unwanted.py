@@ -8,8 +8,7 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """Subscribers of a topic choose what they want: what none of them wants is no surprise."""
-    anycast = poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast") > 0
-    return spell(poll, UNWANTED, anycast)
+    return spell(poll, UNWANTED, poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast") > 0)
 
 
 def why(poll: RuleInputs, queue: int) -> str:

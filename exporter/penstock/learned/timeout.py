@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions, put
-from penstock.core.windows import T, since
-from penstock.model import QueueKind
-from penstock.observation.facts import Facts
+from penstock.core.windows import T, longer, since
+from penstock.observation.facts import JUDGED, Facts
 from penstock.observation.poll import Groups
 from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.series.labels import ClientSeries, Grouping
@@ -82,9 +81,11 @@ class LearnedTimeout(RowState):
         in_use = np.flatnonzero(moved.slot >= 0)
         weights = self.weights[moved.slot[in_use]]
         moved.slot[in_use] = np.arange(len(in_use))
-        for row in np.flatnonzero(index.positions(self.index.keys) < 0).tolist():
-            if (renumbered and self.weight[row] > 0) or self._worth_keeping(row):
-                dormant[self.index.rows[row]] = self.learned(row)
+        # What would make its timeout another than that of an unknown one: names that never come again are many.
+        worth = (self.weight >= FEW) | (self.longest >= LONG) | ~np.isnan(self.long_gaps).all(axis=0)
+        worth |= renumbered & (self.weight > 0)
+        for row in np.flatnonzero((index.positions(self.index.keys) < 0) & worth).tolist():
+            dormant[self.index.rows[row]] = self.learned(row)
         back: list[Histogram] = []
         for row in index.new_since(self.index).tolist() if dormant else ():
             known = dormant.pop(index.rows[row], None)
@@ -104,12 +105,6 @@ class LearnedTimeout(RowState):
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
         return rows_of(self.weights, self.slot[rows], 0.0)
-
-    def _worth_keeping(self, row: int) -> bool:
-        """Whether a thing that is gone has taught what would make its patience another than that of an unknown one."""
-        return bool(
-            self.weight[row] >= FEW or self.longest[row] >= LONG or not np.isnan(self.long_gaps[:, row]).all()
-        )  # names that never come again are many
 
     def laid_aside(self) -> "LearnedTimeout":
         """All as of things that are not there now: their rows are about to be numbered again."""
@@ -212,42 +207,46 @@ def quantile(weights: Histogram, share: float) -> Column:
     return EDGES[np.minimum(at, BINS - 1)]
 
 
-CLIENT_KINDS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
-"""Kinds of queues whose consumers are judged."""
-
-
 def advance_timers(
     timers: QueueTimers, dispatch: LearnedTimeout, found: Facts, then: float, constants: Constants
 ) -> tuple[QueueTimers, LearnedTimeout, Column]:
     """The timers after this poll, what the ends of waits for a delivery teach about the queues, and how long absences
     were that ended, NaN where none did.
 
-    then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on.
+    then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on, but
+    not that of a queue that is paused or has no consumer.
     """
-    before, now = timers.reindexed(found.queues, found.known), found.now
+    before, now, read = timers.reindexed(found.queues, found.known), found.now, timers.read
+    if found.queues is not timers.index:
+        gone = timers.index.rows[timers.had_consumer & (found.queues.positions(timers.index.keys) < 0)]
+        kept = [*read, *(row for row in gone if row.kind in JUDGED)]
+        read = dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :])
+        fresh = found.queues.new_since(timers.index)
+        before.had_consumer[fresh] = [row in read for row in found.queues.rows[fresh]]
     then = now if np.isnan(then) else then
-    moves = (found.d_settled > 0) | (found.d_delivered > 0) | ~found.known
+    shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
     settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)
-    served = there | settles
+    served, moves = there | settles, settles | (found.d_delivered > 0) | ~found.known | shut
     dispatch = dispatch.advance(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     waits = now - np.fmax(before.still, before.ready)
     at = np.flatnonzero(ended & (waits > 0))
-    usual = dispatch.seconds(constants, found.interval, rows=at)
-    dispatch = dispatch.learn(at, waits[at], usual, constants)
+    dispatch = dispatch.learn(at, waits[at], dispatch.seconds(constants, found.interval, rows=at), constants)
     # Who came and went between two polls ended no absence: no one was gone for longer than that.
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
     # Until the first consumer comes none is absent.
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
-    address = found.address
+    expired = np.where(served | unread, np.nan, np.where(found.d_expired > 0, now, before.expired))
     timers = QueueTimers(
         index=found.queues,
         still=since(~moves, before.still, then),
-        ready=since(found.ready > 0, before.ready, now),
+        ready=since((found.ready > 0) | longer(-expired, -now, -constants.cap), before.ready, now),
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
         absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
-        unsettled=since(~(found.d_settled > 0), before.unsettled, np.where(found.known, then, now)),
-        blocked=since(found.known & (address.d_added == 0), before.blocked, then),
+        unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),
+        blocked=since(found.known & (found.address.d_added == 0), before.blocked, then),
+        expired=expired,
+        read=read,
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer
         | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),
@@ -283,7 +282,7 @@ def eager_patience(
 
 def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
     """Per consumer; NaN for those that are not judged: hidden ones, and those of queues that are the broker's own."""
-    judged = found.queues.column("consumers judged", lambda row: row.kind in CLIENT_KINDS) > 0
+    judged = found.queues.column("consumers judged", lambda row: row.kind in JUDGED) > 0
     patience = np.append(of_clients, np.nan)[groups.clients.member]
     return np.where(found.consumer.at_queue(judged, np.False_), patience, np.nan)
 

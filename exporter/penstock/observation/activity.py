@@ -15,7 +15,7 @@ from penstock.settings.constants import Constants
 
 RETURNED, SETTLED, DELIVERED, EXPIRED, KILLED = range(5)
 """Variables of the window, changes all."""
-FLOW_IN, FLOW_OUT, DEPTH, TREND_EXPIRED, TREND_KILLED = range(5)
+FLOW_IN, FLOW_OUT, DEPTH, TREND_EXPIRED, TREND_KILLED, SCHEDULED = range(6)
 """Variables of the trend: changes, and the backlog at the end of each sample."""
 
 PERSISTENT_POLLS = 3
@@ -42,7 +42,7 @@ class Activity:
         """With this poll; a queue that is not known from the poll before starts again."""
         changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
-        flow += [or_zero(facts.d_expired), or_zero(facts.d_killed)]
+        flow += [or_zero(facts.d_expired), or_zero(facts.d_killed), or_zero(facts.d_scheduled)]
         seconds = max(constants.persistent, constants.window_seconds(facts.interval))
         apart = (*(one for one in self.apart if one[0] >= facts.now - 2 * seconds), (facts.now, facts.apart))
         return Activity(
@@ -109,13 +109,14 @@ def persistent(
 @dataclass(frozen=True, slots=True)
 class Trend:
     """Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
-    unknown. seconds: from the first to the last poll of the window.
+    unknown. comes: what became ready, scheduled ones too. seconds: from the first to the last poll of the window.
     """
 
     behind: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     growth: Column = field(default_factory=lambda: np.empty(0))
     rate_in: Column = field(default_factory=lambda: np.empty(0))
     rate_out: Column = field(default_factory=lambda: np.empty(0))
+    comes: Column = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
 
 
@@ -125,7 +126,7 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
-    added, settled = window.sums(FLOW_IN, FLOW_OUT)
+    added, settled, later = window.sums(FLOW_IN, FLOW_OUT, SCHEDULED)
     behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
     rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
@@ -146,7 +147,8 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
             & (second.sum(axis=0) > 0)
             & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
         )
-    return Trend(behind, growth, window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled), window.seconds)
+    rate_in, rate_out = window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled)
+    return Trend(behind, growth, rate_in, rate_out, rate_in - window.rate(SCHEDULED, later), window.seconds)
 
 
 def _means(values: Column) -> Column:

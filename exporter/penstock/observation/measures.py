@@ -27,7 +27,7 @@ class Measures(RowState):
         paging = found.address.paging > 0
         oversize = (found.ready > found.ring) & ~paging
         before = self.reindexed(found.queues, found.known)
-        rate_in, rate_out = poll.trend.rate_in, poll.trend.rate_out
+        rate_in, rate_out = poll.trend.comes, poll.trend.rate_out
         columns = {
             "ring_at_risk": poll.at_risk,
             "ring_scheduled_at_risk": scheduled_at_risk(found),

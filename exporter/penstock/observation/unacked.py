@@ -1,12 +1,14 @@
 """Since when each queue is as it is, and each consumer has settled nothing: what conditions that last rest on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.state import By, RowState, column, mask
+from penstock.core.state import By, RowState, column, mask, unindexed
 from penstock.core.table import Column, Mask, put
 from penstock.core.windows import since
+from penstock.model import QueueRow
 from penstock.observation.facts import ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
@@ -19,6 +21,7 @@ CONVERTED = 512.0
 class QueueTimers(RowState):
     """Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there,
     nothing is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
+    expired: when messages did last since there is no consumer: they count as ready for `cap` from then on.
     """
 
     BY = By.QUEUE
@@ -28,7 +31,10 @@ class QueueTimers(RowState):
     absent: Column = column()
     unsettled: Column = column()
     blocked: Column = column()
+    expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
+    read: Mapping[QueueRow, None] = unindexed(dict)
+    """Queues that are gone and had one: what is deleted once it is empty, and made again, is the same."""
 
 
 @dataclass(frozen=True, slots=True)

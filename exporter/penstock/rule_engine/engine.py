@@ -132,9 +132,9 @@ def advance_one(before: Debounce, condition: Condition, rule: Rule, poll: RuleIn
     found, raised = poll.found, poll.of(rule)
     debounce = before.advance(rows_of(condition.scope, found.queues, found.consumer.index))
     mask = unsilenced(raised, condition, poll)
-    if looks_back_too_far(condition, poll, resumed_at):
-        mask = mask.copy()
-        mask[debounce.active()[0]] = True
+    if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
+        mask, active = mask.copy(), debounce.active()[0]
+        mask[active] |= True if condition.stays is None else condition.stays(poll)[active]
     at = np.flatnonzero(mask)
     since = np.full(len(at), found.now) if raised.since is None else raised.since[at]
     lasting = None if raised.lasting is None else longer(since, found.now, raised.lasting[at])

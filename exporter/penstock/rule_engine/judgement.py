@@ -34,7 +34,7 @@ from penstock.observation.unacked import Progress, QueueTimers, Unacked, progres
 from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.reports import active_conditions
 from penstock.series.clock import Clock
-from penstock.series.labels import Grouping, QueueSeries
+from penstock.series.labels import CLIENT, QUEUE, Grouping, QueueSeries
 from penstock.series.queues import TARGETS
 from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
@@ -327,15 +327,9 @@ def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
 
 def with_silence(conditions: Iterable[ActiveCondition], groups: Groups) -> tuple[ActiveCondition, ...]:
     """The conditions, those that a rule silences marked."""
-    queues = {(row.address, row.queue) for row in silenced(groups.queues.index)}
-    clients = {(row.address, row.queue, row.client) for row in silenced(groups.clients.index)}
-    if not queues and not clients:
-        return tuple(conditions)
+    names = frozenset((*map(QUEUE, silenced(groups.queues.index)), *map(CLIENT, silenced(groups.clients.index))))
     return tuple(
-        one._replace(silenced=True)
-        if (one.address, one.queue) in queues or (one.address, one.queue, one.client) in clients
-        else one
-        for one in conditions
+        one if names.isdisjoint((QUEUE(one), CLIENT(one))) else one._replace(silenced=True) for one in conditions
     )
 
 

@@ -40,7 +40,7 @@ def active_conditions(
 def without_progress(poll: RuleInputs) -> Mask:
     """Queues that settled nothing for the longest threshold of their clients, while messages wait or come."""
     found = poll.found
-    waits = (found.ready > 0) | (found.d_added > 0)
+    waits = ~np.isnan(poll.timers.ready) | (found.d_added > 0)
     return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
 
 
