@@ -1,6 +1,7 @@
 """Shares of polls, against the same counted poll by poll."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,33 @@ def test_of_one_poll(
     judged = Judged().poll({"q": queue}, consumers)
     told = [judged.column("client", "starved"), judged.column("client", "at_limit"), judged.column("queue", "capacity")]
     assert told == pytest.approx([starved, at_limit, capacity], nan_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_many_clients_it_is_what_each_ones_consumers_say(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    waits = {f"q{n}": bool(random.random() < 0.6) for n in range(5)}
+    consumers: dict[str, dict[str, Any]] = {
+        f"c{n}": {
+            "queue": f"q{random.integers(6)}",  # one of them is not listed
+            "client": f"client-{random.integers(3)}",
+            "T": float(random.random() < 0.5),
+            "filter": "x = 1" if random.random() < 0.2 else "",
+        }
+        for n in range(40)
+    }
+    judged = Judged().poll({name: {"A": 9.0, "M": 9.0 * waiting} for name, waiting in waits.items()}, consumers)
+    takers = [one for one in consumers.values() if not one["filter"] and one["queue"] in waits]
+    clients, queues = judged.tables["client"], judged.tables["queue"]
+    for row, starved, at_limit in zip(clients.index, clients["starved"], clients["at_limit"], strict=True):
+        holds = [one["T"] > 0 for one in takers if (one["queue"], one["client"]) == (row.queue, row.client)]
+        waiting = waits.get(row.queue, False)
+        expected = [float(waiting and not any(holds)), float(waiting and all(holds))] if holds else [np.nan] * 2
+        assert [starved, at_limit] == pytest.approx(expected, nan_ok=True)
+    for row, capacity in zip(queues.index, queues["capacity"], strict=True):
+        holds = [one["T"] > 0 for one in takers if one["queue"] == row.queue]
+        has_room = float(not all(holds) or not waits[row.queue]) if holds else np.nan
+        assert capacity == pytest.approx(has_room, nan_ok=True)
 
 
 def test_a_queue_without_consumers_has_no_capacity() -> None:

@@ -65,10 +65,12 @@ def test_who_has_learned_nothing_takes_no_room() -> None:
     after = before.learn(np.array([0]), np.array([8.0]), np.array([300.0]), CONSTANTS)
     assert (len(before.weights), len(after.weights)) == (1, 2)
     assert [bins_of(after, row) for row in range(3)] == [[10], [], [4]]
+    assert (before.weights.shape, after.weights.shape) == ((1, 5), (2, 11))  # no bin beyond the last that has a weight
     fewer, _ = after.index.advance(np.array([1, 2]), lambda _: [])
     moved = after.advance(fewer)
     assert len(moved.weights) == 1
     assert [bins_of(moved, row) for row in range(2)] == [[], [4]]
+    assert moved.weights.shape == (1, 5)
     again, _ = fewer.advance(np.array([0, 1, 2]), lambda new: ["abc"[i] for i in new])
     assert [bins_of(moved.advance(again), row) for row in range(3)] == [[10], [], [4]]
     assert len(before.weights) == 1  # a state is never changed

@@ -80,7 +80,7 @@ class Group:
     @property
     def severity(self) -> Severity:
         least = Severity.CRITICAL if self.blocked else Severity.WARNING if self.measured else Severity.INFO
-        return max([least, *[one.severity for one in self.own], *[one.severity for one in self.victims]])
+        return max([least, *[one.severity for one in self.own + self.victims]])
 
     @property
     def members(self) -> list[Key]:

@@ -74,10 +74,9 @@ class Incidents:
         groups = [group for rule in RESOURCES for group in rule(symptoms)]
         stays = [*self._kept(symptoms, groups)]
         groups += [group for rule in CLIENTS for group in rule(symptoms)]
-        groups = [one for one in linked(symptoms, groups) if one.severity > Severity.INFO]
+        groups = linked(symptoms, groups)
         ripe = [one for one in groups if not one.measured or (one.kind, one.what) in begun]
-        found: list[Incident | Continued] = [*stays]
-        found += self._continued(ripe, {one.id for one in stays}, symptoms)
+        found: list[Incident | Continued] = [*stays, *self._continued(ripe, {one.id for one in stays}, symptoms)]
         first = sorted(found, key=lambda one: (-Severity[one.severity.upper()], one.begin, one.id))[:MOST]
         symptoms.told = [one.group for one in first if isinstance(one, Continued)]
         told = (one if isinstance(one, Incident) else incident(one, symptoms) for one in first)
@@ -98,17 +97,21 @@ class Incidents:
                 yield replace(one, missed=one.missed + 1)
 
     def _continued(self, groups: Sequence[Group], used: set[str], symptoms: Symptoms) -> Iterator["Continued"]:
-        """With the id and begin that each had, or new ones. Several that turn out to be one go on as the earliest."""
+        """With the id and begin that each had, or new ones, without notices. Several that turn out to be one go on as
+        the earliest.
+        """
         by_name = {(one.kind, one.object): one.id for one in self.told}
         by_member = {key: one.id for one in self.told for key in one.members}
         begins = {one.id: one.begin for one in self.told}
         for group in sorted(groups, key=lambda one: ((one.kind, one.what) not in by_name, one.begin)):
+            if (severity := group.severity) is Severity.INFO:
+                continue
             before = [by_name.get((group.kind, group.what)), *map(by_member.get, group.members)]
             known = [one for one in dict.fromkeys(before) if one is not None and one not in used]
             used.update(known)
             name = (symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp)
             first = min(known, key=begins.__getitem__) if known else f"{zlib.crc32(repr(name).encode()):08x}"
-            yield Continued(group, group.severity.name.lower(), min(begins.get(first, group.begin), group.begin), first)
+            yield Continued(group, severity.name.lower(), min(begins.get(first, group.begin), group.begin), first)
 
 
 class Continued(NamedTuple):

@@ -87,7 +87,7 @@ class ConsumerArrivals:
         numbers[BEGIN] = now
         keys, rows = np.append(self.keys, keys[new]), np.append(self.clients, clients.index.rows[members[new]])
         order = np.argsort(keys, kind="stable")
-        numbers = np.hstack([self.numbers, numbers])[:, order]
+        numbers = np.hstack([self.numbers, numbers]).take(order, axis=1)
         return ConsumerArrivals(keys[order], rows[order], numbers, self.swept)
 
 
@@ -122,8 +122,7 @@ class PrefetchEstimate:
         consumer = found.consumer
         before = self.clients.reindexed(clients.index)
         window, largest = before.window.copy(), before.largest.copy()
-        mine = (clients.member >= 0) & (consumer.queue >= 0) & (consumer.held > 0)
-        at = np.flatnonzero(mine)
+        at = np.flatnonzero((clients.member >= 0) & (consumer.queue >= 0) & (consumer.held > 0))
         np.maximum.at(largest, clients.member[at], consumer.held[at])
         stands_still = (consumer.d_delivered[at] == 0) & ~consumer.new[at] & waiting(found)[consumer.queue[at]]
         at = at[stands_still]

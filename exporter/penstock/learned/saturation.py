@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column
-from penstock.core.table import Column, Index, Mask
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.core.windows import since
 from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
@@ -94,17 +94,17 @@ def polls_in(interval: float) -> int:
 
 
 class Takers(NamedTuple):
-    """Per consumer: whether it takes whatever comes, holds something, and messages wait."""
+    """Per consumer: whether it takes whatever comes; which of all hold something, and for which messages wait."""
 
     takes: Mask
-    holds: Mask
-    waits: Mask
+    holds: Positions
+    waits: Positions
 
 
 def takers(found: Facts) -> Takers:
     consumer = found.consumer
     takes = (consumer.queue >= 0) & ~consumer.selective
-    return Takers(takes, consumer.holds, consumer.at_queue(waiting(found), np.False_))
+    return Takers(takes, np.flatnonzero(consumer.holds), consumer.of(waiting(found)))
 
 
 def waiting(found: Facts) -> Mask:
@@ -114,18 +114,17 @@ def waiting(found: Facts) -> Mask:
 
 def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]) -> ClientBits:
     # At 0 are those that are not shown, or do not take whatever comes.
-    place = np.where(taking.takes, clients.member + 1, 0)
-    some, idle, holding, wanted = np.zeros((4, len(clients.index) + 1), np.bool_)
-    some[place], idle[place[~taking.holds]], holding[place[taking.holds]], wanted[place[taking.waits]] = [True] * 4
-    so = np.stack([wanted & ~holding, wanted & ~idle])
-    return before.push(clients.index, some[1:], so[:, 1:])
+    place, size = np.where(taking.takes, clients.member + 1, 0), len(clients.index) + 1
+    some, holding, wanted = (
+        np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds], place[taking.waits])
+    )
+    return before.push(clients.index, some > 0, (wanted > 0) & np.stack([holding == 0, holding == some]))
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    place = np.where(taking.takes, found.consumer.place, 0)
-    some, idle = np.zeros((2, len(found.queues) + 1), np.bool_)
-    some[place], idle[place[~taking.holds]] = True, True
-    return before.push(found.queues, some[1:], (idle[1:] | ~waiting(found))[None])
+    place, size = np.where(taking.takes, found.consumer.place, 0), len(found.queues) + 1
+    some, holding = (np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds]))
+    return before.push(found.queues, some > 0, ((holding < some) | ~waiting(found))[None])
 
 
 RATE_POLLS = 3

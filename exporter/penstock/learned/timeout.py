@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions, put
-from penstock.core.windows import T, longer, since
+from penstock.core.windows import longer, since
 from penstock.observation.facts import JUDGED, Facts
 from penstock.observation.poll import Groups
 from penstock.observation.unacked import QueueTimers, Unacked
@@ -51,9 +51,10 @@ class Learned:
 class LearnedTimeout(RowState):
     """What was learned, a row for each row of `index`.
 
-    weights (slots, BINS), the histograms of those that have learned something: most clients of a large broker have
-    nothing to do. weight: their sums; longest: the longest gap, decayed; q98: derived when a row learns something;
-    long_gaps (LONG_GAPS, rows): gaps that were longer than the timeout of their time, NaN where none.
+    weights (slots, bins), the histograms of those that have learned something, as most clients of a large broker have
+    nothing to do, without the last bins that are 0 in all. weight: their sums; longest: the longest gap, decayed; q98:
+    derived when a row learns something; long_gaps (LONG_GAPS, rows): gaps that were longer than the timeout of their
+    time, NaN where none.
     """
 
     weight: Column = column(0.0, saved=False)
@@ -62,13 +63,11 @@ class LearnedTimeout(RowState):
     long_gaps: NDArray[np.float64] = column(lines=LONG_GAPS, saved=False)
     slot: Slots = column(-1, dtype=np.int32, saved=False)
     """The place of each row's histogram in `weights`, -1 where it has none."""
-    weights: Histogram = unindexed(lambda: np.empty((0, BINS), np.float32))
+    weights: Histogram = unindexed(lambda: np.empty((0, 0), np.float32))
     dormant: dict[Any, "Learned"] = unindexed(dict)
     """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
     capacity: int = unindexed(int)
     """How many of them are kept at most."""
-    used: int = unindexed(lambda: BINS)
-    """The first so many bins; the others have no weight in any row."""
 
     def advance(self, index: Index[Any], *, renumbered: bool = False) -> "LearnedTimeout":
         """The same by the rows of `index`; a new row has learned nothing, unless it was there before.
@@ -98,13 +97,15 @@ class LearnedTimeout(RowState):
         capacity = dormant_capacity(self.capacity, len(index))
         while len(index) and len(dormant) > capacity:
             del dormant[next(iter(dormant))]
-        weights = np.concatenate([weights, back]) if back else weights
+        weights = np.concatenate([widened(weights, len(weights), BINS), back]) if back else weights
         used = int(np.flatnonzero(weights.any(axis=0)).max(initial=-1)) + 1
-        return replace(moved, weights=weights, dormant=dormant, capacity=capacity, used=used)
+        return replace(moved, weights=weights[:, :used].copy(), dormant=dormant, capacity=capacity)
 
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
-        return rows_of(self.weights, self.slot[rows], 0.0)
+        slot, found = self.slot[rows], np.zeros((len(rows), BINS), np.float32)
+        found[slot >= 0, : self.weights.shape[1]] = self.weights[slot[slot >= 0]]
+        return found
 
     def laid_aside(self) -> "LearnedTimeout":
         """All as of things that are not there now: their rows are about to be numbered again."""
@@ -148,20 +149,20 @@ class LearnedTimeout(RowState):
         place[touched] = np.arange(len(touched))
         fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
         into = bins(gaps)
-        used = max(self.used, int(into.max()) + 1)
-        taught = rows_of(self.weights[:, :used], self.slot[touched], 0.0)
-        taught *= fading[:, None].astype(np.float32)
-        np.add.at(taught.reshape(-1), place[at] * used + into, np.float32(1))
+        used = max(self.weights.shape[1], int(into.max()) + 1)
         slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
         first = touched[slot[touched] < 0]
         slot[first] = len(self.weights) + np.arange(len(first))
-        weights = np.concatenate([self.weights, np.zeros((len(first), BINS), np.float32)])
-        weights[slot[touched], :used] = taught
+        weights = widened(self.weights, len(self.weights) + len(first), used)
+        taught = weights.take(slot[touched], axis=0)
+        taught *= fading[:, None].astype(np.float32)
+        np.add.at(taught.reshape(-1), place[at] * used + into, np.float32(1))
+        weights[slot[touched]] = taught
         weight[touched] = weight[touched] * fading + counts[touched]
         longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
         q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
-        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98, used=used)
+        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98)
 
     def learn_long(self, at: Positions, gaps: Column, constants: Constants) -> "LearnedTimeout":
         """With gaps that were judged unhealthy; of three of a row their median is learned."""
@@ -178,13 +179,11 @@ class LearnedTimeout(RowState):
         return replace(self, long_gaps=long_gaps).add(rows, np.array([median for _, median in medians]), constants)
 
 
-def rows_of(values: NDArray[T], origin: Positions | Slots, fill: float) -> NDArray[T]:
-    """The rows `origin` of a matrix, `fill` where that is -1."""
-    if not len(values):
-        return np.full((len(origin), *values.shape[1:]), fill, values.dtype)
-    moved = values[origin]
-    moved[np.flatnonzero(origin < 0)] = fill
-    return moved
+def widened(weights: Histogram, rows: int, columns: int) -> Histogram:
+    """A copy with so many rows and columns, 0 where there was none."""
+    wider = np.zeros((rows, columns), np.float32)
+    wider[: len(weights), : weights.shape[1]] = weights
+    return wider
 
 
 def bins(gaps: Column) -> Positions:
