@@ -38,10 +38,10 @@ def active_conditions(
 
 
 def without_progress(poll: RuleInputs) -> Mask:
-    """Queues that settled nothing for the longest threshold of their clients, while messages wait as long, or come."""
-    since = np.fmax(poll.timers.unsettled, poll.timers.ready)  # an idle night is no stall
-    waits = ~np.isnan(poll.timers.ready) | (poll.found.d_added > 0)
-    return waits & longer(since, poll.found.now, poll.queue_patience)
+    """Queues that settled nothing for the longest threshold of their clients, while messages wait or come."""
+    found = poll.found
+    waits = ~np.isnan(poll.timers.ready) | (found.d_added > 0)
+    return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
 
 
 def of_rows(
