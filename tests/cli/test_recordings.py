@@ -229,7 +229,7 @@ def test_without_the_demo_its_name_says_what_to_install(monkeypatch: pytest.Monk
         ),
     ],
 )
-def test_what_a_missing_extra_brings_is_named(package: str, named: str, command: list[str]) -> None:
+def test_what_a_missing_extra_brings_is_named(package: str, named: str, command: list[str], tmp_path: Path) -> None:
     """Never as `penstock[…]`: that name is another project's on PyPI."""
     without = f"""
 import sys
@@ -242,6 +242,8 @@ class Without:
 sys.meta_path.insert(0, Without())
 from penstock.cli import main; main()
 """
-    done = subprocess.run([sys.executable, "-c", without, *command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", without, *command], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     said = f"penstock: this needs {package}, please: pip install {named}\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

@@ -249,3 +249,20 @@ def test_nobody_where_none_is_expected_is_no_condition() -> None:
     none = unread(rule(expected_consumers=0))
     ruled_polls(none, 8, added=1)
     assert none.names() == set()
+
+
+def test_what_a_non_destructive_queue_lets_expire_is_not_missed() -> None:
+    """It is its retention."""
+    world = World()
+    queue = world.queue(address={"non_destructive": 1.0})
+    reader = queue.join(window=0)
+
+    def live(_: float) -> None:
+        queue.come()
+        if queue.waiting > 60:
+            queue.E, queue.waiting = queue.E + 1, queue.waiting - 1
+
+    world.run(300, live)
+    queue.close(reader)
+    world.run(1200, live)
+    assert not world.alarms

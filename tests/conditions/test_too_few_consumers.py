@@ -6,6 +6,7 @@ import pytest
 from conditions.rules_world import Q, rule, ruled_polls, unread
 from conditions.world import Judged, World
 from penstock.conditions import too_few_consumers
+from penstock.conditions.condition import Severity
 from penstock.observation.facts import Seen, facts
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
@@ -67,3 +68,38 @@ def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
             queue.close(one)
         world.run(120, lambda _: queue.come())
     assert not world.alarms
+
+
+def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_polls() -> None:
+    world = World()
+    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
+    queue = world.queue()
+    for _ in range(4):
+        world.first.clear()
+        readers = [queue.join(), queue.join()]
+        world.run(60, lambda _: queue.come())
+        for one in readers:
+            queue.take(one)
+            queue.settle(one)
+            queue.close(one)
+            world.run(45, lambda _: queue.come())
+        world.run(900, lambda _: queue.come())
+        left = world.seconds - world.last.get("too_few_consumers", 0.0)
+    assert "no_consumer" not in world.first  # it has learned how long they are away
+    assert left >= 840
+
+
+def test_it_is_no_more_than_a_warning_while_the_one_that_is_there_works() -> None:
+    world = World()
+    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
+    queue = world.queue()
+    queue.come(5000)
+    reader = queue.join(window=10)
+
+    def works(_: float) -> None:
+        queue.come()
+        queue.take(reader)
+        queue.settle(reader, 1)
+
+    world.run(900, works)
+    assert world.one("too_few_consumers").severity is Severity.WARNING

@@ -19,8 +19,9 @@ def too_few(facts: Facts, expected: Column) -> Mask:
 
 
 def last_left(poll: RuleInputs) -> Mask:
-    """That the last one goes, too, ends nothing until `no_consumer` says so."""
-    return too_few(poll.found, poll.expected) & ~poll.closed & ~poll.of(none_comes).mask
+    """That the last one goes, too, ends nothing until `no_consumer` says so; where all may be away, it does."""
+    away = poll.closed | poll.of(none_comes).mask | (poll.absence > poll.constants.cold)
+    return too_few(poll.found, poll.expected) & ~away
 
 
 TOO_FEW_CONSUMERS = Condition(

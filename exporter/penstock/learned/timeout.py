@@ -218,8 +218,8 @@ def advance_timers(
     before, now, read = timers.reindexed(found.queues, found.known), found.now, timers.read
     if found.queues is not timers.index:
         gone = timers.index.rows[timers.had_consumer & (found.queues.positions(timers.index.keys) < 0)]
-        kept = [*read, *(row for row in gone if row.kind in JUDGED)]
-        read = dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :])
+        if kept := [row for row in gone if row.kind in JUDGED]:
+            read = dict.fromkeys([*read, *kept][-dormant_capacity(0, len(found.queues)) :])
         fresh = found.queues.new_since(timers.index)
         before.had_consumer[fresh] = [row in read for row in found.queues.rows[fresh]]
     then = now if np.isnan(then) else then
@@ -235,11 +235,11 @@ def advance_timers(
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
     # Until the first consumer comes none is absent.
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
-    expired = np.where(served | unread, np.nan, np.where(found.d_expired > 0, now, before.expired))
+    expired = np.where(served, np.nan, np.where(found.d_expired > 0, now, before.expired))
     timers = QueueTimers(
         index=found.queues,
         still=since(~moves, before.still, then),
-        ready=since((found.ready > 0) | longer(-expired, -now, -constants.cap), before.ready, now),
+        ready=since((found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps), before.ready, now),
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
         absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
         unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),

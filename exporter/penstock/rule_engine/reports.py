@@ -39,8 +39,8 @@ def active_conditions(
 
 def without_progress(poll: RuleInputs) -> Mask:
     """Queues that settled nothing for the longest threshold of their clients, while messages wait or come."""
-    found = poll.found
-    waits = ~np.isnan(poll.timers.ready) | (found.d_added > 0)
+    found, comes = poll.found, poll.trend.comes > 0
+    waits = (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))  # some expire first
     return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
 
 
