@@ -132,17 +132,18 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
     found = better_consumers(of, consumers, DRAIN) if consumers > 0 else None
     if found is None:
         return []
-    wanted = round(consumers * found.setting.consumers) if found.setting else round(consumers)
-    return [consumer_advice(found, round(consumers), span, more_are_idle(polls, max(wanted - 1, round(consumers))))]
+    present = round(consumers)
+    wanted = round(present * found.setting.consumers) if found.setting else present + 1
+    return [consumer_advice(found, present, span, more_are_idle(polls, wanted))]
 
 
-def more_are_idle(polls: dict[str, Any], count: int) -> str:
-    """Why consumers beyond `count` would get nothing, by what was last known; empty where they would."""
+def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
+    """Why not all of so many consumers would get messages, by what was last known; empty where they would."""
     names = "exclusive", "max_consumers", "groups", "grouped"
     last = {name: next(iter(polls[name][np.isfinite(polls[name])][::-1]), np.nan) for name in names}
     if last["exclusive"] > 0:
         return "More consumers would stand by: the queue is exclusive. Make its one consumer faster"
-    if 0 < last["max_consumers"] <= count:
+    if 0 < last["max_consumers"] < wanted:
         return f"It takes {last['max_consumers']:.0f} consumers and no more: raise max-consumers, or make them faster"
     if last["groups"] > 0 and not last["grouped"] > 0:
         return "More consumers would get new message groups only: make those that are there faster"

@@ -12,7 +12,7 @@ from penstock.history.compact import read
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock_demo.history import Truth
-from penstock_trends.advice import advice_of, advise, last_days, polls_of, steps_of, utilised
+from penstock_trends.advice import advice_of, advise, last_days, more_are_idle, polls_of, steps_of, utilised
 
 NAMES = {"broker": "b", "address": "a", "queue": "q"}
 
@@ -151,3 +151,10 @@ def test_use_is_what_comes_over_what_can_be_done() -> None:
     assert [(one["pace"], one["utilisation"]) for one in clients] == [(10.0, 0.25), (None, None)]
     utilised(clients, [NAMES | {"busiest_rate": 5.0, "pace": {"rate": None}}])
     assert clients[0]["utilisation"] is None, "there was never enough to do"
+
+
+@pytest.mark.parametrize(("wanted", "said"), [(5, ""), (6, "It takes 5 consumers and no more")])
+def test_no_more_consumers_than_the_queue_takes(wanted: int, said: str) -> None:
+    """By the last poll that read it."""
+    nothing = dict.fromkeys(("exclusive", "groups", "grouped"), np.array([np.nan, np.nan]))
+    assert more_are_idle({**nothing, "max_consumers": np.array([5.0, np.nan])}, wanted).partition(":")[0] == said
