@@ -96,7 +96,6 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
     own = reported.balanced
     consumer, count = found.consumer, len(found.queues)
     went = np.bincount(consumer.gone.queue[consumer.gone.queue >= 0], minlength=count) > 0
-    came = found.of_queue(consumer.new.astype(np.float64)) > 0
     uncommitted = queues["uncommitted"]
     known = (queues["exact"] != 0) | ~np.isnan(uncommitted)  # else its depth was never read
     kind = found.queues.column("dead messages", lambda row: row.name == DEAD_MESSAGES)
@@ -110,7 +109,7 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
         ready=or_zero(found.ready),
         released=found.of_queue(np.fmax(or_zero(consumer.d_left), 0.0)),
         stale=np.where(reported.removes, np.fmax(or_zero(found.held - found.delivering), 0.0), 0.0),
-        moved=came | went,
+        moved=found.came | went,
         consumers=found.consumers,
         full=nearly_full(found.messages, reported.limit_messages, reported.bytes, reported.limit_bytes),
         limit=reported.limit_messages,

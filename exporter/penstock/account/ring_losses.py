@@ -82,7 +82,7 @@ class RingLosses(RowState):
         rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
         went, held = left_by(found, seen)
         went, returned = went | (rolled_back > 0), held + rolled_back
-        movers = went | (found.of_queue(found.consumer.new) > 0)
+        movers = went | found.came
         hidden = hides_consumers(snapshot)
         if hidden or not found.counted:  # any of them may have given back any number
             returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)

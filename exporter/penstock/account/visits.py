@@ -98,6 +98,6 @@ class Visits(RowState):
 
 def movers(found: Facts) -> Mask:
     """Queues at which a consumer came or went."""
-    changed = found.of_queue(found.consumer.new) > 0
+    changed = found.came.copy()
     changed[found.consumer.gone.queue[found.consumer.gone.queue >= 0]] = True
     return changed

@@ -1,6 +1,6 @@
 """`ring_lost_by_consumer`: a consumer went, and its messages did not fit back into the ring."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.wording import KNOBS, NAMES
@@ -9,8 +9,8 @@ from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
-CLOSES: Mapping[str, str] = NAMES["closes"]
-"""What clients do at their close, by protocol."""
+CLOSES: Mapping[str, str] = {name: f"{of}: {KNOBS[name]} keeps fewer there" for name, of in NAMES["closes"].items()}
+"""What clients do at their close, by protocol, and what keeps fewer messages with them."""
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -37,14 +37,8 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
     amount = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     together = " together" if len(clients) > 1 else ""
     went = f"{some(sorted(clients), ' and ')} closed, lost the connection or rolled back"
-    return "; ".join([f"{went}: {amount} messages{together}", *ways(clients)])
-
-
-def ways(clients: Mapping[str, str]) -> Iterator[str]:
-    """What clients of these protocols do, and what keeps fewer messages with them."""
-    for protocol in sorted(set(clients.values())):
-        if protocol in CLOSES:
-            yield f"{CLOSES[protocol]}: {KNOBS[protocol]} keeps fewer there"
+    ways = (CLOSES[protocol] for protocol in sorted(CLOSES.keys() & clients.values()))
+    return "; ".join([f"{went}: {amount} messages{together}", *ways])
 
 
 RING_LOST_BY_CONSUMER = Condition(rule=rule, evidence=evidence, why=who_returned, **declared("ring_lost_by_consumer"))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Mask, Positions, take_or_fill
+from penstock.core.table import Column, Index, Mask, Matrix, Positions, put, take_or_fill
 
 T = TypeVar("T", bound=np.generic)
 
@@ -42,6 +42,7 @@ class Sample:
 
     size: how many rows there are. rows: ascending, those with anything but zeros, as most have nothing to do.
     values, missing: (variables, rows of these); 0 where the value is missing: what changed, or what was so at the end.
+    gaps: anything is missing.
     """
 
     begin: float
@@ -52,16 +53,17 @@ class Sample:
     rows: NDArray[np.int32]
     values: Values
     missing: NDArray[np.bool_]
+    gaps: bool
 
     @classmethod
     def of(
         cls, begin: float, first: float, stamp: float, polls: int, values: Values, missing: NDArray[Any]
     ) -> "Sample":
         """values, missing: (variables, all rows)."""
-        rows = np.flatnonzero((values != 0).any(axis=0) | missing.any(axis=0))
-        return cls(
-            begin, first, stamp, polls, values.shape[1], rows.astype(np.int32), values[:, rows], missing[:, rows]
-        )
+        some, gaps = (values != 0).any(axis=0), bool(missing.any())
+        rows = np.flatnonzero(some | missing.any(axis=0) if gaps else some)
+        size, few = values.shape[1], rows.astype(np.int32)
+        return cls(begin, first, stamp, polls, size, few, values[:, rows], missing[:, rows], gaps)
 
     def filled(self, values: NDArray[T]) -> NDArray[T]:
         """Of values by `rows` those at all rows."""
@@ -97,10 +99,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last polls' values by the rows of `index`, oldest first."""
+    """The last polls' values by the rows of `index`, oldest first. totals: (variables, rows), their sums."""
 
     index: Index[Any] = field(default_factory=Index.empty)
     samples: tuple[Sample, ...] = ()
+    totals: Matrix = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def seconds(self) -> float:
@@ -113,12 +116,15 @@ class Window:
 
     def reindexed(self, index: Index[Any], known: Mask) -> "Window":
         """By the rows of `index`; those that are not `known` start again."""
-        samples = self.samples
+        samples, totals = self.samples, self.totals
         if index is not self.index:
             samples = tuple(sample.reindexed(index, self.index) for sample in samples)
+            totals = reindex(index, self.index, totals, 0.0)
             known = known | (index.positions_in(self.index) < 0)
-        anew = np.flatnonzero(~known)
-        return Window(index, tuple(sample.without(anew) for sample in samples) if len(anew) else samples)
+        if len(anew := np.flatnonzero(~known)):
+            samples, totals = tuple(sample.without(anew) for sample in samples), totals.copy()
+            totals[:, anew] = 0.0
+        return Window(index, samples, totals)
 
     def push(
         self, stamp: float, values: NDArray[np.float32], seconds: float, resolution: float, levels: Sequence[int] = ()
@@ -130,32 +136,31 @@ class Window:
         missing = np.isnan(values)
         last = self.samples[-1] if self.samples else None
         begin = last.stamp if last else np.nan
-        sample = Sample.of(begin, stamp, stamp, 1, np.where(missing, np.float32(0), values), missing)
+        sample = Sample.of(begin, stamp, stamp, 1, put(values, missing, np.float32(0)), missing)
         kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
+        gone = [*self.samples[: len(self.samples) - len(kept)]]
         if kept and stamp - kept[-1].begin <= resolution:
-            sample = kept.pop().joined(sample, levels)
-        return Window(self.index, (*kept, sample))
+            gone.append(kept.pop())
+            sample = gone[-1].joined(sample, levels)
+        # Exact: float64 has room for the sum of so many numbers of half its digits.
+        totals = sample.filled(sample.values) + (self.totals if self.samples else np.zeros(values.shape))
+        for one in gone:
+            totals[:, one.rows] -= one.values
+        return Window(self.index, (*kept, sample), totals)
 
     def sum(self, variable: int) -> Column:
         """Per row over all samples."""
-        return self.sums(variable)[0]
+        return self.totals[variable] if self.samples else np.zeros(len(self.index))
 
-    def sums(self, *variables: int) -> list[Column]:
-        """The same of several variables."""
-        rows = np.concatenate([np.empty(0, np.intp), *(sample.rows for sample in self.samples)])
-        columns = (np.concatenate([[], *(sample.values[one] for sample in self.samples)]) for one in variables)
-        size = len(self.index)
-        return [np.bincount(rows, one, size).astype(np.float64) if one.any() else np.zeros(size) for one in columns]
-
-    def rate(self, variable: int, total: Column | None = None) -> Column:
-        """Change per second over the time for which it is known, NaN where that is none. total: its `sum`, if known."""
-        total = self.sum(variable) if total is None else total
+    def rate(self, variable: int) -> Column:
+        """Change per second over the time for which it is known, NaN where that is none."""
+        total = self.sum(variable)
         samples, unknown = self.samples, np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):
             total, samples = total - samples[0].column(variable)[0], samples[1:]
         for sample in samples:
-            if (missing := sample.missing[variable]).any():
-                unknown[sample.rows[missing]] += sample.stamp - sample.begin
+            if sample.gaps:
+                unknown[sample.rows[sample.missing[variable]]] += sample.stamp - sample.begin
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
@@ -172,7 +177,7 @@ class Window:
         found = np.zeros((len(self.samples), len(rows)))
         for line, sample in enumerate(self.samples if len(rows) else ()):
             values, unknown = sample.values[variable], sample.missing[variable]
-            found[line] = sample.filled(np.where(unknown, missing, values) if unknown.any() else values)[rows]
+            found[line] = sample.filled(np.where(unknown, missing, values) if sample.gaps else values)[rows]
         return found
 
     def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
@@ -183,7 +188,9 @@ class Window:
         if not self.samples:
             return np.zeros(len(rows), np.bool_)
         expected = max(seconds / max(interval, 1e-9), 1.0)
-        there = np.stack([~sample.column(variable)[1][rows] for sample in self.samples])
+        there = np.ones((len(self.samples), len(rows)), np.bool_)
+        for line, sample in enumerate(self.samples):
+            there[line] = not sample.gaps or ~sample.column(variable)[1][rows]
         polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
         first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
         spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval

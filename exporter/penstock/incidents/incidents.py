@@ -36,6 +36,8 @@ MISSED = 2
 KEPT = 900.0
 """Seconds for which a change is kept."""
 TEXTS = read_toml("penstock.incidents", "texts.toml")
+NAMES = {one: one.name.lower() for one in Severity}
+LEVELS = {name: one for one, name in NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,9 @@ class Incidents:
         groups += [group for rule in CLIENTS for group in rule(symptoms)]
         groups = linked(symptoms, groups)
         ripe = [one for one in groups if not one.measured or (one.kind, one.what) in begun]
-        found: list[Incident | Continued] = [*stays, *self._continued(ripe, {one.id for one in stays}, symptoms)]
-        first = sorted(found, key=lambda one: (-Severity[one.severity.upper()], one.begin, one.id))[:MOST]
+        found: list[Incident | Continued] = [*stays, *self._continued(ripe, {one.id for one in stays})]
+        # Of those that began together the reported ones stay.
+        first = sorted(found, key=lambda one: (-LEVELS[one.severity], one.begin, not one.id))[:MOST]
         symptoms.told = [one.group for one in first if isinstance(one, Continued)]
         told = (one if isinstance(one, Incident) else incident(one, symptoms) for one in first)
         measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
@@ -96,8 +99,8 @@ class Incidents:
                 symptoms.free = {key: of for key, of in symptoms.free.items() if key not in left}
                 yield replace(one, missed=one.missed + 1)
 
-    def _continued(self, groups: Sequence[Group], used: set[str], symptoms: Symptoms) -> Iterator["Continued"]:
-        """With the id and begin that each had, or new ones, without notices. Several that turn out to be one go on as
+    def _continued(self, groups: Sequence[Group], used: set[str]) -> Iterator["Continued"]:
+        """With the id and begin that each had, without notices. Several that turn out to be one go on as
         the earliest.
         """
         by_name = {(one.kind, one.object): one.id for one in self.told}
@@ -106,16 +109,15 @@ class Incidents:
         for group in sorted(groups, key=lambda one: ((one.kind, one.what) not in by_name, one.begin)):
             if (severity := group.severity) is Severity.INFO:
                 continue
-            before = [by_name.get((group.kind, group.what)), *map(by_member.get, group.members)]
-            known = [one for one in dict.fromkeys(before) if one is not None and one not in used]
+            before = dict.fromkeys([by_name.get((group.kind, group.what)), *map(by_member.get, group.members)])
+            known = [one for one in before if one and one not in used]
             used.update(known)
-            name = (symptoms.poll.groups.broker, group.kind, group.what, symptoms.poll.snapshot.stamp)
-            first = min(known, key=begins.__getitem__) if known else f"{zlib.crc32(repr(name).encode()):08x}"
-            yield Continued(group, severity.name.lower(), min(begins.get(first, group.begin), group.begin), first)
+            first = min(known, key=begins.__getitem__, default="")
+            yield Continued(group, NAMES[severity], min(begins.get(first, group.begin), group.begin), first)
 
 
 class Continued(NamedTuple):
-    """A group with the begin and the id of its incident."""
+    """A group with the begin and the id of its incident, empty where that is new."""
 
     group: Group
     severity: str
@@ -139,6 +141,7 @@ def incident(continued: Continued, symptoms: Symptoms) -> Incident:
     """As it is reported."""
     group, severity, begin, name = continued
     poll, found, conditions = symptoms.poll, symptoms.poll.found, group.own + group.victims
+    new = (poll.groups.broker, group.kind, group.what, poll.snapshot.stamp)
     places = group.places | {(one.address, one.queue) for one in conditions}
     at = [symptoms.queues[place] for place in places if place in symptoms.queues]
     messages, growth, ages = zip(*at, strict=True) if at else ((), (), ())
@@ -157,7 +160,7 @@ def incident(continued: Continued, symptoms: Symptoms) -> Incident:
     if about and root and "left" in facts and poll.broker.authentication_failures > 0:
         known = since_it_left(known or causes(about, root), symptoms, begin)
     return Incident(
-        id=name,
+        id=name or f"{zlib.crc32(repr(new).encode()):08x}",
         kind=group.kind,
         broker=poll.groups.broker,
         object=group.what,

@@ -18,6 +18,7 @@ BRINGS = {
 }
 """By the name of a condition those that come of it, from causes to their effects."""
 RANK = {name: i for i, name in enumerate(BRINGS)}
+OF_ADDRESS = {name for name, condition in CONDITIONS.items() if condition.of_address}
 
 
 def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bool:
@@ -35,14 +36,16 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     left_queue = {one.queue: one.client for one in symptoms.changes * bool(lonely) if one.went and one.queue in lonely}
 
     def note(one: ActiveCondition, group: Group) -> None:
-        for queue in {one.queue, ""} if one.name in BRINGS else ():
-            near[one.address, queue].append((one, group))
+        if one.name in BRINGS:
+            near[one.address, one.queue].append((one, group))
+            if one.queue:
+                near[one.address, ""].append((one, group))
 
     for group in found:
         for one in group.own + group.victims:
             note(one, group)
     for one in sorted(symptoms.free.values(), key=lambda one: (RANK.get(one.name, len(RANK)), one.since)):
-        place = (one.address, "" if CONDITIONS[one.name].of_address else one.queue)
+        place = (one.address, "" if one.name in OF_ADDRESS else one.queue)
         for root, group in near.get(place, ()):
             if one.name in BRINGS[root.name] and not older(one, root, symptoms):
                 group.victims.append(one)

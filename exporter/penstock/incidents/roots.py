@@ -31,6 +31,7 @@ BLOCKED = PRODUCERS_BLOCKED.name
 STARVED = frozenset({CONNECTION_PAUSED.name})
 FILL = BACKLOG.union(name for name, brought in BRINGS.items() if brought & BACKLOG)
 """Messages that are not taken, and the reasons for that."""
+STOPPED = STOPS | LOOPS
 
 
 def full_broker(symptoms: Symptoms) -> Iterator[Group]:
@@ -81,7 +82,7 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     about, found = symptoms.addresses.get(address, AddressLimits()), symptoms.poll.found
     at = [*symptoms.queues_of(address).values()]
     messages, count = np.nansum(found.messages[at]), np.nansum(found.consumers[at])
-    stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPS | LOOPS]
+    stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPPED]
     how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
     return {
         "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}" if about.full else "at its limit",
@@ -234,7 +235,7 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
     """All that one client does wrong, on whatever queues, and who gets nothing on the connections that it fills."""
     stopped, rows = list[ActiveCondition](), symptoms.poll.found.consumer.index.rows
     keys = symptoms.poll.snapshot.consumer_connection
-    symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPS | LOOPS)
+    symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPPED)
     for group in together("", stopped, lambda one: one.client):
         group.consumers = symptoms.consumers_of(group.own)
         if any(one.name in STARVED for one in symptoms.free.values()):

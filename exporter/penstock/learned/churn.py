@@ -7,6 +7,7 @@ acknowledges just before it goes is not seen to, but its queue settles more than
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -161,18 +162,12 @@ def vanished(
     if not counts.any() or found.settling:
         return {}
     members, first, which = np.unique(went.client[counts], return_index=True, return_inverse=True)
-    numbers = zip(
-        clients.index.rows[members].tolist(),
-        went.queue[counts][first].tolist(),
-        np.bincount(which).tolist(),
-        np.bincount(which, went.settled[counts]).tolist(),
-        np.bincount(which, went.held[counts]).tolist(),
-        strict=True,
+    at, settled, held = went.queue[counts][first], went.settled[counts], went.held[counts]
+    columns = np.bincount(which), np.bincount(which, settled), np.bincount(which, held), unseen[at]
+    went_of = map(Vanished, repeat(found.now), *(one.tolist() for one in columns))
+    return dict(
+        zip(clients.index.rows[members], zip(found.queues.keys[at].tolist(), went_of, strict=True), strict=True)
     )
-    return {
-        client: (int(found.queues.keys[i]), Vanished(found.now, consumers, acked, had, float(unseen[i])))
-        for client, i, consumers, acked, had in numbers
-    }
 
 
 # --- clients that settle nothing, and holders

@@ -181,11 +181,14 @@ class Normal(RowState):
         limits, today = self.expected.highs, self.today.copy()
         whole = found.now - self.gap >= trend.seconds + found.interval
         shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
-        unusual = 1000 * unusual_share(limits[EXPIRED : KILLED + 1]) + 1
-        today[EXPIRED : KILLED + 1] = np.fmax(today[EXPIRED : KILLED + 1], limited(1000 * shares + 1, unusual))
+        at = np.flatnonzero(~np.isnan(shares[0]))
+        for line, share in zip((EXPIRED, KILLED), shares[:, at], strict=True):
+            unusual = 1000 * unusual_share(limits[line, at]) + 1
+            today[line, at] = np.fmax(today[line, at], limited(1000 * share + 1, unusual))
         slow = limited(1000 * service.now, 2 * limits[SERVICE])
-        most = np.stack([300 * trend.rate_in, slow, 3600 * service.pace, found.messages - or_zero(found.scheduled)])
-        today[PEAK:] = np.fmax(today[PEAK:], most)
+        most = (300 * trend.rate_in, slow, 3600 * service.pace, found.messages - or_zero(found.scheduled))
+        for line, values in zip(today[PEAK:], most, strict=True):
+            np.fmax(line, values, out=line)
         since = np.maximum(timers.ready, timers.absent)
         away = np.where(since < self.holiday_end, np.nan, or_zero(found.now - since))  # longer by it than usual
         return replace(self, today=today, shares=shares, absent=np.maximum(self.absent, away))
@@ -351,6 +354,6 @@ def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
 
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
     """(expired and killed, queues): of what left over the trend window, NaN where that is little."""
-    gone = np.stack(activity.trend.sums(TREND_EXPIRED, TREND_KILLED))
+    gone = np.stack([activity.trend.sum(one) for one in (TREND_EXPIRED, TREND_KILLED)])
     left = gone.sum(axis=0) + or_zero(trend.rate_out) * trend.seconds
     return np.where(left >= FEWEST, gone / np.where(left > 0, left, 1.0), np.nan)

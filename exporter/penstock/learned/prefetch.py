@@ -122,7 +122,7 @@ class PrefetchEstimate:
         consumer = found.consumer
         before = self.clients.reindexed(clients.index)
         window, largest = before.window.copy(), before.largest.copy()
-        at = np.flatnonzero((clients.member >= 0) & (consumer.queue >= 0) & (consumer.held > 0))
+        at = consumer.holding[clients.member[consumer.holding] >= 0]
         np.maximum.at(largest, clients.member[at], consumer.held[at])
         stands_still = (consumer.d_delivered[at] == 0) & ~consumer.new[at] & waiting(found)[consumer.queue[at]]
         at = at[stands_still]

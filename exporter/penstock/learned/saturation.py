@@ -35,11 +35,7 @@ class Bits64(RowState):
     def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> Self:
         """With one more poll; so: (answers, rows), counts only where `seen`."""
         one, before = np.uint64(1), self.reindexed(index)
-        return replace(
-            before,
-            seen=before.seen << one | seen.astype(np.uint64),
-            so=before.so << one | (so & seen).astype(np.uint64),
-        )
+        return replace(before, seen=before.seen << one | seen, so=before.so << one | so & seen)
 
     def shares(self, polls: int) -> NDArray[np.float64]:
         """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
@@ -133,11 +129,13 @@ RATE_POLLS = 3
 @dataclass(frozen=True, slots=True)
 class ServiceRate(RowState):
     """rates: (polls, consumers), what each settled per second at the last polls, newest first; NaN before it came.
-    since: when it began to settle without a pause of so many polls (broker's clock); NaN while it does not.
+    best: the highest of each. since: when it began to settle without a pause of so many polls (broker's clock); NaN
+    while it does not.
     """
 
     rates: NDArray[np.float32] = column(lines=RATE_POLLS, dtype=np.float32, saved=False)
     since: Column = column(saved=False)
+    best: Column = column(saved=False, carried=False)
 
     def advance(self, found: Facts, step: float) -> "ServiceRate":
         """step: seconds since the poll before."""
@@ -146,8 +144,5 @@ class ServiceRate(RowState):
         rates = np.empty((RATE_POLLS, len(index)), np.float32)
         rates[0] = found.consumer.d_left / step if step > 0 else 0.0
         rates[1:] = before.rates[:-1]
-        return ServiceRate(index, rates, since(np.fmax.reduce(rates) > 0, before.since, found.now))
-
-    def best(self) -> Column:
-        """The highest of each."""
-        return np.fmax.reduce(self.rates, axis=0).astype(np.float64)
+        best = np.fmax.reduce(rates).astype(np.float64)
+        return ServiceRate(index, rates, since(best > 0, before.since, found.now), best)

@@ -57,7 +57,7 @@ class ServiceTime(RowState):
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
         window = self.window.reindexed(found.queues, same)
         window = window.push(found.now, np.stack(columns).astype(np.float32), SECONDS, SECONDS / SAMPLES)
-        spent, settled, at_backlog, served, for_seconds = window.sums(*range(len(columns)))
+        spent, settled, at_backlog, served, for_seconds = window.totals
         known = (served >= FEWEST) & (for_seconds >= BUSY * SECONDS)
         whole = found.now - window.samples[0].begin >= BUSY * SECONDS
         fast = (settled >= FEWEST_PACE) & (spent > 0) & whole

@@ -124,16 +124,11 @@ class LearnedTimeout(RowState):
     ) -> Column:
         """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
         weight, cold = self.weight[rows], constants.cold
-        patience, at = np.full(len(weight), cold), np.flatnonzero(weight > 0)
-        weight = weight[at]
-        usual = constants.factor * np.where(weight < FEW, self.longest[rows][at], self.q98[rows][at])
+        usual = constants.factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
         learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
         # A cold patience below the floor was asked for, as in short recordings.
-        patience[at] = np.clip(learned, min(constants.floor_seconds(interval), cold), max(constants.cap, cold))
-        if configured is not None:
-            said = np.flatnonzero(~np.isnan(configured[rows]))
-            patience[said] = configured[rows][said]
-        return patience
+        patience: Column = np.clip(learned, min(constants.floor_seconds(interval), cold), max(constants.cap, cold))
+        return patience if configured is None else put(patience, ~np.isnan(configured[rows]), configured[rows])
 
     def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
         """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
@@ -270,7 +265,8 @@ def eager_patience(
     patience: LearnedTimeout, groups: Groups, usual: Column, full: Mask, interval: float, constants: Constants
 ) -> Column:
     """`usual`, per consumer, but where a buffer is seen to be full the longest of few gaps counts twice, not thrice."""
-    at, sooner = np.flatnonzero(full & ~np.isnan(usual)), usual.copy()
+    at = np.flatnonzero(full)
+    at, sooner = at[~np.isnan(usual[at])], usual.copy()
     rows = groups.clients.member[at]
     configured = groups.clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
     thrice = patience.seconds(constants, interval, configured, rows)
@@ -289,5 +285,5 @@ def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Colum
 def queue_patience(found: Facts, per_consumer: Column, constants: Constants) -> Column:
     """Per queue the longest of its consumers', else cold."""
     longest = np.full(len(found.queues) + 1, -np.inf)
-    np.fmax.at(longest, found.consumer.queue, per_consumer)
+    np.maximum.at(longest, found.consumer.queue, put(per_consumer, np.isnan(per_consumer), -np.inf))
     return np.where(np.isinf(longest), constants.cold, longest)[:-1]

@@ -74,7 +74,7 @@ class Returns:
 
 def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
     window = activity.window
-    returned, delivered, settled, killed = window.sums(RETURNED, DELIVERED, SETTLED, KILLED)
+    returned, delivered, settled, killed = map(window.sum, (RETURNED, DELIVERED, SETTLED, KILLED))
     # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
     apart = [seconds for _, seconds in activity.apart] or [0.0]
     unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
@@ -126,7 +126,7 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
-    added, settled, later = window.sums(FLOW_IN, FLOW_OUT, SCHEDULED)
+    added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
     behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
     rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
@@ -147,8 +147,8 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
             & (second.sum(axis=0) > 0)
             & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
         )
-    rate_in, rate_out = window.rate(FLOW_IN, added), window.rate(FLOW_OUT, settled)
-    return Trend(behind, growth, rate_in, rate_out, rate_in - window.rate(SCHEDULED, later), window.seconds)
+    rate_in, rate_out = window.rate(FLOW_IN), window.rate(FLOW_OUT)
+    return Trend(behind, growth, rate_in, rate_out, rate_in - window.rate(SCHEDULED), window.seconds)
 
 
 def _means(values: Column) -> Column:

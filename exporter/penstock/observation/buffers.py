@@ -61,8 +61,7 @@ class Buffers(RowState):
     rows: Numbers = unindexed(lambda: np.empty((len(START), 0), np.float32))
 
     def advance(self, found: Facts) -> "Buffers":
-        at = np.flatnonzero(found.consumer.held > 0)
-        one = self.by(found, at[found.consumer.queue[at] >= 0])
+        one = self.by(found, found.consumer.holding)
         step = 0.0 if np.isnan(self.now) else found.now - self.now
         parted = counted(one.rows, found, one.at, step)
         one = replace(one, now=found.now, kept_since=np.where(parted, found.read, one.kept_since))

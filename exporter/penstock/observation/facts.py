@@ -153,7 +153,7 @@ class Facts:
     ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
     one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
     for before it dispatches, 0: none. held, uncommitted, d_left: sums of what its consumers buffer, and settled.
-    listed: consumers. returned: what left these at this poll, and was neither settled, expired nor killed.
+    listed: consumers; came: one is new. returned: what left these now, and was neither settled, expired nor killed.
     """
 
     now: float
@@ -198,6 +198,7 @@ class Facts:
     d_delivered: Column
     d_uncommitted: Column
     listed: Column
+    came: Mask
     returned: Column
 
     def of_queue(self, values: Column | Mask) -> Column:
@@ -233,7 +234,8 @@ class AddressFacts:
 @dataclass(frozen=True, slots=True)
 class ConsumerFacts:
     """Columns per consumer. queue: position of its queue, -1 where unknown (of those `unplaced`); place: one more.
-    left: what it no longer buffers, in all. holds: it buffers something, or has not committed all.
+    left: what it no longer buffers, in all. holding: those of known queues that buffer something. holds: so does it, or
+    it has not committed all.
     """
 
     index: Index[ConsumerRow]
@@ -251,6 +253,7 @@ class ConsumerFacts:
     d_left: Column
     d_delivered: Column
     d_uncommitted: Column
+    holding: Positions
     holds: Mask
     selective: Mask
     orphaned: Mask
@@ -264,6 +267,8 @@ class ConsumerFacts:
         """Sums by queue, of which there are so many; nothing in `values` is missing."""
         if values.dtype == np.bool_:
             return np.bincount(self.place[values], minlength=queues + 1)[1:].astype(np.float64)
+        if not values.any():
+            return np.zeros(queues)
         return np.bincount(self.place, values, queues + 1)[1:].astype(np.float64, copy=False)
 
     def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
@@ -327,6 +332,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         consumer=consumer,
         **sums,
         listed=np.bincount(consumer.place, minlength=len(queues) + 1)[1:].astype(np.float64),
+        came=consumer.by_queue(consumer.new, len(queues)) > 0,
         returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
     return seen, found if broker.kind.fates else without_fates(found)
@@ -416,16 +422,17 @@ def consumer_facts(
     """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues. late: of consumers."""
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
-    new = np.isnan(past[0])
+    new, missing = np.isnan(past[0]), np.isnan(numbers)
     changes = consumer_changes(numbers, past, new & ~late, join, known)
-    said = dict(zip(SAID_OF_CONSUMERS, or_zero(numbers), strict=True))
-    return since_said(numbers, past), ConsumerFacts(
+    said = dict(zip(SAID_OF_CONSUMERS, put(numbers, missing, 0.0), strict=True))
+    return put(numbers, missing, past), ConsumerFacts(
         index=consumers.index,
         queue=join.at,
         place=join.at + 1,
         unplaced=np.flatnonzero(join.at < 0),
         new=new,
         **said,
+        holding=np.flatnonzero((said["held"] > 0) & (join.at >= 0)),
         holds=said["held"] + said["uncommitted"] > 0,
         **{f"d_{name}": change for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)},
         held_bytes=consumers["buffered_bytes"],
@@ -441,7 +448,7 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
     # What fell started again, at 0.
-    changes[:2] = put(changes[:2], changes[:2] < 0, numbers[:2])
+    np.copyto(changes[:2], numbers[:2], where=changes[:2] < 0)
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)
     at = join.at[fresh]

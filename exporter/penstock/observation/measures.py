@@ -69,8 +69,7 @@ def imbalance(poll: RuleInputs) -> Column:
     if not poll.found.counted:
         return np.full(size, np.nan)
     # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
-    holding = np.flatnonzero((consumer.held > 0) & (consumer.queue >= 0))
-    at, held = sorted_pairs(consumer.queue[holding], consumer.held[holding])
+    at, held = sorted_pairs(consumer.queue[consumer.holding], consumer.held[consumer.holding])
     holders = np.bincount(at, minlength=size)
     rank = np.arange(len(at)) - (np.cumsum(holders) - count)[at] + 1
     total = np.bincount(at, weights=held, minlength=size)
@@ -81,9 +80,10 @@ def imbalance(poll: RuleInputs) -> Column:
 
 
 def sorted_pairs(at: Positions, held: Column) -> tuple[Positions, Column]:
-    """Sorted by `at`, then by `held` (not negative), as one number each: several times faster than by two keys."""
+    """Sorted by `at`, then by `held` (whole, not negative), as one number: several times faster than by two keys."""
     step = 2.0 ** np.ceil(np.log2(held.max(initial=1.0) + 1))
-    pairs = np.sort(at * step + held)
+    pairs = at * step + held
+    pairs = np.sort(pairs.astype(np.uint32) if pairs.max(initial=0.0) < 2**32 else pairs)  # half the time
     first = np.floor(pairs / step)
     return first.astype(np.intp), pairs - first * step
 

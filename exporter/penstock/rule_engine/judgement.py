@@ -291,7 +291,7 @@ def rule_inputs(
         expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
         closed=closed(groups.queues, snapshot.stamp),
         at_risk=lost.at_risk(found),
-        service_rate=now.service_rate.best(),
+        service_rate=now.service_rate.best,
         works_since=now.service_rate.since,
         buffers=now.buffers,
         rivals=snapshot.observation.rivals,
@@ -325,12 +325,11 @@ def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
     return mask
 
 
-def with_silence(conditions: Iterable[ActiveCondition], groups: Groups) -> tuple[ActiveCondition, ...]:
+def with_silence(conditions: tuple[ActiveCondition, ...], groups: Groups) -> tuple[ActiveCondition, ...]:
     """The conditions, those that a rule silences marked."""
     names = frozenset((*map(QUEUE, silenced(groups.queues.index)), *map(CLIENT, silenced(groups.clients.index))))
-    return tuple(
-        one if names.isdisjoint((QUEUE(one), CLIENT(one))) else one._replace(silenced=True) for one in conditions
-    )
+    of = ((one, names.isdisjoint((QUEUE(one), CLIENT(one)))) for one in conditions)
+    return tuple(one if apart else one._replace(silenced=True) for one, apart in of) if names else conditions
 
 
 def silenced(index: Index[Any]) -> Iterable[Any]:

@@ -38,10 +38,12 @@ def active_conditions(
 
 
 def without_progress(poll: RuleInputs) -> Mask:
-    """Queues that settled nothing for the longest threshold of their clients, while messages wait or come."""
+    """Queues that settled nothing for the longest threshold of their clients, while messages wait or come; one more,
+    False, for a queue that is not known.
+    """
     found, comes = poll.found, poll.trend.comes > 0
     waits = (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))  # some expire first
-    return waits & longer(poll.timers.unsettled, found.now, poll.queue_patience)
+    return np.append(waits & longer(poll.timers.unsettled, found.now, poll.queue_patience), np.False_)
 
 
 def of_rows(
@@ -58,13 +60,13 @@ def of_rows(
     series = grouping.index.rows[grouping.member[at]].tolist()
     severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
     begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
-    whys = [condition.why(poll, i) if condition.why else "" for i in at.tolist()]
+    whys = [condition.why(poll, i) for i in at.tolist()] if condition.why else [""] * len(at)
     for row, of, how, begin, found, consumers, why in zip(
         at.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
         known = OnDemand(decided, condition.decide, condition, poll, row) if condition.decide else {}
-        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, why=why, verdicts=known)
+        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, False, why, known)
 
 
 def decided(decide: Decide, condition: Condition, poll: RuleInputs, row: int) -> Verdicts:
@@ -92,8 +94,7 @@ def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Col
 
 def severity(condition: Condition, queues: Positions, poll: RuleInputs, critical: Mask) -> list[Severity]:
     """Of a condition at these queues, -1 where the queue is not known."""
-    urgent = np.append(critical & condition.may_be_critical, np.False_)[queues]
-    level = np.where(urgent, Severity.CRITICAL, Severity.WARNING)
+    level = np.where(critical[queues] & condition.may_be_critical, Severity.CRITICAL, Severity.WARNING)
     level[condition.notice(poll, queues)] = Severity.INFO
     return [SEVERITIES[one] for one in level.tolist()]
 
