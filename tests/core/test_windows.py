@@ -63,3 +63,25 @@ def test_since_when_begins_with_this_poll_goes_on_and_ends(now: float | Column) 
     came = now if isinstance(now, float) else 31.0
     np.testing.assert_array_equal(after, [came, 10.0, np.nan, np.nan])
     np.testing.assert_array_equal(before, [np.nan, 10.0, 11.0, np.nan])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("largest", [50, 2**31, 0.1])
+def test_sums_that_go_on_from_poll_to_poll_are_those_of_the_samples(seed: int, largest: float) -> None:
+    """While samples are joined and go, rows come and go, start again, and are missing; also of what float32 rounds."""
+    random = np.random.default_rng(seed)
+    index: Index[str] = Index.empty()
+    window, keys = Window(), np.arange(12)
+    for poll in range(120):
+        if poll % 5 == 3:
+            keys = np.append(np.delete(keys, int(random.integers(len(keys)))), int(keys.max()) + 1)
+        index, _ = index.advance(keys, lambda new: ["x"] * len(new))
+        values = np.where(random.random((3, 12)) < 0.5, 0, random.uniform(-largest, largest, (3, 12)))
+        values = (values if largest < 1 else np.round(values)).astype(np.float32)
+        values[:, random.random(12) < 0.1] = np.nan
+        known = random.random(12) > 0.05
+        values[:, ~known] = np.nan
+        window = window.reindexed(index, known).push(5.0 * poll, values, 100.0, 12.0, levels=(2,))
+        of_samples = [window.of(variable, np.arange(12)).sum(axis=0) for variable in range(3)]
+        np.testing.assert_array_equal([window.sum(variable) for variable in range(3)], of_samples)
+    assert len(window.samples) < 15

@@ -163,6 +163,17 @@ def test_two_hundred_roots_are_a_bounded_answer() -> None:
     assert len(scene.tables["incident"]) == MOST
 
 
+def test_of_two_hundred_that_began_together_the_same_stay_reported() -> None:
+    scene = Scene()
+    for i in range(200):
+        scene.queues[f"q{i}"] = {"A": 50.0, "M": 50.0, "paused": 1.0}
+    reported = set()
+    for _ in range(8):
+        reported.add(frozenset(one.id for one in scene.run(1).state.judgement.incidents.told))
+    assert {len(ids) for ids in reported} == {0, MOST}
+    assert len(reported) == 2
+
+
 def test_notices_are_no_incident() -> None:
     scene = Scene()
     scene.come("q", 100)
