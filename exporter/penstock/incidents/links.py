@@ -1,7 +1,8 @@
 """Which condition brings which others on the same queue or address, and what is left as a root of its own."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import chain
 
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition, Severity
@@ -35,8 +36,11 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     lonely = {one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name}
     left_queue = {one.queue: one.client for one in symptoms.changes * bool(lonely) if one.went and one.queue in lonely}
 
+    conditions = chain(symptoms.free.values(), *(group.own + group.victims for group in found))
+    there = Counter(one.address for one in conditions)
+
     def note(one: ActiveCondition, group: Group) -> None:
-        if one.name in BRINGS:
+        if one.name in BRINGS and there[one.address] > 1:
             near[one.address, one.queue].append((one, group))
             if one.queue:
                 near[one.address, ""].append((one, group))
