@@ -39,7 +39,7 @@ ACCOUNT = {
 COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
 """Of the account, under the names that they had: counters go on."""
 NORMAL = {name for kind in (Absences, Normal, ServiceTime) for one in declared(kind).values() for name in one.names}
-SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at", "span_expired"} | NORMAL
+SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at", "span_expired", "span_present"} | NORMAL
 """Columns that came later."""
 GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"ledger_{name}"

@@ -279,6 +279,18 @@ def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
 
 
+def test_a_bridge_that_had_nothing_to_forward_is_not_stopped_by_its_first_messages() -> None:
+    scene = Scene()
+    scene.links["to-2"] = {"queue": "out", "up": 1.0, "pending": 0.0}
+    scene.come("out", 0)
+    scene.queues["out"]["consumers"] = 1.0
+    scene.run(3, lambda one: one.come("out", 10).queues["out"].update(K=one.queues["out"]["K"] + 10, M=0.0))
+    scene.run(40)
+    scene.links["to-2"]["pending"] = 100.0
+    scene.run(2, lambda one: one.come("out", 100))
+    assert not scene.incidents
+
+
 def test_a_full_dead_letter_address_that_refuses() -> None:
     scene = Scene()
     scene.come("src", 0)

@@ -37,7 +37,7 @@ from penstock.series.totals import SeriesT, Totals
 from penstock.settings.constants import POLLS
 from penstock.settings.policy import Policy
 
-ACKNOWLEDGED = QUEUE_NUMBERS.index("acknowledged")
+ACKNOWLEDGED, SCHEDULED, MESSAGES = map(QUEUE_NUMBERS.index, ("acknowledged", "scheduled", "messages"))
 
 NameT = TypeVar("NameT")
 ValueT = TypeVar("ValueT")
@@ -505,7 +505,10 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     left = queues["removed"] - openmq.removed if of_openmq else queues["acknowledged"] - seen[ACKNOWLEDGED]
     moves = left > 0
     absent = np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent)
-    return replace(timers, still=np.where(moves, np.nan, timers.still), absent=absent)
+    # Older files do not have it.
+    lacks = np.isnan(timers.present) & (seen[MESSAGES] > seen[SCHEDULED])
+    present = np.where(lacks, timers.unsettled, timers.present)
+    return replace(timers, still=np.where(moves, np.nan, timers.still), absent=absent, present=present)
 
 
 def restored_debounce(index: Index[Any], kept: SavedDebounce) -> Debounce:

@@ -94,7 +94,7 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
 
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
-    links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.unsettled
+    links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.stuck
     read = {} if links is None else {row.queue: (row, up) for row, up in zip(links.index, links["up"], strict=True)}
     for at in found.queues.where("name", attrgetter("name"), read.keys() - {""}).tolist():
         place = place_of(found.queues.rows[at])

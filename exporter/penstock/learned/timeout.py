@@ -231,13 +231,18 @@ def advance_timers(
     # Until the first consumer comes none is absent.
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
     expired = np.where(served, np.nan, np.where(found.d_expired > 0, now, before.expired))
+    ready = since((found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps), before.ready, now)
+    # What is delivered again after a delay is scheduled in between.
+    later = ~settles & (found.messages > 0) & ~np.isnan(before.present)
+    present = later | (found.messages > found.scheduled) | (found.delivering > 0) | ~np.isnan(ready)
     timers = QueueTimers(
         index=found.queues,
         still=since(~moves, before.still, then),
-        ready=since((found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps), before.ready, now),
+        ready=ready,
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
         absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
         unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),
+        present=since(present, before.present, now),
         blocked=since(found.known & (found.address.d_added == 0), before.blocked, then),
         expired=expired,
         read=read,

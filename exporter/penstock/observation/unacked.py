@@ -20,8 +20,9 @@ CONVERTED = 512.0
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
     """Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there,
-    nothing is settled, nothing comes in; NaN = not. had_consumer: one was seen at some poll, or something settled.
-    expired: when messages did last since there is no consumer: they count as ready for `cap` from then on.
+    nothing is settled, nothing comes in; NaN = not. present: since when it has messages that are due, in buffers too.
+    had_consumer: one was seen at some poll, or something settled. expired: when messages did last since there is no
+    consumer: they count as ready for `cap` from then on.
     """
 
     BY = By.QUEUE
@@ -30,11 +31,17 @@ class QueueTimers(RowState):
     ready: Column = column()
     absent: Column = column()
     unsettled: Column = column()
+    present: Column = column()
     blocked: Column = column()
     expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
     read: Mapping[QueueRow, None] = unindexed(dict)
     """Queues that are gone and had one: what is deleted once it is empty, and made again, is the same."""
+
+    @property
+    def stuck(self) -> Column:
+        """Since when none of the messages that are there is settled; NaN = not."""
+        return np.maximum(self.unsettled, self.present)
 
 
 @dataclass(frozen=True, slots=True)

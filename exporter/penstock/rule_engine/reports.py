@@ -43,7 +43,7 @@ def without_progress(poll: RuleInputs) -> Mask:
     """
     found, comes = poll.found, poll.trend.comes > 0
     waits = (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))  # some expire first
-    return np.append(waits & longer(poll.timers.unsettled, found.now, poll.queue_patience), np.False_)
+    return np.append(waits & longer(poll.timers.stuck, found.now, poll.queue_patience), np.False_)
 
 
 def of_rows(
