@@ -81,6 +81,36 @@ def test_it_ends_ten_minutes_after_the_last_crash() -> None:
     assert not world.names
 
 
+def test_one_that_acknowledged_before_it_went_hides_no_others() -> None:
+    world, queue = world_of()
+    work, loop = good(queue), crashing(queue)
+    lucky = queue.join("bad", window=2)
+    world.run(20, together(work, loop), tick=0.5)
+    assert world.names == {"crash_looping"}
+    queue.come(2)
+    queue.take(lucky)
+    queue.settle(lucky, 1)
+    world.look()
+    queue.close(lucky)
+    world.first.clear()
+    world.run(40, together(work, loop), tick=0.5)
+    assert world.names == {"crash_looping"}
+
+
+def test_it_is_seen_where_one_in_the_same_moment_had_worked() -> None:
+    """A pool: at nearly every poll several are gone, and once one of them had acknowledged some."""
+    world, queue = world_of(10.0)
+    loops = [crashing(queue, each, held=3) for each in (3.0, 3.5, 4.0)]
+    lucky = queue.join("bad", window=2)
+    queue.take(lucky)
+    queue.settle(lucky, 1)
+    world.run(20, together(good(queue), *loops), tick=0.5)
+    queue.close(lucky)
+    world.run(60, together(*loops, good(queue)), tick=0.5)
+    condition = world.one("crash_looping")
+    assert condition.evidence["given_back"] == 3 * condition.evidence["consumers_seen"]
+
+
 def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None:
     world, queue = world_of()
     world.run(400, crashing(queue), tick=0.5)
@@ -140,6 +170,13 @@ def test_a_rollout() -> None:
 
     world.run(300, live, tick=0.5)
     assert not world.alarms
+
+
+def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
+    world, queue = world_of(backlog=3000)
+    busy, quick = crashing(queue, 5, 20), crashing(queue, 4, 20, settles=3, sight=True)
+    world.run(900, together(good(queue), busy, quick), tick=0.5)
+    assert "crash_looping" not in world.alarms
 
 
 def test_pollers_that_take_three_of_what_was_prefetched() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.causes.verdict import possible
 from penstock.conditions.condition import Condition, Reported, declared
-from penstock.learned.churn import LEAST, LEAST_POLLS, SECONDS, Churn
+from penstock.learned.churn import LEAST, LEAST_POLLS, MORE, SECONDS, Churn
 from penstock.observation.poll import RuleInputs
 
 LOG = possible("its log shows whether it fails or is stopped: the broker sees consumers go")
@@ -25,5 +25,5 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
 
 
 CRASH_LOOPING = Condition(
-    reports=reports, **declared("crash_looping", minutes=SECONDS / 60, least=LEAST, polls=LEAST_POLLS)
+    reports=reports, **declared("crash_looping", minutes=SECONDS / 60, least=LEAST, polls=LEAST_POLLS, more=MORE)
 )

@@ -32,6 +32,8 @@ SECONDS = 600.0
 """What is counted is not older."""
 LEAST, LEAST_POLLS = 5, 3
 """Consumers that vanished, and polls at which some did: a pool that stops once is no loop."""
+MORE = 2
+"""Consumers more for each that had settled something: instances that are stopped in their first job are no loop."""
 UNSEEN, UNSEEN_SHARE = 3.0, 0.2
 """Messages of the queue, and for each of these consumers, that others may have settled unseen."""
 SWEEP_SECONDS = 60.0
@@ -72,10 +74,12 @@ def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """Consumers of a client that went between two polls. unseen: of the queue at the poll before."""
+    """Consumers of a client that went between two polls and had settled nothing, so many, and what they held; settled:
+    how many went that had. unseen: of the queue at the poll before.
+    """
 
     at: float
-    consumers: int
+    consumers: float
     settled: float
     held: float
     unseen: float
@@ -95,7 +99,7 @@ class CrashLoop:
         return self.vanished[0].at
 
     @property
-    def consumers(self) -> int:
+    def consumers(self) -> float:
         return sum(one.consumers for one in self.vanished)
 
     @property
@@ -106,10 +110,10 @@ class CrashLoop:
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
         loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
-        holds = served and len(loop.vanished) >= LEAST_POLLS and not any(one.settled for one in loop.vanished)
+        worked, polls = sum(one.settled for one in loop.vanished), sum(one.consumers > 0 for one in loop.vanished)
+        holds = served and polls >= LEAST_POLLS and loop.consumers >= LEAST + MORE * worked
         if holds:
-            others = unseen - loop.vanished[0].unseen
-            holds = loop.consumers >= LEAST and others < UNSEEN + UNSEEN_SHARE * loop.consumers
+            holds = unseen - loop.vanished[0].unseen < UNSEEN + UNSEEN_SHARE * loop.consumers
         run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
         return replace(loop, run=run, on=on)
 
@@ -131,8 +135,7 @@ class CrashLoops(RowState):
         loops, came = dict(self.loops), vanished(found, went, clients, before)
         for client, (queue, one) in came.items():
             loop = loops.get(client, CrashLoop(queue))
-            # Who once settled something is no crash loop, and remembered only where it might have been one.
-            if client in loops or (not one.settled and len(loops) < MOST):
+            if client in loops or (one.consumers and len(loops) < MOST):
                 loops[client] = replace(loop, vanished=(*loop.vanished, one))
         sweeps = found.now - self.swept > SWEEP_SECONDS
         asked = [*loops] if sweeps else [client for client in {*came, *self.pending} if client in loops]
@@ -162,9 +165,9 @@ def vanished(
     if not counts.any() or found.settling:
         return {}
     members, first, which = np.unique(went.client[counts], return_index=True, return_inverse=True)
-    at, settled, held = went.queue[counts][first], went.settled[counts], went.held[counts]
-    columns = np.bincount(which), np.bincount(which, settled), np.bincount(which, held), unseen[at]
-    went_of = map(Vanished, repeat(found.now), *(one.tolist() for one in columns))
+    at, worked = went.queue[counts][first], went.settled[counts] > 0
+    sums = (np.bincount(which, one) for one in (~worked, worked, went.held[counts] * ~worked))
+    went_of = map(Vanished, repeat(found.now), *(one.tolist() for one in (*sums, unseen[at])))
     return dict(
         zip(clients.index.rows[members], zip(found.queues.keys[at].tolist(), went_of, strict=True), strict=True)
     )
