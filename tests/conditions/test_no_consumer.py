@@ -10,7 +10,9 @@ from conditions.rules_world import rule, ruled_polls, unread
 from conditions.scenarios import arrivals, consumer_gone
 from conditions.situations import FREE, WAIT, polls
 from conditions.world import START, Judged, World
-from penstock.assessment.assess import Tables
+from penstock.agent.checkpoint import checkpoint_of, restore
+from penstock.agent.state_file import Saved, decode, encode
+from penstock.assessment.assess import State, Tables
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import Severity
 from penstock.model import QueueKind
@@ -44,6 +46,26 @@ def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
     condition = judged.one("no_consumer")
     assert condition.severity is not Severity.INFO
     assert condition.verdicts["meant_for_nobody"].state is CauseState.EXCLUDED
+
+
+@pytest.mark.parametrize("broker_too", [False, True])
+@pytest.mark.parametrize("gone", [False, True])
+def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: bool) -> None:
+    judged = Judged()
+    polls(judged, 2, {"A": 50.0, "K": 50.0}, {"c": FREE})
+    if gone:
+        judged.poll({"other": {}})
+        judged._queues.forget("q")
+    snapshot = judged.snapshot({"other": {}} if gone else {"q": {"A": 50.0, "K": 50.0}}, {}, {})
+    memory = checkpoint_of(judged.state, snapshot, judged.policy)
+    assert memory is not None
+    memory = decode(encode(Saved({"n": memory}, {"n": judged.now}))).brokers["n"]
+    if broker_too:
+        judged.uptime = 300.0
+        snapshot = judged.snapshot({}, {}, {})
+    judged.state = restore(memory, State(), snapshot, judged.policy)
+    polls(judged, 23, {**WAIT, "A": 1.0})
+    assert judged.one("no_consumer").severity is not Severity.INFO
 
 
 def test_messages_that_all_expire_unread_miss_their_consumer() -> None:

@@ -87,7 +87,7 @@ def test_what_is_saved_comes_back_under_its_names() -> None:
     assert {*stored} == {"weather_warmth", "weather_rain", "days", "weather_winds_0", "weather_winds_1",
                          "weather_sunny", "weather_today"}  # fmt: skip
     assert {values.dtype for values in stored.values()} == {np.dtype(np.float64)}
-    again = Weather.restored(ABC, stored)
+    again = Weather().restored(ABC, stored)
     for name in ("warmth", "rain", "days", "winds", "sunny", "today"):
         values, wanted = getattr(again, name), getattr(weather(), name)
         np.testing.assert_equal(values, wanted)
@@ -99,14 +99,14 @@ def test_a_column_or_a_number_that_is_missing_is_filled() -> None:
     stored = weather().saved()
     del stored["days"], stored["weather_winds_1"], stored["weather_sunny"]
     stored["weather_rain"] = np.array([1.0, np.nan, 3.0])
-    again = Weather.restored(ABC, stored)
+    again = Weather().restored(ABC, stored)
     assert again.days.tolist() == [-1] * 3
     np.testing.assert_equal(again.winds, [[1, 2, 3], [np.nan] * 3])
     assert (again.sunny.tolist(), again.rain.tolist()) == ([False] * 3, [1, 0, 3])
 
 
 def test_state_of_which_the_file_says_nothing_is_as_new() -> None:
-    assert len(Weather.restored(ABC, {"ledger_raw_0": np.ones(3)}).index) == 0
+    assert len(Weather().restored(ABC, {"ledger_raw_0": np.ones(3)}).index) == 0
 
 
 def test_all_state_within_is_found_and_restored() -> None:
@@ -134,7 +134,7 @@ def test_what_is_saved_says_by_which_rows() -> None:
         kept: Column = column()
 
     with pytest.raises(TypeError, match=r"Homeless\.kept is saved, but BY does not say by which rows"):
-        Homeless.restored(ABC, {})
+        Homeless().restored(ABC, {})
 
 
 def kinds_of_state(kind: type[RowState] = RowState) -> Iterator[type[RowState]]:

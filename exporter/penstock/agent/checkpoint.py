@@ -135,6 +135,8 @@ class Checkpoint:
     """The active conditions, how severe and since when by the agent's clock."""
     recorded: float = np.nan
     """When it was seen last by the journal, which has totals and conditions of later than `now`."""
+    read: Sequence[tuple[str, str]] = ()
+    """Queues that had a consumer, also such that are gone."""
     prepared: Sequence[tuple[str, float]] = ()
     """When each prepared transaction was seen first, by its Xid."""
     cut: Sequence[str] = ()
@@ -216,6 +218,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         ],
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
+        read=judgement.timers.were_read(np.ones(len(judgement.timers.index), np.bool_)),
         prepared=list(judgement.account.in_doubt.since.items()),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
@@ -307,6 +310,7 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         return here.get(queue_name(row), row)
 
     judgement = Judgement(
+        timers=QueueTimers(read=dict.fromkeys(checkpoint.read)),
         patience=restored_timeouts(checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)),
         dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
         normal=restored_normal(checkpoint),
@@ -391,7 +395,7 @@ def restored_reloaded(checkpoint: Checkpoint, queues: Index[Any], policy: Policy
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)
-    restored = Reloaded.restored(queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)})
+    restored = Reloaded().restored(queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)})
     depth = columns.get("seen_messages", nothing)
     return replace(restored, depth=depth, process=checkpoint.process if own else None)
 
@@ -458,7 +462,6 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
     return replace(
         judgement,
         account=replace(judgement.account, ring_losses=losses),
-        normal=judgement.normal.with_tables(learned_only.normal),
         seen=replace(judgement.seen, times=times),
         unacked=without_unseen_ends(judgement, snapshot.consumers),
         timers=without_unseen_moves(judgement, snapshot.queues),

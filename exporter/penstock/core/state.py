@@ -93,7 +93,7 @@ def mask(*, stored_as: str = "", **how: Unpack[How]) -> Mask:
 
 
 def unindexed(made: Callable[[], Any]) -> Any:
-    """What is not by row: reindexing leaves it as it is, and it ends with the agent."""
+    """What is not by row: reindexing and restoring leave it as it is, and nothing saves it."""
     return field(default_factory=made, metadata={"declared": None})
 
 
@@ -138,14 +138,13 @@ class RowState:
                 found |= dict(zip(one.names, lines, strict=True))
         return found
 
-    @classmethod
-    def restored(cls, index: Index[Any], columns: Mapping[str, Column]) -> Self:
-        """From columns by the rows of `index`; empty where none of them is its own."""
-        own = declared(cls)
+    def restored(self, index: Index[Any], columns: Mapping[str, Column]) -> Self:
+        """From columns by the rows of `index`, with what is not by row; as it is where none of them is its own."""
+        own = declared(type(self))
         if not any(name in columns for one in own.values() for name in one.names):
-            return cls()
+            return self
         values: dict[str, Any] = {name: one.restored(columns, len(index)) for name, one in own.items()}
-        return cls(index=index, **values)
+        return replace(self, index=index, **values)
 
 
 _DECLARED: dict[type[RowState], Mapping[str, Declared]] = {}

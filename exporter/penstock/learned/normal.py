@@ -193,10 +193,6 @@ class Normal(RowState):
         away = np.where(since < self.holiday_end, np.nan, or_zero(found.now - since))  # longer by it than usual
         return replace(self, today=today, shares=shares, absent=np.maximum(self.absent, away))
 
-    def with_tables(self, tables: "Normal") -> "Normal":
-        """The same with what `tables` knows by name."""
-        return replace(self, flows=tables.flows, absences=tables.absences, told=tables.told, hour=-1)
-
     def usual(self, service: ServiceTime) -> Usual:
         """As the rules read it."""
         numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)

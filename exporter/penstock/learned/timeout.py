@@ -212,11 +212,11 @@ def advance_timers(
     """
     before, now, read = timers.reindexed(found.queues, found.known), found.now, timers.read
     if found.queues is not timers.index:
-        gone = timers.index.rows[timers.had_consumer & (found.queues.positions(timers.index.keys) < 0)]
-        if kept := [row for row in gone if row.kind in JUDGED]:
-            read = dict.fromkeys([*read, *kept][-dormant_capacity(0, len(found.queues)) :])
+        kept = timers.were_read(found.queues.positions(timers.index.keys) < 0)
+        if len(kept) > len(read):
+            read = dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :])
         fresh = found.queues.new_since(timers.index)
-        before.had_consumer[fresh] = [row in read for row in found.queues.rows[fresh]]
+        before.had_consumer[fresh] = [(row.address, row.name) in read for row in found.queues.rows[fresh]]
     then = now if np.isnan(then) else then
     shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
     settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)

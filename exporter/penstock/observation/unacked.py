@@ -8,8 +8,7 @@ import numpy as np
 from penstock.core.state import By, RowState, column, mask, unindexed
 from penstock.core.table import Column, Mask, put
 from penstock.core.windows import since
-from penstock.model import QueueRow
-from penstock.observation.facts import ConsumerFacts, Facts
+from penstock.observation.facts import JUDGED, ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
 """Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
@@ -35,13 +34,19 @@ class QueueTimers(RowState):
     blocked: Column = column()
     expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
-    read: Mapping[QueueRow, None] = unindexed(dict)
-    """Queues that are gone and had one: what is deleted once it is empty, and made again, is the same."""
+    read: Mapping[tuple[str, str], None] = unindexed(dict)
+    """Address and name of queues that are gone and had one: what is deleted once it is empty, and made again, is the
+    same."""
 
     @property
     def stuck(self) -> Column:
         """Since when none of the messages that are there is settled; NaN = not."""
         return np.maximum(self.unsettled, self.present)
+
+    def were_read(self, queues: Mask) -> list[tuple[str, str]]:
+        """`read`, and those of these rows that had one."""
+        rows = self.index.rows[queues & self.had_consumer]
+        return [*self.read, *((row.address, row.name) for row in rows if row.kind in JUDGED)]
 
 
 @dataclass(frozen=True, slots=True)
