@@ -113,6 +113,42 @@ async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Bro
     assert len(pair.events(Change.FAILOVER)) == 1
 
 
+@pytest.mark.parametrize("order", [("live", "backup"), ("backup", "live")])
+async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Brokers, order: tuple[str, str]) -> None:
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    for _ in range(4):
+        await pair.poll()
+    (before,) = pair.agent.lookups.incidents("", ListQuery()).rows
+    for _ in range(2):
+        await pair.another_agent()
+        for _ in range(5):
+            await pair.poll(*order)
+        (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
+        assert (found.id, found.begin, found.title) == (before.id, before.begin, before.title)
+    await pair.another_agent()
+    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    for _ in range(5):
+        await pair.poll(*order)
+    assert incidents(pair) == []
+    assert len(pair.events(Change.FAILOVER)) == 1
+
+
+async def test_a_takeover_of_an_earlier_process_is_not_that_of_this_one(pair: Brokers) -> None:
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    for _ in range(4):
+        await pair.poll()
+    await pair.agent.stop()
+    pair.now += 600
+    come_back(live, backup, pair.now)
+    pair.agent = pair._new()
+    await pair.agent.start()
+    for _ in range(5):
+        await pair.poll()
+    assert incidents(pair) == []
+
+
 async def test_the_dead_one_shows_nothing_once_the_other_serves(pair: Brokers) -> None:
     """Not for the three polls for which a broker that is only away keeps its numbers."""
     live, backup = pair.made.values()

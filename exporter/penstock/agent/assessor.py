@@ -132,9 +132,9 @@ class Assessor:
         if self.next_policy is not self.policy:
             self.policy, self.state = self.next_policy, self.state.with_new_labels()
         self.nodes.polled(self.name, snapshot)
-        snapshot = with_noted(snapshot, self.nodes, self.name, self.budget.left_out)
         if self._summary is None:
             self._summary = self._as_left(snapshot)
+        snapshot = with_noted(snapshot, self.nodes, self.name, self.budget.left_out)
         self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
         if not self._restored:
             completed = self._restore(completed)
@@ -168,8 +168,14 @@ class Assessor:
         if own is None:
             return StatusSummary(self.name)
         told, incidents = (own.told, own.incidents) if is_passive(snapshot) else ((), ())
-        conditions = conditions_of(told)
-        return StatusSummary(self.name, role=own.role, process=own.process, conditions=conditions, incidents=incidents)
+        return StatusSummary(
+            self.name,
+            role=own.role,
+            process=own.process,
+            conditions=conditions_of(told),
+            incidents=incidents,
+            takeover=self.nodes.resumed(self.name, own),
+        )
 
     def _show_as_left(self) -> None:
         """What an earlier agent knew last, of a broker that has not answered this one."""

@@ -78,6 +78,16 @@ class Nodes:
             Role.ACTIVE, node_id, process, stamp, stamp, active_before, messages, was_passive, process
         )
 
+    def resumed(self, name: str, known: Checkpoint) -> Takeover | None:
+        """From whom it took over as an earlier agent saw it; that goes on while the process is the same."""
+        own, took = self._seen[name], known.snapshot.observation.takeover if known.snapshot else None
+        if took and own.role is Role.ACTIVE and same_process(known, own.process):
+            self._seen[name] = replace(own, first=took.time, messages=took.messages)
+            other = self._seen.get(took.broker, SeenNode())
+            if not other.node_id:
+                self._seen[took.broker] = replace(other, node_id=own.node_id, last=-np.inf)
+        return took
+
     def failed(self, name: str) -> None:
         """Note a poll that did not reach it."""
         self._seen[name] = replace(self._seen.get(name, SeenNode()), role=None)
@@ -104,7 +114,7 @@ class Nodes:
         if own is None or own.role is not Role.ACTIVE:
             return None
         mates = self._mates(name)
-        before = [(seen.last, other, seen.role) for other, seen in mates if own.before < seen.last < own.first]
+        before = [(seen.last, other, seen.role) for other, seen in mates if own.before <= seen.last < own.first]
         if not before or any(seen.role is Role.ACTIVE for _, seen in mates):
             return None
         _, other, role = max(before)
