@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from conditions.normal_world import knowing, steady
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.world import Judged
 
@@ -50,6 +51,19 @@ def test_scheduled_messages_are_no_backlog() -> None:
         busy = {"T": 1.0, "N": 50.0 * n, "C": 50.0 * n, "L": judged.now, "Ld": judged.now}
         judged.poll({"q": {"A": 50.0 * n, "K": 50.0 * n, "M": 10.0 * n, "S": 10.0 * n}}, {"c": busy})
     assert "falling_behind" not in judged.names
+
+
+@pytest.mark.parametrize(("due", "usual"), [(0.0, 2.0), (150.0, None)])
+def test_the_usual_inflow_is_no_measure_of_scheduled_messages_that_fall_due(due: float, usual: float | None) -> None:
+    judged = knowing(q=steady(2.0))
+    for n in range(30):
+        busy = {"T": 1.0, "N": 20.0 * n, "C": 20.0 * n, "L": judged.now, "Ld": judged.now}
+        later = 9000.0 - due * n
+        depth = later + (10.0 + due) * n
+        judged.poll({"q": {"A": 9000.0 + 30.0 * n, "K": 20.0 * n, "M": depth, "S": later}}, {"c": busy})
+    evidence = judged.one("falling_behind").evidence
+    assert evidence["rate_in"] == pytest.approx(2.0 + due / 15)
+    assert evidence.get("usual_high") == (usual and pytest.approx(usual, rel=0.1))
 
 
 @pytest.mark.parametrize("step", [30.0, 60.0, 120.0])

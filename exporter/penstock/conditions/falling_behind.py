@@ -4,10 +4,10 @@ import numpy as np
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import ago, numbers, trend
+from penstock.conditions.evidence import ago, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.core.table import Mask, Positions
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 
@@ -36,18 +36,24 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return np.asarray(known[queues])
 
 
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
+    """What is usual counts scheduled messages when they are sent: it is no measure of what fell due."""
+    flow, usual = poll.trend, poll.usual
+    return {
+        "growth": flow.growth[at],
+        "rate_in": flow.comes[at],
+        "usual_high": np.where(flow.comes == flow.rate_in, usual.inflow, np.nan)[at],
+        "rate_out": flow.rate_out[at],
+        "usual_out": usual.outflow[at],
+        "usual_backlog": usual.backlog[at],
+        "consumers": poll.found.consumers[at],
+    }
+
+
 FALLING_BEHIND = Condition(
     rule=rule,
     notice=notice,
-    evidence=numbers(
-        growth="trend.growth",
-        rate_in="trend.comes",
-        usual_high="usual.inflow",
-        rate_out="trend.rate_out",
-        usual_out="usual.outflow",
-        usual_backlog="usual.backlog",
-        consumers="found.consumers",
-    ),
+    evidence=evidence,
     decide=backlog.grows,
     silenced_by=(SLOWED,),
     window=trend,
