@@ -27,8 +27,8 @@ WAITING: Final = 0.05
 DRAIN: Final = 900.0
 """Seconds that a backlog may last before more consumers are advised."""
 NUMBERS: Final = (
-    "added", "acknowledged", "expired", "killed", "removed", "messages", "scheduled", "ring_limit", "consumers",
-    "max_consumers", "exclusive", "groups", "grouped",
+    "added", "acknowledged", "expired", "killed", "removed", "messages", "delivering", "scheduled", "ring_limit",
+    "consumers", "max_consumers", "exclusive", "groups", "grouped",
 )  # fmt: skip
 COLUMNS: Final = ("stamp", "sid", "inc", *NUMBERS)
 
@@ -111,11 +111,14 @@ def replayed(polls: Any) -> Any:
 
 
 def steps_of(polls: dict[str, Any]) -> Steps:
-    """What left: by reason, or in one number where that is all there is. A scheduled message comes when it is due."""
+    """What left: by reason, or in one number where that is all there is. A scheduled message comes when it is due;
+    what a consumer buffers takes no room of a ring, and no other consumer gets it.
+    """
     reasons = [np.nan_to_num(polls[name]) for name in ("expired", "killed")]
     left = np.where(np.isnan(polls["acknowledged"]), polls["removed"], polls["acknowledged"] + sum(reasons))
-    scheduled = np.nan_to_num(polls["scheduled"])
-    return steps(polls["stamp"], polls["inc"], polls["added"] - scheduled, left, polls["messages"] - scheduled)
+    scheduled, buffered = (np.nan_to_num(polls[name]) for name in ("scheduled", "delivering"))
+    ready = np.maximum(polls["messages"] - scheduled - buffered, 0)
+    return steps(polls["stamp"], polls["inc"], polls["added"] - scheduled, left, ready)
 
 
 def advice_of(polls: dict[str, Any]) -> list[Plain]:

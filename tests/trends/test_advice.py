@@ -33,7 +33,7 @@ def polls(days: float, ring: float = np.nan, consumers: float = 2.0, short: floa
         "stamp": stamp, "inc": same.astype(np.int64), "sid": same.astype(np.int64), "added": 60 * stamp / 60,
         "acknowledged": left, "expired": 0 * same, "killed": np.nan * same, "removed": np.nan * same,
         "messages": depth, "ring_limit": ring * same, "consumers": consumers * same,
-        **dict.fromkeys(("scheduled", "max_consumers", "exclusive", "groups", "grouped"), np.nan * same),
+        **dict.fromkeys(("scheduled", "delivering", "max_consumers", "exclusive", "groups", "grouped"), np.nan * same),
     }  # fmt: skip
 
 
@@ -77,6 +77,21 @@ def test_messages_that_are_not_due_are_no_backlog() -> None:
     seen = polls(3)
     scheduled = np.full(len(seen["stamp"]), 10_000.0)
     assert advice_of(seen | {"scheduled": scheduled, "messages": seen["messages"] + scheduled}) == []
+
+
+def test_what_a_stalled_consumer_buffers_is_no_backlog() -> None:
+    """For ten hours one holds what its buffer takes, while the other one keeps up; then it is given back."""
+    seen = polls(3)
+    at = np.arange(len(seen["stamp"]))
+    held = np.where(at < 1200, np.clip(30.0 * (at - 600), 0, 1000), 0)
+    given_back = np.where(at < 1200, 0, np.clip(1000 - 30.0 * (at - 1200), 0, 1000))
+    stalled = {
+        "acknowledged": seen["acknowledged"] - held - given_back,
+        "messages": seen["messages"] + held + given_back,
+        "delivering": held,
+    }
+    assert advice_of(seen | stalled) == []
+    assert advice_of(seen | stalled | {"delivering": 0 * held}) != []
 
 
 def test_nothing_is_said_of_what_is_well_or_young() -> None:
