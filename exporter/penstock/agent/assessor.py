@@ -167,15 +167,10 @@ class Assessor:
         own = self.nodes.own(self.name, snapshot)
         if own is None:
             return StatusSummary(self.name)
-        told, incidents = (own.told, own.incidents) if is_passive(snapshot) else ((), ())
-        return StatusSummary(
-            self.name,
-            role=own.role,
-            process=own.process,
-            conditions=conditions_of(told),
-            incidents=incidents,
-            takeover=self.nodes.resumed(self.name, own),
-        )
+        left = StatusSummary(self.name, role=own.role, process=own.process, takeover=self.nodes.resumed(self.name, own))
+        if is_passive(snapshot):
+            left = replace(left, conditions=conditions_of(own.told), incidents=own.incidents)
+        return left
 
     def _show_as_left(self) -> None:
         """What an earlier agent knew last, of a broker that has not answered this one."""

@@ -31,7 +31,7 @@ def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
         return float(held[blockers & here].sum()), float(np.fmin.reduce(limits[here], initial=np.nan))
 
     buffered, limit = np.array([of_queue(i) for i in at.tolist()]).reshape(-1, 2).T
-    return undelivered(poll, at) | {"held": buffered, "limit": limit}
+    return {**undelivered(poll, at), "held": buffered, "limit": limit}
 
 
 CONNECTION_PAUSED = Condition(

@@ -16,11 +16,7 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     known = None if openmq is None else {*poll.found.queues.keys[openmq.balanced].tolist()}
     for client, loop in churn.crash_loops.loops.items():
         if loop.on and (known is None or loop.queue in known) and client not in stopped:
-            numbers = {
-                "consumers_seen": float(loop.consumers),
-                "given_back": loop.held,
-                "age": poll.found.now - loop.begin,
-            }
+            numbers = {"consumers_seen": loop.consumers, "given_back": loop.held, "age": poll.found.now - loop.begin}
             yield Reported(client, loop.begin, numbers, verdicts={"crashes": LOG})
 
 

@@ -1,6 +1,6 @@
 """What many conditions share: since when a rule is true and for how long it must be, the numbers, their units."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from penstock.conditions import openmq
 from penstock.conditions.condition import Evidence, Raised
 from penstock.conditions.wording import NAMES
-from penstock.core.table import Column, Mask, Positions
+from penstock.core.table import Column, Mask
 from penstock.core.windows import halves
 from penstock.observation.activity import RETURNED
 from penstock.observation.poll import RuleInputs
@@ -17,9 +17,9 @@ from penstock.settings.constants import Constants
 UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
 
 
-def numbers(**places: str) -> Evidence:
-    """Columns of the queues, by where `RuleInputs` has them."""
-    columns = {name: attrgetter(place) for name, place in places.items()}
+def numbers(**places: str | Callable[[RuleInputs], Column]) -> Evidence:
+    """Columns of the queues, or of the consumers: where `RuleInputs` has them, or how each is worked out."""
+    columns = {name: attrgetter(of) if isinstance(of, str) else of for name, of in places.items()}
     return lambda poll, at: {name: column(poll)[at] for name, column in columns.items()}
 
 
@@ -40,46 +40,31 @@ def rate(variable: int) -> Evidence:
     return lambda poll, at: {"rate": poll.activity.window.rate(variable)[at]}
 
 
-def buffered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    """Of consumers: what each has and has not settled, and what a ring would lose with it."""
-    consumer = poll.found.consumer
-    return {
-        "held": consumer.held[at],
-        "uncommitted": consumer.uncommitted[at],
-        "age": poll.found.now - poll.unacked.unacked_since[at],
-        "patience": poll.client_patience[at],
-        "at_risk": np.append(poll.at_risk, np.nan)[consumer.queue[at]],
-    }
+def accounted(name: str) -> Callable[[RuleInputs], Column]:
+    """What the account of an OpenMQ broker says of the queues."""
+    return lambda poll: np.asarray(poll.accounted.get(name, np.full(len(poll.found.queues), np.nan)), np.float64)
 
 
-def undelivered(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    """Of queues from which nothing is delivered."""
-    found, timers = poll.found, poll.timers
-    return {
-        "ready": found.ready[at],
-        "consumers": found.consumers[at],
-        "age": found.now - np.fmax(timers.ready[at], timers.still[at]),
-        "patience": np.fmax(poll.queue_patience[at], poll.dispatch[at]),
-    }
-
-
+buffered = numbers(
+    held="found.consumer.held",
+    uncommitted="found.consumer.uncommitted",
+    age=lambda poll: poll.found.now - poll.unacked.unacked_since,
+    patience="client_patience",
+    at_risk=lambda poll: poll.found.consumer.at_queue(poll.at_risk, np.nan),
+)
+"""Of consumers: what each has and has not settled, and what a ring would lose with it."""
 ready_and_consumers = numbers(ready="found.ready", consumers="found.consumers")
 full_address = numbers(limit_percent="found.address.limit_percent", ready="found.ready")
-
-
-def full_destination(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    """On OpenMQ: what is there against the limit, who sends, what was refused or removed."""
-    facts, nothing = openmq.facts(poll), np.full(len(poll.found.queues), np.nan)
-    return {
-        "ready": poll.found.ready[at],
-        "limit": facts.limit_messages[at],
-        "producers": facts.producers[at],
-        "rejected": poll.accounted.get("refused", nothing)[at],
-        "evicted": poll.accounted.get("removed", nothing)[at],
-        "dead_letters": facts.dead_letters[at].astype(np.float64),
-        "removed": (poll.found.d_settled - poll.found.d_left)[at],
-    }
-
+full_destination = numbers(
+    ready="found.ready",
+    limit="openmq.said.limit_messages",
+    producers="openmq.said.producers",
+    rejected=accounted("refused"),
+    evicted=accounted("removed"),
+    dead_letters=lambda poll: openmq.facts(poll).dead_letters.astype(np.float64),
+    removed=lambda poll: poll.found.d_settled - poll.found.d_left,
+)
+"""On OpenMQ: what is there against the limit, who sends, what was refused or removed."""
 
 window, trend = Constants.window_seconds, Constants.trend_seconds
 """Seconds over which returns, expiry and balances are judged, and over which a backlog must grow; by the constants and
@@ -98,6 +83,15 @@ def nearly(poll: RuleInputs, seconds: Column | float) -> Column:
 def dispatch_timeout(poll: RuleInputs) -> Column:
     """Per queue: for how long nothing may be delivered, seconds."""
     return np.maximum(poll.queue_patience, poll.dispatch)
+
+
+undelivered = numbers(
+    ready="found.ready",
+    consumers="found.consumers",
+    age=lambda poll: poll.found.now - np.fmax(poll.timers.ready, poll.timers.still),
+    patience=dispatch_timeout,
+)
+"""Of queues from which nothing is delivered."""
 
 
 def proof(poll: RuleInputs) -> Column:

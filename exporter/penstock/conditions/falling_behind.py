@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import ago, trend
+from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
 from penstock.core.table import Column, Mask, Positions
@@ -36,24 +36,23 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return np.asarray(known[queues])
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    """What is usual counts scheduled messages when they are sent: it is no measure of what fell due."""
-    flow, usual = poll.trend, poll.usual
-    return {
-        "growth": flow.growth[at],
-        "rate_in": flow.comes[at],
-        "usual_high": np.where(flow.comes == flow.rate_in, usual.inflow, np.nan)[at],
-        "rate_out": flow.rate_out[at],
-        "usual_out": usual.outflow[at],
-        "usual_backlog": usual.backlog[at],
-        "consumers": poll.found.consumers[at],
-    }
+def usual_high(poll: RuleInputs) -> Column:
+    """It counts scheduled messages when they are sent: it is no measure of what fell due."""
+    return np.where(poll.trend.comes == poll.trend.rate_in, poll.usual.inflow, np.nan)
 
 
 FALLING_BEHIND = Condition(
     rule=rule,
     notice=notice,
-    evidence=evidence,
+    evidence=numbers(
+        growth="trend.growth",
+        rate_in="trend.comes",
+        usual_high=usual_high,
+        rate_out="trend.rate_out",
+        usual_out="usual.outflow",
+        usual_backlog="usual.backlog",
+        consumers="found.consumers",
+    ),
     decide=backlog.grows,
     silenced_by=(SLOWED,),
     window=trend,

@@ -4,8 +4,8 @@ import numpy as np
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import nearly
-from penstock.core.table import Column, Mask, Positions
+from penstock.conditions.evidence import nearly, numbers
+from penstock.core.table import Mask, Positions
 from penstock.core.windows import longer
 from penstock.model import QueueKind
 from penstock.observation.poll import RuleInputs
@@ -31,14 +31,10 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return (~(poll.expected > 0) & never_read(poll))[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    found, timers = poll.found, poll.timers
-    return {
-        "ready": found.ready[at],
-        "age": found.now - np.fmax(timers.ready[at], timers.absent[at]),
-        "patience": poll.absence[at],
-        "rate": poll.trend.rate_in[at],
-    }
-
-
+evidence = numbers(
+    ready="found.ready",
+    age=lambda poll: poll.found.now - np.fmax(poll.timers.ready, poll.timers.absent),
+    patience="absence",
+    rate="trend.rate_in",
+)
 NO_CONSUMER = Condition(rule=rule, evidence=evidence, notice=notice, decide=backlog.unread, **declared("no_consumer"))

@@ -44,7 +44,7 @@ def proven_rule(poll: RuleInputs) -> Raised:
 
 
 def proven(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return evidence.buffered(poll, at) | {"age": poll.found.now - begun(poll)[at]}
+    return {**evidence.buffered(poll, at), "age": poll.found.now - begun(poll)[at]}
 
 
 OPEN_TRANSACTION = Condition(

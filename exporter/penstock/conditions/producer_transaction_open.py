@@ -4,7 +4,8 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import numbers
+from penstock.core.table import Column
 from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 
@@ -22,12 +23,7 @@ def sent_since(poll: RuleInputs) -> Column:
     return np.fmin(state.queues.held_since, said.transaction_since)
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {
-        "uncommitted": openmq.facts(poll).held[at],
-        "age": poll.found.now - sent_since(poll)[at],
-        "patience": poll.queue_patience[at],
-    }
-
-
+evidence = numbers(
+    uncommitted="openmq.said.held", age=lambda poll: poll.found.now - sent_since(poll), patience="queue_patience"
+)
 PRODUCER_TRANSACTION_OPEN = Condition(rule=rule, evidence=evidence, **declared("producer_transaction_open"))

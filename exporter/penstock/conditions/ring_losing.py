@@ -1,8 +1,9 @@
 """`ring_losing`: a ring evicts messages that no one has read."""
 
 from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import numbers
 from penstock.conditions.ring_lost_by_consumer import who_returned
-from penstock.core.table import Column, Mask, Positions
+from penstock.core.table import Mask, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.series.queues import TARGETS
@@ -22,17 +23,6 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return ~((alert > 0) | short)[queues]
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {
-        "evicted": poll.evictions.evicted[at],
-        "rate": poll.evictions.grew[at] / max(poll.found.interval, 1e-9),
-        "ring": or_zero(poll.found.ring[at]),
-        "consumers": poll.found.consumers[at],
-        "rate_in": poll.trend.rate_in[at],
-        "rate_out": poll.trend.rate_out[at],
-    }
-
-
 def why(poll: RuleInputs, queue: int) -> str:
     """Arrivals at a full ring, because no consumer takes or all are too slow; or what clients gave back."""
     found, lost = poll.found, poll.evictions
@@ -47,4 +37,12 @@ def why(poll: RuleInputs, queue: int) -> str:
     return "messages come to a full ring faster than its consumers take them"
 
 
+evidence = numbers(
+    evicted="evictions.evicted",
+    rate=lambda poll: poll.evictions.grew / max(poll.found.interval, 1e-9),
+    ring=lambda poll: or_zero(poll.found.ring),
+    consumers="found.consumers",
+    rate_in="trend.rate_in",
+    rate_out="trend.rate_out",
+)
 RING_LOSING = Condition(rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing"))

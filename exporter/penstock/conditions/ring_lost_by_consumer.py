@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from penstock.conditions.condition import Condition, Raised, declared
+from penstock.conditions.evidence import numbers
 from penstock.conditions.wording import KNOBS, NAMES
 from penstock.core.formatting import some
-from penstock.core.table import Column, Positions
 from penstock.observation.facts import or_zero
 from penstock.observation.poll import RuleInputs
 
@@ -15,16 +15,6 @@ CLOSES: Mapping[str, str] = {name: f"{of}: {KNOBS[name]} keeps fewer there" for 
 
 def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & (poll.evictions.low > 0))
-
-
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    lost = poll.evictions
-    return {
-        "lost": or_zero(lost.low_last[at]),
-        "lost_at_most": lost.high_last[at],
-        "lost_in_all": lost.by_consumers[at],
-        "evicted": lost.evicted[at],
-    }
 
 
 def who_returned(poll: RuleInputs, queue: int) -> str:
@@ -41,4 +31,10 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
     return "; ".join([f"{went}: {amount} messages{together}", *ways])
 
 
+evidence = numbers(
+    lost=lambda poll: or_zero(poll.evictions.low_last),
+    lost_at_most="evictions.high_last",
+    lost_in_all="evictions.by_consumers",
+    evicted="evictions.evicted",
+)
 RING_LOST_BY_CONSUMER = Condition(rule=rule, evidence=evidence, why=who_returned, **declared("ring_lost_by_consumer"))
