@@ -111,6 +111,22 @@ def test_it_is_seen_where_one_in_the_same_moment_had_worked() -> None:
     assert condition.evidence["given_back"] == 3 * condition.evidence["consumers_seen"]
 
 
+@pytest.mark.parametrize("client", ["bad", "fast"])
+def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes_hides_no_others(client: str) -> None:
+    """Of the client itself, or of another one that is replaced."""
+    world, queue = world_of(10.0)
+    work, loop = good(queue), crashing(queue)
+    world.run(30, together(work, loop), tick=0.5)
+    for _ in range(4):
+        replaced = queue.join(client, window=200)
+        queue.come(200)
+        queue.take(replaced)
+        queue.settle(replaced)
+        queue.close(replaced)
+        world.run(60, together(work, loop), tick=0.5)
+    assert world.names == {"crash_looping"}
+
+
 def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None:
     world, queue = world_of()
     world.run(400, crashing(queue), tick=0.5)

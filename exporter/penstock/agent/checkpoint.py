@@ -508,8 +508,7 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     left = queues["removed"] - openmq.removed if of_openmq else queues["acknowledged"] - seen[ACKNOWLEDGED]
     moves = left > 0
     absent = np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent)
-    # Older files do not have it.
-    lacks = np.isnan(timers.present) & (seen[MESSAGES] > seen[SCHEDULED])
+    lacks = np.isnan(timers.present) & (seen[MESSAGES] > seen[SCHEDULED])  # as in older files
     present = np.where(lacks, timers.unsettled, timers.present)
     return replace(timers, still=np.where(moves, np.nan, timers.still), absent=absent, present=present)
 

@@ -7,7 +7,7 @@ from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import ago, numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.core.table import Column, Mask, Positions
+from penstock.core.table import Mask, Positions
 from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
 from penstock.observation.poll import RuleInputs
 
@@ -36,18 +36,14 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return np.asarray(known[queues])
 
 
-def usual_high(poll: RuleInputs) -> Column:
-    """It counts scheduled messages when they are sent: it is no measure of what fell due."""
-    return np.where(poll.trend.comes == poll.trend.rate_in, poll.usual.inflow, np.nan)
-
-
 FALLING_BEHIND = Condition(
     rule=rule,
     notice=notice,
     evidence=numbers(
         growth="trend.growth",
         rate_in="trend.comes",
-        usual_high=usual_high,
+        # It counts scheduled messages when they are sent: no measure of what fell due.
+        usual_high=lambda poll: np.where(poll.trend.comes == poll.trend.rate_in, poll.usual.inflow, np.nan),
         rate_out="trend.rate_out",
         usual_out="usual.outflow",
         usual_backlog="usual.backlog",

@@ -4,8 +4,7 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, always, declared
-from penstock.conditions.evidence import window, window_begin
-from penstock.core.table import Column, Positions
+from penstock.conditions.evidence import numbers, window, window_begin
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
@@ -16,11 +15,9 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & ~removes & openmq.accounted(poll, "leaves_unread"), window_begin(poll))
 
 
-def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    changed = (poll.found.d_settled - poll.found.d_left)[at]
-    return {"rate": np.maximum(changed, 0.0) / max(poll.found.interval, 1e-9)}
-
-
+evidence = numbers(
+    rate=lambda poll: np.maximum(poll.found.d_settled - poll.found.d_left, 0.0) / max(poll.found.interval, 1e-9)
+)
 REMOVED_UNSETTLED = Condition(
     rule=rule, evidence=evidence, notice=always, window=window, **declared("removed_unsettled", polls=PERSISTENT_POLLS)
 )

@@ -35,7 +35,7 @@ LEAST, LEAST_POLLS = 5, 3
 MORE = 2
 """Consumers more for each that had settled something: instances that are stopped in their first job are no loop."""
 UNSEEN, UNSEEN_SHARE = 3.0, 0.2
-"""Messages of the queue, and for each of these consumers, that others may have settled unseen."""
+"""Messages of the queue, and for each of these consumers, that may have been settled unseen."""
 SWEEP_SECONDS = 60.0
 MOST = 10_000
 """Clients that are followed."""
@@ -74,15 +74,14 @@ def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """Consumers of a client that went between two polls and had settled nothing, so many, and what they held; settled:
-    how many went that had. unseen: of the queue at the poll before.
-    """
+    """Consumers of a client that went between two polls and had settled nothing; settled: how many went that had."""
 
     at: float
     consumers: float
     settled: float
     held: float
     unseen: float
+    """Of the queue at the poll before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +109,12 @@ class CrashLoop:
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
         loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
-        worked, polls = sum(one.settled for one in loop.vanished), sum(one.consumers > 0 for one in loop.vanished)
-        holds = served and polls >= LEAST_POLLS and loop.consumers >= LEAST + MORE * worked
-        if holds:
-            holds = unseen - loop.vanished[0].unseen < UNSEEN + UNSEEN_SHARE * loop.consumers
+        gone, settled, marks = np.array([(v.consumers, v.settled, v.unseen) for v in loop.vanished]).reshape(-1, 3).T
+        others = np.diff(marks, append=unseen)
+        # Beyond what reading explains, each message that was settled unseen may have been one of those that went then.
+        worked = np.where(others.sum() < UNSEEN + UNSEEN_SHARE * gone.sum(), 0.0, np.clip(others, 0.0, gone))
+        polls, enough = np.count_nonzero(gone > worked), LEAST + MORE * (settled + worked).sum()
+        holds = served and bool(polls >= LEAST_POLLS and (gone - worked).sum() >= enough)
         run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
         return replace(loop, run=run, on=on)
 

@@ -35,8 +35,7 @@ class QueueTimers(RowState):
     expired: Column = column()
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
     read: Mapping[tuple[str, str], None] = unindexed(dict)
-    """Address and name of queues that are gone and had one: what is deleted once it is empty, and made again, is the
-    same."""
+    """Address and name of queues that are gone and had one: deleted once it is empty and made again, it is the same."""
 
     @property
     def stuck(self) -> Column:
