@@ -169,9 +169,8 @@ def vanished(
     at, worked = went.queue[counts][first], went.settled[counts] > 0
     sums = (np.bincount(which, one) for one in (~worked, worked, went.held[counts] * ~worked))
     went_of = map(Vanished, repeat(found.now), *(one.tolist() for one in (*sums, unseen[at])))
-    return dict(
-        zip(clients.index.rows[members], zip(found.queues.keys[at].tolist(), went_of, strict=True), strict=True)
-    )
+    rows = zip(clients.index.rows[members], found.queues.keys[at].tolist(), went_of, strict=True)
+    return {client: (key, one) for client, key, one in rows}
 
 
 # --- clients that settle nothing, and holders

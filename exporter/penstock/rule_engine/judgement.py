@@ -115,17 +115,9 @@ class Judgement:
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
         seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
-        return Judgement(
-            seen=seen,
-            timers=self.timers.begun_anew(),
-            patience=self.patience,
-            dispatch=self.dispatch,
-            absences=self.absences.begun_anew(),
-            normal=self.normal.begun_anew(),
-            service=self.service.begun_anew(),
-            account=self.account.begun_anew(),
-            openmq_account=self.openmq_account.begun_anew(),
-        )
+        parts = ("timers", "absences", "normal", "service", "account", "openmq_account")
+        anew: dict[str, Any] = {name: getattr(self, name).begun_anew() for name in parts}
+        return Judgement(seen=seen, patience=self.patience, dispatch=self.dispatch, **anew)
 
     def still_stands(self, now: float, constants: Constants) -> bool:
         """Whether what was reported last is recent; now: by the broker's clock, the agent's where it has none."""
