@@ -68,6 +68,16 @@ def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: boo
     assert judged.one("no_consumer").severity is not Severity.INFO
 
 
+def test_scheduled_messages_come_when_they_fall_due() -> None:
+    """To a queue that nobody ever read."""
+    world = World()
+    queue = world.queue()
+    queue.schedule(4000)
+    world.run(1200, lambda _: queue.due())
+    assert world.notices == {"no_consumer"}
+    assert world.one("no_consumer").evidence["rate"] == pytest.approx(1.0)
+
+
 def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
     """None is ready for longer than 30 s: for hours there was a notice at most, that consumers should be faster."""
     world = World()

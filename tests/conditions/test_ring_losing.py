@@ -24,6 +24,13 @@ def test_losses_inform_where_they_are_judged(kind: QueueKind, told: bool) -> Non
     assert not world.names
 
 
+def test_what_comes_into_it_are_scheduled_messages_when_they_fall_due() -> None:
+    world, queue, _ = ring(10)
+    queue.schedule(4000)
+    world.run(600, lambda _: queue.due(2))
+    assert world.one("ring_losing").evidence["rate_in"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("does", "why"),
     [

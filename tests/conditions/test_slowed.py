@@ -39,6 +39,20 @@ def test_a_backlog_at_the_usual_pace_is_no_slowness() -> None:
     assert judged.names == {"falling_behind"}
 
 
+@pytest.mark.parametrize(("sent", "due", "found"), [(0.0, 5.0, {NAME}), (9.0, 0.0, set())])
+def test_scheduled_messages_come_when_they_fall_due(sent: float, due: float, found: set[str]) -> None:
+    """To a queue that never had a backlog and is five times as slow as at best, with more to do than it does or not."""
+    judged = knowing(q={**steady(5.0), "pace": np.full(len(BEFORE), 72_000.0)})
+    added, scheduled, settled, depth = 50_000.0, 40_000.0, 9_800.0, 200.0
+    for _ in range(32):
+        judged.poll({"q": {"A": added, "K": settled, "M": depth + scheduled, "D": depth, "S": scheduled}},
+                    {"c": {"T": depth, "N": settled + depth, "C": settled}})  # fmt: skip
+        added, scheduled = added + 15 * sent, scheduled + 15 * (sent - due)
+        settled, depth = settled + 15 * 4.0, max(depth + 15 * (due - 4.0), 200.0)
+        added += 60.0 * (due == 0)
+    assert judged.names & {NAME} == found
+
+
 def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
     judged = knowing(q=usual(0.05))
     Flow(judged).run(600, 5.0).run(300, 5.0, settles=0.0)

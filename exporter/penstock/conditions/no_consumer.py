@@ -16,7 +16,7 @@ def rule(poll: RuleInputs) -> Raised:
     timeout = nearly(poll, poll.absence)
     waits = longer(timers.ready, found.now, timeout) & longer(timers.absent, found.now, timeout)
     mask = found.judged & ~found.parked & waits & (found.consumers == 0) & ~poll.closed & ~(poll.expected == 0)
-    coming = ~never_read(poll) | (poll.trend.rate_in > 0) | (poll.expected > 0)
+    coming = ~never_read(poll) | (poll.trend.comes > 0) | (poll.expected > 0)
     return Raised(mask & coming & (not found.settling), np.fmax(timers.ready, timers.absent), poll.absence)
 
 
@@ -35,6 +35,6 @@ evidence = numbers(
     ready="found.ready",
     age=lambda poll: poll.found.now - np.fmax(poll.timers.ready, poll.timers.absent),
     patience="absence",
-    rate="trend.rate_in",
+    rate="trend.comes",
 )
 NO_CONSUMER = Condition(rule=rule, evidence=evidence, notice=notice, decide=backlog.unread, **declared("no_consumer"))

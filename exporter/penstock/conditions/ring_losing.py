@@ -42,7 +42,7 @@ evidence = numbers(
     rate=lambda poll: poll.evictions.grew / max(poll.found.interval, 1e-9),
     ring=lambda poll: or_zero(poll.found.ring),
     consumers="found.consumers",
-    rate_in="trend.rate_in",
+    rate_in="trend.comes",
     rate_out="trend.rate_out",
 )
 RING_LOSING = Condition(rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing"))

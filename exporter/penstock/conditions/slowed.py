@@ -31,7 +31,7 @@ def rule(poll: RuleInputs) -> Raised:
     found, usual, flow = poll.found, poll.usual, poll.trend
     highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
     with np.errstate(invalid="ignore"):
-        bound = np.where(flow.rate_in > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
+        bound = np.where(flow.comes > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
     mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
     return Raised(mask & ~held_up(poll, mask) if mask.any() else mask, ago(poll, SECONDS))
