@@ -1,5 +1,6 @@
 """What is normal, from history through the job to an agent: it is right from its first poll."""
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from conditions.normal_world import Flow
 from conditions.world import START, Judged
 from penstock.agent.profiles import ProfileFile
 from penstock.conditions.condition import Severity
@@ -33,28 +35,54 @@ RATE = 0.5
 QUEUES = ("steady", "nightly")
 
 
+def polls_of(queue: str, stamp: Any, every: float, **numbers: Any) -> Any:
+    """Raw rows of a queue in one life, as the agent keeps them."""
+    zero, size = np.zeros(len(stamp)), len(stamp)
+    said = dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
+    said |= {"sid": np.full(size, series_id("b", queue, queue)), "inc": zero + FIRST * 1000.0, "interval": zero + every}
+    name = pa.array([queue] * size).dictionary_encode()
+    return _table(QUEUE, stamp, said, {"address": name, "queue": name}, {"broker": "b", "queue_kind": "user"})
+
+
+def bursts_of(number: int) -> Any:
+    """Five messages a second, in five minutes of each hour thirty: one consumer needs 0.05 s for each."""
+    stamp = FIRST + number * DAY + 30 * np.arange(DAY // 30)
+    since = stamp - FIRST
+    burst = np.clip(since % 3600 - 600, 0, 300) + since // 3600 * 300
+    came = 5.0 * since + 25.0 * burst
+    waits = np.interp(since % 3600, [600, 900, 1100, 3600], [0.0, 3000.0, 0.0, 0.0])
+    return polls_of(
+        "q", stamp, 30.0, added=came, acknowledged=came - waits, messages=waits, consumers=np.ones(len(since))
+    )
+
+
 def day_of(number: int) -> Any:
     """Messages come to both queues at all times; the second one is read for an hour each night from two o'clock."""
     stamp = FIRST + number * DAY + EVERY * np.arange(DAY // EVERY)
     since = stamp - FIRST
     here = since % DAY // 3600 == 2
-    came, size = np.floor(RATE * since), len(stamp)
+    came = np.floor(RATE * since)
     left = np.where(here, came, np.floor(RATE * np.maximum(since - (since % DAY - 3 * 3600) % DAY, 0)))
-    both = {"added": [came, came], "acknowledged": [came, left], "messages": [0 * came, came - left]}
-    both |= {"consumers": [np.ones(size), here.astype(float)], "killed": [0 * came] * 2, "expired": [0 * came] * 2}
-    numbers = {name: np.concatenate(parts) for name, parts in both.items()}
-    numbers |= {"sid": np.repeat([series_id("b", name, name) for name in QUEUES], size)}
-    numbers |= {"inc": np.full(2 * size, FIRST * 1000.0), "interval": np.full(2 * size, float(EVERY))}
-    numbers |= {"delivering": np.zeros(2 * size), "scheduled": np.zeros(2 * size)}
-    names = pa.array(np.repeat(QUEUES, size).tolist()).dictionary_encode()
-    return _table(QUEUE, np.tile(stamp, 2), numbers, {"address": names, "queue": names},
-                  {"broker": "b", "queue_kind": "user"})  # fmt: skip
+    rows = polls_of("steady", stamp, EVERY, added=came, acknowledged=came, messages=0 * came, consumers=0 * came + 1)
+    waits, here = came - left, here.astype(float)
+    return pa.concat_tables(
+        [rows, polls_of("nightly", stamp, EVERY, added=came, acknowledged=left, messages=waits, consumers=here)]
+    ).unify_dictionaries()
 
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_of(spark, tmp_path_factory, day_of)
+
+
+@pytest.fixture(scope="module")
+def paced(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_of(spark, tmp_path_factory, bursts_of)
+
+
+def made_of(spark: Any, folders: pytest.TempPathFactory, day_of: Callable[[int], Any]) -> Path:
     """What the job makes of one weekday of three weeks, by its steps for this file (`test_job` has all of it)."""
-    history, out = (tmp_path_factory.mktemp(name) for name in ("history", "out"))
+    history, out = (folders.mktemp(name) for name in ("history", "out"))
     for number in DAYS:
         day = str(np.datetime64(FIRST + number * DAY, "s").astype("datetime64[D]"))
         path = f"{RAW}/kind=queue/dt={day}/hour={ALL_DAY}/part.parquet"
@@ -99,6 +127,38 @@ def test_it_says_on_how_many_weeks_it_rests_and_may_be_read_by_an_agent(made: Pa
     assert made.stat().st_mode & 0o044 == 0o044
 
 
+def at_work(profile: Any) -> Flow:
+    """The queue of `bursts_of`, ten minutes after its agent's first start."""
+    judged = Judged(step=15.0)
+    judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(profile))
+    return Flow(judged).run(600, 5.0)
+
+
+def test_a_slowdown_and_a_surge_are_known_from_the_first_day(paced: Path) -> None:
+    profile = ProfileFile(paced).of("b")
+    for known, slowed, surge in ((None, set(), set()), (profile, {"slowed"}, {"surge"})):
+        slow = at_work(known).run(240, 5.0, settles=4.0).judged
+        assert slow.names & {"slowed"} == slowed, "five times as slow"
+        if slowed:
+            assert abs(slow.one("slowed").evidence["usual_service_time"] - 0.05) < 0.005
+        assert at_work(known).run(420, 50.0).judged.notices == surge
+
+
+def test_it_is_slow_also_while_less_comes_than_goes(paced: Path) -> None:
+    """A bound would not do: the usual is known."""
+    flow = at_work(ProfileFile(paced).of("b")).run(15, 200.0, settles=0.0)
+    assert "slowed" in flow.run(300, 3.0, settles=4.0).judged.names
+
+
+def test_what_history_knows_as_healthy_is_healthy_from_the_first_day(paced: Path) -> None:
+    """Two bursts with a backlog, as in each hour."""
+    flow = at_work(ProfileFile(paced).of("b"))
+    for seconds, rate in 2 * ((300, 30.0), (900, 5.0)):
+        for _ in range(seconds // 15):
+            flow.run(15, rate, settles=20.0)
+            assert not {one.name for one in flow.judged.conditions} & {"slowed", "surge"}
+
+
 EVERY_MINUTE = 60 * np.arange(5 * 60)
 
 
@@ -141,6 +201,7 @@ def test_days_of_an_older_kernel_say_as_much_as_whole_hours_can() -> None:
     start, nothing = 3600 * np.arange(6), np.full(6, np.nan)
     rows = {f"{name}_{what}": nothing for name in ("quiet", "away") for what in ("max", "last", "until_min")}
     rows |= {name: np.zeros(6) for name in ("acknowledged", "expired", "killed")}
+    rows |= dict.fromkeys(("peak_max", "pace_max", "service_max", "service_sum", "busy_sum"), nothing)
     rows |= {"start": start, "n": np.full(6, 60.0), "expected": np.full(6, 60.0), "complete": np.ones(6)}
     rows |= {"t0": start, "t1": start + 3599, "added": np.array([9.0, 9, 0, 0, 9, 9]), "messages_max": np.full(6, 5.0)}
     rows |= {"consumers_sum": 60 * np.array([1, 0.5, 0, 0, 1, 1])}

@@ -60,10 +60,13 @@ ALIKE = 0.7
 
 
 class Profile(NamedTuple):
-    """What is normal, from history: see `penstock.learned.profile`. weeks: on how many it rests."""
+    """What is normal, from history: see `penstock.learned.profile`. service: (2, columns of flows), the usual service
+    time and its windows. weeks: on how many it rests.
+    """
 
     flows: ByteTables
     absences: ByteTables
+    service: NDArray[np.float64]
     weeks: int
 
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
@@ -198,7 +201,9 @@ class Normal(RowState):
         """As the rules read it."""
         numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
-        return Usual(self.expected, *numbers, service.now, service.usual, service.windows, pace)
+        own, past = np.stack([service.usual, service.windows]), self.expected.service
+        usual, windows = np.where(past[1] > own[1], past, own)
+        return Usual(self.expected, *numbers, service.now, usual, windows, pace)
 
     def learnable(self, values: Column, limit: Column) -> Column:
         """No more than the limit, once that rests on some weeks: before, what looks unusual may be usual."""
@@ -264,7 +269,7 @@ class Normal(RowState):
         known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
         pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
-        weeks = known
+        weeks, service = known, np.full((2, size), np.nan)
         if self.past is not None:
             at, past_away = self.past.flows.places(names), self.past.absences
             past = self.past.flows.around(hour, at)
@@ -277,6 +282,7 @@ class Normal(RowState):
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
             rates = np.where(from_history, past[:PAUSE, :, 1], rates)
             weeks = np.maximum(known, np.count_nonzero(past[PAUSE, :, 1], axis=0))
+            service = np.where(at < 0, np.nan, self.past.service[:, at])
         low = unpacked(lowest(rates)) - 1
         high = unpacked(rates.max(axis=1)) - 1
         longest, spread = longest_and_spread(pauses)
@@ -297,6 +303,7 @@ class Normal(RowState):
             guesses=guesses,
             absence=absence_limit(away[0], np.where(from_history, 2, SOME_WEEKS)),
             highs=unpacked(days),
+            service=service,
             from_history=from_history,
         )
 
