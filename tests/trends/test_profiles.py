@@ -1,6 +1,7 @@
 """What is normal, from history through the job to an agent: it is right from its first poll."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,22 @@ def test_a_profile_follows_the_wall_clock_of_each_of_its_weeks_and_leaves_out_ho
         (came > 900).sum(axis=0) == np.where(np.arange(HOURS) % 24 == 9, 4 - (np.arange(HOURS) // 24 == 4), 0)
     ).all()
     assert np.isnan(came).sum() == 24 + 1, "the holiday, and the hour that was skipped"
+
+
+@pytest.mark.parametrize(("zone", "ahead"), [("Asia/Karachi", 5.0), ("Asia/Kolkata", 5.5), ("Asia/Kathmandu", 5.75)])
+def test_a_missed_run_is_reported_as_late_in_any_zone(zone: str, ahead: float) -> None:
+    """It comes each night at twenty past two by the wall clock; an hour late is not missed."""
+    run = START // DAY * DAY + (26 - ahead) * 3600 + 20 * 60
+    stamp = np.arange(run - 29 * DAY, run - DAY, 300)
+    nights = (stamp - stamp[0]) // DAY
+    came = np.floor(120 * nights + 0.2 * np.clip((stamp - stamp[0]) % DAY, 0, 600))
+    rows = rows_of_hours({"stamp": stamp, "added": came, "acknowledged": came}, 300)
+    profile = by_broker([("b", ("q", "q"), profile_of(*hours_of(rows)))])["b"]
+    judged = Judged(step=300.0)
+    judged.policy = replace(judged.policy, calendar=Calendar(zone))
+    judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(profile))
+    judged.now = run - DAY - 3600
+    flow = Flow(judged).run(3600, 0.0).run(600, 0.2).run(run - 600 + 70 * 60 - (run - DAY), 0.0)
+    assert not judged.conditions
+    flow.run(2 * 3600, 0.0)
+    assert judged.names == {"producer_silent"}

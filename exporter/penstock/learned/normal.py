@@ -72,11 +72,15 @@ class Profile(NamedTuple):
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
         """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
         utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
-        local = np.array([calendar.hour(3600.0 * one) for one in (utc - Calendar().hour(0)).tolist()])
-        works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
-        return self._replace(
-            flows=self.flows.moved(utc[works], local[works]), absences=self.absences.moved(utc[works], local[works])
-        )
+        flows, absences = [], []
+        for second in (1799.0, 0.0, 3599.0):  # where zones are half an hour off, a pause is one of both hours
+            local = np.array([calendar.hour(3600.0 * one + second) for one in (utc - Calendar().hour(0)).tolist()])
+            works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
+            flows.append(self.flows.moved(utc[works], local[works]))
+            absences.append(self.absences.moved(utc[works], local[works]))
+        flows[0].hours[PAUSE] = np.maximum(*(one.hours[PAUSE] for one in flows[1:]))
+        absences[0].hours[:] = np.maximum(*(one.hours for one in absences[1:]))
+        return self._replace(flows=flows[0], absences=absences[0])
 
 
 @dataclass(frozen=True, slots=True)
