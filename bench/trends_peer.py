@@ -47,12 +47,13 @@ QUEUES = f"""
     steps AS (SELECT *, epoch(stamp - lag(stamp) OVER life) AS apart,
                      coalesce(acknowledged, removed - coalesce(expired, 0)) AS gone,
                      CASE WHEN exclusive > 0 THEN least(consumers, 1) ELSE consumers END AS works,
-                     messages - coalesce(scheduled, 0) >= 2 * works AND works > 0 AS deep
+                     messages - coalesce(scheduled, 0) >= 2 * works AND works > 0 AS deep,
+                     (consumers IS DISTINCT FROM lag(consumers) OVER life)::INT AS change
               FROM ages WINDOW life AS (PARTITION BY sid, inc, start ORDER BY stamp)),
     moves AS (SELECT *, CASE WHEN apart <= 3 * interval THEN apart ELSE 0 END AS step,
                      (step > 0)::INT * greatest(coalesce(gone - lag(gone) OVER life, 0), 0) AS d_settled,
-                     (step > 0 AND coalesce(lag(deep) OVER life AND lag(works) OVER life = works, false))::INT
-                     AS at_backlog
+                     (step > 0 AND coalesce(lag(deep) OVER life, false))::INT AS at_backlog,
+                     sum(change) OVER life AS alike
               FROM steps WINDOW life AS (PARTITION BY sid, inc, start ORDER BY stamp)),
     sums AS (SELECT *, {", ".join(f"sum({of}) OVER life AS {name}" for name, of in SUMS.items())}
              FROM moves WINDOW life AS (PARTITION BY sid, inc, start ORDER BY stamp)),
@@ -60,7 +61,7 @@ QUEUES = f"""
                        epoch(a.stamp - two.stamp) AS minutes, a.added - five.added AS came_in_five,
                        epoch(a.stamp - five.stamp) AS five_minutes
                 FROM sums AS a
-                ASOF LEFT JOIN sums AS two ON {SAME_HOUR.format("two", 2)}
+                ASOF LEFT JOIN sums AS two ON {SAME_HOUR.format("two", 2)} AND a.alike = two.alike
                 ASOF LEFT JOIN sums AS five ON {SAME_HOUR.format("five", 5)})
     SELECT sid, inc, start, any_value(broker) AS broker,
            {", ".join(f"any_value({name}) AS {name}" for name in QUEUE.texts)}, count(*) AS n,

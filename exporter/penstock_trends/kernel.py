@@ -98,10 +98,12 @@ def paces(rows: Columns) -> dict[str, Column]:
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(row))))
     first, time = edges[group], rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO)
     before = np.maximum(row - 1, first)
+    same = rows["consumers"] == rows["consumers"][before]  # who came or went has another share of the time
+    alike = np.maximum.accumulate(np.where(same & (row > first), 0, row))
 
-    def begin(window: float) -> NDArray[np.intp]:
+    def begin(window: float, earliest: NDArray[np.intp]) -> NDArray[np.intp]:
         at = np.searchsorted(time, time - int(window * MICRO), side="right") - 1
-        return np.where(at >= first, at, row)
+        return np.where(at >= earliest, at, row)
 
     def grown(values: Column) -> Column:
         return np.maximum(np.nan_to_num(values - values[before]), 0.0)
@@ -117,18 +119,18 @@ def paces(rows: Columns) -> dict[str, Column]:
     step = seconds - seconds[before]
     step = np.where(step <= GAP_POLLS * rows["interval"], step, 0.0)
     deep = (rows["messages"] - np.nan_to_num(rows["scheduled"]) >= DEEP * works) & (works > 0)
-    busy = deep[before] & (works == works[before]) & (step > 0)
+    busy = deep[before] & (step > 0)
     spent, settled = np.nan_to_num(works * step), grown(left) * (step > 0)
-    since = begin(SECONDS)
+    since = begin(SECONDS, alike)
     window = seconds - seconds[since]
     served, used = summed(settled * busy), summed(spent * busy)
     known = (served >= FEWEST) & (summed(step * busy) >= BUSY * window) & (window > 0)
     everything, all_used = summed(settled), summed(spent)
     fast = (everything >= FEWEST_PACE) & (all_used > 0) & (summed(step) >= BUSY * window)
-    since = begin(PEAK_SECONDS)
+    early = begin(PEAK_SECONDS, first)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
-            "peak": PEAK_SECONDS * (rows["added"] - rows["added"][since]) / (seconds - seconds[since]),
+            "peak": PEAK_SECONDS * (rows["added"] - rows["added"][early]) / (seconds - seconds[early]),
             "service": np.where(known, used / served, np.nan),
             "pace": np.where(fast, everything / all_used, np.nan),
             "busy": known.astype(float),

@@ -17,32 +17,22 @@ from penstock.agent.profiles import ProfileFile
 from penstock.conditions.condition import Severity
 from penstock.history.compact import DAY
 from penstock.history.publish import ALL_DAY, RAW, in_order
-from penstock.history.schema import QUEUE, series_id
+from penstock.history.schema import QUEUE
 from penstock.history.store import Store
 from penstock.learned.byte_tables import unpacked
 from penstock.learned.normal import INFLOW
 from penstock.learned.profile import by_broker
 from penstock.settings.calendar import HOURS, Calendar
-from penstock_demo.history import _table
 from penstock_trends.days import day_names, load
 from penstock_trends.normal import hours_of, profile_of
 from penstock_trends.profiles import PROFILES, write_profiles
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
-from trends.rows import rows_of_hours
+from trends.rows import polls_of, rows_of_hours
 
 FIRST, DAYS, EVERY = int(START) // DAY * DAY - 21 * DAY, (0, 7, 14), 1200
 RATE = 0.5
 QUEUES = ("steady", "nightly")
-
-
-def polls_of(queue: str, stamp: Any, every: float, **numbers: Any) -> Any:
-    """Raw rows of a queue in one life, as the agent keeps them."""
-    zero, size = np.zeros(len(stamp)), len(stamp)
-    said = dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
-    said |= {"sid": np.full(size, series_id("b", queue, queue)), "inc": zero + FIRST * 1000.0, "interval": zero + every}
-    name = pa.array([queue] * size).dictionary_encode()
-    return _table(QUEUE, stamp, said, {"address": name, "queue": name}, {"broker": "b", "queue_kind": "user"})
 
 
 def bursts_of(number: int) -> Any:
@@ -158,6 +148,24 @@ def test_what_history_knows_as_healthy_is_healthy_from_the_first_day(paced: Path
         for _ in range(seconds // 15):
             flow.run(15, rate, settles=20.0)
             assert not {one.name for one in flow.judged.conditions} & {"slowed", "surge"}
+
+
+def test_consumers_that_leave_make_the_others_no_faster() -> None:
+    """Of ten, each of which settles one message a second, nine leave at half past, just before a poll."""
+    stamp = 30 * np.arange(120)
+    left = np.where(stamp <= 1800, 10.0 * stamp, 18000 + (stamp - 1800.0))
+    polls = {"stamp": stamp, "added": left + 5000, "acknowledged": left, "messages": 0 * stamp + 5000.0}
+    found = rows_of_hours(polls | {"consumers": np.where(stamp < 1800, 10.0, 1.0)}, 30)
+    assert found["pace_max"] == pytest.approx([1.0])
+    assert (found["service_max"], found["service_sum"] / found["busy_sum"]) == (pytest.approx([1]), pytest.approx([1]))
+
+
+def test_bursts_are_measured_over_five_minutes_also_beside_a_gap_in_the_polls() -> None:
+    stamp = np.delete(30 * np.arange(120), np.arange(60, 100))
+    came = 2.0 * stamp + 20.0 * np.clip(stamp - 600, 0, 150)
+    found = rows_of_hours({"stamp": stamp, "added": came, "acknowledged": came}, 30)
+    assert found["peak_max"] == pytest.approx([300 * 2 + 20 * 150])
+    assert np.isnan(found["service_max"][0]), "there was no backlog"
 
 
 EVERY_MINUTE = 60 * np.arange(5 * 60)
