@@ -7,6 +7,7 @@ So the hours of a day depend on its own files alone.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,8 @@ HOUR: Final = 3600
 BINS_PER_OCTAVE: Final = 8
 MAX_BINS: Final = 8 * 50
 PEAK_SECONDS: Final = 300
+PIECE: Final = 2**17
+"""Rows."""
 ALIKE: Final = 0.9
 """Share of the polls of an hour from which two agents saw it equally well."""
 
@@ -69,7 +72,7 @@ def of_queues(rows: Columns) -> Columns:
     came = np.diff(rows["added"], prepend=np.nan) > 0
     found["quiet"], found["quiet_until"] = ages(rows, came, counts=True)
     found["away"], found["away_until"] = ages(rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False)
-    return found | paces(rows)
+    return found | by_pieces(paces, rows)
 
 
 def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
@@ -84,6 +87,14 @@ def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Colum
     ends = ends & ~first if counts else ends
     last = np.maximum.accumulate(np.where(ends | first, np.arange(len(stamp)), 0))
     return stamp - stamp[last], np.where(ends, stamp - hour, HOUR)
+
+
+def by_pieces(work: Callable[[Columns], dict[str, Column]], rows: Columns) -> dict[str, Column]:
+    """What `work` makes of rows, whole hours of a life at a time: it needs several times their memory."""
+    size, edges = len(rows["stamp"]), starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))
+    at = np.unique([0, *np.append(edges, size)[np.searchsorted(edges, np.arange(PIECE, size, PIECE))], size])
+    made = [work({name: rows[name][a:b] for name in rows}) for a, b in pairwise(at.tolist())] or [work(rows)]
+    return {name: np.concatenate([one[name] for one in made]) for name in made[0]}
 
 
 def paces(rows: Columns) -> dict[str, Column]:

@@ -205,8 +205,10 @@ class Normal(RowState):
         """As the rules read it."""
         numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
-        own, past = np.stack([service.usual, service.windows]), self.expected.service
-        usual, windows = np.where(past[1] > own[1], past, own)
+        usual, windows = service.usual, service.windows
+        if self.past is not None:
+            past = self.expected.service
+            usual, windows = np.where(past[1] > windows, past, np.stack([usual, windows]))
         return Usual(self.expected, *numbers, service.now, usual, windows, pace)
 
     def learnable(self, values: Column, limit: Column) -> Column:
