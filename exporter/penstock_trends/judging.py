@@ -18,12 +18,12 @@ from penstock.history.compact import DAY, current, partition, read, rows_in, sta
 from penstock.history.exported import Exported, Told
 from penstock.history.publish import ALL_DAY
 from penstock.history.schema import BROKER, HOUR, TABLES, as_dictionary
-from penstock.history.snapshots import RowReader
 from penstock.history.store import Store
 from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock_trends import tables
+from penstock_trends.snapshots import RowReader
 from penstock_trends.wanted import Policies, policy_of
 
 ROWS: Final = 2_000_000

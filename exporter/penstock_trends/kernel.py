@@ -7,19 +7,26 @@ So the hours of a day depend on its own files alone.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.history.listing import GAP_POLLS
+from penstock.learned.service import BUSY, DEEP, FEWEST, FEWEST_PACE, SECONDS
+
 Column = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the hourly rows: days that an older kernel made are made again while all of their raw files are there."""
 MICRO: Final = 1_000_000
 HOUR: Final = 3600
 BINS_PER_OCTAVE: Final = 8
 MAX_BINS: Final = 8 * 50
+PEAK_SECONDS: Final = 300
+PIECE: Final = 2**17
+"""Rows."""
 ALIKE: Final = 0.9
 """Share of the polls of an hour from which two agents saw it equally well."""
 
@@ -57,7 +64,7 @@ class Tier:
 
 def of_queues(rows: Columns) -> Columns:
     """backlog: 1 where messages wait; starved: 1 where they do and the consumers that are there hold none. quiet, away:
-    for how long in this hour nothing has come, and messages have waited without a consumer (`ages`).
+    for how long in this hour nothing has come, and messages have waited without a consumer (`ages`). And `paces`.
     """
     ready = rows["messages"] - rows["delivering"] - np.nan_to_num(rows["scheduled"])
     waiting = (ready > 0) & (rows["consumers"] > 0)
@@ -65,7 +72,7 @@ def of_queues(rows: Columns) -> Columns:
     came = np.diff(rows["added"], prepend=np.nan) > 0
     found["quiet"], found["quiet_until"] = ages(rows, came, counts=True)
     found["away"], found["away_until"] = ages(rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False)
-    return found
+    return found | by_pieces(paces, rows)
 
 
 def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
@@ -80,6 +87,65 @@ def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Colum
     ends = ends & ~first if counts else ends
     last = np.maximum.accumulate(np.where(ends | first, np.arange(len(stamp)), 0))
     return stamp - stamp[last], np.where(ends, stamp - hour, HOUR)
+
+
+def by_pieces(work: Callable[[Columns], dict[str, Column]], rows: Columns) -> dict[str, Column]:
+    """What `work` makes of rows, whole hours of a life at a time: it needs several times their memory."""
+    size, edges = len(rows["stamp"]), starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))
+    at = np.unique([0, *np.append(edges, size)[np.searchsorted(edges, np.arange(PIECE, size, PIECE))], size])
+    made = [work({name: rows[name][a:b] for name in rows}) for a, b in pairwise(at.tolist())] or [work(rows)]
+    return {name: np.concatenate([one[name] for one in made]) for name in made[0]}
+
+
+def paces(rows: Columns) -> dict[str, Column]:
+    """Over the last minutes before each row, as far as they are of its hour and life; NaN where that is not known.
+
+    peak: messages that came in five minutes. pace: messages a second and consumer; service: seconds of a consumer for a
+    message, as the agent measures both (`learned.service`), but by all consumers that are there; busy: 1 where it is
+    known.
+    """
+    hour, row, seconds = rows["stamp"] // (HOUR * MICRO), np.arange(len(rows["stamp"])), rows["stamp"] / MICRO
+    edges = starts_of(rows["sid"], rows["inc"], hour)
+    group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(row))))
+    first, time = edges[group], rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO)
+    before = np.maximum(row - 1, first)
+    same = rows["consumers"] == rows["consumers"][before]  # who came or went has another share of the time
+    alike = np.maximum.accumulate(np.where(same & (row > first), 0, row))
+
+    def begin(window: float, earliest: NDArray[np.intp]) -> NDArray[np.intp]:
+        at = np.searchsorted(time, time - int(window * MICRO), side="right") - 1
+        return np.where(at >= earliest, at, row)
+
+    def grown(values: Column) -> Column:
+        return np.maximum(np.nan_to_num(values - values[before]), 0.0)
+
+    def summed(values: Column) -> Column:
+        total = np.cumsum(values)
+        return np.asarray(total - total[since])
+
+    left = np.where(
+        np.isnan(rows["acknowledged"]), rows["removed"] - np.nan_to_num(rows["expired"]), rows["acknowledged"]
+    )
+    works = np.where(rows["exclusive"] > 0, np.minimum(rows["consumers"], 1.0), rows["consumers"])
+    step = seconds - seconds[before]
+    step = np.where(step <= GAP_POLLS * rows["interval"], step, 0.0)
+    deep = (rows["messages"] - np.nan_to_num(rows["scheduled"]) >= DEEP * works) & (works > 0)
+    busy = deep[before] & (step > 0)
+    spent, settled = np.nan_to_num(works * step), grown(left) * (step > 0)
+    since = begin(SECONDS, alike)
+    window = seconds - seconds[since]
+    served, used = summed(settled * busy), summed(spent * busy)
+    known = (served >= FEWEST) & (summed(step * busy) >= BUSY * window) & (window > 0)
+    everything, all_used = summed(settled), summed(spent)
+    fast = (everything >= FEWEST_PACE) & (all_used > 0) & (summed(step) >= BUSY * window)
+    early = begin(PEAK_SECONDS, first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "peak": PEAK_SECONDS * (rows["added"] - rows["added"][early]) / (seconds - seconds[early]),
+            "service": np.where(known, used / served, np.nan),
+            "pace": np.where(fast, everything / all_used, np.nan),
+            "busy": known.astype(float),
+        }
 
 
 def of_consumers(rows: Columns) -> Columns:
@@ -106,12 +172,16 @@ QUEUE: Final = Tier(
         "ring_limit": ("max",),
         "backlog": ("sum",),
         "starved": ("sum",),
+        "peak": ("max",),
+        "pace": ("max",),
+        "service": ("max", "sum"),
+        "busy": ("sum",),
         **dict.fromkeys(("quiet", "away"), ("max", "last")),
         **dict.fromkeys(("quiet_until", "away_until"), ("min",)),
     },
     counters=("added", "acknowledged", "expired", "killed", "removed", "evicted"),
     histogram="messages",
-    inputs=("scheduled",),
+    inputs=("scheduled", "exclusive"),
     make=of_queues,
 )
 BROKER: Final = Tier(

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from penstock.core.table import Column
 from penstock.history.listing import GAP_POLLS
-from penstock.learned.byte_tables import DAYS, WEEKS, packed, unpacked
+from penstock.learned.byte_tables import DAYS, WEEKS, Bytes, packed, unpacked
 from penstock.learned.normal import INFLOW, OUTFLOW, lowest
-from penstock.learned.profile import COLUMNS, QueueProfile
+from penstock.learned.profile import COLUMNS, UNKNOWN, QueueProfile
+from penstock.learned.service import LOW, SECONDS
 from penstock.observation.usual import BACKLOG, CLOCK, EXPIRED, HIGHS, KILLED, PACE, PEAK, SERVICE
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.kernel import HOUR
@@ -20,6 +21,7 @@ FEWEST: Final = 10
 SILENCES: Final = ("quiet", "away")
 INPUTS: Final = (
     "start", "n", "t0", "t1", "expected", "added", "acknowledged", "expired", "killed", "messages_max", "consumers_sum",
+    "peak_max", "pace_max", "service_max", "service_sum", "busy_sum",
     *(f"{name}_{what}" for name in SILENCES for what in ("max", "last", "until_min")),
 )  # fmt: skip
 Columns = dict[str, NDArray[np.float64]]
@@ -28,18 +30,21 @@ HIGHEST: Final = {
 }  # fmt: skip
 """Of an hour the highest, as a day has them: see `observation.usual`; shares as 0 to 1."""
 SHARES: Final = ("expired", "killed")
+ONCE: Final = 2.0
+"""Times the service time of the days before, which a day counts at most: what was slow once is not usual by that."""
 
 
 def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueProfile:
     """What is normal by the last four weeks of `hour`: ascending numbers by `Calendar.hour` in UTC.
 
     columns: those of COLUMNS and HIGHEST that are known, by hour, NaN where an hour is not; until: the seconds of the
-    hour when its pause ended. A pause that is not given is as long as whole hours show it.
+    hour when its pause ended; mean_service, windows: seconds of a consumer for a message with a backlog, and how many
+    windows had one. A pause that is not given is as long as whole hours show it.
     """
     found = np.zeros((len(COLUMNS), WEEKS, HOURS), np.uint8)
     days = np.zeros((HIGHS, DAYS), np.uint8)
     if not len(hour):
-        return QueueProfile(found, days, 0)
+        return QueueProfile(found, days, 0, UNKNOWN)
     last = hour > hour[-1] - WEEKS * HOURS
     hour, columns = hour[last], {name: column[last] for name, column in columns.items()}
     pause = columns["pause"] if "pause" in columns else pauses(hour, columns["inflow"])
@@ -55,7 +60,28 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
     of_days[CLOCK] = missing(hour, np.nan_to_num(least), pause, until) + 1
     for at, column in of_days.items():
         np.maximum.at(days[at], day, packed(column))
-    return QueueProfile(found, days, len({*(hour // HOURS).tolist()}))
+    in_order = np.arange(hour[-1] // 24 - DAYS + 1, hour[-1] // 24 + 1) % DAYS
+    days[SERVICE, in_order] = raised_by_steps(days[SERVICE, in_order])
+    service = usual_service(*(columns.get(name, np.zeros(len(hour))) for name in ("mean_service", "windows")))
+    return QueueProfile(found, days, len({*(hour // HOURS).tolist()}), service)
+
+
+def raised_by_steps(days: Bytes) -> Bytes:
+    """Ascending days, each no more than ONCE the highest of those before."""
+    found, step = days.copy(), int(packed(ONCE)) - 1
+    for at in range(1, len(days)):
+        highest = int(found[:at].max())
+        found[at] = min(int(days[at]), highest + step) if highest else days[at]
+    return found
+
+
+def usual_service(mean: Column, windows: Column) -> tuple[float, float]:
+    """Seconds, the low quantile as the agent learns it of windows, and on how many windows of all hours it rests."""
+    order = np.argsort(np.where(windows > 0, mean, np.inf))
+    reached = np.cumsum(windows[order])
+    if not reached[-1] > 0:
+        return UNKNOWN
+    return float(mean[order][np.searchsorted(reached, LOW * reached[-1])]), float(reached[-1])
 
 
 def pauses(hour: NDArray[np.int64], inflow: Column) -> Column:
@@ -110,6 +136,8 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     absence, _ = silences("away", absent < 1, absent)
     left = settled + expired + killed
     enough = np.where(left >= FEWEST, left, np.nan)
+    peak, pace, slowest = (together(np.fmax, rows[f"{name}_max"], np.nan) for name in ("peak", "pace", "service"))
+    spent, busy = (together(np.add, np.nan_to_num(rows[name]), 0.0) for name in ("service_sum", "busy_sum"))
     columns = {
         "inflow": added,
         "outflow": settled,
@@ -120,6 +148,11 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
         # All of an hour may have gone within five minutes.
         "expired": np.fmin(12 * expired / enough, 1.0),
         "killed": np.fmin(12 * killed / enough, 1.0),
+        "peak": peak,
+        "pace": HOUR * pace,
+        "service": 1000 * slowest,
+        "mean_service": spent / np.where(busy > 0, busy, np.nan),
+        "windows": busy * HOUR / SECONDS / np.maximum(expected, 1.0),
     }
     return start.astype(np.int64) // HOUR + Calendar().hour(0), columns
 

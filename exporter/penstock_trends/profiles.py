@@ -1,16 +1,18 @@
 """What is normal for each queue, out of its hours: the file that agents read at their start (`normal.profiles`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.core.safe_files import FOR_OTHERS
 from penstock.history.compact import DAY
-from penstock.history.profiles import SCHEMA, profile_table
+from penstock.history.profiles import SCHEMA
 from penstock.history.store import Store
-from penstock.learned.byte_tables import WEEKS
+from penstock.learned.byte_tables import WEEKS, QueueName
+from penstock.learned.profile import QueueProfile
 from penstock.settings.calendar import Calendar
 from penstock_trends.days import Pointers
 from penstock_trends.facts import ROWS_AT_ONCE, Calendars, Source, series_of_units
@@ -19,7 +21,13 @@ from penstock_trends.tables import FILE, write
 
 PROFILES: Final = "profiles.parquet"
 _TABLES: Final = SCHEMA.names[3:]
-ROWS: Final = pa.schema([("sid", pa.int64()), ("weeks", pa.int8()), *((name, pa.binary()) for name in _TABLES[1:])])
+ROWS: Final = pa.schema(
+    [("sid", pa.int64())]
+    + [
+        (name, pa.binary() if pa.types.is_fixed_size_binary(SCHEMA.field(name).type) else SCHEMA.field(name).type)
+        for name in _TABLES
+    ]
+)
 
 
 def write_profiles(session: Any, out: Store, window: Pointers) -> None:
@@ -34,6 +42,15 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
     named = rows.join(names, "sid").drop("sid").withColumn(FILE, f.lit(PROFILES))
     if not write(named, out, SCHEMA, SCHEMA.names[:3], mode=FOR_OTHERS):
         out.write_table(PROFILES, SCHEMA.empty_table())
+
+
+def profile_table(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> Any:
+    """Rows of `SCHEMA`: broker, name and profile of each queue."""
+    rows = [
+        (broker, *name, one.weeks, *map(np.ndarray.tobytes, one.hours), one.days.tobytes(), *one.service)
+        for broker, name, one in queues
+    ]
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
 def profiles_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:

@@ -15,8 +15,8 @@ from penstock.history.store import Store, StoreError
 from penstock_trends import tables
 from penstock_trends.kernel import HOUR, TIERS, Columns, Tier, hourly
 
-ROWS: Final = 4_000_000
-"""Raw rows that are in a worker's memory at once, about 120 bytes each."""
+ROWS: Final = 3_000_000
+"""Raw rows that are in a worker's memory at once, with what is made of them some 300 bytes each."""
 GONE: Final = ""
 """What is wrong with a file that was there when the job listed it."""
 

@@ -109,6 +109,38 @@ def test_dead_letters_of_the_only_queue_that_moved() -> None:
     assert broker.left() == {"dead_lettered": 5}
 
 
+LATE: tuple[dict[str, float], ...] = (
+    {"A": 1.0, "K": 0.0, "M": 0.0},  # X, which is sure one poll late
+    {"A": 1.0, "K": 0.0, "M": 1.0},  # the dead message queue was read after it
+)
+
+
+@pytest.mark.parametrize("first", LATE)
+def test_a_dead_letter_whose_source_shows_a_poll_later_is_of_no_one_that_worked_meanwhile(
+    first: dict[str, float],
+) -> None:
+    """As both begin: a client acknowledges fast, and elsewhere the first message expires."""
+    others: dict[str, dict[str, Any]] = {"late": {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, others=others, polls=5)
+    others["late"] |= first
+    broker.see(3, 3, 0, dead=1, consumers={"c": (3, 0)}, others=others)
+    for n in range(1, 6):
+        others["late"] |= {"A": 1.0 + 10 * n, "K": 1.0 + 10 * n if first["M"] else 0.0, "M": 0.0}
+        broker.see(3 + 50 * n, 3 + 50 * n, 0, dead=1 + 10 * n, consumers={"c": (3 + 50 * n, 0)}, others=others)
+    assert broker.left().get("dead_lettered", (0, 0)) in ((0, 0), (0, 1))
+
+
+def test_a_dead_letter_that_was_read_before_its_source_is_of_no_one_that_worked_meanwhile() -> None:
+    """`busy` lost it while it was read, after the dead message queue was."""
+    others: dict[str, dict[str, Any]] = {"busy": {"A": 9.0, "K": 0.0, "M": 9.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, others=others, polls=5)
+    others["busy"] |= {"K": 1.0, "M": 8.0}
+    broker.see(3, 3, 0, consumers={"c": (3, 0)}, others=others)
+    for n in (1, 2, 3):
+        broker.see(3 + 50 * n, 3 + 50 * n, 0, dead=1, consumers={"c": (3 + 50 * n, 0)}, others=others)
+    assert broker.left()["acknowledged"] == 153
+
+
 def test_expired_in_a_clients_buffer_shows_in_the_dead_letters_only() -> None:
     """The client gives them up as if it had acknowledged them."""
     broker = openmq_broker().see(50, 0, 50, consumers={"c": (0, 50)}, polls=5)

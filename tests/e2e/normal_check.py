@@ -27,13 +27,13 @@ from e2e.agent import PENSTOCK, Agent, entry
 from penstock.agent.checkpoint import Checkpoint, SavedTables
 from penstock.agent.state_file import StateFile
 from penstock.core.formatting import quantity
-from penstock.history.profiles import profile_table
 from penstock.learned.byte_tables import WEEKS
 from penstock.learned.profile import QueueProfile, together
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_demo.broker import Broker
 from penstock_demo.load import paced
 from penstock_trends.normal import hours_of, profile_of
+from penstock_trends.profiles import profile_table
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
 from trends.rows import rows_of_hours
 

@@ -11,11 +11,12 @@ import pytest
 from conditions.normal_world import BEFORE, Flow, steady
 from conditions.world import Judged
 from penstock.agent.profiles import ProfileFile
-from penstock.history.profiles import profile_table, read_profiles
+from penstock.history.profiles import read_profiles
 from penstock.learned.byte_tables import packed, unpacked
 from penstock.learned.normal import INFLOW, PAUSE
 from penstock.settings.calendar import HOURS
 from penstock_trends.normal import profile_of
+from penstock_trends.profiles import profile_table
 
 
 def written(path: Path, **rates: float) -> Path:

@@ -16,12 +16,12 @@ from penstock.history import compact
 from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES, TABLES
-from penstock.history.snapshots import RowReader
 from penstock.history.store import Store, StoreError
 from penstock.history.writer import HistoryWriter, PollRecord, WriterSettings
 from penstock.model import Snapshot
 from penstock.transports.recording import RecordingTransport
 from penstock_trends.judging import hours_of
+from penstock_trends.snapshots import RowReader
 
 HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
 """No condition may come in these."""

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from account.world import Broker, queue
 from agent.world import World
+from conditions.normal_world import BEFORE, Flow, knowing, steady
 from penstock.assessment.assess import State, assess
 from penstock.core.table import Table
 from penstock.insight import explain as explaining
@@ -162,3 +164,14 @@ def test_without_an_account_there_is_no_word_of_it() -> None:
     assert broker.last is not None
     view = BrokerView(broker.state, broker.tables, replace(broker.last, queues=None), broker.policy, 2.0)
     assert explain(view, "q").account == []
+
+
+def test_the_usual_service_time_is_that_which_rests_on_more_windows_and_says_so() -> None:
+    hours = {"mean_service": np.full(len(BEFORE), 0.05), "windows": np.full(len(BEFORE), 0.05)}
+    judged = knowing(step=15.0, q={**steady(5.0), **hours})
+    for seconds, said in ((600, "0.05 s a message, from history on 34 windows"), (5400, "0.1 s a message, learned by")):
+        Flow(judged).run(seconds, 10.5, settles=10.0)
+        snapshot = judged.snapshot({"q": {"A": 0.0, "K": 0.0, "M": 0.0}}, {}, {})
+        usual = explain(BrokerView(judged.state, judged.tables, snapshot, judged.policy, 15.0), "q").usual
+        assert usual.startswith("from history on 4 weeks")
+        assert said in usual

@@ -54,6 +54,15 @@ def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, rese
     return _table(QUEUE, rows["stamp"], numbers, texts, {"broker": "b", "queue_kind": "user"})
 
 
+def polls_of(queue: str, stamp: Any, every: float, **numbers: Any) -> Any:
+    """Raw rows of a queue in one life, as the agent keeps them."""
+    zero, size = np.zeros(len(stamp)), len(stamp)
+    said = dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
+    said |= {"sid": np.full(size, series_id("b", queue, queue)), "inc": zero + START * 1000.0, "interval": zero + every}
+    name = pa.array([queue] * size).dictionary_encode()
+    return _table(QUEUE, stamp, said, {"address": name, "queue": name}, {"broker": "b", "queue_kind": "user"})
+
+
 def hours_of(store: Store, kind: str, paths: Sequence[str]) -> Any:
     """What the kernel makes of some raw files, ascending by series, life and hour."""
     problems: dict[str, str] = {}

@@ -12,6 +12,7 @@ import pytest
 from bench.trends_peer import QUEUES as PEER
 from bench.trends_peer import aggregate
 
+from penstock.history.publish import in_order
 from penstock.history.schema import CONSUMER, series_id
 from penstock.history.schema import QUEUE as QUEUE_ROWS
 from penstock.history.store import Store
@@ -21,7 +22,7 @@ from penstock_trends.facts import bins_of
 from penstock_trends.kernel import QUEUE as KERNEL
 from penstock_trends.kernel import percentile
 from penstock_trends.tiers import days_query, increases_query
-from trends.rows import START, grown, hours_of, total, untidy
+from trends.rows import START, grown, hours_of, polls_of, total, untidy
 
 QUEUES = tables.TierTables("queue")
 TIERS = """
@@ -88,7 +89,26 @@ def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> Non
 
 def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path: Path) -> None:
     """What DuckDB makes beside the job in `bench.trends` is the same work."""
-    store = fleet[0]
+    alike(fleet[0], tmp_path)
+
+
+def test_windows_over_polls_that_are_missing_and_consumers_that_change_are_those_of_the_bench(tmp_path: Path) -> None:
+    random, store, size = np.random.default_rng(5), Store(str(tmp_path / "rough")), 800
+    for number in range(20):
+        stamp = START + 20.0 * np.sort(random.choice(1000, size, replace=False))
+        came = np.cumsum(random.integers(0, 40, size)).astype(float)
+        left = np.maximum(np.maximum.accumulate(came - random.integers(0, 60, size)), 0)
+        said = {"consumers": np.repeat(random.integers(0, 4, size // 20), 20).astype(float)}
+        said |= {"removed" if number % 5 == 0 else "acknowledged": left}
+        said |= {"exclusive": np.ones(size)} if number % 3 == 0 else {}
+        rows = polls_of(f"q{number}", stamp, 20.0, added=came, messages=came - left, **said)
+        store.write_table(f"raw/kind=queue/dt=2026-09-01/hour=all/{number}.parquet", in_order(rows, QUEUE_ROWS))
+    found = alike(store, tmp_path)
+    assert np.isfinite(found["service_max"].to_numpy()).sum() > 100
+
+
+def alike(store: Store, tmp_path: Path) -> Any:
+    """The hours of all queues, which are those of DuckDB."""
     aggregate(Path(store.root), tmp_path / "peer", "queue", PEER)
     names = ["n", *KERNEL.summed, *KERNEL.bounds]
     order = [("sid", "ascending"), ("inc", "ascending"), ("start", "ascending")]
@@ -98,7 +118,8 @@ def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path:
     assert len(found) == len(wanted) > 100
     for name in names:
         ours, theirs = (np.array(rows[name].to_pylist(), float) for rows in (found, wanted))
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, err_msg=name)
+    return found
 
 
 def test_increases_are_those_of_a_window_over_single_polls(spark: Any, tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ class OpenmqAccount:
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
         # What came while the agent was away, or out of view, is of unknown sources.
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
-        possible = arrived + self.unclaimed
-        dead = DeadLetterPoll(arrived, possible if self.watched else 0.0, possible, low, high if whole else np.inf)
+        lost = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
+        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if lost.any() or not whole else high)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
-        unclaimed = min(max(possible - of_these - of_those, 0.0), arrived) if self.watched else 0.0
+        unclaimed = min(max(arrived + self.unclaimed - of_these - of_those, 0.0), arrived) if self.watched else 0.0
         values = np.stack([queues.refused_now, np.where(queues.unread > MARGIN, queues.unread, 0.0)]).astype(np.float32)
         values[:, ~(found.known & reported.balanced)] = np.nan
         seconds = constants.window_seconds(found.interval)

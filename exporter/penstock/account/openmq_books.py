@@ -63,13 +63,12 @@ class DestinationPoll:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPoll:
-    """What the dead message queue took in since the poll before, infinite where it is not known. certain, possible:
-    with what of the poll before had no source yet. low, high: of all sources, at least and at most.
+    """What the dead message queue took in since the poll before, infinite where it is not known. unclaimed: at the poll
+    before, without a known source: only now all have been read since. low, high: of all sources, at least and at most.
     """
 
     arrived: float
-    certain: float
-    possible: float
+    unclaimed: float
     low: float
     high: float
 
@@ -85,7 +84,8 @@ class DestinationBooks(RowState):
 
     Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; unread, left, and no consumer
     had it; other_dead, dead letters that no other destination surely sent. At the last polls: gaps, what no reason
-    explains; levels, O - R since consumers came or went; full, filled, as its depth was read, and in between perhaps.
+    explains; levels, O - R since consumers came or went; full, filled, as its depth was read, and in between perhaps;
+    lately, what left at the two before, and was apart at the one before.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -110,7 +110,7 @@ class DestinationBooks(RowState):
     levels: Matrix = column(lines=SAMPLES, saved=False)
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
-    d_gone_before: Column = column(0.0, saved=False)
+    lately: Matrix = column(0.0, lines=3, saved=False)
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
@@ -191,7 +191,7 @@ class DestinationBooks(RowState):
             stale=polled.stale,
             d_came=d_came,
             d_gone=d_gone,
-            d_gone_before=before.d_gone,
+            lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
             d_apart=apart - before.apart,
             left_alone=np.where(moved | ~told, 0.0, grew),
             unseen=before.unseen + np.where(moved | ~told, grew, 0.0),
@@ -204,10 +204,12 @@ class DestinationBooks(RowState):
         )
 
     def sources(self, polled: DestinationPoll) -> tuple[Column, Column]:
-        """What each may have sent to the dead message queue: at least and at most, of two polls."""
+        """What each may have sent to the dead message queue: at least and at most, of three polls, as that may be read
+        before or after it; also what may be apart, which is sure one poll late.
+        """
         sends = polled.dead_letters & ~polled.is_dead
         surely = sends & self.limited(polled) & ~self.transacted(polled)
-        most = self.d_gone + self.d_gone_before + self.d_apart
+        most = self.d_gone + self.d_apart + self.lately.sum(axis=0) + np.fmax(self.gaps[-1], 0.0)
         return np.where(surely, self.left_alone, 0.0), np.where(sends, most, 0.0)
 
     def limited(self, polled: DestinationPoll) -> Mask:
@@ -221,38 +223,39 @@ class DestinationBooks(RowState):
     def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
         """With the counts of this poll by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
-        least = np.clip(dead.certain - (dead.high - high), low, np.fmax(low, high))
-        most = np.clip(dead.possible - (dead.low - low), least, np.fmax(least, high))
+        known = dead.arrived if np.isfinite(dead.arrived) else 0.0
+        least, maybe = (np.clip(of - (dead.high - high), low, np.fmax(low, high)) for of in (dead.unclaimed, known))
+        most = np.clip(dead.arrived + dead.unclaimed - (dead.low - low), least, np.fmax(least, high))
         others = dead.arrived - (dead.low - low)
         refused = self.of_refused(polled, least, others + self.other_dead)
-        left, x, two = self.d_gone, self.d_apart, self.d_gone + self.d_gone_before
+        left, x, lately = self.d_gone, self.d_apart, self.d_gone + self.lately[:2].sum(axis=0)
         limited, transacted = self.limited(polled), self.transacted(polled)
         # Of what a limit removes a client may buffer some, and process it all the same.
         removed = np.where(limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0)
         may = polled.removes & self.filled.any(axis=0)
         out_most = np.where(polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left)
         alone = np.where(limited, 0.0, self.left_alone)
-        dead_low = np.where(may, 0.0, np.fmax(np.fmin(least - x, two), 0.0))
+        dead_low, new = np.where(may, 0.0, np.clip([least - x, maybe - x], 0.0, lately))
         whole = (alone >= np.fmax(MARGIN, 0.5 * self.ready)) & (self.ready > 0) & (polled.ready <= self.d_came)
         # Where consumers come and go one that no poll saw may have taken all.
         whole &= ~transacted & ((polled.consumers > 0) | (now - self.moved_at > SHORT_LIVED))
         sends_dead = self.sends_dead | (dead_low > 0)
         sends_dead |= polled.dead_letters & (alone > 0) & ~transacted & ~whole & (dead.arrived > 0)
-        dead_most = np.where(sends_dead & ~limited, np.fmax(np.fmin(left, most), dead_low), dead_low)
-        rest, rest_least = np.fmax(alone - dead_low, 0.0), np.fmax(alone - dead_most, 0.0)
+        dead_most = np.where(sends_dead & ~limited, np.fmax(np.fmin(left, most), new), new)
+        rest_least = np.fmax(alone - dead_most, 0.0)
         # Clients that no poll saw may have settled it where some have done so before.
         sure = now - self.unseen_at > SHORT_LIVED
         settled = np.where(transacted | whole, 0.0, rest_least)
         reasons = (
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
             (dead_low, dead_most),
-            (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, rest, 0.0)),
+            (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, alone, 0.0)),
             # Also what clients buffered, which then leaves their buffers.
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
             *refused,
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
-        total, more = self.low + lows, self.more + np.fmax(highs - lows, 0.0)
+        total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
         surely = self.gone - (total + more)[: len(LEFT)].sum(axis=0)
         (rejected, rejected_most), (large, _), (expired, _) = refused
         books = replace(
@@ -264,7 +267,7 @@ class DestinationBooks(RowState):
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
-            unread=np.fmax(dead_low, np.where(polled.consumers > 0, self.left_alone, 0.0)),
+            unread=np.fmax(dead_low - self.unread, np.where(polled.consumers > 0, self.left_alone, 0.0)),
             uncommitted=polled.uncommitted,
             ready=polled.ready,
             refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),
@@ -282,7 +285,7 @@ class DestinationBooks(RowState):
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
         only = ~refuses & ~filled & ~polled.sized & ~unknown  # it has no limit that could have refused them
-        least = np.clip(dead_least - self.d_gone - self.d_gone_before, 0.0, expired_most)
+        least = np.clip(dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most)
         expired = np.where(only, expired_most, least)
         surely, maybe = x - expired_most, x - expired
         as_rejected = refuses | ~polled.sized & ~either

@@ -33,6 +33,7 @@ from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
 from penstock.observation.facts import PARKED
+from penstock.observation.usual import WINDOWS
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 from penstock.settings.rules import KEYS, Resolved
@@ -45,6 +46,8 @@ MOST_RELATED = 50
 """Things of one kind that are shown with an object, the largest."""
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
+
+SOURCES = ("learned by the agent", "from history")
 
 ConditionT = TypeVar("ConditionT", bound=answers.Condition)
 QUEUE_NUMBERS, CLIENT_NUMBERS = (tuple[str, ...](NAMES["numbers"][kind]) for kind in ("queue", "client"))
@@ -336,12 +339,15 @@ def usual_of(view: BrokerView, i: int) -> str:
     rows = np.flatnonzero(grouping.member == i)
     if len(rows) != 1 or normal.index is not grouping.source or not normal.expected.weeks[rows[0]] > 0:
         return "not known: this hour of the week was not seen before"
-    at, expected = rows[0], normal.expected
-    history = bool(expected.from_history[at])
-    error = normal.errors[int(history), at]
+    at, expected, service = rows[0], normal.expected, view.state.judgement.service
+    history, usual = int(expected.from_history[at]), normal.usual(service)
+    error, windows = normal.errors[history, at], usual.windows[at]
     within = "" if np.isnan(error) else f", mean error {100 * np.expm1(error):.0f} %"
-    source = "from history" if history else "learned by the agent"
-    return f"{source} on {expected.weeks[at]:.0f} weeks{within}; longest pause {duration(expected.pause[at])}"
+    text = f"{SOURCES[history]} on {expected.weeks[at]:.0f} weeks{within}; longest pause {duration(expected.pause[at])}"
+    if not windows >= WINDOWS:
+        return text
+    source = SOURCES[int(windows > service.windows[at])]
+    return f"{text}; {duration(usual.usual_service[at])} a message, {source} on {windows:,.0f} windows with a backlog"
 
 
 def applied_rules(given: Resolved) -> list[answers.AppliedRule]:

@@ -60,20 +60,27 @@ ALIKE = 0.7
 
 
 class Profile(NamedTuple):
-    """What is normal, from history: see `penstock.learned.profile`. weeks: on how many it rests."""
+    """What is normal, from history: see `penstock.learned.profile`. service: (2, columns of flows), the usual service
+    time and its windows. weeks: on how many it rests.
+    """
 
     flows: ByteTables
     absences: ByteTables
+    service: NDArray[np.float64]
     weeks: int
 
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
         """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
         utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
-        local = np.array([calendar.hour(3600.0 * one) for one in (utc - Calendar().hour(0)).tolist()])
-        works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
-        return self._replace(
-            flows=self.flows.moved(utc[works], local[works]), absences=self.absences.moved(utc[works], local[works])
-        )
+        flows, absences = [], []
+        for second in (1799.0, 0.0, 3599.0):  # where zones are half an hour off, a pause is one of both hours
+            local = np.array([calendar.hour(3600.0 * one + second) for one in (utc - Calendar().hour(0)).tolist()])
+            works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
+            flows.append(self.flows.moved(utc[works], local[works]))
+            absences.append(self.absences.moved(utc[works], local[works]))
+        flows[0].hours[PAUSE] = np.maximum(*(one.hours[PAUSE] for one in flows[1:]))
+        absences[0].hours[:] = np.maximum(*(one.hours for one in absences[1:]))
+        return self._replace(flows=flows[0], absences=absences[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +204,11 @@ class Normal(RowState):
         """As the rules read it."""
         numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
-        return Usual(self.expected, *numbers, service.now, service.usual, service.windows, pace)
+        usual, windows = service.usual, service.windows
+        if self.past is not None:
+            past = self.expected.service
+            usual, windows = np.where(past[1] > windows, past, np.stack([usual, windows]))
+        return Usual(self.expected, *numbers, service.now, usual, windows, pace)
 
     def learnable(self, values: Column, limit: Column) -> Column:
         """No more than the limit, once that rests on some weeks: before, what looks unusual may be usual."""
@@ -263,7 +274,7 @@ class Normal(RowState):
         known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
         pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
-        weeks = known
+        weeks, service = known, np.full((2, size), np.nan)
         if self.past is not None:
             at, past_away = self.past.flows.places(names), self.past.absences
             past = self.past.flows.around(hour, at)
@@ -276,6 +287,7 @@ class Normal(RowState):
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
             rates = np.where(from_history, past[:PAUSE, :, 1], rates)
             weeks = np.maximum(known, np.count_nonzero(past[PAUSE, :, 1], axis=0))
+            service = np.where(at < 0, np.nan, self.past.service[:, at])
         low = unpacked(lowest(rates)) - 1
         high = unpacked(rates.max(axis=1)) - 1
         longest, spread = longest_and_spread(pauses)
@@ -296,6 +308,7 @@ class Normal(RowState):
             guesses=guesses,
             absence=absence_limit(away[0], np.where(from_history, 2, SOME_WEEKS)),
             highs=unpacked(days),
+            service=service,
             from_history=from_history,
         )
 

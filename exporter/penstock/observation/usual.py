@@ -27,7 +27,8 @@ class Expected(RowState):
     weeks: on how many it rests, 0 in the first. pause: the longest; silence: how long a pause may be, seconds.
     regular: with a rhythm that a missed message breaks. low: messages a second that come at least. inflow, outflow:
     lowest and highest messages an hour. guesses: of what was learned and of history, messages an hour. absence:
-    seconds that consumers may be away; irregular ones NaN. highs: of the days, as packed there.
+    seconds that consumers may be away; irregular ones NaN. highs: of the days, as packed there. service: of
+    history, the usual seconds of a consumer for a message, and on how many windows that rests.
     """
 
     weeks: Column = column(0.0, saved=False)
@@ -40,6 +41,7 @@ class Expected(RowState):
     guesses: NDArray[np.float64] = column(lines=2, saved=False)
     absence: Column = column(saved=False)
     highs: NDArray[np.float64] = column(lines=HIGHS, saved=False)
+    service: NDArray[np.float64] = column(lines=2, saved=False)
     from_history: Mask = mask(saved=False)
     """Rates are."""
 

@@ -23,9 +23,9 @@ from flowbench.generated.clients import queue_of
 from flowbench.generated.grammar import Situation, situations
 from flowbench.generated.score import Outcome, Seen, Watch, bound_of, by_dimension, figures, outcome
 from flowbench.scene import Place
-from penstock.history.profiles import profile_table
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.normal import profile_of
+from penstock_trends.profiles import profile_table
 
 AT_ONCE, INTERVAL, SECONDS, COLD, TREND = 20, 4.0, 385.0, 80.0, 150.0
 """Situations, seconds between polls, for which all play, of patience before anything is learned, and of trends."""
