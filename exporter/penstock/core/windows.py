@@ -62,8 +62,8 @@ class Sample:
         """values, missing: (variables, all rows)."""
         some, gaps = (values != 0).any(axis=0), bool(missing.any())
         rows = np.flatnonzero(some | missing.any(axis=0) if gaps else some)
-        size, few = values.shape[1], rows.astype(np.int32)
-        return cls(begin, first, stamp, polls, size, few, values[:, rows], missing[:, rows], gaps)
+        size, few = values.shape[1], values.take(rows, axis=1)
+        return cls(begin, first, stamp, polls, size, rows.astype(np.int32), few, missing.take(rows, axis=1), gaps)
 
     def filled(self, values: NDArray[T]) -> NDArray[T]:
         """Of values by `rows` those at all rows."""

@@ -56,7 +56,8 @@ class ServiceTime(RowState):
         settled, spent = or_zero(found.d_settled), works * seconds
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
         window = self.window.reindexed(found.queues, same)
-        window = window.push(found.now, np.stack(columns).astype(np.float32), SECONDS, SECONDS / SAMPLES)
+        values = np.stack(columns, dtype=np.float32, casting="same_kind")
+        window = window.push(found.now, values, SECONDS, SECONDS / SAMPLES)
         spent, settled, at_backlog, served, for_seconds = window.totals
         known = (served >= FEWEST) & (for_seconds >= BUSY * SECONDS)
         whole = found.now - window.samples[0].begin >= BUSY * SECONDS

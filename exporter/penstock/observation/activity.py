@@ -55,7 +55,7 @@ class Activity:
 def _pushed(
     window: Window, facts: Facts, columns: Sequence[Column], seconds: float, samples: int, levels: tuple[int, ...] = ()
 ) -> Window:
-    values = np.stack(columns).astype(np.float32)
+    values = np.stack(columns, dtype=np.float32, casting="same_kind")
     values[:, ~facts.known] = np.nan
     window = window.reindexed(facts.queues, facts.known)
     return window.push(facts.now, values, seconds, seconds / samples, levels)
