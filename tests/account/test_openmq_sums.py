@@ -141,11 +141,32 @@ def test_a_dead_letter_that_was_read_before_its_source_is_of_no_one_that_worked_
     assert broker.left()["acknowledged"] == 153
 
 
+@pytest.mark.parametrize("seen", [(30, 0), (0, 30), (15, 15)])
+def test_dead_letters_of_a_destination_that_was_destroyed_are_of_no_one_that_worked(seen: tuple[int, ...]) -> None:
+    """seen: how many of its 30 the dead message queue shows at each poll from then on."""
+    others: dict[str, dict[str, Any]] = {"job": {"A": 30.0, "K": 0.0, "M": 30.0, "D": 0.0, "uncommitted": 0.0}}
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, others=others, polls=5)
+    dead = 0.0
+    for n, more in enumerate((*seen, 0, 0, 0), 1):
+        dead += more
+        broker.see(50 * n, 50 * n, 0, dead=dead, consumers={"c": (50 * n, 0)})
+    assert broker.left().get("dead_lettered", (0, 0))[0] == 0
+
+
 def test_expired_in_a_clients_buffer_shows_in_the_dead_letters_only() -> None:
     """The client gives them up as if it had acknowledged them."""
     broker = openmq_broker().see(50, 0, 50, consumers={"c": (0, 50)}, polls=5)
     broker.see(50, 20, 30, dead=12, consumers={"c": (20, 30)}, polls=2)
     assert broker.left() == {"dead_lettered": 12, "acknowledged": 8}
+
+
+@pytest.mark.parametrize("consumers", [{}, {"c": (0.0, 0.0)}], ids=["none", "paused"])
+def test_what_expires_unread_counts_at_each_poll(consumers: dict[str, tuple[float, float]]) -> None:
+    broker, unread = openmq_broker().see(500, 0, 500, consumers=consumers, polls=5), []
+    for left in range(10, 90, 10):
+        broker.see(500, left, 500 - left, dead=left, consumers=consumers)
+        unread.append(float(broker.state.judgement.openmq_account.queues.unread[0]))
+    assert unread[2:] == [10.0] * 6
 
 
 @pytest.mark.parametrize("transacted", [0, 10])

@@ -134,6 +134,25 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
     assert len(pair.events(Change.FAILOVER)) == 1
 
 
+@pytest.mark.parametrize("order", [("live", "backup"), ("backup", "live")])
+async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: Brokers, order: tuple[str, str]) -> None:
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    await pair.poll()
+    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    for _ in range(4):
+        await pair.poll()
+    assert incidents(pair) == []
+    await pair.another_agent()
+    for name in (order[0],) * 4 + order:
+        await pair.poll(name)
+        assert incidents(pair) == []
+    live.up = False
+    for _ in range(5):
+        await pair.poll(*order)
+    assert incidents(pair) == [("backup", "backup took over from live; counters begin again; 70 messages reloaded")]
+
+
 async def test_a_takeover_of_an_earlier_process_is_not_that_of_this_one(pair: Brokers) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.fates import Bounds
-from penstock.account.openmq_books import REASONS, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
+from penstock.account.openmq_books import REASONS, RECENT, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
 from penstock.account.reading import read
 from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.core.windows import Window
@@ -26,13 +26,15 @@ NEARLY_FULL = 0.9
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
     """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source.
-    sent: when producers were last read; None: never.
+    hidden: for so many polls yet they may be of destinations that are not listed. sent: when producers were last read;
+    None: never.
     """
 
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
     sent: Sent | None = None
     unclaimed: float = 0.0
+    hidden: int = 0
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
     watched: bool = False
@@ -60,8 +62,9 @@ class OpenmqAccount:
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
         # What came while the agent was away, or out of view, is of unknown sources.
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
-        lost = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
-        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if lost.any() or not whole else high)
+        gone = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
+        hidden = RECENT if gone.any() or not whole else max(self.hidden - 1, 0)
+        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(arrived + self.unclaimed - of_these - of_those, 0.0), arrived) if self.watched else 0.0
@@ -70,7 +73,7 @@ class OpenmqAccount:
         seconds = constants.window_seconds(found.interval)
         window = self.window.reindexed(found.queues, found.known & reported.balanced)
         window = window.push(found.now, values, seconds, seconds / SAMPLES)
-        return OpenmqAccount(queues, topics, sent, unclaimed, window, watched=True)
+        return OpenmqAccount(queues, topics, sent, unclaimed, hidden, window, watched=True)
 
     def begun_anew(self) -> "OpenmqAccount":
         """Another process counts from now on: what was counted stays."""

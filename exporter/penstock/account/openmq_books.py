@@ -82,10 +82,10 @@ class DestinationBooks(RowState):
     of `REASONS`, at least so many, and how many more at most. acknowledged: at least. unseen: settled by clients that
     no poll saw. sends_dead: it once had dead letters.
 
-    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; unread, left, and no consumer
-    had it; other_dead, dead letters that no other destination surely sent. At the last polls: gaps, what no reason
-    explains; levels, O - R since consumers came or went; full, filled, as its depth was read, and in between perhaps;
-    lately, what left at the two before, and was apart at the one before.
+    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; passed_by, while there were
+    consumers; unread, left, and no consumer had it; other_dead, dead letters that no other destination surely sent. At
+    the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; full, filled, as its
+    depth was read, and in between perhaps; lately, what left at the two before, and was apart at the one before.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -115,6 +115,7 @@ class DestinationBooks(RowState):
     left_alone: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
+    passed_by: Column = column(0.0, saved=False)
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
     full: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
@@ -258,6 +259,7 @@ class DestinationBooks(RowState):
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
         surely = self.gone - (total + more)[: len(LEFT)].sum(axis=0)
         (rejected, rejected_most), (large, _), (expired, _) = refused
+        passed_by = np.where(polled.consumers > 0, self.left_alone, 0.0)  # its dead letters may show a poll later
         books = replace(
             self,
             low=total,
@@ -267,7 +269,8 @@ class DestinationBooks(RowState):
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
-            unread=np.fmax(dead_low - self.unread, np.where(polled.consumers > 0, self.left_alone, 0.0)),
+            unread=np.fmax(dead_low - self.passed_by, passed_by),
+            passed_by=passed_by,
             uncommitted=polled.uncommitted,
             ready=polled.ready,
             refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),

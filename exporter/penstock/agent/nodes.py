@@ -83,8 +83,9 @@ class Nodes:
         own, took = self._seen[name], known.snapshot.observation.takeover if known.snapshot else None
         if took and own.role is Role.ACTIVE and same_process(known, own.process):
             self._seen[name] = replace(own, first=took.time, messages=took.messages)
-            other = self._seen.get(took.broker, SeenNode())
-            if not other.node_id:
+            unpolled = SeenNode(None if took.alone else Role.PASSIVE)
+            other = self._seen.get(took.broker, unpolled)
+            if other.node_id in ("", own.node_id) and np.isnan(other.last):
                 self._seen[took.broker] = replace(other, node_id=own.node_id, last=-np.inf)
         return took
 
