@@ -67,11 +67,12 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
 
 
 def raised_by_steps(days: Bytes) -> Bytes:
-    """Ascending days, each no more than ONCE the highest of those before."""
+    """Ascending days, each no more than ONCE the highest of those before; the first known one than the second."""
     found, step = days.copy(), int(packed(ONCE)) - 1
-    for at in range(1, len(days)):
-        highest = int(found[:at].max())
-        found[at] = min(int(days[at]), highest + step) if highest else days[at]
+    known = np.flatnonzero(days)
+    for n, at in enumerate(known):
+        highest = found[known[:n]].max() if n else days[known[:2]].min()
+        found[at] = min(int(days[at]), int(highest) + step)
     return found
 
 

@@ -1,12 +1,15 @@
 """`slowed`: several times the usual service time while there is a backlog, also where it lies in the clients."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from conditions.normal_world import BEFORE, Flow, knowing, steady
-from conditions.world import Judged, Rate, World
+from conditions.normal_world import BEFORE, Flow, history, knowing, steady
+from conditions.world import Judged, Numbers, Rate, World
+from penstock.core.table import Table
+from penstock.model import Snapshot
 
 NAME = "slowed"
 
@@ -51,6 +54,28 @@ def test_scheduled_messages_come_when_they_fall_due(sent: float, due: float, fou
         settled, depth = settled + 15 * 4.0, max(depth + 15 * (due - 4.0), 200.0)
         added += 60.0 * (due == 0)
     assert judged.names & {NAME} == found
+
+
+@dataclass
+class Older(Judged):
+    """Of a version that shows no numbers of each consumer."""
+
+    def snapshot(self, *said: Any) -> Snapshot:
+        found = super().snapshot(*said)
+        assert found.consumers is not None
+        return replace(found, consumers=Table(found.consumers.index, {}))
+
+
+@pytest.mark.parametrize(("exclusive", "each"), [(1.0, 0.1), (0.0, 0.3)])
+def test_of_an_exclusive_queue_one_consumer_counts(exclusive: float, each: float) -> None:
+    """Three are there, and ten messages a second are settled, as ever: the history counts them as the agent does."""
+    judged = Older()
+    judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(history(q=usual(each))))
+    readers: dict[str, Numbers] = {f"c{n}": {} for n in range(3)}
+    for n in range(40):
+        judged.poll({"q": {"A": 5000 + 150 * n, "K": 150 * n, "M": 5000, "exclusive": exclusive}}, readers)
+    assert judged.state.judgement.service.now[0] == pytest.approx(each)
+    assert NAME not in judged.names
 
 
 def test_who_settles_nothing_stalls_and_is_not_slow() -> None:

@@ -19,12 +19,12 @@ from penstock.history.compact import DAY
 from penstock.history.publish import ALL_DAY, RAW, in_order
 from penstock.history.schema import QUEUE
 from penstock.history.store import Store
-from penstock.learned.byte_tables import unpacked
+from penstock.learned.byte_tables import packed, unpacked
 from penstock.learned.normal import INFLOW
 from penstock.learned.profile import by_broker
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.days import day_names, load
-from penstock_trends.normal import hours_of, profile_of
+from penstock_trends.normal import hours_of, profile_of, raised_by_steps
 from penstock_trends.profiles import PROFILES, write_profiles
 from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
@@ -158,6 +158,13 @@ def test_consumers_that_leave_make_the_others_no_faster() -> None:
     found = rows_of_hours(polls | {"consumers": np.where(stamp < 1800, 10.0, 1.0)}, 30)
     assert found["pace_max"] == pytest.approx([1.0])
     assert (found["service_max"], found["service_sum"] / found["busy_sum"]) == (pytest.approx([1]), pytest.approx([1]))
+
+
+@pytest.mark.parametrize("slow", [0, 1, 3])
+def test_a_day_that_was_slow_once_is_not_usual_by_that(slow: int) -> None:
+    days = np.where(np.arange(28) == slow, packed(20.0), packed(2.0)).astype(np.uint8)
+    days[2] = 0
+    assert np.nanmax(unpacked(raised_by_steps(days))) == pytest.approx(4.0, rel=0.1)
 
 
 def test_bursts_are_measured_over_five_minutes_also_beside_a_gap_in_the_polls() -> None:

@@ -62,8 +62,8 @@ class OpenmqAccount:
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
         # What came while the agent was away, or out of view, is of unknown sources.
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
-        gone = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
-        hidden = RECENT if gone.any() or not whole else max(self.hidden - 1, 0)
+        destroyed = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
+        hidden = RECENT if destroyed.any() or not whole else max(self.hidden - 1, 0)
         dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)

@@ -163,7 +163,9 @@ class Assessor:
         self.nodes.forget(self.name)
 
     def _as_left(self, snapshot: Snapshot) -> StatusSummary:
-        """At the first poll: how an earlier agent left the broker. Its conditions where they are judged no more."""
+        """At the first poll: how an earlier agent left the broker, which took over from whom; its conditions where they
+        are judged no more.
+        """
         own = self.nodes.own(self.name, snapshot)
         if own is None:
             return StatusSummary(self.name)

@@ -33,7 +33,7 @@ ROWS_AT_ONCE = 5_000
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
 
-FEW = 10  # rows: one in so many
+FEW = 10  # values: one in so many
 
 PIECE = 250
 """Rows at which long work on texts and objects is cut: one call into C keeps Python's lock until it returns."""

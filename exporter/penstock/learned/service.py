@@ -86,8 +86,8 @@ class ServiceTime(RowState):
 
 
 def working(found: Facts) -> Column:
-    """Per queue the consumers that have something to do; all where the broker shows no numbers of each."""
+    """Per queue the consumers that have something to do; all that may where the broker shows no numbers of each."""
     if not found.counted:
-        return or_zero(found.consumers)
+        return np.where(found.single, np.fmin(or_zero(found.consumers), 1.0), or_zero(found.consumers))
     consumer = found.consumer
     return found.of_queue(consumer.holds | (consumer.d_left > 0))

@@ -150,9 +150,9 @@ class Facts:
     known. restarted: the broker has started again since the poll before, or its counters fell; settling: so shortly
     that clients may still be on their way back. counted: the broker's version shows numbers of each consumer; else all
     of those are 0. known: seen at the poll before, in the same life. set_back: an operator has set a counter back.
-    ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). exclusive:
-    one consumer gets all, or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue waits
-    for before it dispatches, 0: none. held, uncommitted, d_left: sums of what its consumers buffer, and settled.
+    ready: NaN of queues that keep what is acknowledged (`keeps`: non-destructive as far as settings show). single: one
+    consumer gets all; exclusive: or all of a group. ring: its limit, NaN: none. dispatch_at: consumers that the queue
+    waits for before it dispatches, 0: none. held, uncommitted, d_left: sums of what its consumers buffer, and settled.
     listed: consumers; came: one is new. returned: what left these now, and was neither settled, expired nor killed.
     """
 
@@ -186,6 +186,7 @@ class Facts:
     consumers: Column
     paused: Column
     exclusive: Column
+    single: Mask
     last_value: Column
     ring: Column
     dispatch_at: Column
@@ -327,6 +328,7 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         ready=put(ready(queues), keeps, np.nan),
         keeps=keeps,
         exclusive=np.fmax.reduce([queues["exclusive"], queues["grouped"], queues["groups"], np.zeros(len(queues))]),
+        single=queues["exclusive"] > 0,
         dispatch_at=or_zero(queues["consumers_before_dispatch"]),
         address=address,
         consumer=consumer,
