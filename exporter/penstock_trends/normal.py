@@ -67,11 +67,11 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
 
 
 def raised_by_steps(days: Bytes) -> Bytes:
-    """Ascending days, each no more than ONCE the highest of those before; the first known one than the second."""
+    """Ascending days, each no more than ONCE the highest of those before; the first one than the usual of three."""
     found, step = days.copy(), int(packed(ONCE)) - 1
     known = np.flatnonzero(days)
     for n, at in enumerate(known):
-        highest = found[known[:n]].max() if n else days[known[:2]].min()
+        highest = found[known[:n]].max() if n else np.percentile(days[known[:3]], 50, method="lower")
         found[at] = min(int(days[at]), int(highest) + step)
     return found
 

@@ -168,19 +168,6 @@ def test_clients_that_acknowledge_before_they_close() -> None:
     assert not world.alarms
 
 
-def test_clients_that_acknowledge_before_they_close_beside_one_that_rolls_back() -> None:
-    """What it gives back looks as if others had settled less."""
-    world, queue = world_of()
-    other = queue.join("other", window=50)
-
-    def roll_back() -> None:
-        queue.roll_back(other)
-        queue.take(other)
-
-    world.run(300, together(good(queue), crashing(queue, settles=3), every(20, roll_back)), tick=0.5)
-    assert not world.alarms & {"crash_looping"}
-
-
 def test_a_rollout() -> None:
     """Each instance works, and is replaced with what it had prefetched."""
     world, queue = world_of()

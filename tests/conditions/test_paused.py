@@ -89,17 +89,3 @@ def test_scheduled_messages_do_not_wait() -> None:
     queue.due(10)
     world.run(60)
     assert how(world) is Severity.WARNING
-
-
-@pytest.mark.parametrize("how_it_went", ["E", "X"])
-def test_after_a_message_that_expired_or_was_killed_scheduled_ones_do_not_wait(how_it_went: str) -> None:
-    world, queue = idle_night()
-    queue.schedule(10)
-    queue.come(1)
-    world.run(200)
-    queue.waiting = 0
-    setattr(queue, how_it_went, 1)
-    world.run(600)
-    queue.due(1)
-    world.run(60)
-    assert how(world) is Severity.WARNING

@@ -167,6 +167,11 @@ def test_a_day_that_was_slow_once_is_not_usual_by_that(slow: int) -> None:
     assert np.nanmax(unpacked(raised_by_steps(days))) == pytest.approx(4.0, rel=0.1)
 
 
+def test_a_day_that_was_idle_once_leaves_the_others_usual() -> None:
+    days = np.where(np.arange(28) == 1, packed(0.5), packed(20.0)).astype(np.uint8)
+    assert raised_by_steps(days).tolist() == days.tolist()
+
+
 def test_bursts_are_measured_over_five_minutes_also_beside_a_gap_in_the_polls() -> None:
     stamp = np.delete(30 * np.arange(120), np.arange(60, 100))
     came = 2.0 * stamp + 20.0 * np.clip(stamp - 600, 0, 150)

@@ -62,8 +62,8 @@ class OpenmqAccount:
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
         # What came while the agent was away, or out of view, is of unknown sources.
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
-        destroyed = (of_queues.index.positions(self.queues.index.keys) < 0) & ~np.isnan(self.queues.opening)
-        hidden = RECENT if destroyed.any() or not whole else max(self.hidden - 1, 0)
+        destroyed = any(gone_with_some(*pair) for pair in ((self.queues, of_queues), (self.topics, of_topics)))
+        hidden = RECENT + 1 if destroyed or not whole else max(self.hidden - 1, 0)
         dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
@@ -90,6 +90,12 @@ class OpenmqAccount:
             "refuses": persistent(self.window, 0, self.window.sum(0), constants, interval),
             "leaves_unread": persistent(self.window, 1, self.window.sum(1), constants, interval),
         }
+
+
+def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:
+    """Whether one that is there no more had messages, or may have had some."""
+    gone = polled.index.positions(before.index.keys) < 0
+    return bool((gone & ~np.isnan(before.opening) & (before.content != 0)).any())
 
 
 def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> DestinationPoll:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.core.state import RowState, column, mask, unindexed
-from penstock.core.table import Column, Mask, Matrix, Positions
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.facts import CONSUMER_NUMBERS, Facts, Seen, or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.observation.unacked import Unacked
@@ -36,8 +36,6 @@ MORE = 2
 """Consumers more for each that had settled something: instances that are stopped in their first job are no loop."""
 UNSEEN, UNSEEN_SHARE = 3.0, 0.2
 """Messages of the queue, and for each of these consumers, that may have been settled unseen."""
-LEVELS = 4
-"""Polls: each poll reads consumers and their queue apart, so that one alone may be lower by chance."""
 SWEEP_SECONDS = 60.0
 MOST = 10_000
 """Clients that are followed."""
@@ -123,12 +121,9 @@ class CrashLoop:
 
 @dataclass(frozen=True, slots=True)
 class CrashLoops(RowState):
-    """Per queue, and per client. unseen: settled by consumers that no poll saw settle it, in all; levels: at the last
-    polls.
-    """
+    """Per queue, and per client. unseen: settled by consumers that no poll saw settle it, in all."""
 
     unseen: Column = column(0.0, saved=False)
-    levels: Matrix = column(lines=LEVELS, saved=False)
     loops: Mapping[ClientSeries, CrashLoop] = unindexed(dict)
     pending: tuple[ClientSeries, ...] = unindexed(tuple)
     """Those whose condition is active, or may be from the next poll on."""
@@ -136,10 +131,8 @@ class CrashLoops(RowState):
 
     def advance(self, found: Facts, went: Went, clients: Grouping[ClientSeries], unsettled: Column) -> "CrashLoops":
         """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
-        known = self.reindexed(found.queues)
-        before, unseen = known.unseen, known.unseen + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
-        # What is rolled back leaves a consumer and is not settled: the level falls, and stays below all of the last.
-        unseen += np.fmax(or_zero(np.min(known.levels, axis=0) - unseen), 0.0)
+        before = self.reindexed(found.queues).unseen
+        unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
         loops, came = dict(self.loops), vanished(found, went, clients, before)
         for client, (queue, one) in came.items():
             loop = loops.get(client, CrashLoop(queue))
@@ -156,8 +149,7 @@ class CrashLoops(RowState):
             if loop.vanished:
                 loops[client] = loop
         pending = tuple(client for client in asked if client in loops and (loops[client].on or loops[client].run > 0))
-        levels = np.vstack([known.levels[1:], unseen])
-        return CrashLoops(found.queues, unseen, levels, loops, pending, found.now if sweeps else self.swept)
+        return CrashLoops(found.queues, unseen, loops, pending, found.now if sweeps else self.swept)
 
     def kept(self) -> Iterator[tuple[ClientSeries, CrashLoop]]:
         """The loops as the next agent begins: of queues of which nothing was settled unseen yet."""

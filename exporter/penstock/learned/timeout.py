@@ -232,9 +232,8 @@ def advance_timers(
     absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
     expired = np.where(served, np.nan, np.where(found.d_expired > 0, now, before.expired))
     ready = since((found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps), before.ready, now)
-    # What is delivered again after a delay is scheduled in between; what has expired or was killed does not wait on.
-    ends = settles | (found.d_expired > 0) | (found.d_killed > 0)
-    later = ~ends & (found.messages > 0) & ~np.isnan(before.present)
+    # What is delivered again after a delay is scheduled in between.
+    later = ~settles & (found.messages > 0) & ~np.isnan(before.present)
     present = later | (found.messages > found.scheduled) | (found.delivering > 0) | ~np.isnan(ready)
     timers = QueueTimers(
         index=found.queues,
