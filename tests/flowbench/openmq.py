@@ -149,6 +149,7 @@ class Clients:
             self._child = subprocess.Popen(
                 [require_java(), *small, "-cp", jars, CLIENT.stem, f"mq://{broker.host}:{broker.port}/jms", GUEST.user,
                  *said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                start_new_session=True,  # else who is frozen goes on as soon as the shell of the bench has ended
             )  # fmt: skip
         self._ask(GUEST.password)
 
