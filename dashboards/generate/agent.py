@@ -13,6 +13,7 @@ from dashboards.generate.panels import (
     above,
     apart,
     below,
+    chosen,
     graph,
     largest,
     stat,
@@ -20,7 +21,7 @@ from dashboards.generate.panels import (
 )
 
 S = Scope(("broker",))
-_TARGET = "{" + ",".join(f'{name}=~"${name}"' for name in (*IDENTITY, "job", "instance")) + "}"
+_TARGET = "{" + ",".join(map(chosen, (*IDENTITY, "job", "instance"))) + "}"
 _BY_BROKER = "instance, broker"
 _NO_HISTORY = "No history is kept"
 

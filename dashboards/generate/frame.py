@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.generate.panels import DATASOURCE, FEW_POINTS, IDENTITY, MANY_POINTS, SCHEMA, Json, Row, Scope, laid_out
+from dashboards.generate.panels import (
+    DATASOURCE,
+    FEW_POINTS,
+    IDENTITY,
+    MANY_POINTS,
+    SCHEMA,
+    Json,
+    Row,
+    Scope,
+    chosen,
+    laid_out,
+)
 
 TAG = "penstock"
 
@@ -105,16 +116,16 @@ def _variables(dashboard: Dashboard) -> list[Json]:
         "skipUrlSync": False,
     }
     shared = (*IDENTITY, "job", "instance")
-    listed = [source, *(_variable(name, _chosen(shared[:i])) for i, name in enumerate(shared))]
+    listed = [source, *(_variable(name, _agents(shared[:i])) for i, name in enumerate(shared))]
     for i, name in enumerate(dashboard.variables):
-        chosen = Scope(dashboard.variables[:i])(_SOURCES[name])
-        listed.append(_variable(name, chosen, single=name in dashboard.single))
+        selector = Scope(dashboard.variables[:i])(_SOURCES[name])
+        listed.append(_variable(name, selector, single=name in dashboard.single))
     return listed
 
 
-def _chosen(before: Sequence[str]) -> str:
+def _agents(before: Sequence[str]) -> str:
     """Agents, of what the variables before have."""
-    matchers = ",".join(f'{name}=~"${name}"' for name in before)
+    matchers = ",".join(map(chosen, before))
     return f"penstock_build_info{{{matchers}}}" if matchers else "penstock_build_info"
 
 
@@ -145,7 +156,7 @@ def _variable(name: str, selector: str, *, single: bool = False) -> Json:
 def _annotations(variables: Sequence[str]) -> list[Json]:
     scope = Scope(tuple(variables))
     # or without the label: what is said of a broker concerns its queues too
-    chosen = ",".join(f'{name}=~"${name}|"' for name in (*IDENTITY, "job", "instance", *variables))
+    matchers = ",".join(chosen(name, or_absent=True) for name in (*IDENTITY, "job", "instance", *variables))
     builtin: Json = {
         "builtIn": 1,
         "datasource": {"type": "grafana", "uid": "-- Grafana --"},
@@ -167,7 +178,7 @@ def _annotations(variables: Sequence[str]) -> list[Json]:
         ),
         _annotation(
             "Firing alerts",
-            f'ALERTS{{alertstate="firing",alertname=~"Penstock.+",{chosen}}}',
+            f'ALERTS{{alertstate="firing",alertname=~"Penstock.+",{matchers}}}',
             "#D55E00",
             "{{alertname}} ({{severity}})",
             "broker,address,queue,client",

@@ -49,8 +49,28 @@ class Scope:
     def __call__(self, family: str, *matchers: str) -> str:
         """A selector of a family of the catalogue; `matchers` come beside the variables."""
         names = (*IDENTITY, "job", "instance", *(name for name in _LABELS[family] if name in self.variables))
-        chosen = (f'{name}=~"${name}{"|" if name in self.optional else ""}"' for name in names)
-        return f"{family}{{{','.join([*chosen, *matchers])}}}"
+        of_variables = (chosen(name, or_absent=name in self.optional) for name in names)
+        return f"{family}{{{','.join([*of_variables, *matchers])}}}"
+
+
+def chosen(variable: str, *, or_absent: bool = False) -> str:
+    """
+    A matcher for series whose label has the value that is chosen for the variable of the same name.
+
+    or_absent: series without the label match, too.
+    """
+    return f"{variable}=~`{value_of(variable)}{'|' if or_absent else ''}`"
+
+
+def value_of(variable: str) -> str:
+    """
+    What is chosen for a variable, as a part of a regular expression between backticks.
+
+    The name of a queue may hold anything. The format `regex` makes Grafana escape it: without a format it escapes no
+    value of a variable with one choice, and no quotes. Between backticks PromQL takes backslashes and quotes as they
+    are. A name with a backtick is the one that cannot be shown.
+    """
+    return f"${{{variable}:regex}}"
 
 
 def largest(by: str, value: str) -> str:

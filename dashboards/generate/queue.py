@@ -14,7 +14,20 @@ from dashboards.generate.common import (
     seen_by,
 )
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import Column, Query, Row, Scope, above, apart, graph, largest, rate, stat, table
+from dashboards.generate.panels import (
+    Column,
+    Query,
+    Row,
+    Scope,
+    above,
+    apart,
+    graph,
+    largest,
+    rate,
+    stat,
+    table,
+    value_of,
+)
 
 S = Scope(QUEUE)
 _GROWS = "The backlog grows, or nothing waits"
@@ -32,9 +45,9 @@ def _oldest(bound: str) -> str:
 _FINDINGS = " or ".join(
     S("mq_config_finding", *matchers)
     for matchers in (
-        ('scope="queue"', 'object=~"$queue"'),
-        ('scope="address"', 'object=~"$address"'),
-        ('scope="client"', 'object=~"($queue)/.+"'),
+        ('scope="queue"', f"object=~`{value_of('queue')}`"),
+        ('scope="address"', f"object=~`{value_of('address')}`"),
+        ('scope="client"', f"object=~`{value_of('queue')}/.+`"),
     )
 )
 

@@ -1,12 +1,13 @@
 """The dashboards as a reader of the JSON sees them."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dashboards.generate import DASHBOARDS
 from dashboards.generate.frame import document
+
+from assets.grafana import ALL, BUILT_IN, REFERENCE, Choice, expanded
 
 Json = Mapping[str, Any]
 DOCUMENTS: Mapping[str, Json] = {one.uid: document(one) for one in DASHBOARDS}
@@ -41,6 +42,11 @@ def asked() -> Iterator[Asked]:
 
 def substituted(query: str, values: Mapping[str, str] | None = None) -> str:
     """A query with what Grafana puts in place of variables; those without a value choose everything."""
-    for name, seconds in {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "1h"}.items():
-        query = query.replace(name, seconds)
-    return re.sub(r"\$(\w+)", lambda found: (values or {}).get(found[1], ".*"), query)
+    chosen = {name: Choice((value,)) for name, value in (values or {}).items()}
+    return expanded(query, {name: chosen.get(name, ALL) for name in variables_of(query)})
+
+
+def variables_of(query: str) -> set[str]:
+    """The variables of a dashboard that a query refers to."""
+    names = {found["plain"] or found["old"] or found["braced"] for found in REFERENCE.finditer(query)}
+    return names - BUILT_IN.keys()

@@ -1,5 +1,6 @@
 """What a PromQL expression uses and gives: the checks of rules and dashboards are written with it."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -8,10 +9,16 @@ from typing import Any
 import promql_parser as promql
 
 from penstock.assets.rule_files import recordings
-from penstock.assets.values import DEFAULT, OF_SCRAPES
+from penstock.assets.values import DEFAULT
 from penstock.exposition.catalogue import CATALOGUE, Family
 
-TARGET = frozenset({*OF_SCRAPES, *DEFAULT.identity})
+SCRAPED = (
+    "job", "instance", "pod", "container", "endpoint", "service", "node",
+    "prometheus", "prometheus_replica", "replica",
+    "pod_template_hash", "app_kubernetes_io_version",
+)  # fmt: skip
+"""Labels of scrapes: of the Prometheus operator, of servers whose series are stored together, mapped ones of pods."""
+TARGET = frozenset({*SCRAPED, *DEFAULT.identity})
 """Labels that any series may have."""
 FAMILIES: Mapping[str, Family] = {family.name: family for family in CATALOGUE}
 OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
@@ -23,6 +30,18 @@ _COMPARISONS = frozenset({"==", "!=", ">", "<", ">=", "<="})
 
 Path = tuple[Any, ...]
 """Above a node, outermost first."""
+
+
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`')
+
+
+def quoted(expression: str) -> str:
+    """
+    With strings in quotes in place of those in backticks.
+
+    Prometheus takes a string in backticks as it is; the parser of these tests looks for escapes in it.
+    """
+    return _STRING.sub(lambda found: json.dumps(found[0][1:-1]) if found[0].startswith("`") else found[0], expression)
 
 
 def nodes(node: Any, above: Path = ()) -> Iterator[tuple[Any, Path]]:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from dashboards.generate import DASHBOARDS, dashboard_files
 from msgspec import structs
 
-from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted
+from assets.boards import DOCUMENTS, Asked, Json, asked, panels, substituted, variables_of
 from assets.promql import TARGET, catalogue_labels, labels_of, nodes, problems, selectors
 from docs.generator import generator
 from penstock.account.fates import LOSSES
@@ -93,7 +93,7 @@ def test_variables(board: Json) -> None:
         assert label == variable["name"]
         assert problems(substituted(selector), KNOWN) == []
         assert label in KNOWN[selector.partition("{")[0]]
-        assert set(re.findall(r"\$(\w+)", selector)) == set(before), "each narrows the next"
+        assert variables_of(selector) == set(before), "each narrows the next"
         assert variable["refresh"] == 2
         assert variable["label"] == variable["label"].capitalize()
         assert variable["multi"] == variable["includeAll"] == (variable.get("allValue") == ".*")
@@ -156,9 +156,8 @@ def test_titles_are_whole_and_rows_are_full_in_a_window_of_1440_pixels(board: Js
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_queries(query: Asked) -> None:
     assert problems(substituted(query.expr), KNOWN) == []
-    variables = set(re.findall(r"\$(\w+)", query.expr)) - {"__rate_interval", "__range"}
     named = {variable["name"] for variable in DOCUMENTS[query.board]["templating"]["list"]}
-    assert variables <= named
+    assert variables_of(query.expr) <= named
     for selector, _ in selectors(substituted(query.expr)):
         chosen = {matcher.name for matcher in selector.matchers.matchers}
         assert SHARED - {"datasource"} <= chosen, "every selector follows the variables"

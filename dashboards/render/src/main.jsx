@@ -17,12 +17,14 @@ const step = Math.max(5, Math.round((end - begin) / 300));
 const theme = createTheme({ colors: { mode: address.get('theme') ?? 'light' } });
 const range = { from: dateTime(begin * 1000), to: dateTime(end * 1000), raw: { from: dateTime(begin * 1000), to: dateTime(end * 1000) } };
 
+const escaped = (value) => value.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&'); // as Grafana's format regex
+const chosen = (name) => (address.has(`var-${name}`) ? escaped(address.get(`var-${name}`)) : '.*');
 const substituted = (query) =>
   query
     .replaceAll('$__rate_interval', '1m')
     .replaceAll('$__interval', `${step}s`)
     .replaceAll('$__range', `${end - begin}s`)
-    .replace(/\$(\w+)/g, (_, name) => address.get(`var-${name}`) ?? '.*');
+    .replace(/\$\{(\w+):regex\}/g, (_, name) => chosen(name));
 
 async function ask(path, parameters) {
   const answer = await fetch(`/api/v1/${path}?${new URLSearchParams(parameters)}`);
