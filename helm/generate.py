@@ -14,7 +14,7 @@ from msgspec import structs
 
 from penstock.assets.rule_files import ALERTMANAGER, OBJECT, rule_files
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
-from penstock.assets.values import OF_SCRAPES, AlertValues
+from penstock.assets.values import AlertValues
 from penstock.config import json_schema
 
 CHART = Path(__file__).parent / "penstock"
@@ -83,7 +83,7 @@ def rules() -> str:
     head = "# Made by `python helm/generate.py`; do not edit.\n"
     spec = yaml.safe_load(rule_files(values)[OBJECT])["spec"]
     text = yaml.safe_dump(spec, sort_keys=False, width=10_000, allow_unicode=True)
-    return head + text.replace(values.scraped, "@scraped@")
+    return head + text
 
 
 def inhibition() -> str:
@@ -178,7 +178,6 @@ def main() -> int:
         "README.md": readme(),
         "files/rules.yaml": rules(),
         "files/inhibition.yaml": inhibition(),
-        "files/scraped.txt": f"{', '.join(OF_SCRAPES)}\n",
         "files/thresholds.yaml": yaml.safe_dump(structs.asdict(THRESHOLDS), sort_keys=False),
     }
     stale = [name for name, text in made.items() if not _same(CHART / name, text)]

@@ -9,12 +9,11 @@ from typing import Any
 
 import promql_parser as promql
 
-from assets.promql import children, is_on, nodes, operator
-from penstock.assets.values import DEFAULT, OF_SCRAPES
+from assets.promql import SCRAPED, children, is_on, nodes, operator
+from penstock.assets.values import DEFAULT
 
 Test = dict[str, Any]
 Rule = Mapping[str, Any]
-SCRAPED = tuple(name for name in OF_SCRAPES if name not in DEFAULT.identity)
 ELSEWHERE = "elsewhere"
 
 

@@ -14,6 +14,7 @@ from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Alert as ConditionAlert
 from penstock.conditions.condition import Condition, Scope
 from penstock.core.errors import PenstockError
+from penstock.exposition.catalogue import TABLES
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -92,20 +93,22 @@ def _expression(condition: Condition, alert: ConditionAlert, severity: str, valu
     severity: empty where it has but one. Two agents on one broker raise one alert, and a new pod goes on with it.
     """
 
-    def seen(family: str) -> str:
-        return f'max without ({values.scraped}) ({family}{{cause="{condition.name}"}})'
+    def seen(scope: str, column: str) -> str:
+        labels = values.labels_of(*TABLES[f"{scope}_cause"])
+        return f'max by ({labels}) (mq_{scope}_{column}{{cause="{condition.name}"}})'
 
     level = {"warning": "== 1", "critical": "== 2"}.get(severity, ">= 1")
     if condition.scope is Scope.BROKER:
-        return f"{seen('mq_broker_unhealthy')} {level}"
+        return f"{seen('broker', 'unhealthy')} {level}"
     of_address = condition.of_address and alert.runbook == "brokers"
     scope = "client" if condition.scope is Scope.CLIENT else "address" if of_address else "queue"
-    raised = f"{seen(f'mq_{scope}_unhealthy')} {level}"
     if scope == "client":
-        raised = f"{seen('mq_client_unhealthy_consumers')} >= 1"
+        raised = f"{seen('client', 'unhealthy_consumers')} >= 1"
         if severity:
-            raised += f" and ignoring (client) {seen('mq_queue_unhealthy')} {level}"
-    return raised if INCIDENT in values.disabled else f"{raised} unless {seen(f'mq_{scope}_in_incident')}"
+            raised += f" and ignoring (client) {seen('queue', 'unhealthy')} {level}"
+    else:
+        raised = f"{seen(scope, 'unhealthy')} {level}"
+    return raised if INCIDENT in values.disabled else f"{raised} unless {seen(scope, 'in_incident')}"
 
 
 def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:

@@ -30,12 +30,13 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
     """Sum of a value a queue over the brokers that hold a part of it.
 
     The maximum by node id first: two agents on one broker, under one name or two, and both brokers of a failover pair
-    count once. What is no label of a scrape stays: one cluster's is never added to another's.
+    count once. The identity stays: one cluster's is never added to another's.
     """
-    agent = values.names()["agent"]
-    nodes = f'max by ({agent}, broker, node_id) (mq_broker_info{{role="active"}})'
-    by_node = f"max without ({values.scraped}, broker) ({value} * on ({agent}, broker) group_left (node_id) {nodes})"
-    return f"sum without (node_id) ({by_node})"
+    of_broker = values.labels_of("job", "instance", "broker")
+    nodes = f'max by ({of_broker}, node_id) (mq_broker_info{{role="active"}})'
+    of_nodes = f"{value} * on ({of_broker}) group_left (node_id) {nodes}"
+    by_node = f"max by ({values.labels_of('address', 'queue', 'node_id')}) ({of_nodes})"
+    return f"sum by ({values.labels_of('address', 'queue')}) ({by_node})"
 
 
 def recordings(values: AlertValues = DEFAULT) -> dict[str, list[dict[str, str]]]:
@@ -44,8 +45,9 @@ def recordings(values: AlertValues = DEFAULT) -> dict[str, list[dict[str, str]]]
 
 
 def _recorded(name: str, value: str, values: AlertValues) -> dict[str, str]:
-    summed = name.startswith("address_queue:")
-    expression = over_brokers(value, values) if summed else f"max without ({values.scraped}) ({value})"
+    of_all_brokers = name.startswith("address_queue:")
+    of_one = f"max by ({values.labels_of('broker', 'address', 'queue')}) ({value})"
+    expression = over_brokers(value, values) if of_all_brokers else of_one
     return {text: filled(own, values.names()) for text, own in (("record", name), ("expr", expression))}
 
 

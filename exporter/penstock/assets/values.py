@@ -11,16 +11,12 @@ from msgspec import Meta, Struct, structs
 
 from penstock.assets.thresholds import BROKERS_OWN, THRESHOLDS, Thresholds
 from penstock.core.errors import PenstockError
+from penstock.exposition.catalogue import TABLES
 from penstock.series.labels import OTHER
 
 Preset = Literal["prometheus", "kube-prometheus-stack", "openshift", "mimir"]
 Label = Annotated[str, Meta(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
 Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
-OF_SCRAPES = (
-    "job", "instance", "namespace", "pod", "container", "endpoint", "service", "node",
-    "prometheus", "prometheus_replica", "replica",
-)  # fmt: skip
-"""Labels that say who scraped whom. They change with a pod, and differ between two agents on one broker."""
 
 
 class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,17 +35,22 @@ class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
     grafana_url: Url = "https://grafana.example"
     agent_url: Url = "https://penstock.example"
 
-    @property
-    def scraped(self) -> str:
-        """The labels of scrapes that are no identity, as a list of PromQL."""
-        return ", ".join(name for name in OF_SCRAPES if name not in self.identity)
+    def labels_of(self, *labels: str) -> str:
+        """
+        A list of PromQL: these labels of Penstock's own, and those of the identity.
+
+        Rules aggregate `by` it. Each scrape adds labels of its own, as many as the operator maps (of pods, services,
+        nodes); they differ between two agents on one broker, and change when a new pod takes over.
+        """
+        return ", ".join([*self.identity, *labels])
 
     def names(self) -> Mapping[str, str]:
         """What replaces ${NAME} in rules."""
+        of_tables = {f"labels.{table}": self.labels_of(*labels) for table, labels in TABLES.items()}
         across = "".join(f"{name}, " for name in self.identity)
-        places = {"scraped": self.scraped, "across": across, "agent": f"{across}job, instance"}
+        places = {"identity": self.labels_of(), "across": across, "agent": self.labels_of("job", "instance")}
         numbers = {name: str(value) for name, value in structs.asdict(self.thresholds).items()}
-        return numbers | places | {"brokers_own": BROKERS_OWN, "other": OTHER}
+        return {**of_tables, **places, **numbers, "brokers_own": BROKERS_OWN, "other": OTHER}
 
 
 DEFAULT = AlertValues()
@@ -66,4 +67,4 @@ def read_values(file: Path) -> AlertValues:
 
 def filled(text: str, names: Mapping[str, str]) -> str:
     """With names in place of ${NAME}."""
-    return re.sub(r"\$\{(\w+)\}", lambda found: names[found[1]], text)
+    return re.sub(r"\$\{([\w.]+)\}", lambda found: names[found[1]], text)
