@@ -14,20 +14,20 @@ from msgspec import structs
 
 from penstock.assets.rule_files import ALERTMANAGER, OBJECT, rule_files
 from penstock.assets.thresholds import THRESHOLDS, Thresholds
-from penstock.assets.values import AlertValues
+from penstock.assets.values import URL, AlertValues
 from penstock.config import json_schema
 
 CHART = Path(__file__).parent / "penstock"
 
 FREE = {
-    "commonLabels", "identity", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config",
+    "global", "commonLabels", "identity", "imagePullSecrets", "secrets.values", "secrets.existing", "web.config",
     "trends.resources",
     "service.annotations", "service.labels", "service.ipFamilies", "ingress.annotations", "route.annotations",
     "hostAliases", "dnsConfig", "strategy", "initContainers", "extraContainers", "probes.startup",
     "podMonitor.tlsConfig", "podMonitor.basicAuth", "serviceMonitor.labels", "serviceMonitor.tlsConfig",
     "serviceMonitor.basicAuth",
     "serviceMonitor.relabelings", "serviceMonitor.metricRelabelings", "podMonitor.labels", "podMonitor.relabelings",
-    "podMonitor.metricRelabelings", "prometheusRule.labels", "prometheusRule.severities",
+    "podMonitor.metricRelabelings", "prometheusRule.thresholds", "prometheusRule.labels", "prometheusRule.severities",
     "prometheusRule.alertLabels", "dashboards.labels", "dashboards.instanceSelector",
     "networkPolicy.from", "networkPolicy.egress", "serviceAccount.annotations", "probes.liveness", "probes.readiness",
     "resources", "podSecurityContext", "securityContext", "podAnnotations", "podLabels", "nodeSelector", "tolerations",
@@ -48,6 +48,12 @@ ENUMS = {
     "service.ipFamilyPolicy": ["", "SingleStack", "PreferDualStack", "RequireDualStack"],
     "dnsPolicy": ["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
 }
+
+NONE_IF_NULL = {"dashboards.folder", "trends.image.tagSuffix"}
+"""Texts that have a default and may be taken away."""
+
+LINKS = {"prometheusRule.runbooksUrl", "prometheusRule.grafanaUrl", "prometheusRule.agentUrl"}
+"""Values that are empty or an address, as of `penstock alerts write`."""
 
 TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
 
@@ -78,7 +84,7 @@ def rules() -> str:
     """
     thresholds = Thresholds(**{name: f"@{name}@" for name in Thresholds.__struct_fields__})
     links = {"runbooks_url": "runbook_url", "grafana_url": "dashboard_url", "agent_url": "agent_url"}
-    urls = {name: f"http://@{link}@" for name, link in links.items()}
+    urls = {name: f"http://@{link}@/?@{link}_query@" for name, link in links.items()}
     values = AlertValues(preset="kube-prometheus-stack", identity=("IDENTITY",), thresholds=thresholds, **urls)
     head = "# Made by `python helm/generate.py`; do not edit.\n"
     spec = yaml.safe_load(rule_files(values)[OBJECT])["spec"]
@@ -111,10 +117,28 @@ def _schema(value: Any, path: str) -> dict[str, Any]:
     if path in ENUMS:
         return {"type": "string", "enum": ENUMS[path]}
     kind = {"type": TYPES[type(value)]}
+    if path in LINKS:
+        return {**kind, "pattern": f"^$|{URL}"}
     if not isinstance(value, dict) or path in FREE:
         return {**kind, "minimum": 0} if kind["type"] == "integer" else kind
-    inside = {key: _schema(one, f"{path}.{key}".lstrip(".")) for key, one in value.items()}
-    return {**kind, "additionalProperties": False, "properties": inside}
+    paths = {key: f"{path}.{key}".lstrip(".") for key in value}
+    inside = {key: _schema(one, paths[key]) for key, one in value.items()}
+    required = [key for key, one in value.items() if _is_needed(one, paths[key])]
+    needed = {"required": required} if required else {}
+    return {**kind, "additionalProperties": False, "properties": inside, **needed}
+
+
+def _is_needed(value: Any, path: str) -> bool:
+    """
+    Whether a value must not be null, which takes its default away, and a whole section with it.
+
+    What is off or empty by default may be null, and so may what is handed on to Kubernetes, which then decides.
+    """
+    if isinstance(value, dict):
+        return path not in FREE
+    if path in NONE_IF_NULL:
+        return False
+    return bool(value) and not isinstance(value, bool)
 
 
 def readme() -> str:

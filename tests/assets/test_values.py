@@ -1,9 +1,11 @@
 """What an operator sets of the alerts: thresholds, selection, severities, labels, links, and who reads them."""
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -79,6 +81,8 @@ def test_without_the_incident_its_conditions_fire_themselves() -> None:
         ("identity: [a-b]", "identity"),
         ("preset: grafana", "preset"),
         ("grafana_url: grafana", "grafana_url"),
+        ("grafana_url: 'https://g.example/{{ $x }}'", "grafana_url"),
+        ("release: a b", "release"),
         ("labels: {team: 7}", "labels"),
         ("a: [", "values.yaml"),
         ("- a", "values.yaml"),
@@ -128,6 +132,57 @@ def test_a_queue_named_like_a_command_is_pasted_as_a_name() -> None:
     pasted = command(("broker", "address", "queue"), lambda _: "'" + name.replace("'", "'\\''") + "'")
     assert shlex.split(pasted) == ["penstock", "explain", name, name, "--address", name]
     assert "reReplaceAll `'` `'\\''` $labels.queue" in command(("broker", "queue"))
+
+
+def written(tmp_path: Path, *options: str) -> tuple[int, str, list[Json]]:
+    """Exit status, output, and the alerts that `penstock alerts write` makes."""
+    done = CliRunner().invoke(main, ["alerts", "write", str(tmp_path / "out"), *options])
+    files = [tmp_path / "out" / name for name in (ALERTS, OBJECT) if (tmp_path / "out" / name).exists()]
+    rules = [rule for file in files for rule in rules_of(file.read_text())]
+    return done.exit_code, done.output, [rule for rule in rules if "alert" in rule]
+
+
+def test_an_address_with_a_query_keeps_it(tmp_path: Path) -> None:
+    """Grafana chooses the organisation by it."""
+    urls = ("--grafana-url", "https://g.example/graf/?orgId=2", "--agent-url", "https://a.example/?team=mq")
+    status, output, alerts = written(tmp_path, *urls, "--runbooks-url", "https://w.example/rb?v=3")
+    assert status == 0, output
+    for alert in alerts:
+        links = {name: urlsplit(url) for name, url in alert["annotations"].items() if name.endswith("_url")}
+        dashboard = links["dashboard_url"]
+        assert re.fullmatch(r"/graf/d/penstock-[a-z]+", dashboard.path)
+        assert "orgId=2&var-cluster={{ $labels.cluster | urlquery }}&" in f"{dashboard.query}&"
+        assert links["agent_url"].query.startswith("team=mq")
+        assert links["runbook_url"].path.startswith("/rb/")
+        assert (links["runbook_url"].query, links["runbook_url"].fragment) == ("v=3", alert["alert"].lower())
+
+
+@pytest.mark.parametrize("option", ["--grafana-url", "--runbooks-url", "--agent-url"])
+@pytest.mark.parametrize("url", ["grafana", "https://g.example/{{ .x }}", "https://g.example/#a", "https://g e/"])
+def test_an_option_that_is_no_address_is_named(option: str, url: str, tmp_path: Path) -> None:
+    """Prometheus takes braces for a template, and refuses the whole file."""
+    status, output, alerts = written(tmp_path, option, url)
+    assert status == 1
+    assert alerts == []
+    assert f"cannot use {option} '{url}': give an address such as https://grafana.example" in output
+
+
+def test_the_release_is_the_label_by_which_rules_are_selected(tmp_path: Path) -> None:
+    status, output, _ = written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "monitoring")
+    assert status == 0, output
+    document = yaml.safe_load((tmp_path / "out" / OBJECT).read_text())
+    assert document["metadata"]["labels"] == {"release": "monitoring"}
+    assert "--release" not in output
+
+
+def test_rules_that_no_release_selects_are_said(tmp_path: Path) -> None:
+    status, output, _ = written(tmp_path, "--preset", "kube-prometheus-stack")
+    assert status == 0
+    assert "add --release NAME" in output
+    status, output, _ = written(tmp_path, "--release", "monitoring")
+    assert status == 1
+    assert "the preset prometheus writes none" in output
+    assert written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0] == 1
 
 
 def test_identity_has_no_label_of_an_agent() -> None:

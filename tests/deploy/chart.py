@@ -45,11 +45,11 @@ def value_sets() -> dict[str, dict[str, Any]]:
     return sets
 
 
-def made_of(values: dict[str, Any], folder: Path) -> list[Manifest]:
+def made_of(values: dict[str, Any], folder: Path, *, release: str = "r", namespace: str = "mq") -> list[Manifest]:
     """What helm makes of values."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
-    made = run_helm("template", "r", str(CHART), "--namespace", "mq", "--values", str(file))
+    made = run_helm("template", release, str(CHART), "--namespace", namespace, "--values", str(file))
     assert made.returncode == 0, made.stderr
     return [one for one in yaml.load_all(made.stdout, Loader=yaml.CSafeLoader) if one]
 

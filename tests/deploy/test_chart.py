@@ -305,6 +305,21 @@ REFUSED = {
         ["web.existingSecret=x", "web.existingSecretHasTls=true", "podMonitor.enabled=true"],
         "podMonitor.scheme: must be https",
     ),
+    "users that no scrape names": (
+        ["web.config.basic_auth_users.p=$2b$10$Ip3e9TomvyOhjUzY1pCuGO", "serviceMonitor.enabled=true"],
+        "serviceMonitor.basicAuth: the web configuration has users, so each scrape would be answered 401",
+    ),
+    "users of a Secret that no scrape names": (
+        ["web.existingSecret=x", "web.existingSecretHasUsers=true", "podMonitor.enabled=true"],
+        "podMonitor.basicAuth: the web configuration has users",
+    ),
+    "a name that no Service may have": (["fullnameOverride=2026x"], 'fullnameOverride: "2026x" begins with no letter'),
+    "a link that is a template": (
+        ["prometheusRule.grafanaUrl=https://g.example/{{ .x }}"],
+        "at '/prometheusRule/grafanaUrl': 'https://g.example/{{ .x }}' does not match pattern",
+    ),
+    "a section that is null": (["serviceMonitor=null"], "at '': missing property 'serviceMonitor'"),
+    "a number that is null": (["service.port=null"], "at '/service': missing property 'port'"),
     "password in the ConfigMap": (["config.brokers[0].password=hunter2"], "config.brokers[0].password: everybody who"),
     "password of a profile": (
         [f"config.discovery.profiles.p.{one}" for one in ("password=hunter2", "url=http://x/", "kind=artemis")],
@@ -321,6 +336,28 @@ REFUSED = {
         "trends.history: each pod of a StatefulSet has a claim of its own",
     ),
 }  # fmt: skip
+
+
+SECTIONS = [
+    key for key, value in yaml.safe_load((chart.CHART / "values.yaml").read_text()).items() if isinstance(value, dict)
+]
+
+
+@needs_helm
+def test_each_section_that_is_null_is_named_or_taken_for_none() -> None:
+    """In place of a nil pointer in a template."""
+    sets = [part for name in SECTIONS for part in ("--set", f"{name}=null")]
+    made = chart.run_helm("template", "r", str(chart.CHART), "--values", str(chart.values_of("minimal")), *sets)
+    assert made.returncode != 0
+    named = set(re.findall(r"missing property '(\w+)'", made.stderr)) or set(
+        re.findall(r"'(\w+)'", made.stderr.partition("missing properties")[2])
+    )
+    may_be_none = {"global", "commonLabels", "resources", "podSecurityContext", "securityContext", "strategy"}
+    may_be_none |= {"podAnnotations", "podLabels", "nodeSelector", "affinity", "dnsConfig"}
+    assert set(SECTIONS) - named == may_be_none
+    nulls = [part for name in may_be_none for part in ("--set", f"{name}=null")]
+    made = chart.run_helm("template", "r", str(chart.CHART), "--values", str(chart.values_of("minimal")), *nulls)
+    assert made.returncode == 0, made.stderr
 
 
 @needs_helm

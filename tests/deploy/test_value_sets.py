@@ -24,6 +24,7 @@ from rig import prometheus
 
 SETS = chart.value_sets()
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+OF_SERVICES = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 AFTER = {"StatefulSet": 11, "CronJob": 11, "ScheduledSparkApplication": 20}
 """Characters that are added to a name for the label of what is made of the object; all of it may have 63."""
@@ -38,11 +39,28 @@ def test_there_are_forty_and_each_is_another() -> None:
 @pytest.mark.prometheus
 @pytest.mark.parametrize("name", SETS)
 def test_its_objects_are_lawful(name: str, tmp_path: Path) -> None:
-    manifests = chart.made_of(SETS[name], tmp_path)
+    check(chart.made_of(SETS[name], tmp_path), tmp_path)
+
+
+@needs_helm
+@pytest.mark.prometheus
+@pytest.mark.parametrize("variant", chart.VARIANTS)
+@pytest.mark.parametrize("number", ["2026", "0x1f"])
+def test_a_release_and_a_namespace_may_be_numbers(variant: str, number: str, tmp_path: Path) -> None:
+    """All that names them is a text, and every object is found by what names it."""
+    values = yaml.safe_load(chart.values_of(variant).read_text())
+    manifests = chart.made_of(values, tmp_path, release=number, namespace=number)
+    check(manifests, tmp_path)
+    own = [one for one in manifests if "app.kubernetes.io/instance" in one["metadata"].get("labels", {})]
+    assert {one["metadata"]["labels"]["app.kubernetes.io/instance"] for one in own} == {number}
+
+
+def check(manifests: list[chart.Manifest], folder: Path) -> None:
+    """Each object is lawful, no two have one name, and pods name what there is."""
     named = [(one["kind"], one["metadata"].get("namespace", "mq"), one["metadata"]["name"]) for one in manifests]
     assert len(set(named)) == len(named)
     for one in manifests:
-        lawful(one, tmp_path)
+        lawful(one, folder)
     held = {(kind, called) for kind, _, called in named}
     for pod in pods(manifests):
         fitting(pod, held)
@@ -51,7 +69,8 @@ def test_its_objects_are_lawful(name: str, tmp_path: Path) -> None:
 def lawful(manifest: chart.Manifest, folder: Path) -> None:
     """As Kubernetes' and the operators' own schemas say, and where these do not look."""
     kind, metadata = manifest["kind"], manifest["metadata"]
-    assert NAME.fullmatch(metadata["name"])
+    assert isinstance(metadata.get("namespace", ""), str)
+    assert (OF_SERVICES if kind == "Service" else NAME).fullmatch(metadata["name"])
     assert len(metadata["name"]) <= 63 - AFTER.get(kind, 0)
     for label, value in metadata.get("labels", {}).items():
         assert isinstance(value, str), label
@@ -70,7 +89,7 @@ def lawful(manifest: chart.Manifest, folder: Path) -> None:
         for name in re.findall(rf"{folder}/(\S+)", text):
             (folder / name).write_text("x")
         config.write_text(text)
-        load(config, dict.fromkeys(("B1_PASSWORD", "O1_PASSWORD", "POD_NAME"), "x"))
+        load(config, dict.fromkeys(("ARTEMIS_PASSWORD", "B1_PASSWORD", "O1_PASSWORD", "POD_NAME"), "x"))
 
 
 def pods(manifests: list[chart.Manifest]) -> Iterator[Any]:
@@ -137,17 +156,18 @@ IDENTITIES: list[tuple[str, ...]] = [("cluster", "namespace"), ("region",), ("re
 @pytest.mark.parametrize("identity", IDENTITIES)
 def test_the_labels_that_tell_brokers_apart_are_those_of_the_values(identity: tuple[str, ...], tmp_path: Path) -> None:
     """Rules as `penstock alerts write --values` writes them, dashboards as they would be generated."""
+    url = "https://a.example/below/?orgId=2" if len(identity) % 2 else "https://a.example"
     values = SETS["one broker"] | {
         "identity": list(identity),
         "prometheusRule": {
             "enabled": True,
-            **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), "https://a.example"),
+            **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), url),
         },
         "dashboards": {"enabled": True},
     }
     manifests = chart.made_of(values, tmp_path)
     (rules,) = (one["spec"]["groups"] for one in manifests if one["kind"] == "PrometheusRule")
-    links = dict.fromkeys(("runbooks_url", "grafana_url", "agent_url"), "https://a.example")
+    links = dict.fromkeys(("runbooks_url", "grafana_url", "agent_url"), url)
     written = rule_files(AlertValues(preset="kube-prometheus-stack", identity=identity, **links))[OBJECT]  # type: ignore[arg-type]
     assert rules == yaml.safe_load(written)["spec"]["groups"]
     made = {

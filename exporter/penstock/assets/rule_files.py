@@ -9,7 +9,7 @@ import yaml
 from penstock.assets.alerts import AlertRule, groups
 from penstock.assets.runbooks import part, section
 from penstock.assets.values import DEFAULT, AlertValues, filled
-from penstock.assets.wording import command, link, page
+from penstock.assets.wording import address, command, link, page
 
 RECORDING = "recording.yaml"
 ALERTS = "alerts.yaml"
@@ -65,7 +65,8 @@ def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
     ]
     routing = {ALERTMANAGER: _alertmanager(values)}
     if values.preset in OPERATOR:
-        metadata = {"name": "penstock", "labels": OPERATOR[values.preset]}
+        selected_by = {"release": values.release} if values.release else {}
+        metadata = {"name": "penstock", "labels": {**OPERATOR[values.preset], **selected_by}}
         made = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": metadata}
         return {OBJECT: _text({**made, "spec": {"groups": recording + alerting}}), **routing}
     head = {"namespace": "penstock"} if values.preset == "mimir" else {}
@@ -91,9 +92,9 @@ def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str,
         "annotations": {
             "summary": alert.summary,
             "description": "\n".join([*parts, f"Explain: {command(alert.labels)}"]),
-            "runbook_url": f"{values.runbooks_url.rstrip('/')}/{alert.runbook}.html#{alert.name.lower()}",
-            "dashboard_url": link(values.grafana_url.rstrip("/"), alert.dashboard, (*values.identity, *alert.labels)),
-            "agent_url": page(values.agent_url.rstrip("/"), alert.labels),
+            "runbook_url": f"{address(values.runbooks_url, f'{alert.runbook}.html')}#{alert.name.lower()}",
+            "dashboard_url": link(values.grafana_url, alert.dashboard, (*values.identity, *alert.labels)),
+            "agent_url": page(values.agent_url, alert.labels),
         },
     }
 

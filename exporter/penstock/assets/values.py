@@ -16,16 +16,22 @@ from penstock.series.labels import OTHER
 
 Preset = Literal["prometheus", "kube-prometheus-stack", "openshift", "mimir"]
 Label = Annotated[str, Meta(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
-Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
+URL = r"^https?://[^\s{}#]+$"
+"""Of links in annotations. Without braces, as Prometheus would take `{{` for a template; without a fragment."""
+Url = Annotated[str, Meta(pattern=URL)]
+LabelValue = Annotated[str, Meta(pattern="^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$")]
+"""Of an object of Kubernetes."""
 
 
 class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
     """
-    preset: what reads the rules. identity: labels that distinguish brokers of one name. disabled: alerts to leave out.
-    severities: what to call warning, critical and info. labels: more of each alert. The rest: where links lead.
+    preset: what reads the rules. release: of the Helm release whose Prometheus selects them, a label of the object.
+    identity: labels that distinguish brokers of one name. disabled: alerts to leave out. severities: what to call
+    warning, critical and info. labels: more of each alert. The rest: where links lead.
     """
 
     preset: Preset = "prometheus"
+    release: LabelValue = ""
     identity: tuple[Label, ...] = ("cluster", "namespace")
     thresholds: Thresholds = THRESHOLDS
     disabled: frozenset[str] = frozenset()
@@ -61,8 +67,26 @@ def read_values(file: Path) -> AlertValues:
     try:
         return msgspec.convert(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, AlertValues)
     except (OSError, ValueError, yaml.YAMLError, msgspec.ValidationError) as error:
-        reason = re.sub(r"\s+", " ", str(error)).replace("$.", "")
-        raise PenstockError(f"cannot use the values of {file}: {reason}") from None
+        raise PenstockError(f"cannot use the values of {file}: {_reason(error)}") from None
+
+
+def with_options(values: AlertValues, given: Mapping[str, str | None]) -> AlertValues:
+    """The values with options in place of those of their names. PenstockError says which option is wrong."""
+    for name, text in given.items():
+        if text is None:
+            continue
+        option = f"--{name.replace('_', '-')} {text!r}"
+        try:
+            checked = msgspec.convert({name: text}, AlertValues)
+        except msgspec.ValidationError as error:
+            hint = ": give an address such as https://grafana.example/?orgId=2" if name.endswith("_url") else ""
+            raise PenstockError(f"cannot use {option}{hint}: {_reason(error)}") from None
+        values = structs.replace(values, **{name: getattr(checked, name)})
+    return values
+
+
+def _reason(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error)).replace("$.", "")
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Templates of annotations: numbers that an alert's own labels lead to, and links."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.exposition.catalogue import CATALOGUE
 
@@ -50,8 +50,28 @@ def _shown(family: str) -> str:
 
 def link(base: str, dashboard: str, labels: tuple[str, ...]) -> str:
     """Template of a dashboard's address with the alert's labels as variables."""
-    variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels)
-    return f"{base}/d/{dashboard}" + (f"?{variables}" if variables else "")
+    return address(base, f"d/{dashboard}", [f"var-{name}={_escaped(name)}" for name in labels])
+
+
+def page(base: str, labels: tuple[str, ...]) -> str:
+    """Template of the address of the agent's page about what has these labels."""
+    return address(base, labels[-1] if labels else "", [f"{name}={_escaped(name)}" for name in labels])
+
+
+def address(base: str, path: str, query: Sequence[str] = ()) -> str:
+    """
+    An address below `base`, whose own query (an organisation, say) comes before this one.
+
+    query: parts that are escaped already.
+    """
+    place, _, own = base.partition("?")
+    parts = "&".join([*([own] if own else []), *query])
+    return f"{place.rstrip('/')}/{path}" + (f"?{parts}" if parts else "")
+
+
+def _escaped(label: str) -> str:
+    """Template of a label's value in a query."""
+    return f"{{{{ $labels.{label} | urlquery }}}}"
 
 
 def pasted(label: str) -> str:
@@ -65,10 +85,3 @@ def command(labels: tuple[str, ...], quoted: Callable[[str], str] = pasted) -> s
         return "penstock check"
     named = [quoted(name) for name in ("broker", "queue", "client") if name in labels]
     return " ".join(["penstock explain", *named, *(["--address", quoted("address")] if "address" in labels else [])])
-
-
-def page(base: str, labels: tuple[str, ...]) -> str:
-    """Template of the address of the agent's page about what has these labels."""
-    thing = labels[-1] if labels else ""
-    variables = "&".join(f"{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels)
-    return f"{base}/{thing}" + (f"?{variables}" if variables else "")

@@ -22,6 +22,14 @@
 {{- if and $monitor.enabled (eq (include "penstock.scheme" $) "HTTPS") (ne $monitor.scheme "https") -}}
 {{- fail (printf "%s.scheme: must be https, as the web configuration has TLS" $name) -}}
 {{- end -}}
+{{- if and $monitor.enabled (include "penstock.hasUsers" $) (not $monitor.basicAuth) -}}
+{{- fail (printf "%s.basicAuth: the web configuration has users, so each scrape would be answered 401; name a Secret with one of them: {username: {name: SECRET, key: KEY}, password: {name: SECRET, key: KEY}}" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with $v.fullnameOverride -}}
+{{- if not (regexMatch "^[a-z]" .) -}}
+{{- fail (printf "fullnameOverride: %q begins with no letter, as the name of a Service must" .) -}}
+{{- end -}}
 {{- end -}}
 {{- range $index, $broker := $v.config.brokers -}}
 {{- if not (contains "${" (default "${" $broker.password)) -}}

@@ -2,26 +2,28 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* The name of a Service begins with a letter, that of a release may be a number. */ -}}
 {{- define "penstock.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
 {{- else }}
 {{- $name := include "penstock.name" . }}
-{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 52 | trimSuffix "-" }}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- ternary $full (printf "%s-%s" .Chart.Name $full) (regexMatch "^[a-z]" $full) | trunc 52 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 
 {{- /* Never to change: a selector cannot be upgraded. */ -}}
 {{- define "penstock.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "penstock.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "penstock.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "penstock.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "penstock.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- include "penstock.strings" .Values.commonLabels }}
 {{- end }}
 
@@ -43,11 +45,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /* (dict "root" $ "context" .Values.podSecurityContext): OpenShift gives each namespace users of its own. */ -}}
 {{- define "penstock.securityContext" -}}
-{{- ternary (omit .context "runAsUser" "runAsGroup" "fsGroup") .context (not (empty (include "penstock.openshift" .root))) | toYaml }}
+{{- $context := default dict .context }}
+{{- ternary (omit $context "runAsUser" "runAsGroup" "fsGroup") $context (not (empty (include "penstock.openshift" .root))) | toYaml }}
 {{- end }}
 
 {{- define "penstock.openshift" -}}
-{{- $said := dig "compatibility" "openshift" "auto" .Values.global | toString -}}
+{{- $said := dig "compatibility" "openshift" "auto" (default dict .Values.global) | toString -}}
 {{- if or (eq $said "true") (and (eq $said "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}yes{{ end }}
 {{- end }}
 
@@ -56,13 +59,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- include "penstock.scheduling" . }}
 {{- range $key := list "priorityClassName" "dnsPolicy" }}
 {{- with get $.Values $key }}
-{{ $key }}: {{ . }}
+{{ $key }}: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -83,10 +86,10 @@ nodeSelector:
 {{- /* Secrets whose keys are variables of the environment. */ -}}
 {{- define "penstock.envFrom" -}}
 {{- if .Values.secrets.values }}
-- secretRef: {name: {{ include "penstock.fullname" . }}-secrets}
+- secretRef: {name: "{{ include "penstock.fullname" . }}-secrets"}
 {{- end }}
 {{- range .Values.secrets.existing }}
-- secretRef: {name: {{ . }}}
+- secretRef: {name: {{ . | quote }}}
 {{- end }}
 {{- with .Values.extraEnvFrom }}
 {{ toYaml . }}
@@ -94,13 +97,14 @@ nodeSelector:
 {{- end }}
 
 {{- define "penstock.serviceAccountName" -}}
-{{- ternary (default (include "penstock.fullname" .) .Values.serviceAccount.name) (default "default" .Values.serviceAccount.name) .Values.serviceAccount.create }}
+{{- $made := ternary (include "penstock.fullname" .) "default" (not (empty .Values.serviceAccount.create)) }}
+{{- default $made .Values.serviceAccount.name }}
 {{- end }}
 
 {{- /* (dict "root" $ "suffix" "-trends") */ -}}
 {{- define "penstock.image" -}}
 {{- $image := .root.Values.image -}}
-{{- $registry := default $image.registry (dig "imageRegistry" "" .root.Values.global) -}}
+{{- $registry := default $image.registry (dig "imageRegistry" "" (default dict .root.Values.global)) -}}
 {{- $repository := printf "%s/%s" $registry $image.repository | trimPrefix "/" -}}
 {{- $digest := ternary .root.Values.trends.image.digest $image.digest (not (empty .suffix)) -}}
 {{- if $digest -}}
@@ -115,10 +119,18 @@ nodeSelector:
 {{- end }}
 
 {{- define "penstock.scheme" -}}
-{{- if or (hasKey .Values.web.config "tls_server_config") (and .Values.web.existingSecret .Values.web.existingSecretHasTls) -}}HTTPS{{- else -}}HTTP{{- end }}
+{{- if or (hasKey (default dict .Values.web.config) "tls_server_config") (and .Values.web.existingSecret .Values.web.existingSecretHasTls) -}}HTTPS{{- else -}}HTTP{{- end }}
+{{- end }}
+
+{{- /* Whether a scrape must say who asks. */ -}}
+{{- define "penstock.hasUsers" -}}
+{{- $inValues := dig "basic_auth_users" dict (default dict .Values.web.config) -}}
+{{- if or $inValues (and .Values.web.existingSecret .Values.web.existingSecretHasUsers) }}yes{{ end }}
 {{- end }}
 
 {{- define "penstock.probe" -}}
 httpGet: {path: {{ .path }}, port: probes}
-{{ toYaml .timing }}
+{{- with .timing }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}

@@ -12,7 +12,7 @@ metadata:
     {{- include "penstock.strings" . | trim | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "penstock.serviceAccountName" . }}
+  serviceAccountName: {{ include "penstock.serviceAccountName" . | quote }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
@@ -31,7 +31,7 @@ spec:
   {{- end }}
   containers:
     - name: penstock
-      image: {{ include "penstock.image" (dict "root" $) }}
+      image: {{ include "penstock.image" (dict "root" $) | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args:
         - run
@@ -69,8 +69,10 @@ spec:
         {{- include "penstock.probe" (dict "path" "/-/healthy" "timing" .Values.probes.liveness) | nindent 8 }}
       readinessProbe:
         {{- include "penstock.probe" (dict "path" "/-/ready" "timing" .Values.probes.readiness) | nindent 8 }}
+      {{- with .Values.resources }}
       resources:
-        {{- toYaml .Values.resources | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       securityContext:
         {{- include "penstock.securityContext" (dict "root" $ "context" .Values.securityContext) | nindent 8 }}
       volumeMounts:
@@ -95,27 +97,27 @@ spec:
   volumes:
     - name: config
       {{- if .Values.existingConfigSecret }}
-      secret: {secretName: {{ .Values.existingConfigSecret }}, defaultMode: 0440}
+      secret: {secretName: {{ .Values.existingConfigSecret | quote }}, defaultMode: 0440}
       {{- else }}
-      configMap: {name: {{ $name }}}
+      configMap: {name: {{ $name | quote }}}
       {{- end }}
     - name: tmp
       emptyDir: {sizeLimit: 64Mi}
     {{- if not (and .Values.persistence.enabled (eq .Values.kind "StatefulSet")) }}
     - name: data
       {{- if .Values.persistence.enabled }}
-      persistentVolumeClaim: {claimName: {{ default $name .Values.persistence.existingClaim }}}
+      persistentVolumeClaim: {claimName: {{ default $name .Values.persistence.existingClaim | quote }}}
       {{- else }}
       emptyDir: {}
       {{- end }}
     {{- end }}
     {{- if include "penstock.hasWeb" . }}
     - name: web
-      secret: {secretName: {{ default (printf "%s-web" $name) .Values.web.existingSecret }}}
+      secret: {secretName: {{ default (printf "%s-web" $name) .Values.web.existingSecret | quote }}}
     {{- end }}
     {{- with .Values.web.tlsSecret }}
     - name: tls
-      secret: {secretName: {{ . }}}
+      secret: {secretName: {{ . | quote }}}
     {{- end }}
     {{- if or .Values.secrets.values .Values.secrets.existing }}
     - name: secrets
@@ -123,10 +125,10 @@ spec:
         defaultMode: 0440
         sources:
           {{- if .Values.secrets.values }}
-          - secret: {name: {{ $name }}-secrets}
+          - secret: {name: "{{ $name }}-secrets"}
           {{- end }}
           {{- range .Values.secrets.existing }}
-          - secret: {name: {{ . }}}
+          - secret: {name: {{ . | quote }}}
           {{- end }}
     {{- end }}
     {{- with .Values.extraVolumes }}

@@ -11,7 +11,7 @@ password, as ${PENSTOCK_PASSWORD}. brokerHost: what the console is bound to, as 
 */ -}}
 {{- define "penstock.sidecar.container" -}}
 - name: penstock
-  image: {{ required "image: which image the sidecar runs" .image }}
+  image: {{ required "image: which image the sidecar runs" .image | quote }}
   {{- if .native }}
   restartPolicy: Always
   {{- end }}
@@ -25,7 +25,7 @@ password, as ${PENSTOCK_PASSWORD}. brokerHost: what the console is bound to, as 
       value: {{ default "localhost" .brokerHost | quote }}
     {{- with .passwordSecret }}
     - name: PENSTOCK_PASSWORD
-      valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ default "password" $.passwordKey }}}}
+      valueFrom: {secretKeyRef: {name: {{ . | quote }}, key: {{ default "password" $.passwordKey | quote }}}}
     {{- end }}
   ports:
     - {name: penstock, containerPort: 19771, protocol: TCP}
@@ -51,7 +51,7 @@ password, as ${PENSTOCK_PASSWORD}. brokerHost: what the console is bound to, as 
 
 {{- define "penstock.sidecar.volumes" -}}
 - name: penstock-config
-  configMap: {name: {{ required "configMap: which ConfigMap holds penstock.yaml" .configMap }}}
+  configMap: {name: {{ required "configMap: which ConfigMap holds penstock.yaml" .configMap | quote }}}
 - name: penstock-data
   emptyDir: {sizeLimit: 64Mi}
 {{- end }}
