@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from penstock.cli import options
+from penstock.cli.authorities import tls_of
 from penstock.core.errors import PenstockError
 from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
@@ -23,6 +25,7 @@ _CONSOLES = {"/console": "artemis", "/api": "classic", "": "openmq"}
 @click.option("--password.file", "password_file", type=options.PATH)
 @click.option("--name")
 @click.option("--url")
+@click.option("--ca.file", "ca_file", type=options.PATH)
 @click.option("--dry-run", is_flag=True)
 @click.option("--yes", is_flag=True)
 @click.option("--undo", "back", is_flag=True)
@@ -34,6 +37,7 @@ def init(  # noqa: PLR0913 - options
     password_file: Path | None,
     name: str | None,
     url: str | None,
+    ca_file: Path | None,
     dry_run: bool,
     yes: bool,
     back: bool,
@@ -43,6 +47,7 @@ def init(  # noqa: PLR0913 - options
     DIRECTORY is an Artemis instance (it contains etc/), an ActiveMQ Classic (conf/) or an OpenMQ installation. Every
     change is shown before it is made, and each changed file keeps a backup beside it. A second run changes nothing.
     Without DIRECTORY it makes Penstock's own files only, for the broker at --url, and lists what to do on its machine.
+    Of a URL with https the certificate is tried; where it is of an authority of your own, give --ca.file, or be asked.
     """
     kind, instance = _found(directory, name, url)
     folder = config_file.absolute().parent
@@ -59,7 +64,9 @@ def init(  # noqa: PLR0913 - options
         changes = [*(artemis if kind == "artemis" else classic).plan(instance, account)]
     else:
         changes = [*openmq.plan(folder, account, url)] if directory else []
-    entry = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
+    entry: dict[str, Any] = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
+    if not configuration.knows(config_file.absolute(), url) and (tls := tls_of(url, ca_file, ask=not yes)):
+        entry["tls"] = tls
     changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
     changes.append(configuration.entry(config_file.absolute(), entry))
     needed = [change for change in changes if change.needed()]

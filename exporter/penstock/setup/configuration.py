@@ -17,7 +17,13 @@ def password_of(path: Path) -> str:
     return secrets.token_urlsafe(24) if text is None else text.removesuffix("\n")
 
 
-def entry(path: Path, broker: dict[str, str]) -> FileChange:
+def knows(path: Path, url: str) -> bool:
+    """Whether the configuration has a broker with this URL. PenstockError where the file is no configuration."""
+    text = read_text(path)
+    return text is not None and url in _names(_parsed(text, path))
+
+
+def entry(path: Path, broker: dict[str, Any]) -> FileChange:
     """The configuration with the broker in it, once by its URL. PenstockError says what to add where it cannot be."""
     text = read_text(path)
     lines = yaml.safe_dump(broker, sort_keys=False, width=10_000).splitlines()
@@ -25,7 +31,7 @@ def entry(path: Path, broker: dict[str, str]) -> FileChange:
         return FileChange(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
     before = _parsed(text, path)
     brokers = before.get("brokers") or []
-    known = {one.get("url"): one.get("name") for one in brokers if isinstance(one, dict)}
+    known = _names(before)
     if broker["url"] in known:
         return FileChange(path, text)
     if broker["name"] in known.values():
@@ -35,6 +41,12 @@ def entry(path: Path, broker: dict[str, str]) -> FileChange:
     if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:
         raise ConfigError(f"{path}: cannot be added to; put this below `brokers:`", *_item(lines, "  ").splitlines())
     return FileChange(path, made)
+
+
+def _names(config: dict[str, Any]) -> dict[Any, Any]:
+    """URL → name of each broker."""
+    brokers = config.get("brokers") or []
+    return {broker.get("url"): broker.get("name") for broker in brokers if isinstance(broker, dict)}
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
