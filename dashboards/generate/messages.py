@@ -12,6 +12,7 @@ from dashboards.generate.panels import (
     Scope,
     Step,
     above,
+    apart,
     graph,
     largest,
     stat,
@@ -43,8 +44,11 @@ def in_range(by: str, counter: str) -> str:
     """
     Increase of a counter of the account over the range shown; of one that has its first value within it from 0, which
     `increase` does not see: the account began there, or this fate came for the first time.
+
+    Not where any agent had one before: a new pod goes on with what the old one counted.
     """
-    return largest(by, f"({counter} unless {counter} offset $__range) or increase({counter}[$__range])")
+    began = f"{counter} unless on ({apart(by)}) {counter} offset $__range"
+    return largest(by, f"({began}) or increase({counter}[$__range])")
 
 
 def of(*matchers: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import promql_parser as promql
 import pytest
 
+from assets.boards import DOCUMENTS, panels, substituted
 from assets.promql import FAMILIES, children
 from assets.test_alerts import RECORDED, RULES, promtool, put
 from penstock.assets.values import DEFAULT
@@ -94,6 +95,41 @@ def test_a_rollout_is_no_absence(name: str, tmp_path: Path) -> None:
     rows = [series(family, {**one, **own}, values) for family, own in families.items() for one, values in pods]
     checks = [fired(name, at) for at in range(10, MINUTES)]
     assert checked(tmp_path / "rules", of_alert(name), {"input_series": rows, "alert_rule_test": checks}) == ""
+
+
+@pytest.mark.prometheus
+def test_a_rollout_brings_no_dead_letters(tmp_path: Path) -> None:
+    """The new pod has the address of the old one, as a Service gives it, and counts on from what was there before."""
+    old = {**pod(1), "instance": "penstock:19771"}
+    new = {**pod(2, "1.1"), "instance": "penstock:19771"}
+    rows = []
+    for labels, values in ((old, UNTIL_20), (new, FROM_20)):
+        rows += [
+            series("mq_queue_messages_added_total", {**labels, **QUEUE}, values.replace("1x", "5000x", 1)),
+            series("mq_queue_info", {**labels, **QUEUE, "kind": "dead_letter"}, values),
+            series("mq_broker_info", {**labels, "broker": "b1", "node_id": "n1", "role": "active"}, values),
+        ]
+    name = "PenstockDeadLettersGrowing"
+    test = {"input_series": rows, "alert_rule_test": [fired(name, at) for at in range(16, MINUTES)]}
+    assert checked(tmp_path / "rules", of_alert(name), test) == ""
+
+
+@pytest.mark.prometheus
+def test_a_rollout_loses_no_messages(tmp_path: Path) -> None:
+    """What the dashboard shows as lost in its range is not all that the new pod has on its account."""
+    board = DOCUMENTS["penstock-messages"]
+    (query,) = (
+        target["expr"] for panel in panels(board) for target in panel["targets"] if panel["title"] == "Lost otherwise"
+    )
+    expression = substituted(query.replace("$__range", "15m"))
+    lost = {**QUEUE, "fate": "dropped"}
+    rows = [
+        series("mq_account_messages_total", {**pod(1), **lost}, UNTIL_20.replace("1x", "5000x", 1)),
+        series("mq_account_messages_total", {**pod(2, "1.1"), **lost}, FROM_20.replace(" 1x", " 5000x")),
+    ]
+    none = [{"labels": "{}", "value": 0}]
+    checks = [{"expr": expression, "eval_time": f"{at}m", "exp_samples": none} for at in (19, 22, 30, 39)]
+    assert checked(tmp_path / "rules", [], {"input_series": rows, "promql_expr_test": checks}) == ""
 
 
 @pytest.mark.prometheus

@@ -122,7 +122,7 @@ def _apart(
     for node, _ in nodes(trees[severity]):
         if not isinstance(node, promql.BinaryExpr) or not is_joined(node):
             continue
-        if operator(node) == "unless":
+        if operator(node) == "unless" and not metrics(node.rhs) <= metrics(node.lhs):  # else it is its own past
             yield from _suppressed_elsewhere(test, tests, node, fired, at)
         if operator(node) != "and":
             continue
