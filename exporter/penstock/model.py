@@ -1,7 +1,8 @@
 """The Snapshot: the answers of one poll of one broker, in columns. It knows no broker's wire names and no metric names.
 
 Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
-clock since 1970 unless a name says otherwise. A column that the broker's version lacks is not there at all.
+clock since 1970 unless a name says otherwise. Counts and sizes are below `core.table.EXACT`: what reads a broker leaves
+out a larger one (`brokers.rows.Count`). A column that the broker's version lacks is not there at all.
 `COLUMNS` names those that a kind of rows can have; another name is an error.
 """
 
@@ -305,13 +306,15 @@ class LinkRow:
 @dataclass(frozen=True, slots=True)
 class Collector:
     """How one part of a poll went. `stamp`: agent's clock when its answer came; `error`: empty on success. all_rows:
-    the error is no more than values that are missing: every row is there, as it is now.
+    the error is no more than values that are missing: every row is there, as it is now. left_out: how many values could
+    not be read, or are none that can be.
     """
 
     seconds: float
     stamp: float
     error: str = ""
     all_rows: bool = False
+    left_out: int = 0
 
     @property
     def success(self) -> bool:

@@ -15,7 +15,7 @@ from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock.insight.formatting import duration
 from penstock_trends.kernel import MICRO, observed_once
-from penstock_trends.raw import attempt
+from penstock_trends.raw import attempt, possible
 from penstock_trends.what_if import Advice, Steps, better_consumers, better_ring, steps
 
 Plain = dict[str, Any]
@@ -31,10 +31,16 @@ NUMBERS: Final = (
     "consumers", "max_consumers", "exclusive", "groups", "grouped",
 )  # fmt: skip
 COLUMNS: Final = ("stamp", "sid", "inc", *NUMBERS)
+NOTHING: Final[Plain] = {"advice": [], "problem": ""}
+"""What a worker returns of a queue for which there is no advice."""
 
 
-def advise(session: Any, history: Store, queues: Sequence[Plain]) -> list[Plain]:
-    """Of the queues that lost by their ring or had a backlog; the polls are read on the workers. Raises StoreError."""
+def advise(session: Any, history: Store, queues: Sequence[Plain], failed: dict[str, str] | None = None) -> list[Plain]:
+    """Of the queues that lost by their ring or had a backlog; the polls are read on the workers. Raises StoreError.
+
+    failed: gets queue → why its polls could not be replayed; the others have their advice all the same.
+    """
+    failed = {} if failed is None else failed
     lost = sorted((q for q in queues if q["ring"] and (q["evicted"] or 0) > 0), key=lambda q: -q["evicted"])
     waited = sorted(
         (q for q in queues if not q["ring"] and q["consumers"] and (q["backlog_share"] or 0) >= WAITING),
@@ -48,12 +54,14 @@ def advise(session: Any, history: Store, queues: Sequence[Plain]) -> list[Plain]
     polls = session.createDataFrame(units, "unit string").repartition(len(units))
     polls = polls.mapInArrow(partial(read_units, history.url), columns)
     found = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string").toPandas()
-    texts = dict(zip(found["sid"], found["found"], strict=True))
-    return [
-        one | {name: queue[name] for name in ("broker", "address", "queue")}
-        for sid, queue in named.items()
-        for one in json.loads(texts.get(sid, "[]"))
-    ]
+    by_sid = {sid: json.loads(text) for sid, text in zip(found["sid"], found["found"], strict=True)}
+    rows = []
+    for sid, queue in named.items():
+        of_queue = by_sid.get(sid, NOTHING)
+        rows += [one | {name: queue[name] for name in ("broker", "address", "queue")} for one in of_queue["advice"]]
+        if of_queue["problem"]:
+            failed[f"{queue['queue']} on {queue['broker']}"] = of_queue["problem"]
+    return rows
 
 
 def last_days(history: Store, days: float = DAYS) -> list[list[str]]:
@@ -78,6 +86,7 @@ def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[
 
     there = [attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths]
     table = pa.concat_tables([read(history, [], QUEUE, COLUMNS), *(one for one in there if one is not None)])
+    table, _ = possible(table, QUEUE)
     found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
     found |= {name: pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy() for name in ("sid", "inc", "stamp")}
     found = dict(observed_once(found))
@@ -103,10 +112,14 @@ def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def replayed(polls: Any) -> Any:
-    """In a Spark worker: the polls of one queue as a pandas frame → one row with its advice."""
+    """In a Spark worker: the polls of one queue as a pandas frame → one row with its advice, or why there is none."""
     import pandas as pd  # noqa: PLC0415 - comes with Spark
 
-    found = advice_of({name: polls[name].to_numpy() for name in COLUMNS})
+    found = dict(NOTHING)
+    try:
+        found["advice"] = advice_of({name: polls[name].to_numpy() for name in COLUMNS})
+    except Exception as error:  # noqa: BLE001 - one queue's surprise must not end the report of the fleet
+        found["problem"] = f"{type(error).__name__}: {error}"
     return pd.DataFrame({"sid": polls["sid"].iloc[:1], "found": [json.dumps(found)]})
 
 

@@ -31,8 +31,8 @@ class Pointer:
     """What a day consists of. generation: of the hours and days; increases: of i1, which also rests on days before.
 
     files: paths by table, such as h1/kind=queue; buckets: of how many a file is one (`sid % buckets`), by table.
-    polls: counted, by kind. damaged: raw files that could not be read, and why. refused: raw files that came when
-    others of the day were gone already.
+    polls: counted, by kind. damaged: raw files that could not be read, and why. left_out: raw files of which some
+    numbers were left out, and which. refused: raw files that came when others of the day were gone already.
     """
 
     day: str
@@ -44,6 +44,7 @@ class Pointer:
     buckets: dict[str, int] = field(default_factory=dict)
     polls: dict[str, int] = field(default_factory=dict)
     damaged: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     """Files of generations before, which may still be read until a day after `replaced_at` (seconds since 1970)."""

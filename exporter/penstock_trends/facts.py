@@ -206,7 +206,8 @@ def columns_of(table: Any) -> dict[str, Any]:
         if name in tables.KEYS or name == "n":
             found[name] = table[name].to_numpy()[order]
         elif name != "bins":
-            found[name] = pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy()[order]
+            # Not `safe`: what grew in a gap may be more than a float64 holds exactly, which is no error.
+            found[name] = pc.fill_null(table[name].cast(pa.float64(), safe=False), np.nan).to_numpy()[order]
     return found
 
 

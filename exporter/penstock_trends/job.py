@@ -86,7 +86,8 @@ def run(
             facts = report_facts(made, wanted)
             facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
             progress("replaying what other settings would have done")
-            facts["advice"] = advise(session, source, facts["queues"])
+            facts["unadvised"] = {}
+            facts["advice"] = advise(session, source, facts["queues"], facts["unadvised"])
             target.write_table("forecast.parquet", forecast_table(facts["queues"]))
             target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
             write_report(target, facts)
@@ -130,7 +131,8 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
         "incidents": made.rows("incidents", MOST),
         "addresses": made.addresses(),
         "unread": {path: why for one in made.window.values() for path, why in one.damaged.items()}
-        | {path: "came late, when other files were gone" for one in made.window.values() for path in one.refused},
+        | {path: "came late, when other files were gone" for one in made.window.values() for path in one.refused}
+        | {path: what for one in made.window.values() for path, what in one.left_out.items()},
     }
     for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
         one["owner"] = wanted.owner(one)

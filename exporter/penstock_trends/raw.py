@@ -1,6 +1,7 @@
 """Raw files → hourly rows as Arrow tables, in Spark's workers. A damaged file is named and stops no other."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -9,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.table import EXACT
 from penstock.history.compact import read, rows_in
-from penstock.history.schema import CONDITION, ROW_TYPES, as_dictionary, fitted, series_id
+from penstock.history.schema import CONDITION, COUNT, ROW_TYPES, RowType, as_dictionary, fitted, series_id
 from penstock.history.store import Store, StoreError
 from penstock_trends import tables
 from penstock_trends.kernel import HOUR, TIERS, Columns, Tier, hourly
@@ -19,6 +21,8 @@ ROWS: Final = 3_000_000
 """Raw rows that are in a worker's memory at once, with what is made of them some 300 bytes each."""
 GONE: Final = ""
 """What is wrong with a file that was there when the job listed it."""
+LeftOut = dict[str, Counter[str]]
+"""By the path of a raw file and column: how many of its numbers were left out, as no count gets there."""
 
 
 def hours_of_units(history: str, out: str, kind: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -29,29 +33,35 @@ def hours_of_units(history: str, out: str, kind: str, batches: Iterator[Any]) ->
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             problems: dict[str, str] = {}
+            left_out: LeftOut = defaultdict(Counter)
             made = (
                 converted(Store(out), kind, unit["old"])
                 if "old" in unit
-                else rolled(store, kind, unit["paths"], problems)
+                else rolled(store, kind, unit["paths"], problems, left_out)
             )
             for table in made:
                 yield from fitted(table, schema).combine_chunks().to_batches(max_chunksize=tables.ROW_GROUP)
             notes = [json.dumps({"day": unit["day"], "path": path, "why": why}) for path, why in problems.items()]
+            notes += [json.dumps({"day": unit["day"], "path": path, "left out": one}) for path, one in left_out.items()]
             yield from fitted(pa.table({"problem": pa.array(notes, pa.string())}), schema).to_batches()
 
 
-def rolled(store: Store, kind: str, paths: Sequence[str], problems: dict[str, str]) -> Iterator[Any]:
+def rolled(
+    store: Store, kind: str, paths: Sequence[str], problems: dict[str, str], left_out: LeftOut | None = None
+) -> Iterator[Any]:
     """Raw files of whole hours → hourly rows with labels; of many rows a part of the series at a time.
 
-    problems: gets path → why of files that cannot be read. Raises StoreError where it is the store's fault.
+    problems: gets path → why of files that cannot be read. left_out: gets what was left out of files that can. Raises
+    StoreError where it is the store's fault.
     """
+    left_out = defaultdict(Counter) if left_out is None else left_out
     names = [name for name in TIERS[kind].columns if name in ROW_TYPES[kind].schema.names] if kind in TIERS else []
     split = "sid" in names
     good = {path: rows for path in paths if (rows := attempt(problems, path, rows_in, store, path)) is not None}
     parts = max(-(-sum(good.values()) // ROWS), 1) if split else 1
     for part in range(parts):
         mask = partial(is_of_part, part, parts) if parts > 1 else None
-        found = [attempt(problems, path, rows_of, store, path, kind, names, mask) for path in good]
+        found = [attempt(problems, path, rows_of, store, path, kind, names, mask, left_out) for path in good]
         there = [table for table in found if table is not None and len(table)]
         if there:
             whole = pa.concat_tables(there).unify_dictionaries()
@@ -77,14 +87,39 @@ def is_of_part(part: int, parts: int, table: Any) -> Any:
     return pa.array(table["sid"].to_numpy() % parts == part)
 
 
-def rows_of(store: Store, path: str, kind: str, names: Sequence[str], mask: Any) -> Any:
-    """The rows of one file. Raises StoreError, also where a row says not when or of what it is."""
-    table = read(store, [path], ROW_TYPES[kind], names, mask)
+def rows_of(store: Store, path: str, kind: str, names: Sequence[str], mask: Any, left_out: LeftOut) -> Any:
+    """The rows of one file. left_out: gets what was left out of it. Raises StoreError, also where a row says not when
+    or of what it is.
+    """
+    table, impossible = possible(read(store, [path], ROW_TYPES[kind], names, mask), ROW_TYPES[kind])
+    if impossible:
+        left_out[path].update(impossible)
     for name in ("stamp", "broker", "sid"):
         if name in table.column_names and table[name].null_count:
             with store.errors(path):
                 raise pa.ArrowInvalid(f"holds rows without {name}")
     return table
+
+
+def possible(table: Any, kind: RowType) -> tuple[Any, Counter[str]]:
+    """Raw rows without the numbers that no count of messages or bytes gets to, and how many these were, by column.
+
+    An agent of today writes none; older ones wrote what the broker said. A limit of so many is none.
+    """
+    found: Counter[str] = Counter()
+    numbers = {**kind.numbers, **kind.extra}
+    for at, name in enumerate(table.column_names):
+        if numbers.get(name) != COUNT:
+            continue
+        column = table[name]
+        ends = pc.min_max(column)  # reads a column many times faster than a mask of it is made
+        if ends["max"].as_py() is None or (ends["max"].as_py() < EXACT and ends["min"].as_py() > -EXACT):
+            continue
+        beyond = pc.or_(pc.greater_equal(column, int(EXACT)), pc.less_equal(column, -int(EXACT)))
+        table = table.set_column(at, table.schema.field(at), pc.if_else(beyond, pa.scalar(None, COUNT), column))
+        if "limit" not in name:
+            found[name] = pc.sum(beyond).as_py()
+    return table, found
 
 
 def hours(tier: Tier, table: Any) -> Any:

@@ -181,4 +181,6 @@ def not_known(facts: Plain) -> list[str]:
     ]
     more = f" and {len(limits) - MOST} more" if len(limits) > MOST else ""
     found = [f"when these limits are met: {', '.join(limits[:MOST])}{more}"] if limits else []
+    failed = facts.get("unadvised", {})
+    found += [f"what to set for {queue}: its polls could not be replayed ({why})" for queue, why in failed.items()]
     return found + [f"{what} (from {least} days on)" for what, least in NEEDED.items() if days < least]

@@ -163,11 +163,20 @@ def note(kind: str, table: str, buckets: int, parts: Sequence[tables.WrittenFile
         if kind != CONDITION.name:
             made[day].add(f"series/kind={kind}", (name.replace("h1/", "series/", 1) for name in files), buckets)
     for problem in (json.loads(part.problem) for part in parts if part.problem):
-        if problem["why"] == GONE:
-            gone.add(problem["day"])
+        day, path = problem["day"], problem["path"]
+        if "left out" in problem:
+            made[day].left_out[path] = left_out_text(problem["left out"])
+        elif problem["why"] == GONE:
+            gone.add(day)
         else:
-            made[problem["day"]].damaged[problem["path"]] = problem["why"]
+            made[day].damaged[path] = problem["why"]
     return gone
+
+
+def left_out_text(counts: Mapping[str, int]) -> str:
+    """What of a file is not counted. counts: of numbers, by column."""
+    columns = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()))
+    return f"numbers that cannot be are left out, all else is counted: {columns}"
 
 
 def table_of(kind: str) -> str:

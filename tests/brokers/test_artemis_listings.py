@@ -54,7 +54,7 @@ def whole(page: bytes) -> Numbers:
 def same(one: Numbers, other: Numbers) -> None:
     np.testing.assert_array_equal(one.keys, other.keys)
     np.testing.assert_array_equal(one.values, other.values)
-    assert (one.total, one.unreadable) == (other.total, other.unreadable)
+    assert (one.total, one.unread) == (other.total, other.unread)
 
 
 class Counted:
@@ -225,7 +225,7 @@ def test_a_value_that_cannot_be_read_is_told_at_every_poll() -> None:
     read = reader()
     for _ in range(3):
         found = read(listing_page(body([row(1, "ERROR: denied"), row(2, 5)])))
-        assert found.unreadable == 1
+        assert found.unread.total() == 1
         np.testing.assert_array_equal(found.values[0], [np.nan, 5])
         read.together([found])
 

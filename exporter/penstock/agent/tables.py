@@ -34,8 +34,9 @@ class PollSeries:
 def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[CollectorSeries]:
     success = np.array([float(collector.success) for collector in collectors.values()])
     duration = np.array([collector.seconds for collector in collectors.values()])
+    left_out = np.array([float(collector.left_out) for collector in collectors.values()])
     rows = [CollectorSeries(broker, name) for name in collectors]
-    return Table(Index.of(rows), {"success": success, "duration": duration})
+    return Table(Index.of(rows), {"success": success, "duration": duration, "left_out": left_out})
 
 
 def poll_table(broker: str, polls: Mapping[Any, int]) -> Table[PollSeries]:

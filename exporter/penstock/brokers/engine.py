@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
 from penstock.brokers.budget import Budget, RowBudgets
 from penstock.brokers.clients import NameMap
 from penstock.brokers.replies import Replies, Response
-from penstock.brokers.rows import Paged, lost_rows
+from penstock.brokers.rows import Paged, Unread, lost_rows, together
 from penstock.brokers.sight import Sight
 from penstock.core.errors import NotRecorded, SourceError, Unreachable
 from penstock.model import Collector, Observation, Process, Snapshot
@@ -32,10 +32,28 @@ SHARE = 0.6
 """Share of the time left that a part of a poll gets: it may wait for a lock or for a disk, and others come after it."""
 MOST = 0.8
 """Share of the time left for a part that nothing replaces, where those after it need little."""
+FIELDS_NAMED = 5
+"""Of those whose values could not be read, the most frequent first."""
 
 
-class ValuesLeftOut(str):
-    """Why a part is not whole, where all its rows are there and only values of them are missing."""
+class PartlyRead(str):
+    """Why a part is not whole: so many values, or rows, could not be read."""
+
+    __slots__ = ("values",)
+    values: int
+    """How many."""
+
+    def __new__(cls, unread: Unread) -> Self:
+        fields = [name for name, _ in unread.most_common(FIELDS_NAMED)]
+        more = f" and {len(unread) - len(fields)} more" if len(unread) > len(fields) else ""
+        text = f"{unread.total()} values could not be read and are left out: {', '.join(fields)}{more}"
+        made = super().__new__(cls, text)
+        made.values = unread.total()
+        return made
+
+
+class ValuesLeftOut(PartlyRead):
+    """The same where all rows are there and only values of them are missing."""
 
     __slots__ = ()
 
@@ -126,14 +144,20 @@ class Poll(Generic[ReplyT]):
         except SourceError as failed:
             error = str(failed)
         self.collectors[name] = Collector(
-            time.monotonic() - began, self.answered, str(error), all_rows=isinstance(error, ValuesLeftOut)
+            time.monotonic() - began,
+            self.answered,
+            str(error),
+            all_rows=isinstance(error, ValuesLeftOut),
+            left_out=error.values if isinstance(error, PartlyRead) else 0,
         )
         return result
 
-    def leave_out(self, count: int) -> None:
-        """Log how many of the broker's own values could not be read."""
-        if count:
-            self.collectors["broker"] = replace(self.collectors["broker"], error=str(left_out(count)), all_rows=True)
+    def leave_out(self, unread: Unread) -> None:
+        """Note which of the broker's own values could not be read."""
+        if unread:
+            error = ValuesLeftOut(unread)
+            own = self.collectors["broker"]
+            self.collectors["broker"] = replace(own, error=str(error), all_rows=True, left_out=error.values)
 
     def note(self, table: str, sight: Sight) -> None:
         """Say in the observation whether rows of a table that was read in pages were out of sight."""
@@ -216,9 +240,11 @@ class BrokerReader(ABC, Generic[ReplyT]):
 def unreadable(pages: Iterable[Paged]) -> str:
     """What had to be left out of these pages, as text."""
     pages = list(pages)
-    text = left_out(sum(page.unreadable for page in pages))
-    return str(text) if lost_rows(pages) else text
+    return left_out(together(page.unread for page in pages), all_rows=not lost_rows(pages))
 
 
-def left_out(count: int) -> str:
-    return ValuesLeftOut(f"{count} values could not be read and are left out") if count else ""
+def left_out(unread: Unread, *, all_rows: bool = True) -> str:
+    """The same of these values, empty where there are none. all_rows: the rows that they are of can be judged."""
+    if not unread:
+        return ""
+    return ValuesLeftOut(unread) if all_rows else PartlyRead(unread)

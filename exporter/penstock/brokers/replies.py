@@ -1,12 +1,24 @@
 """The replies to a bulk of requests, in the form of Jolokia, which every transport gives them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, ValueT, decoded, repaired, with_right_escapes
+from penstock.brokers.rows import (
+    UNREADABLE,
+    RowByRow,
+    Rows,
+    RowT,
+    Unread,
+    ValueT,
+    decoded,
+    octets,
+    repaired,
+    with_right_escapes,
+)
 from penstock.core.errors import BadAnswer, Refused
 
 ResponseT = TypeVar("ResponseT", bound="Response")
@@ -116,16 +128,16 @@ class Decoder(Generic[RowT]):
         """The answer to a read of one MBean, or to an operation that returns one thing."""
         return self.counted(reply, what)[0]
 
-    def counted(self, reply: Reply, what: str) -> tuple[RowT, int]:
-        """The same, and how many of its values are missing because they could not be read."""
+    def counted(self, reply: Reply, what: str) -> tuple[RowT, Unread]:
+        """The same, and which of its values are missing because they could not be read."""
         reply.raise_for_status(what)
         try:
-            return self._one.decode(reply.value), 0
+            return self._one.decode(reply.value), Counter()
         except UNREADABLE:
             _, found = self._apart([reply.value], 0, what)
         if not found.rows:
             raise BadAnswer(f"{what}: what is needed cannot be read in the answer")
-        return found.rows[0], found.unreadable
+        return found.rows[0], found.unread
 
     def many(self, reply: Reply, what: str) -> tuple[list[str], Rows[RowT]]:
         """Names of the MBeans of a pattern read and, in the same order, their rows; none matched: none."""
@@ -157,7 +169,7 @@ class Decoder(Generic[RowT]):
         found = self._each(values)
         if found is None:
             raise BadAnswer(f"{what}: the answer has another form than expected")
-        found[1].unreadable += damaged
+        found[1].unread += octets(damaged)
         return found
 
 

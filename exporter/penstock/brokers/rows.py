@@ -2,9 +2,10 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Protocol, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Positions, pieces
+from penstock.core.table import EXACT, Column, Positions, pieces
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
 ValueT = TypeVar("ValueT")
@@ -31,11 +32,11 @@ FOR_EVER = 1e13
 # What a number from a broker may be, by its kind. Any other is no number of this kind: it is missing, and counted.
 Flag = bool | Annotated[float, Meta(ge=0, le=1)]
 """A boolean, also as a text; NaN = missing."""
-Count = Annotated[float, Meta(ge=0, le=LONG)]
-"""Of messages, bytes, consumers."""
+Count = Annotated[float, Meta(ge=0, lt=EXACT)]
+"""Of messages, bytes, consumers. A larger number is a broker's mistake, such as 0 - 1 in 64 bits without a sign."""
 Setting = Annotated[float, Meta(ge=-1, le=LONG)]
-"""A count that an operator sets, or a limit: -1 is "not set" or "without limit"."""
-Wrapping = Annotated[float, Meta(ge=-(2.0**31), le=LONG)]
+"""A count that an operator sets, or a limit: -1 is "not set" or "without limit", and so is any from EXACT on."""
+Wrapping = Annotated[float, Meta(ge=-(2.0**31), lt=EXACT)]
 """A count kept in 32 bits, which goes on with negative numbers."""
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 Millis = Annotated[float, Meta(ge=0, le=FOR_EVER)]
@@ -52,17 +53,39 @@ def named(name: str, default: Any = NAN) -> Any:
     return msgspec.field(name=name, default=default)
 
 
+Unread = Counter[str]
+"""How many values could not be read, or are none of their kind, by the broker's name of their field."""
+ROW = "a whole row"
+NO_UTF_8 = "text that is no UTF-8"
+"""What `Unread` has in place of a field's name where that is not known."""
+
+
 @dataclass(slots=True)
 class Rows(Generic[RowT]):
-    """Rows of one type out of an answer. unreadable: values and rows that could not be read; lost: rows of these."""
+    """Rows of one type out of an answer. unread: values and rows that could not be read; lost: rows of these."""
 
     rows: list[RowT]
     total: int
-    unreadable: int = 0
+    unread: Unread = field(default_factory=Counter)
     lost: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def unreadable(self) -> int:
+        """Values and rows."""
+        return self.unread.total()
+
+
+def octets(damaged: int) -> Unread:
+    """What could not be read of a text, of which so many octets are no UTF-8."""
+    return Counter({NO_UTF_8: damaged} if damaged else {})
+
+
+def together(unread: Iterable[Unread]) -> Unread:
+    """The sum."""
+    return sum(unread, Counter())
 
 
 def lost_rows(pages: Iterable["Paged"]) -> int:
@@ -76,7 +99,7 @@ class Paged(Protocol):
     @property
     def total(self) -> int: ...
     @property
-    def unreadable(self) -> int: ...
+    def unread(self) -> Unread: ...
     @property
     def lost(self) -> int: ...
     def __len__(self) -> int: ...
@@ -96,18 +119,19 @@ class RowByRow(Generic[RowT]):
             return None
         positions = [position for position, (row, *_) in enumerate(read) if row is not None]
         rows = [row for row, *_ in read if row is not None]
-        return positions, Rows(rows, len(read), sum(bad for _, bad, _ in read), len(read) - len(rows))
+        unread = together(one for _, one, _ in read if one)
+        return positions, Rows(rows, len(read), unread, len(read) - len(rows))
 
-    def _read(self, value: msgspec.Raw) -> tuple[RowT | None, int, bool]:
-        """The row, how many of its values are missing (1 of a row that is none), whether it is an object at all."""
+    def _read(self, value: msgspec.Raw) -> tuple[RowT | None, Unread, bool]:
+        """The row, which of its values are missing (one of a row that is none), whether it is an object at all."""
         with suppress(*UNREADABLE):
-            return self._strict.decode(value), 0, True
+            return self._strict.decode(value), Counter(), True
         with suppress(*UNREADABLE):
             found, damaged = decoded(_ANY, bytes(value))
             if isinstance(found, dict):
-                row, bad = lenient(self._row, found)
-                return row, bad + damaged if row is not None else 1, True
-        return None, 1, False
+                row, unread = lenient(self._row, found)
+                return row, unread + octets(damaged) if row is not None else Counter({ROW: 1}), True
+        return None, Counter({ROW: 1}), False
 
 
 _ANY = msgspec.json.Decoder(Any)
@@ -157,21 +181,21 @@ _BACKSLASH = ord("\\")
 _REPLACEMENT = "\ufffd".encode()
 
 
-def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, int]:
+def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, Unread]:
     """What can be read of `values`, the rest missing; None when a field is bad without which it is no row."""
     kept: dict[str, Any] = {}
-    bad = 0
-    for field in msgspec.structs.fields(row):
-        if field.encode_name not in values:
+    unread: Unread = Counter()
+    for one in msgspec.structs.fields(row):
+        if one.encode_name not in values:
             continue
         try:
-            kept[field.name] = msgspec.convert(values[field.encode_name], field.type, strict=False)
+            kept[one.name] = msgspec.convert(values[one.encode_name], one.type, strict=False)
         except msgspec.ValidationError:
-            bad += 1
+            unread[one.encode_name] += 1
     try:
-        return row(**kept), bad
+        return row(**kept), unread
     except TypeError:
-        return None, bad
+        return None, unread
 
 
 def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.float64]:
@@ -195,9 +219,14 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
 
 
 def positive(values: Sequence[float] | Column) -> Column:
-    """NaN in place of 0 and less, which a broker returns where there is none."""
+    """NaN in place of 0 and less, which a broker returns where there is none, and of "without limit"."""
     found = np.asarray(values, np.float64)
-    return np.where(found > 0, found, np.nan)
+    return np.where((found > 0) & (found < EXACT), found, np.nan)
+
+
+def limit(value: float) -> float:
+    """The same of one value."""
+    return value if 0 < value < EXACT else NAN
 
 
 def seconds(milliseconds: Column) -> Column:

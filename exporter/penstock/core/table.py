@@ -14,6 +14,9 @@ RowT = TypeVar("RowT")
 CarriedT = TypeVar("CarriedT", bound=np.generic)
 KnownT = TypeVar("KnownT", bound=Hashable)
 
+EXACT = 2.0**53
+"""Up to here a float64 holds every whole number; no count of messages or bytes gets there."""
+
 Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
 

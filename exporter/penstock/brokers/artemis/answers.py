@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from penstock.brokers import replies as shared
-from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting, named
+from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting, Unread, named
 from penstock.core.errors import BadAnswer
 
 BY_CERTIFICATE = "a certificate's user and role are those of etc/cert-users.properties and cert-roles.properties"
@@ -316,8 +316,8 @@ _read = RowByRow(AddressSettings)
 _settings = lru_cache(1024)(lambda text: _read([msgspec.Raw(text.encode())]))  # most addresses have the same
 
 
-def settings(reply: Reply, what: str) -> tuple[AddressSettings, int]:
-    """Those of one address, and how many of them are missing because they could not be read."""
+def settings(reply: Reply, what: str) -> tuple[AddressSettings, Unread]:
+    """Those of one address, and which of them are missing because they could not be read."""
     reply.raise_for_status(what)
     try:
         text = msgspec.json.decode(reply.value, type=str)
@@ -326,4 +326,4 @@ def settings(reply: Reply, what: str) -> tuple[AddressSettings, int]:
     found = _settings(text)
     if found is None or not found[1].rows:
         raise BadAnswer(f"{what}: not address settings: {text[:80]!r}")
-    return found[1].rows[0], found[1].unreadable
+    return found[1].rows[0], found[1].unread

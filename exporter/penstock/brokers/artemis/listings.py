@@ -3,6 +3,7 @@
 A page is cut into rows by their bytes, and only rows that read otherwise than before are unquoted and decoded.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.budget import Budget
-from penstock.brokers.rows import UNREADABLE, RowByRow, Rows, RowT, decoded
+from penstock.brokers.rows import ROW, UNREADABLE, RowByRow, Rows, RowT, Unread, decoded, octets
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions, pieces
 
@@ -134,7 +135,7 @@ class ListingDecoder(Generic[RowT]):
         page.reply.raise_for_status(self._what)
         try:
             if found := self._read(page.texts()):
-                return Rows(found, page.total, page.reply.damaged)
+                return Rows(found, page.total, octets(page.reply.damaged))
         except UNREADABLE:
             pass  # read as a whole, it may be
         reply = page.whole()
@@ -145,7 +146,7 @@ class ListingDecoder(Generic[RowT]):
             rows = Rows(listing.data, listing.count)
         except UNREADABLE:
             rows = self._apart(reply.value)
-        rows.unreadable += reply.damaged
+        rows.unread += octets(reply.damaged)
         return rows
 
     def _read(self, texts: Iterable[str]) -> list[RowT]:
@@ -190,14 +191,14 @@ class ListingDecoder(Generic[RowT]):
 class Numbers:
     """What was read of a page: keys of shape (rows,), integers or texts; values, float64 of shape (fields, rows).
     hashes: of shape (rows,), or empty where these rows are to be read again at the next poll. total: rows of all pages.
-    unreadable, lost: as of `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
+    unread, lost: as of `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
     """
 
     keys: NDArray[Any]
     values: NDArray[np.float64]
     hashes: Keys
     total: int
-    unreadable: int = 0
+    unread: Unread = field(default_factory=Counter)
     lost: int = 0
     found: int = 0
     fresh: Mapping[int, Any] = field(default_factory=dict)
@@ -210,14 +211,15 @@ class Numbers:
         cls, found: Rows[Any], keys: NDArray[Any], values: NDArray[np.float64], fresh: Mapping[int, Any] | None = None
     ) -> "Numbers":
         """Of rows that are to be read again at the next poll."""
-        return cls(keys, values, NO_HASHES, found.total, found.unreadable, found.lost, fresh=fresh or {})
+        return cls(keys, values, NO_HASHES, found.total, found.unread, found.lost, fresh=fresh or {})
 
     def without(self, at: Sequence[int]) -> "Numbers":
         """Those at these positions could not be read after all."""
         if not len(at):
             return self
         keys, values = np.delete(self.keys, at), np.delete(self.values, at, axis=1)
-        return Numbers(keys, values, NO_HASHES, self.total, self.unreadable + len(at), self.lost + len(at))
+        unread = self.unread + Counter({ROW: len(at)})
+        return Numbers(keys, values, NO_HASHES, self.total, unread, self.lost + len(at))
 
     def largest(self, budget: Budget, field: int) -> "Numbers":
         """Those of these rows, which are all that there are, that may be kept: the largest by their value `field`."""

@@ -4,6 +4,7 @@ How many messages of a queue are in them is asked of queues that deliver more th
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import UNREADABLE
+from penstock.brokers.rows import UNREADABLE, Unread
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table
 from penstock.model import ConsumerRow, QueueRow, TransactionRow, TransactionState
@@ -59,11 +60,13 @@ class PreparedBuilder:
         return Table(self._index, {"state": TransactionState.PREPARED * same, "distributed": same})
 
 
-def in_doubt(replies: Sequence[wire.Reply], at: Positions, size: int) -> tuple[Column, int]:
-    """By queue the messages of prepared transactions, NaN where it was not asked; how many could not be read."""
-    found, unreadable = np.full(size, np.nan), 0
+def in_doubt(replies: Sequence[wire.Reply], at: Positions, size: int) -> tuple[Column, Unread]:
+    """By queue the messages of prepared transactions, NaN where it was not asked; which could not be read."""
+    found = np.full(size, np.nan)
+    unread: Unread = Counter()
     for i, reply in zip(at.tolist(), replies, strict=True):
         if not reply.nothing_found:  # it went away since it was listed
             row, missing = _COUNT.counted(reply, "PreparedTransactionMessageCount")
-            found[i], unreadable = row.prepared_transaction_message_count, unreadable + missing
-    return found, unreadable
+            found[i] = row.prepared_transaction_message_count
+            unread += missing
+    return found, unread

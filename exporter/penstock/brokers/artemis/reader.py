@@ -32,7 +32,7 @@ from penstock.brokers.engine import SHARE, BrokerReader, PageT, left_out, unread
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
-from penstock.brokers.rows import Rows, matrix
+from penstock.brokers.rows import Rows, Unread, limit, matrix, together
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import NameJoin
 from penstock.core.catalogues import read_toml
@@ -352,8 +352,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             values = np.full((len(COLUMNS), len(at)), np.nan)
             values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
             self._sizes.found(at, values, np.delete(at, here), poll.now)
-            missing = sum(missing for _, missing in read.values())
-            return error or left_out(missing)
+            return error or left_out(together(missing for _, missing in read.values()))
 
         return await poll.work(decode)
 
@@ -420,7 +419,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             read, error = read_each(due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
             if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
                 self._roles = self._roles_with(self._roles.dead_letters)
-            return error or str(left_out(sum(missing for _, missing in read.values())))
+            return error or left_out(together(missing for _, missing in read.values()), all_rows=False)
 
         return None, await poll.work(decode)
 
@@ -526,8 +525,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return await poll.work(self._link_tables.table, states, queues, self._queues.keys_of), unreadable(pages)
 
 
-def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
-    """Its name, its own values, and how many of them could not be read."""
+def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, Unread]:
+    """Its name, its own values, and which of them could not be read."""
     names, found = _BROKER.many(reply, "broker attributes")
     if not names:
         raise BadAnswer("Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis")
@@ -537,7 +536,7 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, int]:
     if not attributes.version:
         why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
         raise BadAnswer(f"the broker does not say its version; {why}")
-    return key_of(names[0], "broker"), attributes, found.unreadable
+    return key_of(names[0], "broker"), attributes, found.unread
 
 
 def _broker(attributes: wire.BrokerAttributes) -> Broker:
@@ -552,7 +551,7 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
         uptime=attributes.uptime_millis / 1000,
         connections=attributes.connection_count,
         memory_used_bytes=attributes.address_memory_usage,
-        memory_limit_bytes=attributes.global_max_size if attributes.global_max_size > 0 else np.nan,
+        memory_limit_bytes=limit(attributes.global_max_size),
         # A passive broker reports 0 whatever is on the disk.
         disk_used_ratio=attributes.disk_store_usage if active else np.nan,
         disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,

@@ -20,7 +20,7 @@ from penstock.brokers.replies import Decoder
 from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import TableBuilder
-from penstock.core.table import Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
+from penstock.core.table import EXACT, Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
 from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
@@ -157,7 +157,7 @@ class QueueBuilder:
         self._index = index
         columns = columns_of(QUEUE_FIELDS, numbers, order)
         if (limit := columns.get("ring_limit")) is not None:
-            columns["ring_limit"] = np.where(limit < 0, np.nan, limit)
+            columns["ring_limit"] = np.where((limit < 0) | (limit >= EXACT), np.nan, limit)
         before, paused = self._paused
         if from_attributes:
             # The pattern read cannot ask for it; a queue that was paused a moment ago is not set free by that.

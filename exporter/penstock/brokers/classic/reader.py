@@ -9,8 +9,6 @@ own for each queue in use, so that topics are looked for each minute, and then r
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from penstock.brokers.cadence import Cadence
 from penstock.brokers.classic import answers as wire
 from penstock.brokers.classic import requests as ask
@@ -21,7 +19,7 @@ from penstock.brokers.engine import BrokerReader, unreadable
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_of
-from penstock.brokers.rows import RowT
+from penstock.brokers.rows import RowT, limit
 from penstock.core.catalogues import read_toml
 from penstock.core.errors import BadAnswer
 from penstock.model import Broker, BrokerKind, Process, Role, Snapshot
@@ -60,8 +58,11 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         if not names:
             raise BadAnswer("the JVM answers, but shows no ActiveMQ broker: it is starting or stopping")
         # A policy may refuse it: then the clock is that of the answer.
-        runtime, unread = _MACHINE.counted(machine, "runtime") if machine.status == 200 else (wire.Machine(), 0)
-        poll.leave_out(about.unreadable + unread)
+        runtime, unread = wire.Machine(), about.unread
+        if machine.status == 200:
+            runtime, missing = _MACHINE.counted(machine, "runtime")
+            unread = unread + missing
+        poll.leave_out(unread)
         # Several in one JVM: always the same one.
         at = names.index(min(names))
         said, name = about.rows[at], key_of(names[at], "brokerName")
@@ -187,7 +188,7 @@ def _clock(runtime: wire.Machine, timestamp: float) -> float:
 
 
 def _broker(said: wire.About, name: str, clock: float) -> Broker:
-    limit = said.memory_limit if said.memory_limit > 0 else np.nan
+    memory_limit = limit(said.memory_limit)
     return Broker(
         kind=BrokerKind.CLASSIC,
         version=said.broker_version,
@@ -197,8 +198,8 @@ def _broker(said: wire.About, name: str, clock: float) -> Broker:
         clock=clock,
         uptime=said.uptime_millis / 1000,
         connections=said.current_connections_count,
-        memory_used_bytes=said.memory_percent_usage / 100 * limit,
-        memory_limit_bytes=limit,
+        memory_used_bytes=said.memory_percent_usage / 100 * memory_limit,
+        memory_limit_bytes=memory_limit,
         disk_used_ratio=said.store_percent_usage / 100,
         disk_limit_ratio=1.0,
     )

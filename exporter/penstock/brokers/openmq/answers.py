@@ -11,7 +11,21 @@ import msgspec
 
 from penstock.brokers import replies as shared
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import NAN, UNREADABLE, Code, Count, Flag, Int64, Millis, Port, Setting, Wrapping, named
+from penstock.brokers.rows import (
+    NAN,
+    UNREADABLE,
+    Code,
+    Count,
+    Flag,
+    Int64,
+    Millis,
+    Port,
+    Setting,
+    Unread,
+    Wrapping,
+    named,
+    together,
+)
 from penstock.core.errors import BadAnswer
 
 
@@ -68,8 +82,8 @@ _ABOUT = Decoder(About)
 _NOTHING = About()
 
 
-def about(found: Sequence[Reply]) -> tuple[About, int]:
-    """All together, and how many values are missing because they could not be read."""
+def about(found: Sequence[Reply]) -> tuple[About, Unread]:
+    """All together, and which values are missing because they could not be read."""
     if found[0].nothing_found:
         raise BadAnswer(
             "the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ; in GlassFish and"
@@ -83,7 +97,7 @@ def about(found: Sequence[Reply]) -> tuple[About, int]:
         for name in About.__struct_fields__
         if (value := getattr(part, name)) is not getattr(_NOTHING, name)
     }
-    return About(**said), sum(unreadable for _, unreadable in parts)
+    return About(**said), together(unread for _, unread in parts)
 
 
 class Connection(msgspec.Struct, rename="pascal", gc=False):

@@ -107,10 +107,11 @@ class Depths:
         return light, costly
 
     def cost_of(self, row: Destination) -> float:
-        """CPU seconds that reading this destination will take, estimated."""
+        """CPU seconds that reading this destination will take, estimated; where its depth is unknown, a second."""
         known = self._known.get(row.key)
         delayed = known.depth.scheduled if known else 0.0
-        return self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
+        cost = self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
+        return TOO_LONG if np.isnan(cost) else cost
 
     def note(self, row: Destination, depth: Depth) -> None:
         """`depth` of this destination was read now; `row` has its counters."""

@@ -21,7 +21,7 @@ from penstock.brokers.openmq import requests as ask
 from penstock.brokers.openmq import tables
 from penstock.brokers.openmq.depths import Depths, Name
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import Rows, RowT
+from penstock.brokers.rows import Rows, RowT, limit
 from penstock.core.catalogues import read_toml
 from penstock.core.errors import SourceError
 from penstock.core.table import Table
@@ -67,8 +67,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
 
     async def read(self, poll: Poll) -> Snapshot:
         *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
-        said, unreadable = wire.about(about)
-        poll.leave_out(unreadable)
+        said, unread = wire.about(about)
+        poll.leave_out(unread)
         before = self.process
         session = await self._session(poll, said.port) or before.session
         # It may start again in its process, which the port mapper's session shows: its counters begin again.
@@ -111,7 +111,6 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         host = said.host or ""
         known_as = self.options.name if host in ("", "localhost") or host.startswith("127.") else ""
         state = str(said.resource_state).strip().upper()
-        limit = said.max_total_msg_bytes
         return Broker(
             kind=BrokerKind.OPENMQ,
             version=said.version,
@@ -122,9 +121,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             uptime=min(uptime, now - self._session_since),
             connections=said.num_connections,
             memory_used_bytes=said.total_msg_bytes,
-            memory_limit_bytes=limit if limit > 0 else np.nan,
+            memory_limit_bytes=limit(said.max_total_msg_bytes),
             heap_used_bytes=said.total_memory - said.free_memory,
-            heap_limit_bytes=said.max_memory,
+            heap_limit_bytes=limit(said.max_memory),
             resource_state=float(ResourceState[state]) if state in ResourceState.__members__ else np.nan,
         )
 
