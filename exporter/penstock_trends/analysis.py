@@ -67,10 +67,17 @@ def filled(values: Series) -> Series:
 
 
 def coverage(rows: Columns, until: float = 0.0) -> float:
-    """Share of the polls that should be there from the first to the last hour, or until then."""
-    hours = span_hours(rows, until)
-    expected = float(np.max(rows["expected"])) * hours
-    return min(float(rows["n"].sum()) / expected, 1.0) if expected else np.nan
+    """Share of the polls that should be there from the first to the last hour, or until then. Each hour by the interval
+    that it had; one that was not seen by that of the hour before.
+    """
+    missing_at_end = np.full(max(span_hours(rows, until) - span_hours(rows), 0), np.nan)
+    polls = np.append(regular(rows, rows["n"].astype(float)), missing_at_end)
+    expected = np.append(regular(rows, rows["expected"], "max"), missing_at_end)
+    last_seen = np.maximum.accumulate(np.where(np.isfinite(expected), np.arange(len(expected)), 0))
+    expected = expected[last_seen]
+    there = np.minimum(np.nan_to_num(polls), expected)  # those of an hour make up for no other hour
+    total = float(expected.sum())
+    return float(there.sum()) / total if total else np.nan
 
 
 def span_hours(rows: Columns, until: float = 0.0) -> int:
@@ -132,6 +139,7 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
         "profile": profile(usual, first),
         "weeks": weeks(rows, until),
         "idle_hours": np.nan if is_gone(rows, until) else idle_hours(rows),
+        "blind_hours": blind_hours(rows),
     }
 
 
@@ -251,15 +259,24 @@ def foreseen(hourly: Series) -> Plain | None:
 
 
 def idle_hours(rows: Columns) -> float:
-    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too. NaN where no
-    counter says so.
+    """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too. Hours in which
+    the broker did not say what came are none of them. NaN where no counter says so.
     """
     came, left = increases(rows, "added"), increases(rows, "acknowledged")
     if not np.isfinite(came).any():
         return np.nan
     busy = (came > 0) | (left > 0)
     last = rows["start"][busy].max() if busy.any() else -1
-    return len(np.unique(rows["start"][rows["start"] > last]))
+    silent = (rows["start"] > last) & np.isfinite(came)
+    return len(np.unique(rows["start"][silent]))
+
+
+def blind_hours(rows: Columns) -> int:
+    """Hours with polls at none of which the broker said what came, of a queue of which it does at other times."""
+    came = np.isfinite(rows["added"])
+    if not came.any():
+        return 0
+    return len(np.setdiff1d(rows["start"], rows["start"][came]))
 
 
 def broker_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:

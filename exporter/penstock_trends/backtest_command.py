@@ -51,11 +51,13 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
     from penstock_trends import backtest as job  # noqa: PLC0415
     from penstock_trends.judging import Span  # noqa: PLC0415
-    from penstock_trends.session import spark_session  # noqa: PLC0415
+    from penstock_trends.session import clear_errors, spark_session  # noqa: PLC0415
 
     span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
-    found = job.backtest(spark_session(master), Store(history), policies, plan)
+    session = spark_session(master)
+    with clear_errors():
+        found = job.backtest(session, Store(history), policies, plan)
     told = {"polls": found.polls, "conditions": lines_of(found), "rules": found.rules, "agent": found.agent}
     options.show(told, as_lines(found), form, indent=None)
 

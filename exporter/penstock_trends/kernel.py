@@ -2,7 +2,8 @@
 
 Plain numpy, no Spark. Every aggregate merges: minimum, maximum, sum, and counts in logarithmic bins. Of a counter the
 lowest and highest value of one life are kept; its increase from one row to the next follows from both (`sql/i1.sql`).
-So the hours of a day depend on its own files alone.
+Where a counter was not known at each poll of the hour, it is also kept when it was known first and last. So the hours
+of a day depend on its own files alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from penstock.learned.service import BUSY, DEEP, FEWEST, FEWEST_PACE, SECONDS
 
 Column = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the hourly rows: days that an older kernel made are made again while all of their raw files are there."""
 MICRO: Final = 1_000_000
 HOUR: Final = 3600
@@ -27,6 +28,8 @@ MAX_BINS: Final = 8 * 50
 PEAK_SECONDS: Final = 300
 PIECE: Final = 2**17
 """Rows."""
+NEVER: Final = 2**62
+"""Microseconds, later than any poll."""
 ALIKE: Final = 0.9
 """Share of the polls of an hour from which two agents saw it equally well."""
 
@@ -61,6 +64,11 @@ class Tier:
     def bounds(self) -> tuple[str, ...]:
         return tuple(f"{end}_{name}" for name in self.counters for end in ("lo", "hi"))
 
+    @property
+    def spans(self) -> tuple[str, ...]:
+        """When each counter was known first and last, null where that is the first and the last poll of the row."""
+        return tuple(f"{end}_{name}" for name in self.counters for end in ("first", "last"))
+
 
 def of_queues(rows: Columns) -> Columns:
     """backlog: 1 where messages wait; starved: 1 where they do and the consumers that are there hold none. quiet, away:
@@ -69,10 +77,21 @@ def of_queues(rows: Columns) -> Columns:
     ready = rows["messages"] - rows["delivering"] - np.nan_to_num(rows["scheduled"])
     waiting = (ready > 0) & (rows["consumers"] > 0)
     found = {**rows, "backlog": waiting.astype(float), "starved": (waiting & (rows["delivering"] == 0)).astype(float)}
-    came = np.diff(rows["added"], prepend=np.nan) > 0
-    found["quiet"], found["quiet_until"] = ages(rows, came, counts=True)
+    came = np.diff(last_known(rows, "added"), prepend=np.nan) > 0
+    quiet, found["quiet_until"] = ages(rows, came, counts=True)
+    found["quiet"] = np.where(np.isnan(rows["added"]), np.nan, quiet)
     found["away"], found["away_until"] = ages(rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False)
     return found | by_pieces(paces, rows)
+
+
+def last_known(rows: Columns, counter: str) -> Column:
+    """A counter, at polls that do not say it as it was known last in the same hour and life."""
+    values = rows[counter]
+    known = np.isfinite(values)
+    if known.all():
+        return values
+    known[starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))] = True
+    return values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
 
 
 def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
@@ -263,9 +282,25 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     for name in tier.counters:
         found[f"lo_{name}"] = _aggregate("lo", rows[tier.before.get(name, name)], edges)
         found[f"hi_{name}"] = _aggregate("hi", rows[name], edges)
+        found[f"first_{name}"], found[f"last_{name}"] = known_span(rows[name], rows["stamp"], edges)
     if tier.histogram:
         found |= histogram(rows[tier.histogram], edges, size)
     return by_client(found) if tier is CLIENT else found
+
+
+def known_span(counter: Column, stamp: NDArray[np.int64], edges: NDArray[np.intp]) -> tuple[Column, Column]:
+    """When a counter was known first and last in each group, in seconds; NaN where it was known at the first, or at the
+    last poll, or never.
+    """
+    nowhere = np.full(len(edges), np.nan)
+    known = np.isfinite(counter)
+    if not len(edges) or known.all():
+        return nowhere, nowhere
+    ends = np.append(edges[1:], len(counter)) - 1
+    ever = np.logical_or.reduceat(known, edges)
+    first = np.minimum.reduceat(np.where(known, stamp, NEVER), edges) // MICRO
+    last = np.maximum.reduceat(np.where(known, stamp, -NEVER), edges) // MICRO
+    return (np.where(ever & ~known[edges], first, np.nan), np.where(ever & ~known[ends], last, np.nan))
 
 
 def by_client(rows: Columns) -> dict[str, NDArray[Any]]:

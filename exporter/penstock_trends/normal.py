@@ -125,16 +125,19 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     longest_step = GAP_POLLS * HOUR / np.maximum(expected, 1.0)
     new = ~(first - np.append(np.nan, last[:-1]) <= longest_step)[: len(start)]
 
-    def silences(name: str, ended: NDArray[np.bool_], hidden: Any) -> tuple[Column, Column]:
+    def silences(name: str, ended: NDArray[np.bool_], hidden: Any, new: NDArray[np.bool_]) -> tuple[Column, Column]:
         until = together(np.fmin, rows[f"{name}_until_min"], np.nan)
         until = np.where(ended & (until >= HOUR), 0.0, until)  # between two hours: it is seen by the count alone
         most = together(np.fmax, rows[f"{name}_max"], np.nan)
         since = together(np.fmax, rows["t1"] - rows[f"{name}_last"], np.nan) - start
         return longest(start, new, ended | (until < HOUR), Silences(until, most, since).or_hidden(HOUR * hidden))
 
+    unknown = np.isnan(added)  # whether a silence ended in them is not known, nor what was before the next hour
+    after_unknown = np.append(False, unknown[:-1])[: len(start)]
+
     absent = np.where(depth > 0, np.maximum(1 - consumers / np.maximum(polls, 1.0), 0.0), 0.0)
-    pause, until = silences("quiet", added > 0, 1.0)
-    absence, _ = silences("away", absent < 1, absent)
+    pause, until = silences("quiet", added > 0, 1.0, new | unknown | after_unknown)
+    absence, _ = silences("away", absent < 1, absent, new)
     left = settled + expired + killed
     enough = np.where(left >= FEWEST, left, np.nan)
     peak, pace, slowest = (together(np.fmax, rows[f"{name}_max"], np.nan) for name in ("peak", "pace", "service"))

@@ -154,10 +154,11 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
 def as_table(tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]) -> Any:
     """Rows of the kernel as an Arrow table."""
     arrays: dict[str, Any] = {name: pa.array(texts[name], pa.string()).take(pa.array(rows[name])) for name in texts}
-    for name in (*tables.KEYS, "n", "hours", "t0", "t1", "expected", *tier.summed, *tier.bounds):
+    whole_numbers = {*tier.bounds, *tier.spans}
+    for name in (*tables.KEYS, "n", "hours", "t0", "t1", "expected", *tier.summed, *tier.bounds, *tier.spans):
         values = rows[name]
         missing = np.isnan(values) if values.dtype.kind == "f" else None
-        whole = missing is not None and name in tier.bounds
+        whole = missing is not None and name in whole_numbers
         arrays[name] = pa.array(np.nan_to_num(values).astype(np.int64) if whole else values, mask=missing)
     if tier.histogram:
         offsets = pa.array(np.concatenate([[0], np.cumsum(rows["hist_len"])]).astype(np.int32))

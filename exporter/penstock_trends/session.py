@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import PenstockError
+from penstock_trends.environment import check_environment
 
 LOCAL = "local[*]"
 TASKS_PER_CORE = 3
@@ -38,6 +39,10 @@ EMBEDDED = {
 }
 """On one machine, which reads and writes most of the data in Python."""
 
+TRACEBACK = "Traceback (most recent call last):"
+GATEWAY_EXITED = "[JAVA_GATEWAY_EXITED]"
+CALLING = "An error occurred while calling "
+"""Begins a line that says no more than that an error of Java follows."""
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 """Arrow batches → Arrow batches, in a worker."""
 
@@ -45,20 +50,25 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
     """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded.
 
-    settings: of Spark, by name; they win over flags of spark-submit, and these over the defaults here.
+    settings: of Spark, by name; they win over flags of spark-submit, and these over the defaults here. Raises
+    PenstockError where something is missing that it needs.
     """
     # Workers would otherwise take the first python3 on the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - the environment must be set before
+    import pyspark  # noqa: PLC0415 - the environment must be set before
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     settings = settings or {}
     builder = SparkSession.builder.appName("penstock trends")
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
         builder = builder.master(master := master or settings.get("spark.master", LOCAL))
+    if not submitted:
+        check_environment(pyspark.__version__, local=str(master).startswith("local"))
     for name, value in {**({} if submitted else defaults(str(master))), **settings}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with clear_errors():
+        session = builder.getOrCreate()
     there = {*settings, *(name for name, _ in session.sparkContext.getConf().getAll())}
     for name in QUERIES.keys() - there:
         session.conf.set(name, QUERIES[name])
@@ -88,10 +98,22 @@ def clear_errors() -> Iterator[None]:
         file = re.search(r"StoreError: (.+?\.parquet): (.+)", said)
         if file is None:
             store = re.search(r"StoreError: (.+)", said)
-            raise PenstockError(store[1] if store else f"Spark failed: {said.strip().splitlines()[0]}") from error
+            raise PenstockError(store[1] if store else f"Spark failed: {last_error(said)}") from error
         day = re.search(r"(.*?)/[^/]+(?:/kind=[^/]+)?/dt=([^/]+)/gen=", file[1])
         what = f"{day[1]}/days/{day[2]}.json" if day else "it"
         raise PenstockError(f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again") from error
+
+
+def last_error(said: str) -> str:
+    """What ended a job, of an error of Spark: the last error of a worker's traceback, else what Spark says first."""
+    if GATEWAY_EXITED in said:
+        return "its Java process ended as it started; what that wrote above says why"
+    lines = [line for line in said.splitlines() if line.strip()]
+    begins = [at for at, line in enumerate(lines) if line.rstrip().endswith(TRACEBACK)]
+    behind = lines[begins[-1] + 1 :] if begins else []
+    of_java = (line.removeprefix(": ") for line in lines if not line.startswith(CALLING))
+    of_worker = (line for line in behind if not line[0].isspace())
+    return next(of_worker, next(of_java, "it does not say why"))
 
 
 def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:

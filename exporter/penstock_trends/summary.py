@@ -181,6 +181,10 @@ def not_known(facts: Plain) -> list[str]:
     ]
     more = f" and {len(limits) - MOST} more" if len(limits) > MOST else ""
     found = [f"when these limits are met: {', '.join(limits[:MOST])}{more}"] if limits else []
+    blind = [f"{place(queue)} ({queue['blind_hours']} h)" for queue in facts["queues"] if queue.get("blind_hours")]
+    more = f" and {len(blind) - MOST} more" if len(blind) > MOST else ""
+    if blind:
+        found.append(f"when messages came in hours without counters: {', '.join(blind[:MOST])}{more}")
     failed = facts.get("unadvised", {})
     found += [f"what to set for {queue}: its polls could not be replayed ({why})" for queue, why in failed.items()]
     return found + [f"{what} (from {least} days on)" for what, least in NEEDED.items() if days < least]

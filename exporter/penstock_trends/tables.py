@@ -48,13 +48,14 @@ class TierTables:
         fields = [pa.field(name, pa.int64()) for name in (*KEYS, "n", "hours")]
         fields += [pa.field("expected", pa.float64()), *(pa.field(name, pa.int64()) for name in ("t0", "t1"))]
         fields += [pa.field(name, pa.float64()) for name in tier.summed]
-        fields += [pa.field(name, pa.int64()) for name in tier.bounds]
+        fields += [pa.field(name, pa.int64()) for name in (*tier.bounds, *tier.spans)]
         return pa.schema([*fields, *([pa.field("bins", BINS)] if tier.histogram else [])])
 
     @property
     def increases(self) -> Any:
         """Of i1; of a kind without counters there is none."""
-        fields = [field for field in self.rows if field.name not in (*self.tier.bounds, "bins")]
+        of_hours_only = {*self.tier.bounds, *self.tier.spans, "bins"}
+        fields = [field for field in self.rows if field.name not in of_hours_only]
         grown = [f"{gap}{name}" for name in self.tier.counters for gap in ("", "gap_")]
         return pa.schema([*fields, pa.field("complete", pa.bool_()), *(pa.field(name, pa.int64()) for name in grown)])
 

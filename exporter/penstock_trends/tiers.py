@@ -276,17 +276,24 @@ def save(
 
 def increases_query(of: tables.TierTables) -> str:
     """What is not known stays null; `greatest` would make 0 of it."""
-    counters = of.tier.counters
-    step = "if(same, coalesce(lo_{0} - past_{0}, 0), 0)"
+    reading = "CASE WHEN hi_{0} IS NOT NULL THEN struct(inc, coalesce(last_{0}, t1) AS time, hi_{0} AS value) END"
+    same = "coalesce(past_{0}.inc = inc AND past_{0}.time >= earliest, false)"
+    step = "if(same_{0}, lo_{0} - past_{0}.value, 0)"
     total = f"CASE WHEN hi_{{0}} IS NOT NULL THEN greatest(hi_{{0}} - lo_{{0}} + {step}, 0) END"
-    hour = "if(gap AND same, least(hi_{0} - lo_{0}, total_{0}), total_{0})"
+    gap = "coalesce(first_{0}, t0) - past_{0}.time > longest_step"
+    hour = f"if(same_{{0}} AND {gap}, least(hi_{{0}} - lo_{{0}}, total_{{0}}), total_{{0}})"
     split = f"{hour} AS {{0}}, total_{{0}} - {hour} AS gap_{{0}}"
+
+    def of_each(text: str) -> str:
+        return ", ".join(text.format(name) for name in of.tier.counters)
+
     return tables.sql(
         "i1",
-        past=", ".join(f"lag(hi_{name}) OVER past AS past_{name}" for name in counters),
-        total=", ".join(f"{total.format(name)} AS total_{name}" for name in counters),
-        kept=", ".join(field.name for field in of.rows if field.name not in (*of.tier.bounds, "bins")),
-        split=", ".join(split.format(name) for name in counters),
+        past=of_each(f"last({reading}, true) OVER past AS past_{{0}}"),
+        same=of_each(f"{same} AS same_{{0}}"),
+        total=of_each(f"{total} AS total_{{0}}"),
+        kept=", ".join(field.name for field in of.increases if field.name in of.rows.names),
+        split=of_each(split),
         look_back=LOOK_BACK,
         gap_polls=GAP_POLLS,
     )
@@ -303,6 +310,11 @@ def days_query(of: tables.TierTables) -> str:
     for name in of.tier.summed:
         how = name.rpartition("_")[2]
         ways[name] = f"max_by({name}, h1.start)" if how == "last" else f"{how}({name})"
-    ways |= {name: f"{'min' if name.startswith('lo_') else 'max'}({name})" for name in of.tier.bounds}
+    for name in of.tier.counters:
+        known = f"CASE WHEN hi_{name} IS NOT NULL THEN coalesce({{0}}_{name}, {{1}}) END"
+        ways[f"lo_{name}"] = f"min(lo_{name})"
+        ways[f"hi_{name}"] = f"max(hi_{name})"
+        ways[f"first_{name}"] = f"nullif(min({known.format('first', 't0')}), min(t0))"
+        ways[f"last_{name}"] = f"nullif(max({known.format('last', 't1')}), max(t1))"
     merged = ", ".join(f"{way} AS {name}" for name, way in ways.items())
     return tables.sql("d1_with_bins" if of.tier.histogram else "d1", merged=merged, names=", ".join(ways))

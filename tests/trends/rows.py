@@ -77,6 +77,7 @@ def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
     sid, inc, start = (table[name].to_numpy() for name in KEYS)
     low, high = columns.values()
     order = np.lexsort((inc, start, sid))
+    order = order[np.isfinite(high[order])]
     before, after = order[:-1], order[1:]
     same = (sid[before] == sid[after]) & (inc[before] == inc[after])
     step = np.zeros(len(low))

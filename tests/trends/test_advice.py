@@ -1,9 +1,11 @@
 """Advice: worked out on the workers, only where it was called for, and only with what it would have done."""
 
+import json
 import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -12,7 +14,18 @@ from penstock.history.compact import read
 from penstock.history.schema import QUEUE, series_id
 from penstock.history.store import Store
 from penstock_demo.history import Truth
-from penstock_trends.advice import advice_of, advise, last_days, more_are_idle, polls_of, steps_of, utilised
+from penstock_trends.advice import (
+    COLUMNS,
+    advice_of,
+    advise,
+    last_days,
+    more_are_idle,
+    polls_of,
+    replayed,
+    steps_of,
+    utilised,
+)
+from penstock_trends.summary import not_known
 
 NAMES = {"broker": "b", "address": "a", "queue": "q"}
 
@@ -127,6 +140,33 @@ def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
     own_fleet.write_bytes(paths[0], b"torn")
     found = advise(spark, own_fleet, facts)
     assert [one["subject"] for one in found] == [one["subject"] for one in whole] != []
+
+
+def test_numbers_that_cannot_be_are_no_polls_of_any_queue(own_fleet: Store) -> None:
+    paths = [entry.path for entry in own_fleet.files("raw/kind=queue")]
+    sid = series_id("broker-1", "orders.0", "orders.0")
+    whole = polls_of(own_fleet, paths, [sid])
+    table = read(own_fleet, paths[:1], QUEUE)
+    at = table.column_names.index("added")
+    own_fleet.write_table(paths[0], table.set_column(at, "added", pa.array([2**63 - 1025] * len(table), pa.int64())))
+    found = polls_of(own_fleet, paths, [sid])
+    assert np.isnan(found["added"]).sum() > np.isnan(whole["added"]).sum()
+    assert np.nanmax(found["added"]) == np.nanmax(whole["added"])
+
+
+def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> list[dict[str, str]]:
+        raise ZeroDivisionError("float division by zero")
+
+    frame = pd.DataFrame({name: [1.0, 2.0] for name in COLUMNS})
+    assert json.loads(replayed(frame)["found"][0]) == {"advice": [], "problem": ""}
+    monkeypatch.setattr("penstock_trends.advice.advice_of", broken)
+    found = json.loads(replayed(frame)["found"][0])
+    assert found == {"advice": [], "problem": "ZeroDivisionError: float division by zero"}
+    facts = {"unadvised": {"orders on b1": found["problem"]}, "window": {"days": 100}, "brokers": [], "queues": []}
+    assert not_known(facts) == [
+        "what to set for orders on b1: its polls could not be replayed (ZeroDivisionError: float division by zero)"
+    ]
 
 
 def test_polls_of_two_agents_are_one_queue(own_fleet: Store) -> None:

@@ -22,7 +22,7 @@ from penstock_trends import job
 from penstock_trends.report import pages
 from penstock_trends.session import settings_of
 from trends.conftest import FLEET
-from trends.test_rollup import SUMS
+from trends.test_rollup import SUMS, with_numbers
 
 if TYPE_CHECKING:
     from penstock_trends.wanted import Wanted
@@ -222,6 +222,15 @@ def test_spark_submit_takes_rules_as_the_command_does(tmp_path: Path, monkeypatc
     assert taken[-1].flow_target == 0.999
     rules.write_text("rules: 5\n")
     assert job.main(arguments) == 1, "an error is said, not raised"
+
+
+def test_a_counter_that_cannot_be_stops_no_report(spark: Any, own_fleet: Store, tmp_path: Path) -> None:
+    path, *_ = [entry.path for entry in own_fleet.files("raw/kind=queue/dt=2026-09-03")]
+    with_numbers(own_fleet, path, "acknowledged", 2**53 + 3)
+    facts = job.run(own_fleet.url, str(tmp_path), session=spark)
+    assert facts["unread"][path].endswith("of acknowledged")
+    assert facts["fleet"]["queues"] == FLEET.brokers * FLEET.queues
+    assert "numbers that cannot be are left out" in (tmp_path / "report.html").read_text()
 
 
 def test_two_runs_exclude_each_other(spark: Any, tmp_path: Path) -> None:

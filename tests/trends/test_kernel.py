@@ -136,6 +136,50 @@ def test_increases_are_those_of_a_window_over_single_polls(spark: Any, tmp_path:
     assert set(found["removed"].to_pylist()) == {None}, "what is not known is not 0"
 
 
+def with_unknown(began: float, ended: float) -> Any:
+    """Polls of a queue each minute, ten hours of 60 messages; its counter is not known for a time, in hours."""
+    stamp = START + 60.0 * np.arange(600)
+    since = (stamp - START) / 3600
+    added = np.where((since >= began) & (since < ended), np.nan, np.arange(600.0))
+    return polls_of("q", stamp, 60.0, added=added, messages=np.zeros(600))
+
+
+@pytest.mark.parametrize(("began", "ended"), [(3, 7), (2.5, 6.5), (2.9, 3.95), (4.2, 4.8)])
+def test_what_came_while_a_counter_was_not_known_is_counted_in_no_hour(
+    began: float, ended: float, spark: Any, tmp_path: Path
+) -> None:
+    rows = with_unknown(began, ended)
+    found = asked_of_spark(spark, tmp_path, kernel(tmp_path, in_order(rows, QUEUE_ROWS)), increases_query(QUEUES))
+    added, gap = (np.array(found[name].to_pylist(), float) for name in ("added", "gap_added"))
+    assert np.nansum(added) + np.nansum(gap) == 599
+    assert np.nanmax(added) <= 60
+    if ended - began > 1:
+        assert np.nansum(gap) == pytest.approx(60 * (ended - began), abs=1)
+
+
+def test_a_day_that_ends_without_a_counter_is_joined_by_when_it_was_known(spark: Any, tmp_path: Path) -> None:
+    """However the days are put together: what came is in the gap of the hour after, and its sum is right."""
+    hours = kernel(tmp_path, in_order(with_unknown(3, 7), QUEUE_ROWS))
+    whole = asked_of_spark(spark, tmp_path, hours, increases_query(QUEUES))
+    early = pc.less(hours["start"], START + 5 * 3600)
+    day = asked_of_spark(spark, tmp_path, hours.filter(early), days_query(QUEUES))
+    past = day.append_column("before", pa.array([True] * len(day)))
+    store, schema = Store(str(tmp_path)), QUEUES.rows
+    for name, table in (("past", past), ("now", hours.filter(pc.invert(early)))):
+        fitted = pa.table({field.name: table[field.name].cast(field.type) for field in schema if field.name != "bins"})
+        store.write_table(f"{name}.parquet", fitted)
+    frames = [
+        tables.frame(spark, store, [f"{name}.parquet"], schema).selectExpr("*", f"{name == 'past'} AS before".lower())
+        for name in ("past", "now")
+    ]
+    frames[0].unionByName(frames[1]).createOrReplaceTempView("h1")
+    apart = pa.Table.from_pylist([row.asDict() for row in spark.sql(increases_query(QUEUES)).collect()])
+    names = ["start", "added", "gap_added"]
+    later = whole.filter(pc.greater_equal(whole["start"], START + 5 * 3600)).select(names)
+    assert apart.sort_by("start").select(names).to_pylist() == later.to_pylist()
+    assert pc.sum(later["gap_added"]).as_py() == 241
+
+
 def test_days_made_of_hours_are_days_made_of_polls(spark: Any, tmp_path: Path) -> None:
     rows = untidy(3)
     day = asked_of_spark(spark, tmp_path, kernel(tmp_path, rows), days_query(QUEUES))

@@ -1,16 +1,19 @@
 """The tiers on Spark: only what is new, the same whatever way the files came, whole days whenever it is killed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.history.compact import DAY, Keep, start_of, tidy
+from penstock.history.compact import DAY, Keep, read, start_of, tidy
+from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store
 from penstock_demo.history import Truth
 from penstock_trends import days as pointers
@@ -162,6 +165,30 @@ def test_a_damaged_file_is_named_and_stops_nothing(spark: Any, own_fleet: Store,
     assert published(out) == before, "what was counted stays counted"
     assert torn in pointers.load(out, DAYS)["2026-09-02"].damaged
     assert added(out) == added(rolled)
+
+
+def with_numbers(store: Store, path: str, column: str, value: int) -> None:
+    """Replace the numbers of the first queue in a raw file."""
+    table = read(store, [path], ROW_TYPES["queue"])
+    mine = pc.equal(table["sid"], table["sid"][0])
+    changed = pc.if_else(mine, pa.scalar(value, pa.int64()), table[column])
+    store.write_table(path, table.set_column(table.column_names.index(column), column, changed))
+
+
+def test_numbers_that_cannot_be_are_left_out_and_named(
+    spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path
+) -> None:
+    only(own_fleet, "queue", "broker")
+    path, *_ = [entry.path for entry in own_fleet.files("raw/kind=queue/dt=2026-09-02")]
+    with_numbers(own_fleet, path, "added", 2**63 - 1025)
+    out = Store(str(tmp_path / "out"))
+    roll_up(spark, own_fleet, out)
+    pointer = pointers.load(out, DAYS)["2026-09-02"]
+    assert pointer.damaged == {}
+    (text,) = pointer.left_out.values()
+    assert [*pointer.left_out] == [path]
+    assert re.fullmatch(r"numbers that cannot be are left out, all else is counted: \d+ of added", text)
+    assert added(out) == added(rolled), "what came meanwhile follows from the counter before and after"
 
 
 def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from penstock.history.compact import DAY
-from penstock_trends.analysis import broker_facts, cleaned, complete, idle_hours, queue_details, queue_facts, whole_days
+from penstock_trends.analysis import (
+    blind_hours,
+    broker_facts,
+    cleaned,
+    complete,
+    coverage,
+    idle_hours,
+    queue_details,
+    queue_facts,
+    whole_days,
+)
 from penstock_trends.kernel import HOUR
 from penstock_trends.report import VERSION, pages, view
 from penstock_trends.results import sums_by_hour
@@ -35,6 +45,41 @@ def test_hours_that_were_not_seen_are_not_idle() -> None:
     assert idle_hours(hours(*range(30), added=0.0)) == 30
     assert idle_hours(hours(0, 41, 42, 43, added=0.0)) == 4
     assert idle_hours(hours(0, 41, 42, 43, added=0.0, gap=1.0)) == 2, "in the gap it was not idle"
+
+
+def test_hours_whose_counter_was_not_read_are_not_idle() -> None:
+    rows = hours(*range(30), added=0.0)
+    for name in ("added", "gap_added", "acknowledged", "gap_acknowledged"):
+        rows[name] = np.where(np.arange(30) >= 20, np.nan, rows[name])
+    assert idle_hours(rows) == 20
+    assert blind_hours(rows) == 10
+    assert blind_hours(hours(*range(30))) == 0
+
+
+def polled(*intervals: float, missing: int = 0) -> dict[str, Any]:
+    """Hourly rows that have all polls of their interval, but for the first of `missing` hours."""
+    interval = np.array(intervals)
+    rows = {"start": HOUR * np.arange(len(interval)), "n": HOUR / interval, "expected": HOUR / interval}
+    return {name: column[missing:] for name, column in rows.items()}
+
+
+@pytest.mark.parametrize("intervals", [[15.0] * 6 + [96.0] * 234, [96.0] * 234 + [15.0] * 6, [15.0, 60.0] * 50])
+def test_another_interval_is_no_gap(intervals: list[float]) -> None:
+    assert coverage(polled(*intervals)) == 1.0
+
+
+def test_a_gap_is_one_by_the_interval_of_its_time() -> None:
+    slow, fast = polled(*[60.0] * 10), polled(*[10.0] * 10)
+    rows = {name: np.concatenate([slow[name], fast[name]]) for name in slow}
+    rows["start"] = HOUR * np.append(np.arange(10), np.arange(20, 30))
+    assert coverage(rows) == pytest.approx((10 * 60 + 10 * 360) / (20 * 60 + 10 * 360))
+    assert coverage(rows, 40.0 * HOUR) == pytest.approx((10 * 60 + 10 * 360) / (20 * 60 + 20 * 360))
+
+
+def test_polls_that_are_too_many_in_one_hour_make_up_for_none_elsewhere() -> None:
+    rows = polled(60.0, 60.0, 60.0, 60.0)
+    rows["n"] = np.array([120.0, 0.0, 60.0, 60.0])
+    assert coverage(rows) == 0.75
 
 
 def of_kind(kind: str, hours: int, **known: Any) -> dict[str, Any]:

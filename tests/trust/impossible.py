@@ -1,7 +1,9 @@
 """A recorded broker, any number of which is replaced by one that a Java type can hold and no broker can mean."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from brokers.test_contract import Answering, Subject, of_artemis, of_classic, of_openmq
 from history.polls import Clock, writer
@@ -146,6 +149,15 @@ SETTINGS = frozenset({
     "max_delivery_attempts", "expiry_delay", "slow_consumer_rate", "slow_consumer_period", "acknowledge_mode",
 })  # fmt: skip
 """Columns that operators set, to "without limit" too."""
+
+
+@contextmanager
+def unflushed() -> Iterator[None]:
+    """Nothing is flushed to the disk: no test of what a power cut leaves, and it takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for flush in ("fsync", "fdatasync"):
+            patch.setattr(os, flush, lambda _: None)
+        yield
 
 
 def largest(snapshots: Iterable[Snapshot]) -> float:

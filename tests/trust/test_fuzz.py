@@ -35,6 +35,7 @@ from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
 from server.test_http import Agent
+from trust.impossible import KEEP, SUBJECTS, VALUES, Watched, analysed, fields_of, largest, unflushed
 from trust.mutation import ODD, mutated
 
 # As the agent has it (`agent.interpreter`): numbers that overflow are not finite, and are not shown.
@@ -221,6 +222,36 @@ def test_openmq_with_odd_values(data: st.DataObject) -> None:
             messages(poller)
 
     asyncio.run(play())
+
+
+IMPOSSIBLE = st.sampled_from(VALUES) | st.integers(-(2**63), 2**63 - 1)
+
+
+@pytest.mark.slow  # takes a second
+@pytest.mark.parametrize("kind", SUBJECTS)
+@given(data=st.data())
+@fuzzed
+def test_numbers_that_cannot_be(kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Some fields of all rows, or of the first, in some polls: what is shown, kept and analysed stands all the same."""
+    changes = st.dictionaries(st.sampled_from(fields_of(kind)), IMPOSSIBLE, min_size=1, max_size=4)
+
+    async def play() -> None:
+        watched = Watched(kind, tmp_path_factory.mktemp("impossible"))
+        await watched.poll()
+        for _ in range(data.draw(st.integers(1, 4))):
+            values, rows = data.draw(changes), data.draw(st.sampled_from([1, 10**6]))
+
+            def choose(field: str, number: int, values: Any = values, rows: int = rows) -> Any:
+                return values.get(field, KEEP) if number < rows else KEEP
+
+            await watched.poll(choose)
+            assert watched.shown()
+        await watched.poll()
+        assert largest(watched.seen) < 2**54
+        assert analysed(watched.store())
+
+    with unflushed():
+        asyncio.run(play())
 
 
 NAMES = st.text(min_size=1, max_size=40) | st.sampled_from(

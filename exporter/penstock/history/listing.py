@@ -51,9 +51,10 @@ def one_day(store: Store, day: str, files: Sequence[tuple[str, str, int]]) -> Da
     stamps, every = rows["stamp"].cast(pa.int64()).to_numpy() / 1e6, rows["interval"].to_numpy()
     polls, gaps = {}, []
     for name in sorted(set(names.tolist())):
-        mine = names == name
-        at = np.unique(stamps[mine])
+        mine = np.flatnonzero(names == name)
+        at, first = np.unique(stamps[mine], return_index=True)
         polls[name] = len(at)
-        limit = GAP_POLLS * float(np.max(every[mine]))
-        gaps += [Gap(name, float(at[i]), float(at[i + 1])) for i in np.flatnonzero(np.diff(at) > limit)]
+        interval = every[mine][first]
+        longest_step = GAP_POLLS * np.maximum(interval[1:], interval[:-1])  # it may have been set to another
+        gaps += [Gap(name, float(at[i]), float(at[i + 1])) for i in np.flatnonzero(np.diff(at) > longest_step)]
     return Day(day, len(files), sum(size for *_, size in files), polls, tuple(gaps))
