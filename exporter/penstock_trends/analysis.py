@@ -70,14 +70,18 @@ def coverage(rows: Columns, until: float = 0.0) -> float:
     """Share of the polls that should be there from the first to the last hour, or until then. Each hour by the interval
     that it had; one that was not seen by that of the hour before.
     """
-    missing_at_end = np.full(max(span_hours(rows, until) - span_hours(rows), 0), np.nan)
-    polls = np.append(regular(rows, rows["n"].astype(float)), missing_at_end)
-    expected = np.append(regular(rows, rows["expected"], "max"), missing_at_end)
-    last_seen = np.maximum.accumulate(np.where(np.isfinite(expected), np.arange(len(expected)), 0))
+    hours_behind = span_hours(rows, until) - span_hours(rows)
+    unseen = np.full(hours_behind, np.nan)
+    polls = np.append(regular(rows, rows["n"].astype(float)), unseen)
+    expected = np.append(regular(rows, rows["expected"], "max"), unseen)
+    hour = np.arange(len(expected))
+    last_seen = np.maximum.accumulate(np.where(np.isfinite(expected), hour, 0))
     expected = expected[last_seen]
-    there = np.minimum(np.nan_to_num(polls), expected)  # those of an hour make up for no other hour
+    counted = np.minimum(np.nan_to_num(polls), expected)  # those of an hour make up for no other hour
     total = float(expected.sum())
-    return float(there.sum()) / total if total else np.nan
+    if total == 0:
+        return np.nan
+    return float(counted.sum()) / total
 
 
 def span_hours(rows: Columns, until: float = 0.0) -> int:
@@ -273,10 +277,12 @@ def idle_hours(rows: Columns) -> float:
 
 def blind_hours(rows: Columns) -> int:
     """Hours with polls at none of which the broker said what came, of a queue of which it does at other times."""
-    came = np.isfinite(rows["added"])
-    if not came.any():
+    reported = np.isfinite(rows["added"])
+    if not reported.any():
         return 0
-    return len(np.setdiff1d(rows["start"], rows["start"][came]))
+    hours = rows["start"]
+    without = np.setdiff1d(hours, hours[reported])
+    return len(without)
 
 
 def broker_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:

@@ -20,6 +20,9 @@ JAVA_NEEDED: Final = 17
 SECONDS: Final = 30.0
 """For a Python to say its version."""
 VERSION_OF_PYTHON: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
+SPARK_LIBRARY: Final = re.compile(r"-(\d+(?:\.\d+)+)")
+JAVA_RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+"""1.8 is Java 8."""
 
 
 class NoSpark(PenstockError):
@@ -50,15 +53,23 @@ def check_spark_home(home: str, spark_version: str) -> None:
     """The Spark that SPARK_HOME names is started in place of the one that pyspark brings."""
     if not home:
         return
-    versions = [re.search(r"-(\d+(?:\.\d+)+)", jar.name) for jar in Path(home, "jars").glob("spark-core_*.jar")]
-    there = next((found[1] for found in versions if found), "")
-    if not there:
+    home_version = version_of_spark(Path(home))
+    if home_version is None:
         raise NoSpark(f"SPARK_HOME={home}: holds no Spark; unset SPARK_HOME, pyspark {spark_version} brings its own")
-    if minor_version(there) != minor_version(spark_version):
+    if minor_version(home_version) != minor_version(spark_version):
         raise NoSpark(
-            f"SPARK_HOME={home}: is Spark {there}, but pyspark is {spark_version}; unset SPARK_HOME, or install"
-            f" pyspark {there}"
+            f"SPARK_HOME={home}: is Spark {home_version}, but pyspark is {spark_version}; unset SPARK_HOME, or install"
+            f" pyspark {home_version}"
         )
+
+
+def version_of_spark(home: Path) -> str | None:
+    """By the name of its core library; None: there is none."""
+    for library in (home / "jars").glob("spark-core_*.jar"):
+        match = SPARK_LIBRARY.search(library.name)
+        if match is not None:
+            return match[1]
+    return None
 
 
 def minor_version(version: str) -> tuple[str, ...]:
@@ -70,51 +81,66 @@ def check_java(environment: Mapping[str, str], spark_version: str) -> None:
     """That of JAVA_HOME, else the first on the PATH, as Spark's own scripts choose it."""
     home = environment.get("JAVA_HOME", "")
     if home:
-        java, named = Path(home, "bin", "java"), f"JAVA_HOME={home}"
-        if not os.access(java, os.X_OK):
-            raise NoSpark(
-                f"{named}: has no bin/java; set JAVA_HOME to the directory of a Java {JAVA_NEEDED} or later, or unset"
-                " it"
-            )
+        name = f"JAVA_HOME={home}"
+        java = java_of_home(home)
     else:
-        found = shutil.which("java", path=environment.get("PATH"))
-        if found is None:
-            raise NoSpark(
-                f"no Java was found, and Spark needs Java {JAVA_NEEDED} or later: install it, or set JAVA_HOME to where"
-                " it is"
-            )
-        java, named = Path(found), found
+        java = java_of_path(environment.get("PATH"))
+        name = str(java)
     version = java_version(java)
     if version is not None and version < JAVA_NEEDED:
         raise NoSpark(
-            f"{named}: is Java {version}, and Spark {spark_version} needs Java {JAVA_NEEDED} or later; set JAVA_HOME to"
+            f"{name}: is Java {version}, and Spark {spark_version} needs Java {JAVA_NEEDED} or later; set JAVA_HOME to"
             " one"
         )
 
 
+def java_of_home(home: str) -> Path:
+    """Raises NoSpark where it cannot be run."""
+    java = Path(home, "bin", "java")
+    if os.access(java, os.X_OK):
+        return java
+    raise NoSpark(
+        f"JAVA_HOME={home}: has no bin/java; set JAVA_HOME to the directory of a Java {JAVA_NEEDED} or later, or unset"
+        " it"
+    )
+
+
+def java_of_path(path: str | None) -> Path:
+    """Raises NoSpark where there is none."""
+    java = shutil.which("java", path=path)
+    if java is not None:
+        return Path(java)
+    raise NoSpark(
+        f"no Java was found, and Spark needs Java {JAVA_NEEDED} or later: install it, or set JAVA_HOME to where it is"
+    )
+
+
 def java_version(java: Path) -> int | None:
     """By the file `release` beside it, as starting it takes as long as a part of the job; None: it does not say."""
+    home = java.resolve().parents[1]
     try:
-        said = (java.resolve().parents[1] / "release").read_text(errors="replace")
+        text = (home / "release").read_text(errors="replace")
     except OSError:
         return None
-    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', said, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = JAVA_RELEASE.search(text)
+    return None if match is None else int(match[1])
 
 
 def check_worker_python(python: str) -> None:
     """What a worker gets was pickled by this Python, and is read by that of PYSPARK_PYTHON."""
     if python in ("", sys.executable):
         return
-    ours = "{}.{}".format(*sys.version_info[:2])
-    advice = f"set PYSPARK_PYTHON to a Python {ours} that has Penstock, or unset it"
+    own_version = "{}.{}".format(*sys.version_info[:2])
+    advice = f"set PYSPARK_PYTHON to a Python {own_version} that has Penstock, or unset it"
+    command = [python, "-c", VERSION_OF_PYTHON]
     try:
-        done = subprocess.run(
-            [python, "-c", VERSION_OF_PYTHON], capture_output=True, text=True, timeout=SECONDS, check=True
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except OSError as error:
+        raise NoSpark(f"PYSPARK_PYTHON={python}: cannot be run ({error.strerror}); {advice}") from None
+    except subprocess.SubprocessError:
+        raise NoSpark(f"PYSPARK_PYTHON={python}: cannot be run, or is no Python; {advice}") from None
+    worker_version = done.stdout.strip()
+    if worker_version != own_version:
+        raise NoSpark(
+            f"PYSPARK_PYTHON={python}: is Python {worker_version}, and this is Python {own_version}; {advice}"
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        why = getattr(error, "strerror", None) or f"{type(error).__name__}"
-        raise NoSpark(f"PYSPARK_PYTHON={python}: cannot be run ({why}); {advice}") from None
-    theirs = done.stdout.strip()
-    if theirs != ours:
-        raise NoSpark(f"PYSPARK_PYTHON={python}: is Python {theirs}, and this is Python {ours}; {advice}")

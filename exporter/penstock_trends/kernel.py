@@ -86,12 +86,16 @@ def of_queues(rows: Columns) -> Columns:
 
 def last_known(rows: Columns, counter: str) -> Column:
     """A counter, at polls that do not say it as it was known last in the same hour and life."""
-    values = rows[counter]
-    known = np.isfinite(values)
-    if known.all():
+    values: Column = rows[counter]
+    taken = np.isfinite(values)
+    if taken.all():
         return values
-    known[starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))] = True
-    return values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
+    hour = rows["stamp"] // (HOUR * MICRO)
+    begins = starts_of(rows["sid"], rows["inc"], hour)
+    taken[begins] = True
+    row = np.arange(len(values))
+    row_taken = np.maximum.accumulate(np.where(taken, row, 0))
+    return values[row_taken]
 
 
 def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
@@ -293,14 +297,18 @@ def known_span(counter: Column, stamp: NDArray[np.int64], edges: NDArray[np.intp
     last poll, or never.
     """
     nowhere = np.full(len(edges), np.nan)
-    known = np.isfinite(counter)
-    if not len(edges) or known.all():
+    reported = np.isfinite(counter)
+    if not len(edges) or reported.all():
         return nowhere, nowhere
     ends = np.append(edges[1:], len(counter)) - 1
-    ever = np.logical_or.reduceat(known, edges)
-    first = np.minimum.reduceat(np.where(known, stamp, NEVER), edges) // MICRO
-    last = np.maximum.reduceat(np.where(known, stamp, -NEVER), edges) // MICRO
-    return (np.where(ever & ~known[edges], first, np.nan), np.where(ever & ~known[ends], last, np.nan))
+    ever = np.logical_or.reduceat(reported, edges)
+    begins_late = ever & ~reported[edges]
+    ends_early = ever & ~reported[ends]
+    earliest = np.minimum.reduceat(np.where(reported, stamp, NEVER), edges)
+    latest = np.maximum.reduceat(np.where(reported, stamp, -NEVER), edges)
+    first = np.where(begins_late, earliest // MICRO, np.nan)
+    last = np.where(ends_early, latest // MICRO, np.nan)
+    return first, last
 
 
 def by_client(rows: Columns) -> dict[str, NDArray[Any]]:

@@ -136,7 +136,8 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     after_unknown = np.append(False, unknown[:-1])[: len(start)]
 
     absent = np.where(depth > 0, np.maximum(1 - consumers / np.maximum(polls, 1.0), 0.0), 0.0)
-    pause, until = silences("quiet", added > 0, 1.0, new | unknown | after_unknown)
+    starts_unknown = new | unknown | after_unknown
+    pause, until = silences("quiet", added > 0, 1.0, starts_unknown)
     absence, _ = silences("away", absent < 1, absent, new)
     left = settled + expired + killed
     enough = np.where(left >= FEWEST, left, np.nan)

@@ -104,16 +104,27 @@ def clear_errors() -> Iterator[None]:
         raise PenstockError(f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again") from error
 
 
-def last_error(said: str) -> str:
+def last_error(text: str) -> str:
     """What ended a job, of an error of Spark: the last error of a worker's traceback, else what Spark says first."""
-    if GATEWAY_EXITED in said:
+    if GATEWAY_EXITED in text:
         return "its Java process ended as it started; what that wrote above says why"
-    lines = [line for line in said.splitlines() if line.strip()]
-    begins = [at for at, line in enumerate(lines) if line.rstrip().endswith(TRACEBACK)]
-    behind = lines[begins[-1] + 1 :] if begins else []
-    of_java = (line.removeprefix(": ") for line in lines if not line.startswith(CALLING))
-    of_worker = (line for line in behind if not line[0].isspace())
-    return next(of_worker, next(of_java, "it does not say why"))
+    lines = [line for line in text.splitlines() if line.strip()]
+    traceback = lines_of_last_traceback(lines)
+    for line in traceback:
+        if not line[0].isspace():
+            return line
+    for line in lines:
+        if not line.startswith(CALLING):
+            return line.removeprefix(": ")
+    return "it does not say why"
+
+
+def lines_of_last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """What follows its head, to the end of the text; none where there is no traceback."""
+    for number in reversed(range(len(lines))):
+        if lines[number].rstrip().endswith(TRACEBACK):
+            return lines[number + 1 :]
+    return []
 
 
 def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:

@@ -181,10 +181,22 @@ def not_known(facts: Plain) -> list[str]:
     ]
     more = f" and {len(limits) - MOST} more" if len(limits) > MOST else ""
     found = [f"when these limits are met: {', '.join(limits[:MOST])}{more}"] if limits else []
-    blind = [f"{place(queue)} ({queue['blind_hours']} h)" for queue in facts["queues"] if queue.get("blind_hours")]
-    more = f" and {len(blind) - MOST} more" if len(blind) > MOST else ""
-    if blind:
-        found.append(f"when messages came in hours without counters: {', '.join(blind[:MOST])}{more}")
-    failed = facts.get("unadvised", {})
-    found += [f"what to set for {queue}: its polls could not be replayed ({why})" for queue, why in failed.items()]
+    found += hours_without_counters(facts["queues"])
+    for queue, why in facts.get("unadvised", {}).items():
+        found.append(f"what to set for {queue}: its polls could not be replayed ({why})")
     return found + [f"{what} (from {least} days on)" for what, least in NEEDED.items() if days < least]
+
+
+def hours_without_counters(queues: Sequence[Plain]) -> list[str]:
+    """One line of the queues whose counters the broker did not report at all times; none where there is no such."""
+    texts = []
+    for queue in queues:
+        hours = queue.get("blind_hours", 0)
+        if hours:
+            texts.append(f"{place(queue)} ({hours} h)")
+    if not texts:
+        return []
+    line = f"when messages came in hours without counters: {', '.join(texts[:MOST])}"
+    if len(texts) > MOST:
+        line += f" and {len(texts) - MOST} more"
+    return [line]

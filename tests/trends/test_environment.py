@@ -1,13 +1,16 @@
 """What Spark needs of a machine: one sentence says what is missing and what to set; a failed job says what ended it."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.core.errors import PenstockError
 from penstock_trends.environment import check_environment, check_user
-from penstock_trends.session import last_error, spark_session
+from penstock_trends.session import clear_errors, last_error, spark_session, spread
 
 SPARK = "4.3.0"
 NO_USER = 2**31 - 7
@@ -90,7 +93,7 @@ def test_another_python(java: Path, tmp_path: Path) -> None:
     missing = said(JAVA_HOME=java, PYSPARK_PYTHON=tmp_path / "none")
     assert "cannot be run (No such file or directory)" in missing
     broken = program(tmp_path / "broken", "exit 3")
-    assert "cannot be run" in said(JAVA_HOME=java, PYSPARK_PYTHON=broken)
+    assert "cannot be run, or is no Python" in said(JAVA_HOME=java, PYSPARK_PYTHON=broken)
 
 
 def test_a_python_of_the_workers_of_a_cluster_is_not_tried_here(java: Path) -> None:
@@ -149,3 +152,16 @@ Caused by: java.io.IOException: error=2, No such file or directory
 )  # fmt: skip
 def test_the_last_error_is_said(text: str, error: str) -> None:
     assert last_error(text) == error
+
+
+def test_a_failed_job_says_what_failed_in_its_worker(spark: Any) -> None:
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            try:
+                yield batch.column("none")
+            except KeyError as error:
+                raise ValueError("sid 7 has two owners") from error
+
+    schema = pa.schema([("unit", pa.string())])
+    with pytest.raises(PenstockError, match=r"^Spark failed: ValueError: sid 7 has two owners$"), clear_errors():
+        spread(spark, ["a"], work, schema).collect()

@@ -23,6 +23,7 @@ from penstock.brokers.artemis import answers as artemis
 from penstock.brokers.classic import answers as classic
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.openmq import answers as openmq
+from penstock.core.table import Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
 from penstock.history.store import Store
@@ -33,7 +34,7 @@ from penstock.transports.transport import Answer, Request
 from penstock_trends.advice import advice_of, polls_of
 from penstock_trends.analysis import FACTS, cleaned
 from penstock_trends.facts import columns_of
-from penstock_trends.kernel import TIERS
+from penstock_trends.kernel import HOUR, TIERS
 from penstock_trends.raw import rolled
 from trust.mutation import fold, unfold
 
@@ -51,15 +52,19 @@ KEEP = object()
 def fields_of(kind: str, *types: Any) -> list[str]:
     """The broker's names of all fields that hold a number, or one of these types."""
     wanted = types or NUMBERS
-    structs = [one for one in vars(ANSWERS[kind]).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
-    found = {
-        field.encode_name
-        for struct in structs
-        if struct.__module__ == ANSWERS[kind].__name__
-        for field in msgspec.structs.fields(struct)
-        if field.type in wanted and field.encode_name != "timestamp"
-    }
-    return sorted(found)
+    names: set[str] = set()
+    for struct in structs_of(kind):
+        for one in msgspec.structs.fields(struct):
+            if one.type in wanted:
+                names.add(one.encode_name)
+    return sorted(names - {"timestamp"})
+
+
+def structs_of(kind: str) -> list[type[msgspec.Struct]]:
+    """The types of the answers that its module declares."""
+    module = ANSWERS[kind]
+    classes = [one for one in vars(module).values() if isinstance(one, type)]
+    return [one for one in classes if issubclass(one, msgspec.Struct) and one.__module__ == module.__name__]
 
 
 class Odd(Answering):
@@ -82,7 +87,10 @@ class Odd(Answering):
             return [self._odd(one, seen) for one in value]
         if not isinstance(value, dict):
             return value
-        return {name: self._chosen(name, inner, seen) for name, inner in value.items()}
+        chosen = {}
+        for name, inner in value.items():
+            chosen[name] = self._chosen(name, inner, seen)
+        return chosen
 
     def _chosen(self, name: str, value: Any, seen: dict[str, int]) -> Any:
         if name not in self.fields or isinstance(value, dict | list):
@@ -162,31 +170,56 @@ def unflushed() -> Iterator[None]:
 
 def largest(snapshots: Iterable[Snapshot]) -> float:
     """The largest count in any column of what was read."""
-    tables = [getattr(one, name) for one in snapshots for name in ("addresses", "queues", "consumers", "producers")]
-    columns = [(name, one) for table in tables if table is not None for name, one in table.columns.items()]
-    counts = [float(np.nanmax(np.abs(one), initial=0.0)) for name, one in columns if name not in SETTINGS]
-    return max(counts, default=0.0)
+    most = 0.0
+    for snapshot in snapshots:
+        for table in (snapshot.addresses, snapshot.queues, snapshot.consumers, snapshot.producers):
+            if table is not None:
+                most = max(most, largest_of(table))
+    return most
+
+
+def largest_of(table: Table[Any]) -> float:
+    """The largest count in any column of a table."""
+    most = 0.0
+    for name, column in table.columns.items():
+        if name not in SETTINGS:
+            most = max(most, float(np.nanmax(np.abs(column), initial=0.0)))
+    return most
 
 
 def analysed(store: Store) -> int:
-    """All that the trends make of a history without Spark; how many series there were."""
-    found = 0
+    """Make of a history all that the trends make without Spark; how many series there were."""
+    count = 0
     for kind in TIERS:
         paths = [entry.path for entry in store.files(f"raw/kind={kind}")]
         problems: dict[str, str] = {}
         for table in rolled(store, kind, paths, problems):
-            hours = with_increases(kind, columns_of(table.drop_columns(texts_of(table))))
-            for sid in np.unique(hours["sid"]).tolist():
-                one = {name: column[hours["sid"] == sid] for name, column in hours.items()}
-                if kind in FACTS:
-                    json.dumps(cleaned(FACTS[kind](one, float(one["start"].max() + 3600))), allow_nan=False)
-                found += 1
-        assert not [why for why in problems.values() if "cannot be" not in why], problems
-    queues = [entry.path for entry in store.files("raw/kind=queue")]
-    polls = polls_of(store, queues, store_sids(store, queues))
-    for sid in np.unique(polls["sid"]).tolist():
-        advice_of({name: column[polls["sid"] == sid] for name, column in polls.items()})
-    return found
+            count += analysed_hours(kind, table)
+        assert problems == {}
+    advised(store)
+    return count
+
+
+def analysed_hours(kind: str, table: pa.Table) -> int:
+    """Hourly rows of a kind; how many series they are of."""
+    hours = with_increases(kind, columns_of(table.drop_columns(texts_of(table))))
+    series = np.unique(hours["sid"]).tolist()
+    for sid in series:
+        rows = {name: column[hours["sid"] == sid] for name, column in hours.items()}
+        end = float(rows["start"].max() + HOUR)
+        if kind in FACTS:
+            json.dumps(cleaned(FACTS[kind](rows, end)), allow_nan=False)
+    return len(series)
+
+
+def advised(store: Store) -> None:
+    """Replay the polls of each queue."""
+    paths = [entry.path for entry in store.files("raw/kind=queue")]
+    sids = sids_of(store, paths)
+    polls = polls_of(store, paths, sids)
+    for sid in sids:
+        mine = polls["sid"] == sid
+        advice_of({name: column[mine] for name, column in polls.items()})
 
 
 def texts_of(table: pa.Table) -> list[str]:
@@ -195,12 +228,17 @@ def texts_of(table: pa.Table) -> list[str]:
 
 def with_increases(kind: str, hours: dict[str, Any]) -> dict[str, Any]:
     """As `sql/i1.sql` has them where each row is the first of its series."""
+    size = len(hours["sid"])
     for name in TIERS[kind].counters:
         hours[name] = hours[f"hi_{name}"] - hours[f"lo_{name}"]
-        hours[f"gap_{name}"] = np.zeros(len(hours[name]))
-    return hours | {"complete": np.ones(len(hours["sid"]))}
+        hours[f"gap_{name}"] = np.zeros(size)
+    return hours | {"complete": np.ones(size)}
 
 
-def store_sids(store: Store, paths: Sequence[str]) -> list[int]:
-    tables = [pq.read_table(store.path(path), columns=["sid"]) for path in paths]
-    return sorted({sid for table in tables for sid in table["sid"].to_pylist()})
+def sids_of(store: Store, paths: Sequence[str]) -> list[int]:
+    """All series of some raw files."""
+    sids: set[int] = set()
+    for path in paths:
+        table = pq.read_table(store.path(path), columns=["sid"])
+        sids.update(table["sid"].to_pylist())
+    return sorted(sids)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from penstock.brokers import rows
-from penstock.core.table import EXACT
 from penstock.observation.measures import sorted_pairs
 from trust.impossible import KEEP, SUBJECTS, VALUES, Watched, analysed, fields_of, largest, unflushed
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # as the agent has it (`agent.interpreter`)
 HALF = 0.5
+EXACT = 2**53
+"""No count of messages or bytes gets there."""
 
 
 @pytest.mark.parametrize("kind", SUBJECTS)

@@ -32,11 +32,14 @@ class PollSeries:
 
 
 def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[CollectorSeries]:
-    success = np.array([float(collector.success) for collector in collectors.values()])
-    duration = np.array([collector.seconds for collector in collectors.values()])
-    left_out = np.array([float(collector.left_out) for collector in collectors.values()])
+    parts = collectors.values()
+    columns = {
+        "success": np.array([float(part.success) for part in parts]),
+        "duration": np.array([part.seconds for part in parts]),
+        "left_out": np.array([float(part.left_out) for part in parts]),
+    }
     rows = [CollectorSeries(broker, name) for name in collectors]
-    return Table(Index.of(rows), {"success": success, "duration": duration, "left_out": left_out})
+    return Table(Index.of(rows), columns)
 
 
 def poll_table(broker: str, polls: Mapping[Any, int]) -> Table[PollSeries]:

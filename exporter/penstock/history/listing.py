@@ -56,5 +56,8 @@ def one_day(store: Store, day: str, files: Sequence[tuple[str, str, int]]) -> Da
         polls[name] = len(at)
         interval = every[mine][first]
         longest_step = GAP_POLLS * np.maximum(interval[1:], interval[:-1])  # it may have been set to another
-        gaps += [Gap(name, float(at[i]), float(at[i + 1])) for i in np.flatnonzero(np.diff(at) > longest_step)]
+        for number in np.flatnonzero(np.diff(at) > longest_step).tolist():
+            begin = float(at[number])
+            end = float(at[number + 1])
+            gaps.append(Gap(name, begin, end))
     return Day(day, len(files), sum(size for *_, size in files), polls, tuple(gaps))
