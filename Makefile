@@ -61,7 +61,7 @@ help:
 	@echo "make test-storm  2,000 queues of one dead application give one page, and what the rules cost (3 min; needs Go)"
 	@echo "make test-alertmanager  the example for Alertmanager on the real thing (2 min; needs Go)"
 	@echo "make test-collector  deploy/plain/otel-collector.yaml on a real OpenTelemetry collector (first time 20 min, then 1 min; needs Go)"
-	@echo "make test-cluster  the chart with 46 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
+	@echo "make test-cluster  the chart with 48 sets of values on a real Kubernetes API server (first time 15 min, then 1 min; needs Go)"
 	@echo "make audit   the image's dependencies against known vulnerabilities; fails where one could not be looked up (1 min)"
 	@echo "make licences  deploy/licences.md, the licence of each dependency (10 s)"
 	@echo "make test-install  each documented way to install, from its page: checkout, wheel, sdist, systemd, .deb, compose, images as the chart's objects and the sidecars start them, the Spark operator's driver (first time 25 min; the images need root)"

@@ -159,10 +159,7 @@ def test_the_labels_that_tell_brokers_apart_are_those_of_the_values(identity: tu
     url = "https://a.example/below/?orgId=2" if len(identity) % 2 else "https://a.example"
     values = SETS["one broker"] | {
         "identity": list(identity),
-        "prometheusRule": {
-            "enabled": True,
-            **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), url),
-        },
+        "prometheusRule": {"enabled": True, **dict.fromkeys(("runbooksUrl", "grafanaUrl", "agentUrl"), url)},
         "dashboards": {"enabled": True},
     }
     manifests = chart.made_of(values, tmp_path)

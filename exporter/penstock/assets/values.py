@@ -70,9 +70,9 @@ def read_values(file: Path) -> AlertValues:
         raise PenstockError(f"cannot use the values of {file}: {_reason(error)}") from None
 
 
-def with_options(values: AlertValues, given: Mapping[str, str | None]) -> AlertValues:
+def with_options(values: AlertValues, options: Mapping[str, str | None]) -> AlertValues:
     """The values with options in place of those of their names. PenstockError says which option is wrong."""
-    for name, text in given.items():
+    for name, text in options.items():
         if text is None:
             continue
         option = f"--{name.replace('_', '-')} {text!r}"
