@@ -248,7 +248,7 @@ async def test_a_value_that_cannot_be_read_is_missing_and_asked_again() -> None:
         found = await once(artemis, broker)
         assert broker.asked_sizes() in (["q3"], ["all"])
         assert np.isnan(shown(found)["q3"][1])
-        assert errors(found) == {"sizes": "1 values could not be read and are left out: DeliveringSize"}
+        assert errors(found) == {"sizes": "1 values could not be read and are left out: PersistentSize"}
         assert found.collectors["sizes"].all_rows
     broker.sizes["q3"][1] = 0
     assert shown(await once(artemis, broker))["q3"] == [9, 0, 0]
