@@ -1,13 +1,16 @@
 """Asking an agent behind TLS and users, as explain, events and top do."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import bcrypt
 import pytest
 import trustme
-from aiohttp import web
+from aiohttp import HttpVersion10, web
+from aiohttp.typedefs import Handler
 from click.testing import CliRunner, Result
 
 from penstock.cli import main
@@ -94,7 +97,106 @@ async def test_what_answers_is_something_else(status: int, body: str) -> None:
     async with serve(app, ["127.0.0.1:0"]) as (address,):
         arguments = ["events", "--url", f"http://127.0.0.1:{address.port}"]
         result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
-    assert (result.exit_code, "is not a Penstock agent of this version" in result.stderr) == (1, True)
+    assert result.exit_code == 1
+    assert "is not a Penstock agent; give the URL of an agent" in result.stderr
+
+
+@asynccontextmanager
+async def answering(handler: Handler, description: str = "") -> AsyncIterator[str]:
+    """The URL of a server whose API answers so; description: of the API, none where it is empty."""
+
+    async def described(_: web.Request) -> web.Response:
+        return web.Response(text=description, status=200 if description else 404)
+
+    app = web.Application()
+    app.add_routes([web.get("/api/v1/openapi.json", described), web.get("/{any:.*}", handler)])
+    async with serve(app, ["127.0.0.1:0"]) as (address,):
+        yield f"http://127.0.0.1:{address.port}"
+
+
+async def asked(url: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, main, ["events", "--url", url])
+
+
+MANY = [{"time": 1795219200.0 + second, "change": "agent_start", "detail": "x" * 100} for second in range(2000)]
+
+
+@pytest.mark.parametrize("piece", [1400, 2**20])
+async def test_a_large_answer_is_read_to_its_end(piece: int) -> None:
+    async def events(request: web.Request) -> web.StreamResponse:
+        body = json.dumps({"events": MANY}).encode()
+        response = web.StreamResponse(headers={"Content-Length": str(len(body))})
+        await response.prepare(request)
+        for start in range(0, len(body), piece):
+            await response.write(body[start : start + piece])
+            await asyncio.sleep(0)
+        return response
+
+    async with answering(events) as url:
+        result = await asked(url)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert len(result.stdout.splitlines()) == len(MANY)
+
+
+@pytest.mark.parametrize("said", ["length", "none"])
+async def test_an_answer_that_breaks_off_is_no_fault_of_the_agent(said: str) -> None:
+    """Where a proxy gives no length, the end of the connection looks like the end of the answer."""
+
+    async def half(request: web.Request) -> web.StreamResponse:
+        body = json.dumps({"events": MANY}).encode()
+        response = web.StreamResponse(headers={"Content-Length": str(len(body))} if said == "length" else {})
+        response.force_close()
+        if said == "none":
+            request._version = HttpVersion10  # no chunks
+        await response.prepare(request)
+        await response.write(body[:5000])
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async with answering(half) as url:
+        result = await asked(url)
+    assert result.exit_code == 1
+    assert "ends after 5000 bytes, before it is complete" in result.stderr
+    assert "is not a Penstock" not in result.stderr
+
+
+OLDER = '{"info": {"title": "Penstock", "version": "0.0.7"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, '{"others": 1}'), (404, "404: Not Found"), (400, "[]"), (500, "oh")]
+)
+async def test_an_agent_of_another_version_is_named_so(status: int, body: str) -> None:
+    async def other(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    async with answering(other, OLDER) as url:
+        result = await asked(url)
+    assert result.exit_code == 1
+    assert "is a Penstock agent, but not of this version" in result.stderr
+    assert "version 0.0.7, this command is" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "told"),
+    [
+        (302, {"Location": "https://login.example/"}, "redirects to https://login.example/; give the agent's own"),
+        (421, {}, "does not take this host name"),
+        (502, {}, "a proxy in front of it cannot reach it"),
+        (503, {}, "has too many connections, or a proxy"),
+        (504, {}, "has too many connections, or a proxy"),
+    ],
+)
+async def test_what_a_proxy_says_is_not_said_of_the_agent(status: int, headers: dict[str, str], told: str) -> None:
+    async def refuses(_: web.Request) -> web.Response:
+        return web.Response(status=status, text="<html>", headers=headers)
+
+    async with answering(refuses) as url:
+        result = await asked(url)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert "is not a Penstock" not in result.stderr
 
 
 async def test_plain_http_where_tls_is_spoken(tmp_path: Path, url: str) -> None:

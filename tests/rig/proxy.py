@@ -34,6 +34,7 @@ class Proxy:
     Listens at `host:port` (0: a free one) for `target`, in a thread of its own; a context manager.
 
     Set `fault`, `delay` (s, before each chunk of an answer), `truncate_at` (bytes) at any time.
+    `piece`: the most bytes of an answer that are passed on at once, as a network of small packets does.
     `alter` changes each chunk of a request, for instance a header; `instead`: the chunks of an answer that takes the
     place of the target's.
     """
@@ -45,8 +46,10 @@ class Proxy:
         host: str = "127.0.0.1",
         port: int = 0,
         alter: Callable[[bytes], bytes] = bytes,
+        piece: int = _CHUNK,
     ) -> None:
         self.host = host
+        self._piece = piece
         self.fault = Fault.NONE
         self.delay = 0.0
         self.truncate_at = 100
@@ -122,7 +125,7 @@ class Proxy:
 
     async def _answers(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         passed = 0
-        while chunk := await server.read(_CHUNK):
+        while chunk := await server.read(self._piece):
             await asyncio.sleep(self.delay)
             while self.fault is Fault.HANG:  # noqa: ASYNC110 - set by another thread
                 await asyncio.sleep(0.02)
