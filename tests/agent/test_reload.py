@@ -12,6 +12,7 @@ import pytest
 from agent.interleavings import Reader, World, world
 from penstock.agent import Agent, supervisor
 from penstock.core.errors import ConfigError
+from penstock.core.tasks import Stopped
 from penstock.exposition.syntax import Format
 from penstock.insight.events import Change
 
@@ -95,6 +96,29 @@ async def test_history_goes_on_when_a_broker_is_refused(
             await running.reload()
     world.hold(running)
     assert [writer.live for writer in world.writers] == [True]
+
+
+async def test_a_reload_that_is_asked_for_before_the_start_comes_after_it(world: World) -> None:
+    world.file.write_text(CONFIG)
+    agent = world.agent()
+    reloading = asyncio.create_task(agent.reload())
+    await asyncio.sleep(0)
+    world.file.write_text(OTHER)
+    await agent.start()
+    await reloading
+    assert changes(agent) == [Change.AGENT_START, Change.CONFIG_RELOAD]
+    assert [poller.name for poller in agent.pollers()] == ["two"]
+    await agent.stop()
+
+
+async def test_a_reload_of_an_agent_that_never_starts_ends_with_it(world: World) -> None:
+    world.file.write_text(CONFIG)
+    agent = world.agent()
+    reloading = asyncio.create_task(agent.reload())
+    await asyncio.sleep(0)
+    await agent.stop()
+    with pytest.raises(Stopped):
+        await reloading
 
 
 async def test_a_hundred_broken_reloads_change_nothing(

@@ -3,6 +3,7 @@
 import configparser
 import copy
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -177,10 +178,33 @@ def test_promtool_takes_the_configuration_of_compose(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_unit_starts_a_command_that_there_is() -> None:
-    unit = configparser.RawConfigParser(strict=False)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read(DEPLOY / "plain" / "penstock.service")
+@pytest.fixture
+def unit() -> configparser.RawConfigParser:
+    """The unit of systemd."""
+    found = configparser.RawConfigParser(strict=False)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read(DEPLOY / "plain" / "penstock.service")
+    return found
+
+
+def test_the_unit_outlives_signals_and_reloads_once_it_is_ready(unit: configparser.RawConfigParser) -> None:
+    """A hangup is a good end to systemd, after which `on-failure` starts nothing."""
+    service = unit["Service"]
+    assert service["Restart"] == "always"
+    assert (service["Type"], service["ExecReload"]) == ("notify", "/bin/kill -HUP $MAINPID")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: apt-get install systemd")
+def test_systemd_understands_the_whole_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "plain" / "penstock.service").read_text()
+    there = tmp_path / "penstock.service"
+    there.write_text(text.replace("/opt/penstock/bin/penstock", "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True, check=False)
+    assert "penstock.service" not in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_unit_starts_a_command_that_there_is(unit: configparser.RawConfigParser) -> None:
     _, command, *options = unit["Service"]["ExecStart"].split()
     known = {option for parameter in main.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type,union-attr]
     assert {option.partition("=")[0] for option in options} <= known

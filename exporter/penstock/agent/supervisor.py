@@ -22,6 +22,7 @@ from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
 from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.refused_logins import RefusedLogins
+from penstock.agent.service_manager import ServiceManager
 from penstock.agent.shard import Shard
 from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import StoredTrends, Trends
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 MAX_DETAIL = 2_000
 """Characters of an event: a configuration may be refused for very many reasons."""
+IN_FORCE = "The configuration is in force."
 STOP_SECONDS = 2.5
 """A stop takes no longer, whatever is under way: what is shown is in the journal of the state file by then."""
 
@@ -84,8 +86,11 @@ class Agent:
         self._turns = Turns()
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._begun = asyncio.Event()
+        """The start has asked for its turn: what is asked for from now on comes after it."""
         self._stopping: asyncio.Task[None] | None = None
         self._lock: int | None = None
+        self.service_manager = ServiceManager()
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -94,6 +99,7 @@ class Agent:
     async def start(self) -> None:
         """ConfigError: the storage is in use, or a transport cannot be made; none is polled then. Stopped by `stop`."""
         self._loop = asyncio.get_running_loop()
+        self._begun.set()  # nothing is awaited before the start has asked for its turn
         self._lock = None if self._storage is None else lock_storage(self._storage)
         try:
             await self._begin()
@@ -127,9 +133,12 @@ class Agent:
         await self._put_in_force(self._written, found)
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
+        self.service_manager.ready(IN_FORCE)
 
     async def stop(self) -> None:
         """At any time, more than once, also when cancelled. What does not end in STOP_SECONDS is left behind."""
+        self._begun.set()  # a reload that waits for the start ends
+        self.service_manager.stopping()
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         await asyncio.shield(self._stopping)
@@ -166,10 +175,26 @@ class Agent:
             self._lock = None
 
     async def reload(self) -> None:
-        """All of the configuration is taken, or ConfigError raised and nothing has changed; Stopped by `stop`."""
+        """All of the configuration is taken, or ConfigError raised and nothing has changed; Stopped by `stop`.
+
+        One that is asked for before the start comes after it.
+        """
+        await self._begun.wait()
         await self._turns.run("reload", self._reload)
 
     async def _reload(self) -> None:
+        self.service_manager.reloading()
+        status = "The last reload did not end; the configuration before it stays in force."
+        try:
+            await self._reload_all()
+            status = IN_FORCE
+        except ConfigError as error:
+            status = f"The last reload was refused, the configuration before it stays in force: {error.args[0]}"
+            raise
+        finally:
+            self.service_manager.ready(status)
+
+    async def _reload_all(self) -> None:
         try:
             written = await asyncio.to_thread(self._load)
             await self._put_in_force(written, await self._look(written))

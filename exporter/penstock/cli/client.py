@@ -48,7 +48,7 @@ class Answered:
     body: bytes
 
 
-class About(msgspec.Struct):
+class ApiInfo(msgspec.Struct):
     """What a description of an API says of the program behind it."""
 
     title: str
@@ -58,7 +58,7 @@ class About(msgspec.Struct):
 class Description(msgspec.Struct):
     """As far as it is read here."""
 
-    info: About
+    info: ApiInfo
 
 
 class AgentClient:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.agent import Agent, process
+from penstock.agent.service_manager import ServiceManager
 from penstock.agent.shard import parse_shard
 from penstock.cli import logs, options
+from penstock.cli.signals import Signals
 from penstock.core.errors import PenstockError
-from penstock.core.tasks import end
+from penstock.core.tasks import Stopped, end
 from penstock.server import DEFAULT_ADDRESS, make_app, make_probe_app, serve
 
 if TYPE_CHECKING:
@@ -63,37 +64,35 @@ async def run(
     SIGHUP reloads the configuration, as do POST /-/reload (with --web.enable-lifecycle) and a change of the file (with
     --config.watch). SIGTERM and SIGINT stop the agent.
     """
+    signals = Signals(on_stop=process.last_resort().start)  # the first: a signal may come at any moment
     process.tune()
     logs.set_up(log_level, log_format)
     worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
-    stopping = asyncio.Event()
-    last_resort = process.last_resort()
-
-    def stop() -> None:
-        if not stopping.is_set():
-            last_resort.start()
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    reloads: set[asyncio.Task[None]] = set()
-
-    def reload() -> None:
-        task = loop.create_task(_reload(agent))
-        reloads.add(task)
-        task.add_done_callback(reloads.discard)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    agent.service_manager = ServiceManager.from_environment()
     async with _served(agent, **server):
-        loop.add_signal_handler(signal.SIGHUP, reload)
-        changes = loop.create_task(_changes(config_file, reload)) if watch else None
+        reloads = [asyncio.create_task(_reload_when_asked(agent, signals.reload_asked), name="reloads")]
+        if watch:
+            changes = _changes(config_file, signals.reload_asked.set)
+            reloads.append(asyncio.create_task(changes, name="watch the configuration"))
         try:
-            await _watch(agent, stopping)
+            await _watch(agent, signals.stop_asked)
         finally:
-            if changes is not None:
-                await end(changes)
+            await end(*reloads)
     return 0
+
+
+async def _reload_when_asked(agent: Agent, asked: asyncio.Event) -> None:
+    """One reload after the other, for ever; of requests that come during one another one is made."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await agent.reload()
+        except Stopped:
+            return
+        except PenstockError as error:
+            log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
 
 
 async def _changes(config_file: Path, reload: Callable[[], None]) -> None:
@@ -160,10 +159,3 @@ def authentication_of(web_config_file: Path | None, refused: "RefusedLogin | Non
     from penstock.server.authentication import Authentication  # noqa: PLC0415 - without it its libraries are not needed
 
     return Authentication(web_config_file, refused)
-
-
-async def _reload(agent: Agent) -> None:
-    try:
-        await agent.reload()
-    except PenstockError as error:
-        log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected

@@ -1,9 +1,15 @@
 """A worker process of `penstock run`, which starts it."""
 
+import signal
+
+if __name__ == "__main__":
+    # Before all else, which takes a second to import: the agent may get these too, and says what to do.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
 import asyncio
 import logging
 import os
-import signal
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,8 +30,6 @@ async def work(storage: str, descriptor: str) -> None:
 if __name__ == "__main__":
     process.tune()
     os.nice(NICENESS)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the agent may get them too, and says what to do
-        signal.signal(number, signal.SIG_IGN)
     logs.set_up(*sys.argv[1:3])
     try:
         asyncio.run(work(*sys.argv[3:]))

@@ -1,0 +1,47 @@
+"""The signals of `penstock run`, from the first moment of its start."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+_early_hangups: list[int] = []
+"""One entry for each SIGHUP that came while no event loop took them."""
+
+
+def hold_hangups() -> None:
+    """From now on SIGHUP does not end the process: `Signals` makes a reload of it once there is an agent.
+
+    To be called before the agent is imported, which takes a second.
+    """
+    if threading.current_thread() is threading.main_thread():  # no other thread may set a handler
+        signal.signal(signal.SIGHUP, _note_hangup)
+
+
+def _note_hangup(number: int, _: FrameType | None) -> None:
+    _early_hangups.append(number)
+
+
+class Signals:
+    """What an operator asks of the agent by signals, as events of the event loop that makes this.
+
+    on_stop: called once, when the first signal to stop comes.
+    """
+
+    def __init__(self, on_stop: Callable[[], None]) -> None:
+        self.stop_asked = asyncio.Event()
+        self.reload_asked = asyncio.Event()
+        self._on_stop = on_stop
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.reload_asked.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        if _early_hangups:
+            _early_hangups.clear()
+            self.reload_asked.set()
+
+    def _stop(self) -> None:
+        if not self.stop_asked.is_set():
+            self._on_stop()
+        self.stop_asked.set()
