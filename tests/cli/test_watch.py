@@ -7,6 +7,7 @@ import pytest
 
 from penstock.cli import run
 from penstock.core.tasks import end
+from penstock.core.watched_files import FileContents
 
 
 async def test_a_file_that_is_replaced_by_a_link_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +19,9 @@ async def test_a_file_that_is_replaced_by_a_link_is_taken_once(tmp_path: Path, m
     data.symlink_to("one")
     file.symlink_to("..data/p.yml")
     reloads: list[bytes] = []
-    task = asyncio.create_task(run._changes(file, lambda: reloads.append(file.read_bytes())))
+    contents = FileContents()
+    read = contents.of([file])
+    task = asyncio.create_task(run._changes(file, contents, read, lambda: reloads.append(file.read_bytes())))
     await asyncio.sleep(0.1)
     assert reloads == []
     data.unlink()  # as it is for a moment

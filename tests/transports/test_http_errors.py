@@ -13,7 +13,8 @@ from aiohttp import web
 
 from penstock.core.errors import SourceError
 from penstock.transports.http_errors import reason
-from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.transports.tls import TlsFiles
 from transports.test_jolokia import server_side, serving
 
 OBJECTS = re.compile(r"ssl:|<[\w.]+ object|Errno|Traceback|\(_ssl|Connect call failed|ClientConnector|b'")

@@ -18,7 +18,8 @@ from penstock.agent.factory import open_transport
 from penstock.brokers.registry import ARTEMIS
 from penstock.config import load
 from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Refused, Unreachable
-from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
+from penstock.transports.tls import TlsFiles
 from penstock.transports.transport import Answer
 
 CANARY = "c4n4ry-p455w0rd"

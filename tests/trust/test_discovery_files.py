@@ -23,6 +23,7 @@ from penstock.agent import Agent, discovery
 from penstock.agent.discovery import MAX_FILES, Discovery, SourcePlace
 from penstock.cli import main
 from penstock.config import Broker, Profile, Target, load, load_targets
+from penstock.core import watched_files
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
 from trust.test_fuzz import fuzzed
@@ -438,7 +439,7 @@ async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatc
         return load_targets(file, profiles)
 
     monkeypatch.setattr(discovery, "load_targets", counted)
-    monkeypatch.setattr(discovery, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(watched_files, "SETTLED_SECONDS", 0.0)
     place.leave({"name": "b", "host": "h"})
     (place.folder / "found2.yml").write_text("nonsense")
     discovers, main_file = Discovery(place.folder), load(place.main)

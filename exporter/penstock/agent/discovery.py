@@ -5,7 +5,6 @@ import contextlib
 import glob
 import logging
 import socket
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from penstock.config import Broker, Config, DnsTarget, Profile, Records, Target, load_targets
 from penstock.config.discovery import MAX_TARGETS
 from penstock.core.errors import ConfigError
+from penstock.core.watched_files import signature as file_signature
 
 MAX_FILES = 1000
 """Of one pattern that are read."""
@@ -22,8 +22,6 @@ MAX_BYTES = 2**20
 """Of the files of one pattern that are read; a thousand brokers with 16 labels each are a sixth of it."""
 RETRY_SECONDS = 60.0
 """Until a file that cannot be used is read again, though it has not changed: the fault may have been the disk's."""
-SETTLED_SECONDS = 2.0
-"""Age at which a file's times prove whether it has changed."""
 
 Found = list[tuple[Profile, Broker]]
 
@@ -52,7 +50,7 @@ def read_files(
     if len(paths) > MAX_FILES:
         faults[pattern] = f"matches {len(paths)} files, of which the first {MAX_FILES} are read"
     for path in paths[:MAX_FILES]:
-        signature = _signature(path)
+        signature = file_signature(path)
         left -= signature[0]
         files[path] = one = _read(path, (*signature, left < 0), profiles, now, before.get(path))
         if one.fault:
@@ -61,16 +59,6 @@ def read_files(
     if len(found) > MAX_TARGETS:
         faults[pattern] = f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
     return files, found[:MAX_TARGETS], faults
-
-
-def _signature(file: Path) -> tuple[int, ...]:
-    """Its size, and what is another when it has changed; never twice the same while it is young."""
-    try:
-        about = file.stat()
-    except (OSError, ValueError):
-        return (0,)
-    young = time.time() - about.st_ctime < SETTLED_SECONDS
-    return about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns, time.monotonic_ns() if young else 0
 
 
 def _read(

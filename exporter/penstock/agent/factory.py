@@ -13,9 +13,10 @@ from penstock.config import Transport as Via
 from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
-from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport, TlsFiles
+from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.portmapper import WithPortMapper
 from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
+from penstock.transports.tls import TlsFiles
 from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 
 
@@ -46,10 +47,17 @@ def jmx_target(broker: Broker) -> JmxTarget:
 
 
 def jolokia(broker: Broker) -> JolokiaTransport:
-    tls, reuse = TlsFiles(**dict(broker.tls)), KINDS[broker.kind].reuse_connections
-    return JolokiaTransport(
-        JolokiaTarget(**reached(broker), origin=origin_of(broker), tls=tls, reuse_connections=reuse)
+    target = JolokiaTarget(
+        **reached(broker),
+        origin=origin_of(broker),
+        tls=tls_files(broker),
+        reuse_connections=KINDS[broker.kind].reuse_connections,
     )
+    return JolokiaTransport(target)
+
+
+def tls_files(broker: Broker) -> TlsFiles:
+    return TlsFiles(**dict(broker.tls))
 
 
 def origin_of(broker: Broker) -> str | None:
@@ -65,10 +73,27 @@ def reached(broker: Broker) -> dict[str, Any]:
     return {
         "url": broker.url,
         "username": broker.username,
-        "password": lambda: broker.password() or "",
+        "password": LastPassword(broker),
         "max_answer_bytes": broker.max_answer,
         "hint": KINDS[broker.kind].hint,
     }
+
+
+class LastPassword:
+    """The password of a broker as its file has it now; while that cannot be read, as when it is replaced, as before."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._last: str | None = None
+
+    def __call__(self) -> str:
+        """ConfigError where the file could never be read; empty where no password is configured."""
+        try:
+            self._last = self._broker.password() or ""
+        except ConfigError:
+            if self._last is None:
+                raise
+        return self._last
 
 
 def name_map(config: Config) -> NameMap:

@@ -18,6 +18,7 @@ from penstock.agent.fleet import Fleet
 from penstock.agent.history import HistorySink, take_over
 from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
+from penstock.agent.named_files import FileNews, NamedFiles, file_faults
 from penstock.agent.nodes import Nodes
 from penstock.agent.poller import Poller
 from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
@@ -83,6 +84,9 @@ class Agent:
         self.lookups = Lookups(
             self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned, self._history.reader
         )
+        self._named_files = NamedFiles()
+        self._file_faults: frozenset[str] = frozenset()
+        """Those that were reported and last."""
         self._turns = Turns()
         """Whatever changes what is polled: start, reload, discovery."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,7 +123,7 @@ class Agent:
         await self._turns.run("start", self._start)  # a reload may be asked for by now
         if self._stopping is not None:
             raise Stopped("start: Penstock is stopping")
-        lasting = {"discovery": self._discover_regularly()}
+        lasting = {"discovery": self._discover_regularly(), "named files": self._look_at_files_regularly()}
         if self._storage is not None:
             lasting["save state"] = self._checkpoints.run(self._assessors)
         if self._pool.most:
@@ -197,7 +201,11 @@ class Agent:
     async def _reload_all(self) -> None:
         try:
             written = await asyncio.to_thread(self._load)
-            await self._put_in_force(written, await self._look(written))
+            found = await self._look(written)
+            users = [*self._own(found), *written.discovery.profiles.values()]
+            if faults := await asyncio.to_thread(file_faults, users):
+                raise ConfigError(*faults)  # noqa: TRY301 - reported as any other refusal
+            await self._put_in_force(written, found)
         except Exception as error:
             if not isinstance(error, ConfigError):
                 log.exception("the reload failed unexpectedly; please report this")
@@ -216,6 +224,32 @@ class Agent:
 
     def _load(self) -> Config:
         return load(self._file)
+
+    # --- the files that it names
+
+    async def _look_at_files_regularly(self) -> None:
+        """What has changed is used by the readers of the brokers; here it is reported."""
+        while True:
+            try:
+                self._report(await asyncio.to_thread(self._named_files.look, self._fleet.config.brokers))
+            except Exception:
+                log.exception("the files that the configuration names could not be looked at; please report this")
+            await asyncio.sleep(FILE_SECONDS)
+
+    def _report(self, news: FileNews) -> None:
+        faults = frozenset(news.faults)
+        for fault in sorted(faults - self._file_faults):
+            log.error("%s; what was read before stays in use", fault)
+            self._record(Change.CONFIG_REFUSED, f"{fault}; what was read before stays in use")
+            self._self_metrics.files_refused()
+        if news.changed and not faults:
+            names = ", ".join(map(str, news.changed))
+            log.info("files have changed, and are used from the next poll on: %s", names)
+            self._record(Change.CONFIG_RELOAD, f"files have changed: {names}")
+        elif self._file_faults and not faults:
+            log.info("all files that the configuration names can be used again")
+        self._file_faults = faults
+        self._self_metrics.files_looked_at(usable=not faults)
 
     # --- which brokers
 

@@ -12,6 +12,7 @@ from penstock.agent import Poller, Result
 from penstock.agent import tables as own
 from penstock.agent.factory import open_reader
 from penstock.agent.history import HistorySink
+from penstock.agent.named_files import file_faults
 from penstock.agent.process import limit_mib, needed_mb, worker_processes
 from penstock.agent.processes.pool import LARGE, rows, share_of
 from penstock.agent.trends import StoredTrends
@@ -19,6 +20,7 @@ from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Config, load
+from penstock.core.errors import ConfigError
 from penstock.insight.explain import findings
 from penstock.insight.text import text_lines
 from penstock.model import Role, Snapshot
@@ -43,7 +45,9 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
         authentication.close()
         valid.append(f"{web_config_file}: valid")
     for broker in config.brokers:
-        open_reader(config, broker)  # certificates and recordings are opened: a ConfigError here is one of the file
+        open_reader(config, broker)  # recordings are opened: a ConfigError here is one of the file
+    if unusable := file_faults([*config.brokers, *config.discovery.profiles.values()]):
+        raise ConfigError(*unusable)
     with tempfile.TemporaryDirectory() as storage:
         HistorySink().plan(config.history, Path(storage))  # what writes it is not installed, or its URL is no place
     if config.history.trends and "://" in config.history.trends:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -16,7 +16,7 @@ from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.answers import Error
 from penstock.server import DEFAULT_PORT
 from penstock.transports.http_errors import reason
-from penstock.transports.jolokia import TlsFiles, ssl_context
+from penstock.transports.tls import RenewedContext, TlsFiles
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=15, sock_read=15)
@@ -69,7 +69,7 @@ class AgentClient:
         self._http = HttpConfig() if http is None else load_as(HttpConfig, http, flag="--http.config.file")
         tls = self._http.tls_config
         files = TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, insecure=tls.insecure_skip_verify)
-        self._tls = ssl_context(files) if url.startswith("https:") else None
+        self._tls = RenewedContext(files) if url.startswith("https:") else None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=TIMEOUT)
@@ -95,14 +95,13 @@ class AgentClient:
     async def _get(self, path: str, query: Mapping[str, str]) -> Answered:
         login = self._http.basic_auth
         headers = login and {"Authorization": aiohttp.encode_basic_auth(login.username, login.secret())}
+        tls: Any = {}
+        if self._tls is not None:
+            self._tls.renew()
+            tls = {"ssl": self._tls.context, "server_hostname": self._http.tls_config.server_name}
         try:
             async with self._session.get(
-                self.url + path,
-                params=query,
-                headers=headers,
-                ssl=self._tls if self._tls is not None else True,
-                server_hostname=self._http.tls_config.server_name if self._tls is not None else None,
-                allow_redirects=False,
+                self.url + path, params=query, headers=headers, allow_redirects=False, **tls
             ) as response:
                 return Answered(response.status, response.headers, await self._whole_body(response))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

@@ -17,6 +17,7 @@ from penstock.cli import logs, options
 from penstock.cli.signals import Signals
 from penstock.core.errors import PenstockError
 from penstock.core.tasks import Stopped, end
+from penstock.core.watched_files import Contents, FileContents
 from penstock.server import DEFAULT_ADDRESS, make_app, make_probe_app, serve
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ async def run(
     process.tune()
     logs.set_up(log_level, log_format)
     worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
+    file = FileContents()
+    read = file.of([config_file])  # before the agent reads it: what changes from here on is a change
     agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
     agent.service_manager = ServiceManager.from_environment()
     async with _served(agent, **server):
         reloads = [asyncio.create_task(_reload_when_asked(agent, signals.reload_asked), name="reloads")]
         if watch:
-            changes = _changes(config_file, signals.reload_asked.set)
+            changes = _changes(config_file, file, read, signals.reload_asked.set)
             reloads.append(asyncio.create_task(changes, name="watch the configuration"))
         try:
             await _watch(agent, signals.stop_asked)
@@ -95,22 +98,14 @@ async def _reload_when_asked(agent: Agent, asked: asyncio.Event) -> None:
             log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
 
 
-async def _changes(config_file: Path, reload: Callable[[], None]) -> None:
-    """Reload when the file says something else, also where a link to it was moved, as Kubernetes does."""
-    known = await asyncio.to_thread(_content, config_file)
+async def _changes(config_file: Path, file: FileContents, read: Contents, reload: Callable[[], None]) -> None:
+    """Reload when it holds something else than was read, also where a link to it was moved, as Kubernetes does."""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
-        found = await asyncio.to_thread(_content, config_file)
-        if found not in (None, known):
-            known = found
+        found = await asyncio.to_thread(file.of, [config_file])
+        if found and found != read:  # not found: it is being replaced; the agent goes on with what it has
+            read = found
             reload()
-
-
-def _content(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:  # it is being replaced; if it stays away, the agent goes on with what it has
-        return None
 
 
 @asynccontextmanager

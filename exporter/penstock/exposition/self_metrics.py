@@ -36,16 +36,27 @@ class SelfMetrics:
         self._asked = asked
         self._labelled: Mapping[str, list[bytes]] = {}
         """Column → the texts of the labels of its series, each 1."""
+        self._config_is_loaded = False
         self._values: dict[str, float] = {"build_info": 1.0, "config_reload_failures": 0.0}
 
     def config_loaded(self, timestamp: float) -> None:
         """Note that the configuration was (re)loaded at `timestamp`, in seconds since 1970."""
+        self._config_is_loaded = True
         self._note(config_last_reload_successful=1.0, config_last_reload_success_timestamp=timestamp)
 
     def config_refused(self) -> None:
         """Note that a reload of the configuration failed."""
+        self._config_is_loaded = False
         failures = self._values["config_reload_failures"] + 1
         self._note(config_last_reload_successful=0.0, config_reload_failures=failures)
+
+    def files_looked_at(self, *, usable: bool) -> None:
+        """Note whether all files that the configuration names can be used as they are now."""
+        self._note(config_last_reload_successful=float(self._config_is_loaded and usable))
+
+    def files_refused(self) -> None:
+        """Note that a file that the configuration names has changed and cannot be used."""
+        self._note(config_reload_failures=self._values["config_reload_failures"] + 1)
 
     def state_saved(self, *, success: bool) -> None:
         """Note that the state file was written, or could not be."""

@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
 from penstock.core.errors import ConfigError
 from penstock.core.safe_files import replace_file
+from penstock.core.watched_files import Contents, FileContents
 from penstock.server.connection_limit import PROBE_PATHS
 from penstock.server.passwords import Login, Passwords
 
@@ -39,8 +40,10 @@ class Authentication:
 
     def __init__(self, path: Path, refused: RefusedLogin | None = None) -> None:
         self._path = path
-        self._config = load_web(path)
-        self._seen = self._signature()
+        self._contents = FileContents()
+        self._config, self._taken = self._load()
+        self._fault = ""
+        """Why what the files hold now was not taken."""
         self._passwords = Passwords(_hashes(self._config))
         self._refused = refused
         self._limit = Bucket(self._config.rate_limit)
@@ -49,29 +52,34 @@ class Authentication:
 
     def reload_changed(self) -> bool:
         """Reload the files when one changed; whether new connections need another `context`."""
-        seen = self._signature()
-        if seen == self._seen:
+        if self._contents.of(_files(self._path, self._config)) == self._taken:
+            self._fault = ""
             return False
-        self._seen = seen
         try:
-            config = load_web(self._path)
+            config, taken = self._load()
             if (config.tls_server_config is None) != (self.context is None):
                 raise ConfigError(f"{self._path}: TLS is switched on or off by a restart only")  # noqa: TRY301
             context = _context(config)
-        except ConfigError as error:
-            log.error("the web configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
+        except ConfigError as error:  # tried again at the next check: a file may be half written
+            if str(error) != self._fault:
+                log.error("the web configuration was not taken, the old one stays: %s", error)  # noqa: TRY400
+            self._fault = str(error)
             return False
         if config.rate_limit != self._config.rate_limit:
             self._limit = Bucket(config.rate_limit)
         self._passwords.replace(_hashes(config))
-        self._config, self.context = config, context
-        self._seen = self._signature()
+        self._config = config
+        self._taken = taken
+        self._fault = ""
+        self.context = context
         log.info("the web configuration was reloaded")
         return context is not None
 
-    def _signature(self) -> tuple[object, ...]:
-        tls = self._config.tls_server_config
-        return tuple(_stamp(file) for file in (self._path, *(tls.files() if tls else ())))
+    def _load(self) -> tuple[WebConfig, Contents]:
+        """The configuration, and what its files held before they were read. Raises ConfigError."""
+        main_file = self._contents.of([self._path])
+        config = load_web(self._path)
+        return config, {**self._contents.of(_files(self._path, config)), **main_file}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -152,12 +160,10 @@ def _names(request: web.Request) -> set[str]:
     return {name for _, name in certificate.get("subjectAltName", ())}
 
 
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _files(path: Path, config: WebConfig) -> list[Path]:
+    """The file itself, and those that it names."""
+    tls = config.tls_server_config
+    return [path, *(tls.files() if tls is not None else ())]
 
 
 def _context(config: WebConfig) -> ssl.SSLContext | None:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
+from penstock.core.watched_files import Contents, FileContents
 from penstock.transports.portmapper import ask_port_mapper
 from penstock.transports.transport import Answer, Request, Target, check_size
 
@@ -44,6 +46,14 @@ def find_java(configured: Path | None) -> str:
         where = f"there is none at JAVA_HOME={home}" if home else "none is installed"
         raise ConfigError(f"JMX needs a Java 11 or later: {where}; install one, or name it as `java:` of the broker")
     return java
+
+
+def program_fault(java: str, jars: Sequence[Path]) -> str:
+    """Why these files are no program that can be started, as while they are replaced; empty where they are one."""
+    if not os.access(java, os.X_OK):
+        return f"java {java}: is not a program that can be started"
+    broken = next((jar for jar in jars if not zipfile.is_zipfile(jar)), None)
+    return "" if broken is None else f"imqjmx_jar {broken}: is not a jar file"
 
 
 AnswerKind = Literal["answer", "refused", "unreachable", "bad"]
@@ -162,6 +172,10 @@ class JmxTransport:
     def __init__(self, target: JmxTarget) -> None:
         self._target = target
         self._java = find_java(target.java)
+        self._files = (Path(self._java), *target.jars)
+        self._contents = FileContents()
+        self._started_with: Contents = {}
+        """What the program and its jars held when the helper was started."""
         self._helper: Helper | None = None
         self._connected = False
         self._started = -LONGEST_PAUSE
@@ -173,7 +187,11 @@ class JmxTransport:
         return self._helper.pid if self._helper else None
 
     async def begin_poll(self) -> None:
-        """Nothing to prepare."""
+        """A helper whose Java or jars were replaced meanwhile is ended; the next request starts one of the new."""
+        if self._helper is None or self._contents.of(self._files) == self._started_with:
+            return
+        if not program_fault(self._java, self._target.jars):
+            await self._drop()
 
     async def close(self) -> None:
         helper, self._helper = self._helper, None
@@ -233,6 +251,7 @@ class JmxTransport:
             raise Unreachable(f"{self._target.url}: {self._why}; it is started again in {wait:.0f} s")
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._started = time.monotonic()
+        self._started_with = self._contents.of(self._files)
         self._helper = await Helper.start(self._java, self._target.jars, self._target.max_answer_bytes)
 
     def _raise(self, kind: AnswerKind, body: bytes) -> None:

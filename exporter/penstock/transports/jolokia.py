@@ -2,37 +2,24 @@
 
 import asyncio
 import io
-import ssl
 import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
+from penstock.core.errors import BadAnswer, Refused, SourceError, Unreachable
 from penstock.transports.http_errors import reason
+from penstock.transports.tls import RenewedContext, TlsFiles
 from penstock.transports.transport import Answer, Request, Target, check_size
 
 DNS_SECONDS = 1
 """For how long a broker's address is remembered: a name that moved is followed at the next poll."""
 SHOW = "show a certificate, by tls.cert_file, where the broker asks for one"
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """How to trust the broker's certificate and to show our own. Files in PEM."""
-
-    ca_file: str | Path | None = None
-    cert_file: str | Path | None = None
-    key_file: str | Path | None = None
-    server_name: str | None = None
-    insecure: bool = False
-    """Accept any certificate; only when the operator said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +35,13 @@ class JolokiaTransport:
     def __init__(self, target: JolokiaTarget) -> None:
         self._target = target
         self._url = URL(target.url)
-        self._ssl = ssl_context(target.tls) if self._url.scheme == "https" else None
+        self._tls = RenewedContext(target.tls or TlsFiles()) if self._url.scheme == "https" else None
         self._session: aiohttp.ClientSession | None = None
 
     async def begin_poll(self) -> None:
-        """Nothing to prepare."""
+        """Certificates that were renewed meanwhile are used from here on."""
+        if self._tls is not None:
+            self._tls.renew()
 
     async def close(self) -> None:
         if self._session is not None:
@@ -73,8 +62,10 @@ class JolokiaTransport:
 
     async def _post(self, body: bytes, timeout: float) -> Answer:
         began, wall = time.monotonic(), time.time()
-        host = self._target.tls.server_name if self._target.tls and self._ssl else None
-        how: Any = {"ssl": self._ssl or True, "server_hostname": host, "allow_redirects": False}
+        how: Any = {"allow_redirects": False}
+        if self._tls is not None:
+            how["ssl"] = self._tls.context
+            how["server_hostname"] = self._target.tls.server_name if self._target.tls else None
         try:
             async with asyncio.timeout(timeout):
                 async with self._open().post(self._url, data=body, headers=self._headers(), **how) as response:
@@ -93,7 +84,9 @@ class JolokiaTransport:
 
     def _lost(self, error: aiohttp.ClientError) -> SourceError:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-            return Unreachable(f"{self._target.url}: TLS failed: {reason(error)}; see tls: ca_file, server_name")
+            why = f"{self._target.url}: TLS failed: {reason(error)}; see tls: ca_file, server_name"
+            fault = self._tls.fault if self._tls is not None else ""
+            return Unreachable(f"{why}. What was read before is in use, because {fault}" if fault else why)
         if isinstance(error, aiohttp.ClientConnectorError):
             return Unreachable(f"{self._target.url}: cannot connect: {reason(error)}; is the broker's web server up?")
         return _Dropped(f"{self._target.url}: the connection was lost: {reason(error)}")
@@ -126,7 +119,7 @@ class JolokiaTransport:
             case 200:
                 return
             case 401 | 403:
-                if self._ssl and self._target.username is None:
+                if self._tls and self._target.username is None:
                     file = self._target.tls and self._target.tls.cert_file
                     said = (
                         f"the certificate {file}: {hint.certificate}" if file else f"no user: {hint.refused}; or {SHOW}"
@@ -165,29 +158,6 @@ async def read_capped(response: aiohttp.ClientResponse, cap: int, url: str) -> b
     if unpack and not unpack.eof:
         raise BadAnswer(f"{url}: the answer's gzip breaks off")
     return body.getvalue()
-
-
-def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
-    """A client context for `tls`; `ConfigError` names the file that cannot be used."""
-    tls = tls or TlsFiles()
-    try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {error}") from error
-    if tls.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert_file:
-        try:
-            context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_passphrase)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            why = f"certificate and key cannot be used: {error}"
-            raise ConfigError(f"tls.cert_file {tls.cert_file}: {why}") from error
-    return context
-
-
-def _no_passphrase() -> str:
-    raise ValueError("the key is encrypted; give one without a passphrase")
 
 
 def _seconds(text: str | None) -> float | None:

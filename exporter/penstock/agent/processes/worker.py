@@ -40,6 +40,9 @@ class WorkerAgent(Agent):
         """The file may say by now what the agent has not read, or has refused."""
         return Config.model_construct(brokers=())
 
+    async def _look_at_files_regularly(self) -> None:
+        """The agent reports those of all its brokers."""
+
     async def _take(self, config: Config) -> None:
         """From now on this one is in force. Its history goes where the agent's goes."""
         agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
