@@ -357,7 +357,7 @@ async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: 
         assert 'broker="two"' not in body(agent)
         assert 'mq_up{broker="three"} 1' in body(agent)
         assert 'owner="me"' in body(agent)
-        assert "penstock_config_last_reload_successful 1" in body(agent)
+        assert "\npenstock_config_last_reload_successful 1\n" in body(agent)
         assert [(state.name, state.up) for state in agent.lookups.brokers()] == [("one", True), ("three", True)]
     finally:
         await agent.stop()

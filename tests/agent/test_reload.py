@@ -80,7 +80,7 @@ async def test_an_unexpected_error_has_changed_nothing(
     world.hold(running)
     await running.reload()
     world.hold(running)
-    assert "penstock_config_last_reload_successful 1" in body(running)
+    assert "\npenstock_config_last_reload_successful 1\n" in body(running)
 
 
 async def test_history_goes_on_when_a_broker_is_refused(

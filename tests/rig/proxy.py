@@ -1,6 +1,7 @@
 """A TCP proxy on the loopback that passes, hangs, resets, truncates, garbles or delays."""
 
 import asyncio
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable
@@ -35,6 +36,7 @@ class Proxy:
 
     Set `fault`, `delay` (s, before each chunk of an answer), `truncate_at` (bytes) at any time.
     `piece`: the most bytes of an answer that are passed on at once, as a network of small packets does.
+    `tls`: what it shows to its clients; the target gets plain text.
     `alter` changes each chunk of a request, for instance a header; `instead`: the chunks of an answer that takes the
     place of the target's.
     """
@@ -47,8 +49,10 @@ class Proxy:
         port: int = 0,
         alter: Callable[[bytes], bytes] = bytes,
         piece: int = _CHUNK,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.host = host
+        self._tls = tls
         self._piece = piece
         self.fault = Fault.NONE
         self.delay = 0.0
@@ -76,7 +80,7 @@ class Proxy:
         self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, self.host, self.port)
+        return await asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls)
 
     async def _end(self) -> None:
         self._server.close()
