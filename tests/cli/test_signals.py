@@ -18,7 +18,7 @@ import pytest
 from penstock.agent.service_manager import ServiceManager
 
 RECORDING = Path(__file__).parent.parent / "recordings" / "demo-artemis.jsonl.gz"
-SECONDS = 60
+SECONDS = 180
 """Generous: the machine may be busy."""
 SLOW_IMPORT = """
 import builtins, sys
@@ -152,6 +152,21 @@ def test_a_hangup_before_the_agent_is_imported_is_a_reload_too(tmp_path: Path, i
         assert inbox.next()["READY"] == "1"
         assert "configuration reloaded" in stopped(process)
     assert inbox.next() == {"STOPPING": "1"}
+
+
+@pytest.mark.slow  # starts the agent: a second or two
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_stop_before_the_agent_is_imported_ends_it_in_good_order(
+    tmp_path: Path, inbox: Inbox, number: signal.Signals
+) -> None:
+    file = tmp_path / "penstock.yaml"
+    file.write_text(configuration("one"))
+    with running(tmp_path, file, inbox, SLOW_IMPORT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "imports\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (0, "")
 
 
 @pytest.mark.slow  # starts the agent: a second or two

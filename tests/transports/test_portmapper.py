@@ -40,6 +40,21 @@ async def test_what_is_no_port_mapper_is_said(said: bytes) -> None:
             await ask_port_mapper("127.0.0.1", port, 5)
 
 
+@pytest.mark.parametrize("size", [len("101 t1 301\n"), SAID.index("929801216"), len(SAID) - 2])
+async def test_an_answer_that_breaks_off_names_no_other_session(size: int) -> None:
+    """Half a session would be another one, and so a restart of the broker."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(SAID[:size].encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Unreachable, match="breaks off"):
+            await ask_port_mapper("127.0.0.1", port, 5)
+
+
 async def test_nobody_there_is_said() -> None:
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]

@@ -13,7 +13,7 @@ import click
 
 from penstock import __version__
 from penstock.cli import logs
-from penstock.cli.signals import hold_hangups
+from penstock.cli.signals import take_early_signals
 from penstock.core.build import revision
 from penstock.core.catalogues import read_toml
 
@@ -47,7 +47,7 @@ class CommandGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] == "run":
-            hold_hangups()  # before the agent is imported
+            take_early_signals()  # before the agent is imported
         if self.get_command(ctx, args[0]) is None and (near := get_close_matches(args[0], self.list_commands(ctx), 1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
         return super().resolve_command(ctx, args)

@@ -57,7 +57,8 @@ async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:
     except asyncio.LimitOverrunError as error:
         raise BadAnswer(f"{where}: an endless answer; give the broker's own port, 7676 unless changed") from error
     except asyncio.IncompleteReadError as error:
-        return parse(error.partial.decode(errors="replace"))
+        parse(error.partial.decode(errors="replace"))  # raises where it is something else
+        raise Unreachable(f"{where}: the answer breaks off; is the broker stopping?") from error
     except (OSError, UnicodeError) as error:
         raise Unreachable(f"{where}: cannot connect: {error}; is the broker up?") from error
     return parse(text)
