@@ -14,8 +14,9 @@ import pytest
 import trustme
 from aiohttp import ClientError, ClientSession, encode_basic_auth, web
 
-from penstock.config.web import HEADERS, RateLimit
+from penstock.config.web import HEADERS, RateLimit, WebConfig
 from penstock.core.errors import ConfigError
+from penstock.server import authentication as authentication_module
 from penstock.server import serve
 from penstock.server.authentication import Authentication, Bucket
 from rig import prometheus
@@ -136,6 +137,47 @@ async def test_tls_is_not_switched_off_while_running(home: Path, caplog: pytest.
     assert not one.reload_changed()
     assert one.context is not None
     assert "by a restart only" in caplog.text
+
+
+async def test_a_change_while_the_files_are_read_is_taken_next(
+    home: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = authentication(home, TLS)
+    certificate(home, authority)
+    make_context = authentication_module._context
+
+    def renewed_meanwhile(config: WebConfig) -> ssl.SSLContext | None:
+        context = make_context(config)
+        certificate(home, authority)
+        return context
+
+    with monkeypatch.context() as patched:
+        patched.setattr(authentication_module, "_context", renewed_meanwhile)
+        assert one.reload_changed()
+    assert one.reload_changed()
+    assert not one.reload_changed()
+
+
+async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(
+    home: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = authentication(home, TLS)
+    before = one.context
+    pair = authority.issue_cert("localhost")
+    pair.private_key_pem.write_to_path(home / "server.key")
+    for _ in range(3):
+        assert not one.reload_changed()
+    assert one.context is before
+    assert caplog.text.count("was not taken, the old one stays") == 1
+    pair.cert_chain_pems[0].write_to_path(home / "server.pem")
+    assert one.reload_changed()
+    assert one.context is not before
+
+
+async def test_the_same_content_written_again_changes_nothing(home: Path) -> None:
+    one = authentication(home, TLS)
+    (home / "server.pem").write_bytes((home / "server.pem").read_bytes())
+    assert not one.reload_changed()
 
 
 @pytest.mark.slow  # takes a second
