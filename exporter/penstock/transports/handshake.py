@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.transports.http_errors import reason
-from penstock.transports.jolokia import TlsFiles, ssl_context
+from penstock.transports.tls import TlsFiles, ssl_context
 
 TIMEOUT: Final = 5.0
 """s, to connect, and for the handshake."""
