@@ -14,6 +14,9 @@ from aiohttp.typedefs import Handler
 from click.testing import CliRunner, Result
 
 from penstock.cli import main
+from penstock.cli.client import AgentClient
+from penstock.core.errors import PenstockError
+from penstock.insight.answers import EventList
 from penstock.server.authentication import Authentication
 from penstock.server.listen import serve
 
@@ -54,6 +57,20 @@ async def test_with_user_and_authority(tmp_path: Path, url: str) -> None:
     login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
     result = await events(tmp_path, url, login)
     assert (result.exit_code, result.stderr) == (0, "penstock: no matching events\n")
+
+
+async def test_a_password_file_that_is_gone_later_is_named(tmp_path: Path, url: str) -> None:
+    """As while `penstock top` runs; it is read again at the next look."""
+    (tmp_path / "secret.txt").write_text(PASSWORD)
+    login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
+    (tmp_path / "http.yml").write_text(login)
+    async with AgentClient(url, tmp_path / "http.yml") as client:
+        assert (await client.get("/api/v1/events", EventList)).events == []
+        (tmp_path / "secret.txt").unlink()
+        with pytest.raises(PenstockError, match=r"basic_auth\.password_file: cannot read"):
+            await client.get("/api/v1/events", EventList)
+        (tmp_path / "secret.txt").write_text(PASSWORD)
+        assert (await client.get("/api/v1/events", EventList)).events == []
 
 
 @pytest.mark.parametrize(

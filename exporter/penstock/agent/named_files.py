@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from penstock.agent.factory import jmx_target, tls_files
 from penstock.config import Broker, Transport
@@ -18,13 +19,16 @@ from penstock.transports.tls import TlsFiles, ssl_context
 
 def file_faults(brokers: Iterable[Broker]) -> Sequence[str]:
     """What is wrong with files that these name, a sentence for each fault; that of many brokers names the first."""
-    names = defaultdict[str, list[str]](list)
-    known: dict[TlsFiles, str] = {}
+    affected = defaultdict[str, list[str]](list)
+    checked: dict[TlsFiles, str] = {}
     for broker in brokers:
-        for fault in (_password_fault(broker), _tls_fault(broker, known), _program_fault(broker)):
+        for fault in (_password_fault(broker), _tls_fault(broker, checked), _program_fault(broker)):
             if fault:
-                names[fault].append(broker.name)
-    return [f"broker {_first_of(affected)}: {fault}" for fault, affected in names.items()]
+                affected[fault].append(broker.name)
+    sentences = []
+    for fault, names in affected.items():
+        sentences.append(f"broker {_first_of(names)}: {fault}")
+    return sentences
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -40,18 +44,18 @@ def _password_fault(broker: Broker) -> str:
     return ""
 
 
-def _tls_fault(broker: Broker, known: dict[TlsFiles, str]) -> str:
-    """known: what was found of the files of other brokers, which may be the same ones."""
+def _tls_fault(broker: Broker, checked: dict[TlsFiles, str]) -> str:
+    """checked: what was found of the files of other brokers, which may be the same ones."""
     if broker.transport is not Transport.JOLOKIA or not broker.url.startswith("https:"):
         return ""
     files = tls_files(broker)
-    if files not in known:
+    if files not in checked:
         try:
             ssl_context(files)
-            known[files] = ""
+            checked[files] = ""
         except ConfigError as error:
-            known[files] = str(error)
-    return known[files]
+            checked[files] = str(error)
+    return checked[files]
 
 
 def _program_fault(broker: Broker) -> str:
@@ -65,12 +69,15 @@ def _program_fault(broker: Broker) -> str:
 
 def named_files(brokers: Iterable[Broker]) -> set[Path]:
     """All of them, those of a running Java excepted that no key names."""
-    found = set[Path | None]()
+    files = set[Path | None]()
     for broker in brokers:
-        found |= {broker.password_file, broker.java, broker.imqjmx_jar}
+        files.add(broker.password_file)
+        files.add(broker.java)
+        files.add(broker.imqjmx_jar)
         if broker.url.startswith("https:"):
-            found.update(tls_files(broker).paths())
-    return {file for file in found if file is not None}
+            files.update(tls_files(broker).paths())
+    files.discard(None)
+    return cast("set[Path]", files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +101,10 @@ class NamedFiles:
         named = named_files(brokers)
         now = self._contents.of(named)
         before = now if self._before is None else self._before
-        changed = sorted(file for file in named & before.keys() if before[file] != now.get(file))
-        if changed or self._faults or self._before is None or before.keys() != now.keys():
+        seen_before = named & before.keys()
+        changed = sorted(file for file in seen_before if before[file] != now.get(file))
+        is_first = self._before is None
+        if is_first or changed or self._faults or before.keys() != now.keys():
             self._faults = file_faults(brokers)
         self._before = now
         return FileNews(changed, self._faults)

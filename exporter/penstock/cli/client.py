@@ -93,8 +93,7 @@ class AgentClient:
         raise PenstockError(f"{error.error}; {error.hint}")
 
     async def _get(self, path: str, query: Mapping[str, str]) -> Answered:
-        login = self._http.basic_auth
-        headers = login and {"Authorization": aiohttp.encode_basic_auth(login.username, login.secret())}
+        headers = self._login()
         tls: Any = {}
         if self._tls is not None:
             self._tls.renew()
@@ -106,6 +105,17 @@ class AgentClient:
                 return Answered(response.status, response.headers, await self._whole_body(response))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PenstockError(f"no agent answers at {self.url}: {reason(error)}; {self._advice(error)}") from None
+
+    def _login(self) -> dict[str, str]:
+        """The header of the user, whose password is read each time. PenstockError: its file cannot be read now."""
+        login = self._http.basic_auth
+        if login is None:
+            return {}
+        try:
+            password = login.secret()
+        except ValueError as error:
+            raise PenstockError(f"--http.config.file: basic_auth.password_file: {error}") from None
+        return {"Authorization": aiohttp.encode_basic_auth(login.username, password)}
 
     async def _whole_body(self, response: aiohttp.ClientResponse) -> bytes:
         """Every piece of the body. Raises PenstockError where it is too large or does not come to its end."""
@@ -125,7 +135,8 @@ class AgentClient:
     async def _why_not_understood(self, path: str, answer: Answered) -> str:
         """One sentence about an answer that is none of the API's of this version."""
         if answer.status in UNREACHED:
-            return f"the agent at {self.url} does not answer (status {answer.status}): {UNREACHED[answer.status]}"
+            why = UNREACHED[answer.status]
+            return f"the agent at {self.url} does not answer (status {answer.status}): {why}"
         if 300 <= answer.status < 400:
             target = answer.headers.get("Location", "another URL")[:200]
             return f"{self.url} redirects to {target}; give the agent's own address with --url"
@@ -133,7 +144,8 @@ class AgentClient:
             return self._breaks_off(len(answer.body), "the connection was closed")
         version = await self._version()
         if version is None:
-            return f"{self.url} (status {answer.status}) is not a Penstock agent; give the URL of an agent with --url"
+            refusal = f"{self.url} (status {answer.status}) is not a Penstock agent"
+            return f"{refusal}; give the URL of an agent with --url"
         return (
             f"{self.url} is a Penstock agent, but not of this version: its answer to {path} cannot be read. It says"
             f" version {version}, this command is {__version__}; use the command that came with the agent"
@@ -143,10 +155,12 @@ class AgentClient:
         """Which Penstock answers there; None: no Penstock."""
         try:
             answer = await self._get(DESCRIPTION, {})
-            about = msgspec.json.decode(answer.body, type=Description).info
+            description = msgspec.json.decode(answer.body, type=Description)
         except (PenstockError, msgspec.DecodeError):
             return None
-        return about.version if about.title == "Penstock" else None
+        if description.info.title != "Penstock":
+            return None
+        return description.info.version
 
     @staticmethod
     def _advice(error: Exception) -> str:

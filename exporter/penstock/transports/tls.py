@@ -47,8 +47,8 @@ class RenewedContext:
         Where that cannot be used, as between a new key and its certificate, the context before stays, and it is tried
         again at the next call.
         """
-        found = self._contents.of(self._paths)
-        if found == self._taken:
+        now = self._contents.of(self._paths)
+        if now == self._taken:
             self.fault = ""
             return
         try:
@@ -56,7 +56,7 @@ class RenewedContext:
         except ConfigError as error:
             self.fault = str(error)
             return
-        self._taken = found
+        self._taken = now
         self.fault = ""
         log.debug("renewed: %s", ", ".join(map(str, self._paths)))
 
