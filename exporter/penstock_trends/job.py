@@ -21,8 +21,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.safe_files import FOR_OTHERS, appending
+from penstock.core.standard_streams import standard_streams
 from penstock.core.visible import visible
 from penstock.history.compact import DAY, start_of
 from penstock.history.publish import ALL_DAY
@@ -218,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         facts = run(given.history, given.out, given.master, say, settings=settings, wanted=wanted)
     except PenstockError as error:
         say(f"penstock: {error}")
-        return 1
+        return 2 if isinstance(error, ConfigError) else 1
     say(summary(facts, given.out))
     return 0
 
@@ -314,4 +315,5 @@ def _bounds(table: str, labels: dict[str, str], low: Any, high: Any) -> list[Pla
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with standard_streams():
+        sys.exit(main())

@@ -1,8 +1,6 @@
 """`penstock` and its commands."""
 
-import io
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -16,6 +14,7 @@ from penstock.cli import logs
 from penstock.cli.signals import take_early_signals
 from penstock.core.build import revision
 from penstock.core.catalogues import read_toml
+from penstock.core.standard_streams import standard_streams
 
 TEXTS = read_toml("penstock.cli", "texts.toml")
 GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
@@ -58,6 +57,11 @@ class Commands(CommandGroup):
 
     groups = GROUPS
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """As click's, for every command, help and version alike."""
+        with standard_streams():
+            return super().main(*arguments, **options)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [name for names in GROUPS.values() for name in names if name != "demo" or find_spec(DEMO)]
 
@@ -89,5 +93,3 @@ def main() -> None:
     For Apache Artemis, Red Hat AMQ Broker, Eclipse OpenMQ and ActiveMQ Classic.
     """
     logs.set_up("error", "logfmt")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that the terminal's encoding lacks
-        sys.stdout.reconfigure(errors="backslashreplace")

@@ -18,6 +18,7 @@ from penstock.agent import process
 from penstock.agent.processes.worker import WorkerAgent
 from penstock.cli import logs
 from penstock.core.errors import PenstockError
+from penstock.core.standard_streams import standard_streams
 
 NICENESS = 5
 """The small brokers, and requests, come first where processors are short."""
@@ -27,12 +28,19 @@ async def work(storage: str, descriptor: str) -> None:
     await WorkerAgent(Path(storage), Connection(int(descriptor))).serve()
 
 
-if __name__ == "__main__":
+def main(log_level: str, log_format: str, storage: str, descriptor: str) -> int:
+    """The exit status, once the agent has ended the process or it cannot start."""
     process.tune()
     os.nice(NICENESS)
-    logs.set_up(*sys.argv[1:3])
+    logs.set_up(log_level, log_format)
     try:
-        asyncio.run(work(*sys.argv[3:]))
+        asyncio.run(work(storage, descriptor))
     except PenstockError as error:
         logging.getLogger(__spec__.name).error("cannot start: %s", error)  # noqa: TRY400 - expected
-        sys.exit(1)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    with standard_streams():
+        sys.exit(main(*sys.argv[1:]))
