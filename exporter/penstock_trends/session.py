@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock_trends.environment import check_environment
 
 LOCAL = "local[*]"
@@ -130,26 +130,26 @@ def lines_of_last_traceback(lines: Sequence[str]) -> Sequence[str]:
 def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
     """Spark's settings of a file in the form of spark-defaults.conf, and of KEY=VALUE texts, which win.
 
-    Raises PenstockError.
+    Raises ConfigError.
     """
     found = {}
     try:
-        lines = file.read_text().splitlines() if file else []
+        lines = file.read_text(encoding="utf-8-sig").splitlines() if file else []
     except (OSError, UnicodeError) as error:
-        raise PenstockError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
         name, _, value = line.replace("=", " ", 1).partition(" ")
         found[name] = value.strip()
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator:
-            raise PenstockError(f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g")
+            raise ConfigError(f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g")
         found[name.strip()] = value.strip()
     for name, value in found.items():
         if not name.startswith("spark."):
-            raise PenstockError(f"{name}: not a setting of Spark; their names begin with `spark.`")
+            raise ConfigError(f"{name}: not a setting of Spark; their names begin with `spark.`")
         if name == TIME_ZONE and value != "UTC":
-            raise PenstockError(f"{name}={value}: days of the tables are those of UTC; leave it out")
+            raise ConfigError(f"{name}={value}: days of the tables are those of UTC; leave it out")
     return found
 
 

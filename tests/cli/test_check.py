@@ -58,6 +58,64 @@ def test_a_password_that_everybody_can_read_is_told(config: Path) -> None:
     assert f"broker b: every user can read {secret}; run: chmod o= {secret}" in said
 
 
+@pytest.mark.parametrize("content", ["x ", " x", "x\t\n"])
+def test_a_password_with_a_blank_at_an_end_is_named_and_not_shown(config: Path, content: str) -> None:
+    assert "blank or line end" not in check(config)[1]
+    secret = config.with_name("secret")
+    secret.write_text(content.replace("x", "canary-7f3a"))
+    status, said = check(config)
+    assert status == 0
+    note = "has a blank or line end at its begin or end, which is sent with it"
+    assert f"broker b: the password of {secret} {note}" in said
+    assert "canary" not in said
+
+
+def test_so_is_one_of_the_environment(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Kubernetes Secret that was made with `echo`."""
+    monkeypatch.setenv("SECRET", "canary-7f3a\n")
+    config.write_text(BROKERS.replace("password_file: secret", "password: '${SECRET}'"))
+    status, said = check(config)
+    assert status == 0
+    assert "broker b: its password has a blank or line end" in said
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "---\n", "{}", "\ufeff", "tls_server_config: {}\n"])
+def test_an_empty_web_configuration_is_taken(config: Path, content: str) -> None:
+    web = config.with_name("web.yml")
+    web.write_text(content)
+    words = ["check", "--offline", "--config.file", str(config), "--web.config.file", str(web)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert f"{web}: valid" in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--config.file", "CONFIG", "--web.listen-address", "nowhere"],
+        ["run", "--config.file", "CONFIG", "--shard", "4/2"],
+        ["run", "--config.file", "BROKEN"],
+        ["run", "--config.file", "CONFIG", "--web.config.file", "BROKEN"],
+        ["once", "--config.file", "BROKEN"],
+        ["events", "--http.config.file", "BROKEN"],
+        ["explain", "--url", "nowhere"],
+        ["alerts", "write", "FOLDER", "--values", "BROKEN"],
+        ["trends", "run", "--history", "h", "--out", "o", "--rules", "BROKEN"],
+        ["trends", "run", "--history", "h", "--out", "o", "--conf", "spark.driver.memory"],
+        ["trends", "run", "--history", "h", "--out", "o", "--spark.file", "BROKEN"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_configuration_is_exit_status_2(config: Path, words: list[str]) -> None:
+    broken = config.with_name("broken.yml")
+    broken.write_text("[]\n")
+    places = {"CONFIG": str(config), "BROKEN": str(broken), "FOLDER": str(config.parent / "folder")}
+    done = CliRunner().invoke(main, [places.get(word, word) for word in words])
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+
+
 @pytest.mark.parametrize(
     ("more", "origin"),
     [

@@ -22,6 +22,7 @@ from penstock.server.authentication import Authentication
         ("broker-1.example:0", Address("broker-1.example", 0)),
         ("[::1]:9000", Address("::1", 9000)),
         ("[fe80::1%eth0]:9000", Address("fe80::1%eth0", 9000)),
+        ("[fe80::1%br-4f.100]:9000", Address("fe80::1%br-4f.100", 9000)),
         ("[::]:65535", Address("::", 65535)),
     ],
 )

@@ -352,3 +352,9 @@ async def test_a_connection_is_kept_only_where_that_is_fast(tmp_path: Path, kind
         finally:
             await transport.close()
     assert len(seen) == connections
+
+
+def test_a_zone_holds_on_this_machine_only_and_is_not_sent() -> None:
+    transport = JolokiaTransport(target("http://[fe80::1%eth0]:8161/jolokia/"))
+    assert transport._headers()["Host"] == "[fe80::1]:8161"
+    assert "Host" not in JolokiaTransport(target("http://[fe80::1]:8161/jolokia/"))._headers()

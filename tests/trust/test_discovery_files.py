@@ -277,6 +277,11 @@ def profile(**more: Any) -> Profile:
         (("10.0.0.*",), "167772167", False),
         (("fd00::*",), "fd00::7", True),
         (("fd00::*",), "fe00::7", False),
+        (("fe80::*",), "fe80::7%eth0", True),
+        (("fe80::*",), "fd00::7%eth0", False),
+        (("*.b\u00fccher.example",), "mq.xn--bcher-kva.example", True),
+        (("*.xn--bcher-kva.example",), "mq.xn--bcher-kva.example", True),
+        (("*.b\u00fccher.example",), "mq.bucher.example", False),
     ],
 )
 def test_patterns_of_hosts(patterns: tuple[str, ...], host: str, *, allowed: bool) -> None:
@@ -286,6 +291,20 @@ def test_patterns_of_hosts(patterns: tuple[str, ...], host: str, *, allowed: boo
     else:
         with pytest.raises(ValueError, match="not among the hosts of its profile"):
             asks.broker("b", host)
+
+
+@pytest.mark.parametrize("pattern", ["*.b\u00fccher.example", "*.xn--bcher-kva.example"])
+def test_an_international_host_is_allowed_and_asked_by_its_name_of_ascii(pattern: str) -> None:
+    asks = profile(hosts=(pattern,), url="http://{host}:8161/")
+    assert asks.broker("b", "mq.b\u00fccher.example").url == "http://mq.xn--bcher-kva.example:8161/"
+    with pytest.raises(ValueError, match="not among the hosts of its profile"):
+        asks.broker("b", "mq.b\u00fccher.example.evil.test")
+
+
+def test_the_zone_of_an_address_is_in_the_url_and_in_no_name_of_a_certificate() -> None:
+    asks = profile(url="https://{host}:8161/", tls={"server_name": "{host}"})
+    found = asks.broker("b", "fe80::7%eth0")
+    assert (found.url, found.tls.server_name) == ("https://[fe80::7%eth0]:8161/", "fe80::7")
 
 
 async def test_dns_names_no_host_that_is_not_allowed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -359,8 +378,9 @@ def targets(folder: Path, text: str, **profiles: Profile) -> list[str]:
 
 @pytest.mark.parametrize(
     "host",
-    ["b1", "b-1.example.com", "b_1", "10.0.0.7", "b1:8161", "10.0.0.7:8161", "[fd00::7]:8161", "fd00::7", "b1.svc."],
-)
+    ["b1", "b-1.example.com", "b_1", "10.0.0.7", "b1:8161", "10.0.0.7:8161", "[fd00::7]:8161", "fd00::7", "b1.svc.",
+     "fe80::1%eth0", "[fe80::1%eth0.100]:8161", "\u00e4.example", "b\u00fccher.example:8161"],
+)  # fmt: skip
 def test_hosts_that_are_right(tmp_path: Path, host: str) -> None:
     assert targets(tmp_path, yaml.safe_dump({"brokers": [{"name": "b", "host": host}]})) == ["b"]
 
@@ -368,7 +388,7 @@ def test_hosts_that_are_right(tmp_path: Path, host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     ["", " ", "a b", "a\nb", "-a", "a@b", "a/b", "a\\b", "a?b", "a#b", "a:b", "a:0", "a:99999", "a:1:2", "[a]", "[::1",
-     "::1]:5", "ä.example", "a%41", "a,b", "a\x00", "http://a", "//a", "a:8161/", "a" * 254],
+     "::1]:5", "a%41", "fe80::1%", "\u00e4..example", "a,b", "a\x00", "http://a", "//a", "a:8161/", "a" * 254],
 )  # fmt: skip
 def test_hosts_that_are_wrong(tmp_path: Path, host: str) -> None:
     with pytest.raises(ConfigError, match=r"brokers\[0\].host: must"):

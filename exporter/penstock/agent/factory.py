@@ -3,13 +3,13 @@
 import re
 from concurrent.futures import Executor
 from typing import Any
-from urllib.parse import urlsplit
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.config import Broker, Config, TemporaryQueues
 from penstock.config import Transport as Via
+from penstock.config.values import origin_of_url
 from penstock.core.errors import ConfigError
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.jmx import JmxTarget, JmxTransport
@@ -63,8 +63,7 @@ def tls_files(broker: Broker) -> TlsFiles:
 def origin_of(broker: Broker) -> str | None:
     """As configured, else the scheme and host of the URL where the kind of broker asks for one."""
     if broker.origin is None and KINDS[broker.kind].checks_origin:
-        parts = urlsplit(broker.url)
-        return f"{parts.scheme}://{parts.netloc.removesuffix(f':{parts.port}')}"
+        return origin_of_url(broker.url)
     return broker.origin
 
 

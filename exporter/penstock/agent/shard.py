@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError
 
 MOST = 1000
 
@@ -23,8 +23,8 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """`2/3`, or `penstock-2/3` with the pod's name of a StatefulSet. PenstockError says what is allowed."""
+    """`2/3`, or `penstock-2/3` with the pod's name of a StatefulSet. ConfigError says what is allowed."""
     found = re.fullmatch(r"(?:.+-)?([0-9]{1,4})/([0-9]{1,4})", text)
     if not found or not int(found[1]) < int(found[2]) <= MOST:
-        raise PenstockError(f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT")
+        raise ConfigError(f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT")
     return Shard(int(found[1]), int(found[2]))

@@ -13,7 +13,7 @@ from penstock.assets.wording import described
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Alert as ConditionAlert
 from penstock.conditions.condition import Condition, Scope
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError
 from penstock.exposition.catalogue import TABLES
 
 Severity = Literal["critical", "warning", "info"]
@@ -126,10 +126,10 @@ def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
 
 
 def groups(values: AlertValues = DEFAULT) -> dict[str, tuple[AlertRule, ...]]:
-    """All alerts, by group of rules; apart what is no condition. PenstockError where one that is disabled is none."""
+    """All alerts, by group of rules; apart what is no condition. ConfigError where one that is disabled is none."""
     made = {group: (*_of_conditions(runbook, values),) for group, runbook in _GROUPS.items()}
     made |= {f"{group}-measured": (*_of_numbers(runbook, values),) for group, runbook in _GROUPS.items()}
     if unknown := values.disabled - {one.name for alerts in made.values() for one in alerts}:
-        raise PenstockError(f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all")
+        raise ConfigError(f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all")
     shown = {group: tuple(one for one in alerts if one.name not in values.disabled) for group, alerts in made.items()}
     return {group: alerts for group, alerts in shown.items() if alerts}

@@ -10,7 +10,7 @@ import yaml
 from msgspec import Meta, Struct, structs
 
 from penstock.assets.thresholds import BROKERS_OWN, THRESHOLDS, Thresholds
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError
 from penstock.exposition.catalogue import TABLES
 from penstock.series.labels import OTHER
 
@@ -63,15 +63,16 @@ DEFAULT = AlertValues()
 
 
 def read_values(file: Path) -> AlertValues:
-    """PenstockError says what in it is wrong."""
+    """ConfigError says what in it is wrong."""
     try:
-        return msgspec.convert(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, AlertValues)
+        document = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        return msgspec.convert({} if document is None else document, AlertValues)
     except (OSError, ValueError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise PenstockError(f"cannot use the values of {file}: {_reason(error)}") from None
+        raise ConfigError(f"cannot use the values of {file}: {_reason(error)}") from None
 
 
 def with_options(values: AlertValues, options: Mapping[str, str | None]) -> AlertValues:
-    """The values with options in place of those of their names. PenstockError says which option is wrong."""
+    """The values with options in place of those of their names. ConfigError says which option is wrong."""
     for name, text in options.items():
         if text is None:
             continue
@@ -80,7 +81,7 @@ def with_options(values: AlertValues, options: Mapping[str, str | None]) -> Aler
             checked = msgspec.convert({name: text}, AlertValues)
         except msgspec.ValidationError as error:
             hint = ": give an address such as https://grafana.example/?orgId=2" if name.endswith("_url") else ""
-            raise PenstockError(f"cannot use {option}{hint}: {_reason(error)}") from None
+            raise ConfigError(f"cannot use {option}{hint}: {_reason(error)}") from None
         values = structs.replace(values, **{name: getattr(checked, name)})
     return values
 

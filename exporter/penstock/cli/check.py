@@ -19,7 +19,7 @@ from penstock.agent.trends import StoredTrends
 from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
-from penstock.config import Config, load
+from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
 from penstock.insight.explain import findings
 from penstock.insight.text import text_lines
@@ -53,6 +53,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if config.history.trends and "://" in config.history.trends:
         StoredTrends(config.history.trends)
     valid += readable_by_others(config)
+    valid += passwords_with_blanks(config)
     for name, profile in config.discovery.profiles.items():
         if profile.username is not None and not profile.hosts:
             valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
@@ -73,14 +74,28 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 
+def sources_of(config: Config) -> dict[str, Broker]:
+    """Brokers and profiles, which may have a password, by what they are called in a text."""
+    brokers = {f"broker {broker.name}": broker for broker in config.brokers}
+    profiles = {f"discovery.profiles.{name}": profile for name, profile in config.discovery.profiles.items()}
+    return brokers | profiles
+
+
 def readable_by_others(config: Config) -> Iterator[str]:
     """The files with passwords that every user of this machine can read."""
-    sources = {f"broker {broker.name}": broker for broker in config.brokers}
-    sources |= {f"discovery.profiles.{name}": profile for name, profile in config.discovery.profiles.items()}
-    for name, source in sources.items():
+    for name, source in sources_of(config).items():
         file = source.password_file
         if file is not None and file.stat().st_mode & stat.S_IROTH:
             yield f"{name}: every user can read {file}; run: chmod o= {file}"
+
+
+def passwords_with_blanks(config: Config) -> Iterator[str]:
+    """The passwords that begin or end with a blank or a line end, which is often there by mistake; none is shown."""
+    for name, source in sources_of(config).items():
+        password = source.password() or ""
+        if password != password.strip():
+            place = "its password" if source.password_file is None else f"the password of {source.password_file}"
+            yield f"{name}: {place} has a blank or line end at its begin or end, which is sent with it"
 
 
 def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:

@@ -20,6 +20,7 @@ from penstock.config.values import (
     PlainText,
     Reading,
     Text,
+    ascii_host,
     between,
     is_host,
     refusing,
@@ -73,6 +74,7 @@ class Profile(Broker):
         """
         if not is_host(host):  # a name in DNS may hold any character
             raise ValueError("has a host that is neither a name nor an address")
+        host = ascii_host(host)
         if not self._allows(host):
             raise ValueError("has a host that is not among the hosts of its profile")
         if port is None and PORT in self.url:
@@ -81,8 +83,11 @@ class Profile(Broker):
         def filled(key: str, text: str) -> str:
             if key == "url" and port is not None:
                 text = _WITHOUT_PORT.sub(rf"\1:{PORT}", text).replace(PORT, str(port))
-            where = f"[{host}]" if ":" in host and key != "server_name" else host
-            return text.replace(NAME, name) if key == "name" else text.replace(HOST, where)
+            if key == "name":
+                return text.replace(NAME, name)
+            if key == "server_name":  # no certificate names a zone
+                return text.replace(HOST, host.partition("%")[0])
+            return text.replace(HOST, f"[{host}]" if ":" in host else host)
 
         values = {key: getattr(self, key) for key in Broker.model_fields}
         values |= {key: filled(key, text) for key in ("name", "url", "port_mapper") if (text := values[key])}
@@ -96,7 +101,17 @@ class Profile(Broker):
 
     def _allows(self, host: str) -> bool:
         dotted = f".{host.rstrip('.').lower()}"
-        return not self.hosts or any(compile_pattern(pattern.lower()).match(dotted) for pattern in self.hosts)
+        return not self.hosts or any(
+            compile_pattern(_ascii_pattern(pattern.lower())).match(dotted) for pattern in self.hosts
+        )
+
+
+def _ascii_pattern(pattern: str) -> str:
+    """A pattern of hosts with its international labels in the form that hosts have; such a label has no wildcard."""
+    try:
+        return ".".join(map(ascii_host, pattern.split(".")))
+    except ValueError:
+        return pattern
 
 
 def _known(value: str, info: ValidationInfo) -> str:

@@ -6,6 +6,7 @@ from pydantic import field_validator as check
 from penstock.config.broker import ClientTls
 from penstock.config.section import Section
 from penstock.config.values import EnvSecret, EnvText, File, one_password, read_password
+from penstock.core.errors import ConfigError
 
 
 class BasicAuth(Section):
@@ -18,10 +19,13 @@ class BasicAuth(Section):
     _one_password = check("password_file")(one_password)
 
     def secret(self) -> str:
-        """The password as it is now; ValueError when its file cannot be read any more."""
-        if self.password_file is not None:
+        """The password as it is now; ConfigError when its file cannot be read any more."""
+        if self.password_file is None:
+            return "" if self.password is None else self.password.get_secret_value()
+        try:
             return read_password(self.password_file)
-        return self.password.get_secret_value() if self.password is not None else ""
+        except ValueError as error:
+            raise ConfigError(f"--http.config.file: basic_auth: password_file: {error}") from None
 
 
 class TlsClient(ClientTls):

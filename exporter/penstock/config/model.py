@@ -140,7 +140,7 @@ class Clients(Section):
 def parse_day(value: object) -> date:
     """ValueError says what is allowed."""
     try:
-        return value if isinstance(value, date) else date.fromisoformat(str(value))
+        return value if isinstance(value, date) else date.fromisoformat(str(value).strip())
     except ValueError:
         raise ValueError("is no day; write 2026-12-25") from None
 

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, ValidationInfo, WithJsonSchema
+from yarl import URL
 
 DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -52,9 +53,10 @@ def parse_duration(value: object) -> float:
     """Seconds of `15s`, `1m30s`, `500ms`, or of a plain number. ValueError says what is allowed."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str) and re.fullmatch(_NUMBER, value, re.ASCII):
-        return float(value)
-    if isinstance(value, str) and value and (found := re.fullmatch(_DURATION, value, re.ASCII)):
+    text = value.strip() if isinstance(value, str) else ""
+    if re.fullmatch(_NUMBER, text, re.ASCII):
+        return float(text)
+    if text and (found := re.fullmatch(_DURATION, text, re.ASCII)):
         return sum(float(n) * unit for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True) if n)
     raise ValueError(f"{shown(value)} is not a duration; write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds")
 
@@ -73,9 +75,10 @@ def parse_size(value: object) -> int:
     """Bytes of `64MiB`, `10MB`, or of a plain number. ValueError says what is allowed."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value, re.ASCII):
-        return int(value)
-    if isinstance(value, str) and (found := re.fullmatch(_SIZE, value, re.ASCII)):
+    text = value.strip() if isinstance(value, str) else ""
+    if re.fullmatch(r"\d{1,18}", text, re.ASCII):
+        return int(text)
+    if found := re.fullmatch(_SIZE, text, re.ASCII):
         return int(float(found[1]) * SIZE_UNITS[found[2]])
     raise ValueError(f"{shown(value)} is not a size; write {', '.join(f'64{unit}' for unit in SIZE_UNITS)} or bytes")
 
@@ -159,7 +162,8 @@ def check_origin(value: str) -> str:
     parts = http_url(value)
     if parts.path not in ("", "/"):
         raise ValueError("must be only scheme://host[:port], as a browser sends it")
-    return value.rstrip("/")
+    port = "" if parts.port is None else f":{parts.port}"
+    return value.rstrip("/") if value.isascii() else origin_of_url(value) + port
 
 
 def host_port(value: str) -> tuple[str, int]:
@@ -193,7 +197,7 @@ def http_url(value: str) -> SplitResult:
     """The parts of an http or https URL without credentials. The errors never show the URL: it may hold a password."""
     try:
         parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
+        host, _ = ascii_host(parts.hostname or ""), parts.port
     except ValueError:
         raise ValueError("is not a URL; write http://host:port/path") from None
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\\]", value) or not value.isprintable():
@@ -235,19 +239,49 @@ def split_host(value: str) -> tuple[str, int | None]:
     return host, port if has_port else None
 
 
+_ZONE = re.compile(r"[A-Za-z0-9._-]{1,15}")
+"""What Linux calls a network interface, as far as it needs no quotes in a URL."""
 _NO_HOST = "must be HOST or HOST:PORT, a name or an address without scheme, user, password or path"
 
 
 def is_host(text: str) -> bool:
-    """Whether it is a name or an address, and so can be put into a URL."""
-    return _HOST_NAME.fullmatch(text) is not None or _is_ipv6(text)
+    """Whether it is a name or an address, and so can be put into a URL. Letters of any language may be in a name."""
+    try:
+        name = ascii_host(text)
+    except ValueError:
+        return False
+    return _HOST_NAME.fullmatch(name) is not None or _is_ipv6(name)
+
+
+def ascii_host(host: str) -> str:
+    """A host as DNS, headers and Java want it: an international name in its form of ASCII, `xn--bcher-kva.example`.
+
+    ValueError: the name has no such form.
+    """
+    if host.isascii():
+        return host
+    name = URL.build(scheme="http", host=host).raw_host
+    if name is None or not name.isascii():
+        raise ValueError("is no name of a host")
+    return name
 
 
 def _is_ipv6(text: str) -> bool:
+    """An address, also one that holds in a zone: `fe80::1%eth0`. The zone is the name of a network interface."""
+    address, separator, zone = text.partition("%")
+    if separator and not _ZONE.fullmatch(zone):
+        return False
     try:
-        return "%" not in text and bool(IPv6Address(text))  # a zone may hold anything
+        return bool(IPv6Address(address))
     except ValueError:
         return False
+
+
+def origin_of_url(url: str) -> str:
+    """Scheme and host of a URL as a browser names them in the header Origin: in ASCII, without port and zone."""
+    parts = urlsplit(url)
+    host = ascii_host(parts.netloc.removesuffix(f":{parts.port}"))
+    return f"{parts.scheme}://{re.sub('%[^]]*', '', host)}"
 
 
 def existing_file(value: object, info: ValidationInfo) -> object:
@@ -287,15 +321,18 @@ MAX_PASSWORD_BYTES = 4096
 
 
 def read_password(path: Path) -> str:
-    """The password in a file, one trailing newline cut off. ValueError when there is none."""
+    """The password in a file, without a byte order mark and the line ends at its end. ValueError when there is none.
+
+    Blanks stay: they may be part of it. `penstock check` names a password that has one at its end.
+    """
     content = read_file(path, limit=MAX_PASSWORD_BYTES + 1)
     if len(content) > MAX_PASSWORD_BYTES:
         raise ValueError(f"{path} is larger than {MAX_PASSWORD_BYTES} bytes; it must hold the password only")
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
-    password = text.removesuffix("\n").removesuffix("\r")
+    password = text.rstrip("\r\n")
     if not password:
         raise ValueError(f"{path} is empty; write the password into it")
     return password

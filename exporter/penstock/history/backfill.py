@@ -88,7 +88,7 @@ class Prometheus:
 def secret(file: Path) -> str:
     """The token in a file. Raises ConfigError."""
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'is not text'}") from None
 

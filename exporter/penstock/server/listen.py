@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web, web_response
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.tasks import end
 from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
 
@@ -35,7 +35,7 @@ ACCEPTED_AT_ONCE = 8
 SEND_BUFFER_BYTES = 256 * 1024
 """The kernel's buffer to one reader: of one that grows to megabytes it would not be seen that a slow one took some."""
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})")
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _HINTS = {
     errno.EADDRINUSE: "; another process listens there (another Penstock?): give another address",
@@ -55,10 +55,10 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`:19771`, `host:19771`, `[::1]:19771`. PenstockError says what is allowed."""
+    """`:19771`, `host:19771`, `[::1]:19771`. ConfigError says what is allowed."""
     found = _ADDRESS.fullmatch(text)
     if not found or int(found["port"]) > 65535:
-        raise PenstockError(f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port")
+        raise ConfigError(f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port")
     return Address(found["v6"] or found["host"] or "", int(found["port"]))
 
 

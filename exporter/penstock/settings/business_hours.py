@@ -44,7 +44,7 @@ def time_zone(name: str) -> tzinfo:
 
 def parse_hours(text: object) -> Hours:
     """ValueError says what is allowed."""
-    found = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     if not found:
         raise ValueError(f"are no business hours; {ALLOWED}")
     try:
@@ -55,7 +55,8 @@ def parse_hours(text: object) -> Hours:
 
 
 def check_zone(zone: str) -> str:
-    """ValueError: it is none that is known."""
+    """The name of a zone, without blanks around it. ValueError: it is none that is known."""
+    zone = zone.strip()
     try:
         time_zone(zone)
     except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError

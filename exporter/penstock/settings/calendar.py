@@ -59,4 +59,4 @@ def parse_maintenance(text: object) -> Maintenance:
         raise ValueError(f"is no time of maintenance; {_MAINTENANCE}") from None
     if end <= begin:
         raise ValueError(f"ends before it begins; {_MAINTENANCE}")
-    return Maintenance(str(text), begin, end)
+    return Maintenance(str(text).strip(), begin, end)

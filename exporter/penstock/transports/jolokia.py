@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import time
 import zlib
 from collections.abc import Sequence
@@ -106,6 +107,8 @@ class JolokiaTransport:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "penstock"}
         if self._target.origin:
             headers["Origin"] = self._target.origin
+        if "%" in (self._url.raw_host or ""):  # a zone holds on this machine only, and Jetty refuses it in a header
+            headers["Host"] = re.sub("%[^]]*", "", self._url.raw_authority)
         if self._target.username is not None:
             password = self._target.password() if self._target.password else ""
             headers["Authorization"] = aiohttp.encode_basic_auth(self._target.username, password)
