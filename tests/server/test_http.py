@@ -217,6 +217,26 @@ async def test_head_has_the_headers_and_no_body() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/metrics", "GET,HEAD,OPTIONS"),
+        ("/", "GET,HEAD,OPTIONS"),
+        ("/api/v1/brokers", "GET,HEAD,OPTIONS"),
+        ("/-/healthy", "GET,HEAD,OPTIONS"),
+        ("/-/reload", "OPTIONS,POST"),
+    ],
+)
+async def test_options_names_the_methods_of_a_path(path: str, allow: str) -> None:
+    agent = Agent()
+    async with running(agent, lifecycle=True) as server:
+        status, headers, body = await request(server, path, "OPTIONS", Host="penstock.example")
+        assert (await request(server, "/metrics/", "OPTIONS"))[0] == 404
+    assert (status, headers["Allow"], body) == (204, allow, b"")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert agent.reloads == 0
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "allow"),
     [
         ("POST", "/metrics", 405, "GET,HEAD"),

@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped
-from penstock.server import make_probe_app, request_limit, serve
+from penstock.server import make_probe_app, refusals, request_limit, serve
 from server.test_http import Agent, Server, connect, received, request, running
 
 pytestmark = pytest.mark.asyncio
@@ -62,6 +62,38 @@ async def test_a_request_without_a_body_is_answered_and_its_connection_stays(hea
             await asyncio.get_running_loop().sock_sendall(raw, head(b"GET /-/healthy"))
         raw.close()
     assert agent.reloads == 1
+
+
+EMPTY = b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("pieces", [[EMPTY], [b"", EMPTY], [b"0\r\n", b"\r\n"], [b"0\r\na: b\r\n\r\n"]])
+async def test_an_empty_body_in_chunks_is_answered_and_its_connection_stays(pieces: list[bytes]) -> None:
+    agent = Agent()
+    async with running(agent, lifecycle=True) as server:
+        loop = asyncio.get_running_loop()
+        first, *others = pieces
+        raw = await connect(server, head(b"POST /-/reload", CHUNKED) + first)
+        for piece in others:
+            await asyncio.sleep(0.02)
+            await loop.sock_sendall(raw, piece)
+        assert (await loop.sock_recv(raw, 4096)).startswith(b"HTTP/1.1 200 ")
+        await loop.sock_sendall(raw, head(b"GET /-/healthy", CHUNKED) + EMPTY)
+        assert (await loop.sock_recv(raw, 4096)).startswith(b"HTTP/1.1 200 ")
+        raw.close()
+    assert agent.reloads == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"0\r\n", b"z\r\n", b"1\r\ny\r\n0\r\n\r\n"])
+async def test_one_that_does_not_end_or_is_not_empty_is_refused_soon(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(refusals, "EMPTY_BODY_SECONDS", 0.05)
+    async with running(Agent()) as server:
+        raw = await connect(server, head(b"GET /metrics", CHUNKED) + body)
+        async with asyncio.timeout(3):
+            answer = await received(raw)
+    assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.0 400 "))
 
 
 @asynccontextmanager
@@ -251,3 +283,10 @@ async def test_with_a_list_of_hosts_reads_under_another_are_refused_too() -> Non
         assert await asked(server, "GET", "/-/ready", {"Host": "evil.example"}) == 200
         assert await asked(server, "POST", "/-/reload", {"Host": "evil.example"}) == 421
     assert agent.reloads == 3
+
+
+def test_a_host_that_is_allowed_may_be_international() -> None:
+    """Browsers send its name in ASCII."""
+    assert refusals.Refusals(["B\u00fccher.example"])._is_own("xn--bcher-kva.example")
+    with pytest.raises(ConfigError, match="is no name of a host"):
+        refusals.Refusals(["b\u00fc..cher"])

@@ -66,17 +66,21 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def read(text: str) -> Document:
-    """The document in `text`; never raises, whatever the text is."""
+def read(text: str, *, may_be_empty: bool = False) -> Document:
+    """The document in `text`; never raises, whatever the text is. may_be_empty: no key at all is no problem."""
     document = Document()
     try:
-        document.values = _Reader(document).value(_compose(text), ())
+        root = _compose(text)
+        if root is None and not may_be_empty:
+            raise _Unreadable(1, "is empty; write at least one key")  # noqa: TRY301
+        document.values = {} if root is None else _Reader(document).value(root, ())
     except _Unreadable as error:
         document.problems.append(Problem(error.line, (), str(error)))
     return document
 
 
-def _compose(text: str) -> MappingNode:
+def _compose(text: str) -> MappingNode | None:
+    """None: there is nothing but comments."""
     try:
         root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
@@ -88,8 +92,8 @@ def _compose(text: str) -> MappingNode:
         raise _Unreadable(mark.line + 1 if mark else 1, _syntax(error.problem or error.context or "")) from None
     except (yaml.YAMLError, ValueError, OverflowError):  # such as \U escapes beyond Unicode
         raise _Unreadable(1, "is not YAML") from None
-    if root is None:
-        raise _Unreadable(1, "is empty; write at least one key")
+    if root is None or (isinstance(root, ScalarNode) and root.tag == _TAG + "null"):
+        return None
     if not isinstance(root, MappingNode):
         raise _Unreadable(root.start_mark.line + 1, "must be a mapping (key: value) at the top")
     return root

@@ -50,7 +50,8 @@ def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None =
 
 
 def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
-    document = read(_text(path, flag, regular=regular))
+    may_be_empty = not any(field.is_required() for field in model.model_fields.values())
+    document = read(_text(path, flag, regular=regular), may_be_empty=may_be_empty)
     problems = list(document.problems)
     if document.values is not None:
         try:

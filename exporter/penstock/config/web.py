@@ -131,6 +131,12 @@ class WebConfig(Section):
     basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
     rate_limit: RateLimit = RateLimit()
 
+    @check("tls_server_config", mode="before")
+    @classmethod
+    def _without_tls(cls, value: object) -> object:
+        """An empty section is plain HTTP, as in other exporters."""
+        return None if value == {} else value
+
     @check("basic_auth_users", mode="after")
     @classmethod
     def _hashed(cls, value: dict[str, SecretStr], _: ValidationInfo) -> dict[str, SecretStr]:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
 
 from penstock.core.errors import PenstockError
 from penstock.exposition.negotiate import FamilyFilter, UnknownFamily, accepts_gzip, answer
@@ -73,10 +74,22 @@ def make_probe_app(agent: AgentView) -> web.Application:
 
 
 def _app(routes: Iterable[web.RouteDef], allowed_hosts: Collection[str] = ()) -> web.Application:
-    app = web.Application(middlewares=[Refusals(allowed_hosts).middleware])
+    app = web.Application(middlewares=[Refusals(allowed_hosts).middleware, _options])
     app.on_response_prepare.append(_set_headers)
     app.add_routes(routes)
     return app
+
+
+@web.middleware
+async def _options(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers OPTIONS with the methods that a path takes; users are checked before, as for other requests."""
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed as refused:
+        if request.method != hdrs.METH_OPTIONS:
+            raise
+        methods = sorted({*refused.allowed_methods, hdrs.METH_OPTIONS})
+        return web.Response(status=204, headers={hdrs.ALLOW: ",".join(methods)})
 
 
 def _probe_routes(agent: AgentView) -> list[web.RouteDef]:

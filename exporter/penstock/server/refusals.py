@@ -1,5 +1,6 @@
 """Requests that are refused before a password is checked: with a body, under a foreign host name, from another site."""
 
+import asyncio
 import ipaddress
 import re
 import socket
@@ -8,29 +9,35 @@ from collections.abc import Collection
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
+from penstock.config.values import ascii_host
+from penstock.core.errors import ConfigError
 from penstock.server.connection_limit import PROBE_PATHS
 
-_READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+EMPTY_BODY_SECONDS = 0.5
+"""For the end of an empty body to arrive: some programs send one with every request, in chunks."""
+
+_READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 _OWN_SITE = frozenset({"same-origin", "none"})
 """What a browser says of a request that a person or a page of this server caused."""
 _PORT = re.compile(r":\d*$")
 
 
 class Refusals:
-    """Actions, which are all requests but GET and HEAD, are refused where a page of another site caused them, or where
-    the Host is foreign: none of this machine's, as a name is that an attacker lets point here (DNS rebinding).
+    """Actions, which are all requests but GET, HEAD and OPTIONS, are refused where a page of another site caused them,
+    or where the Host is foreign: none of this machine's, as a name is that an attacker lets point here (DNS rebinding).
 
     allowed_hosts: further names of this server; if there are any, reads under a foreign name are refused too.
     """
 
     def __init__(self, allowed_hosts: Collection[str] = ()) -> None:
-        self._allowed = frozenset(map(_plain, allowed_hosts))
+        """Raises ConfigError where one of them is no host."""
+        self._allowed = frozenset(map(_configured, allowed_hosts))
         self._own = self._allowed | {"localhost", _plain(socket.gethostname())}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Lets a request through, or answers 403, 413 or 421."""
-        if request.body_exists:
+        if request.body_exists and not await _is_empty(request):
             refused = web.Response(status=413, text="No request takes a body here.\n")
             refused.force_close()
             return refused
@@ -63,6 +70,25 @@ class Refusals:
             return True
         where = origin.partition("://")[2]
         return bool(where) and (where.lower() == host.lower() or _name(where) in self._allowed)
+
+
+async def _is_empty(request: web.Request) -> bool:
+    """Whether the body, which comes in chunks, has none. A body of a length is not waited for: it has something."""
+    if request.content_length is not None:
+        return False
+    try:
+        async with asyncio.timeout(EMPTY_BODY_SECONDS):
+            return await request.content.readany() == b""
+    except (TimeoutError, web.RequestPayloadError):
+        return False
+
+
+def _configured(name: str) -> str:
+    """As browsers send it in the header Host."""
+    try:
+        return _plain(ascii_host(name))
+    except ValueError:
+        raise ConfigError(f"--web.allowed-host {name!r}: is no name of a host") from None
 
 
 def _name(host: str) -> str:
