@@ -14,6 +14,7 @@ from penstock.core.table import Column, Index, Positions, Table, take_or_fill
 from penstock.exposition.catalogue import CATALOGUE, Family
 from penstock.exposition.gzip_stream import CODEC, Codec, Fragment
 from penstock.exposition.syntax import label_texts
+from penstock.settings.policy import LABEL_BYTES
 
 CellT = TypeVar("CellT", bound=np.generic)
 
@@ -147,7 +148,7 @@ class BrokerBlocks:
         self._updates = 0
         self._label_length = 0
 
-    def update(self, tables: Mapping[str, Table[Any]], label_length: int = 1024) -> None:
+    def update(self, tables: Mapping[str, Table[Any]], label_length: int = LABEL_BYTES) -> None:
         """Publish `tables`, by table name; what is missing or all NaN is left out. Columns belong to the renderer from
         here on. label_length: bytes of a label's value; another one needs tables of new rows.
         """

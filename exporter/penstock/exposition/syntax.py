@@ -9,6 +9,7 @@ from typing import Final
 from xxhash import xxh3_64_hexdigest
 
 from penstock.exposition.catalogue import Family
+from penstock.settings.policy import LABEL_BYTES
 
 
 class Format(Enum):
@@ -40,7 +41,7 @@ def openmetrics_name(family: Family) -> str:
     return family.name.removesuffix(suffix)
 
 
-def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = 1024) -> list[bytes]:
+def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = LABEL_BYTES) -> list[bytes]:
     """What is between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
     label's value, before it is escaped; see `shortened`.
     """

@@ -6,6 +6,9 @@ from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
 from penstock.settings.rules import Resolved, Rules, Selection
 
+LABEL_BYTES = 1023
+"""Of the value of a label, unless the operator says otherwise: some stores of metrics refuse 1,024."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -18,7 +21,7 @@ class Limits:
     """Distinct client names of a broker; further ones are shown together as `(other)`."""
     series: int = 3_750_000
     """Of the whole broker; what is unhealthy or has the largest backlog comes first."""
-    label_length: int = 1024
+    label_length: int = LABEL_BYTES
     """Bytes of the value of a label; a longer one is cut, and ends with a hash of the whole."""
 
 
