@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock_demo.management import Account
 from penstock_demo.openmq import OpenMQBroker
 from penstock_demo.openmq import fetch as fetch_openmq
+from rig.proxied import opens_connection
 from setup.test_init_live import check, run, set_up
 
 pytestmark = pytest.mark.broker
@@ -26,6 +28,8 @@ def test_an_openmq_with_the_agent_that_init_set_up(tmp_path: Path) -> None:
     try:
         check(config)
         assert run(*init).output == "nothing to change\n"
+        account = Account("penstock", (config.parent / "openmq.password").read_text().strip())
+        assert not opens_connection(broker.jolokia_url, account)
     finally:
         broker.stop()
     assert run(*init, "--undo").exit_code == 0

@@ -14,6 +14,8 @@ from penstock.config import load
 from penstock.setup.artemis import hashed_password
 from penstock.setup.changes import RECORD
 
+NO_PROXY = "-Djolokia.disabledServices=org.jolokia.service.jsr160.Jsr160RequestHandler"
+
 MANAGEMENT = """<management-context xmlns="http://activemq.apache.org/schema">
    <authorisation>
       <role-access>
@@ -79,6 +81,7 @@ def test_the_account_is_made_and_the_configuration_takes_it(broker: Path) -> Non
     assert users[1] not in made.output
     assert read(broker, "artemis-roles.properties") == "amq = admin\nexporter = exporter\n"
     assert "HAWTIO_ROLES='amq,exporter'\n" in read(broker, "artemis.profile")
+    assert read(broker, "artemis.profile").endswith(f'\nJAVA_ARGS="$JAVA_ARGS {NO_PROXY}"\n')
     assert read(broker, "jolokia-access.xml") == FILES["jolokia-access.xml"]
     assert only.password_file is not None
     assert stat.S_IMODE(only.password_file.stat().st_mode) == 0o600
@@ -141,8 +144,62 @@ def test_other_rights_stay_and_no_order_of_them_lets_messages_be_read(broker: Pa
 @pytest.mark.parametrize("roles", ["", "*"])
 def test_a_console_for_every_role_is_left_open(broker: Path, roles: str) -> None:
     (broker / "etc/artemis.profile").write_text(f"HAWTIO_ROLES='{roles}'\n")
-    assert init(broker).exit_code == 0
+    assert init(broker, "--keep-proxy").exit_code == 0
     assert read(broker, "artemis.profile") == f"HAWTIO_ROLES='{roles}'\n"
+
+
+@pytest.mark.parametrize(
+    ("java_args", "made"),
+    [
+        (f'JAVA_ARGS="-Xmx2G {NO_PROXY}"', f'JAVA_ARGS="-Xmx2G {NO_PROXY}"'),
+        ("JAVA_ARGS='-Djolokia.disabledServices=a.B,c.D'", f"JAVA_ARGS='{NO_PROXY},a.B,c.D'"),
+        ("JAVA_ARGS='-Djolokia.disabledServices= -Xmx2G'", f"JAVA_ARGS='{NO_PROXY} -Xmx2G'"),
+        (f"# {NO_PROXY}", None),
+    ],
+)
+def test_a_jolokia_without_some_services_loses_the_proxy_once(broker: Path, java_args: str, made: str | None) -> None:
+    (broker / "etc/artemis.profile").write_text(f"HAWTIO_ROLES='amq'\n{java_args}\n")
+    init(broker)
+    line, *others = read(broker, "artemis.profile").splitlines()[1:]
+    if made is None:
+        assert (line, others[-1]) == (java_args, f'JAVA_ARGS="$JAVA_ARGS {NO_PROXY}"')
+        return
+    assert (line, others) == (made, [])
+
+
+def test_files_of_windows_are_read_and_keep_their_form(broker: Path) -> None:
+    """Line ends of Windows, and the byte order mark that its editors write."""
+    etc, config = broker / "etc", broker.parent / "penstock.yaml"
+    secret = broker.parent / "secret.txt"
+    secret.write_bytes(b"\xef\xbb\xbfright\r\n")
+    users = f"\ufeffadmin = x\r\nexporter = {hashed_password('right')}\r\n".encode()
+    (etc / "artemis-users.properties").write_bytes(users)
+    (etc / "artemis-roles.properties").write_bytes(b"amq = admin\r\n")
+    before = "\ufeffbrokers:\r\n- name: a\r\n  kind: artemis\r\n  url: http://a/\r\n"
+    config.write_bytes(before.encode())
+    made = init(broker, "--password.file", str(secret))
+    assert made.exit_code == 0, made.output
+    assert (etc / "artemis-users.properties").read_bytes() == users
+    assert (etc / "artemis-roles.properties").read_bytes() == b"amq = admin\r\nexporter = exporter\r\n"
+    assert config.read_bytes().startswith(b"\xef\xbb\xbfbrokers:\r\n- name: b1\r\n")
+    assert b"\n" not in config.read_bytes().replace(b"\r\n", b"")
+    first, second = load(config, {}).brokers
+    assert (first.password(), second.name) == ("right", "a")
+    assert init(broker, "--password.file", str(secret)).output == "nothing to change\n"
+    assert init(broker, "--undo").exit_code == 0
+    assert config.read_bytes() == before.encode()
+
+
+def test_a_configuration_that_is_none_is_exit_status_2(broker: Path) -> None:
+    (broker.parent / "penstock.yaml").write_text("[]\n")
+    refused = init(broker)
+    assert refused.exit_code == 2
+    assert "is no configuration of Penstock" in refused.output
+
+
+@pytest.mark.parametrize("words", [[], ["--url", "http://b:8161/other/"]])
+def test_a_command_that_names_no_broker_is_exit_status_2(words: list[str]) -> None:
+    assert CliRunner().invoke(main, ["init", *words]).exit_code == 2
 
 
 def test_an_origin_that_is_not_allowed_is_added(broker: Path) -> None:
@@ -217,6 +274,7 @@ def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
     options = dict(line.split("=", 1) for line in (tmp_path / "jolokia.properties").read_text().splitlines())
     assert options["password"] == (tmp_path / "openmq.password").read_text().strip()
     assert options["password"] not in made.output
+    assert options["disabledServices"] == "org.jolokia.service.jsr160.Jsr160RequestHandler"
     assert options["policyLocation"] == (tmp_path / "openmq-policy.xml").as_uri()
     assert stat.S_IMODE((tmp_path / "jolokia.properties").stat().st_mode) == 0o600
     assert yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]["kind"] == "openmq"
@@ -297,7 +355,7 @@ def test_the_kind_of_a_url(url: str, kind: str, tmp_path: Path) -> None:
 def test_a_url_that_no_kind_of_broker_has_is_no_openmq(tmp_path: Path) -> None:
     for url in ("http://b:8161", "http://b:8161/hawtio/jolokia/", "b:8161/console"):
         refused = CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(tmp_path / "p.yaml"), "--yes"])
-        assert refused.exit_code == 1
+        assert refused.exit_code == 2
         assert "it ends in /console/jolokia/ (Artemis)" in refused.output
     assert list(tmp_path.iterdir()) == []
 
@@ -310,12 +368,12 @@ def test_two_brokers_by_their_urls_have_two_names(tmp_path: Path) -> None:
     assert {one.name for one in load(config, {}).brokers} == {"mq1", "mq2"}
     before = config.read_text()
     taken = CliRunner().invoke(main, [*by_url, "http://mq1:8162/console/jolokia/"])
-    assert taken.exit_code == 1
+    assert taken.exit_code == 2
     assert "has another broker called mq1; give this one another --name" in taken.output
     assert config.read_text() == before
 
 
 def test_neither_directory_nor_url(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["init", "--config.file", str(tmp_path / "penstock.yaml")])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "give --url" in refused.output

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from penstock.cli import main
 from penstock_demo.artemis import VERSION, ArtemisBroker
+from penstock_demo.management import Account
+from rig.proxied import opens_connection
 from setup.test_init import contents
 
 pytestmark = pytest.mark.broker
@@ -45,6 +47,8 @@ def set_up(version: str, tmp_path: Path) -> None:
         check(config)
         assert run(*init).output == "nothing to change\n"
         check(config)
+        account = Account("exporter", (tmp_path / "penstock" / "b1.password").read_text().strip())
+        assert not opens_connection(broker.jolokia_url, account)
     finally:
         broker.stop()
     assert run(*init, "--undo").exit_code == 0

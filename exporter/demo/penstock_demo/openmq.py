@@ -145,6 +145,7 @@ def _agent_options(directory: Path, port: int, reader: Account, *, read_only: bo
         policy = directory / "jolokia-policy.xml"
         policy.write_text(files("penstock.brokers.openmq").joinpath("jolokia-policy.xml").read_text(encoding="utf-8"))
         said |= {"policyLocation": policy.as_uri(), "user": reader.user, "password": reader.password}
+        said |= {"disabledServices": "org.jolokia.service.jsr160.Jsr160RequestHandler"}
     options = directory / "jolokia.properties"
     options.touch(mode=0o600)
     options.write_text("".join(f"{key}={value}\n" for key, value in said.items()))

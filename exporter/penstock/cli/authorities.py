@@ -19,11 +19,12 @@ def tls_of(url: str, ca_file: Path | None, *, ask: bool) -> dict[str, str]:
     ca_file: as the option says. ask: whether the operator can be asked for another. Says what was tried.
 
     Raises:
+        ConfigError: the URL has no TLS.
         PenstockError: the certificate is refused, and another authority is not given or would not help.
     """
     if urlsplit(url).scheme != "https":
         if ca_file is not None:
-            raise PenstockError(f"--ca.file is for a URL with https, which {url} is not")
+            raise ConfigError(f"--ca.file is for a URL with https, which {url} is not")
         return {}
     problem = _problem(url, ca_file)
     while problem:

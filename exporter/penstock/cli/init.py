@@ -1,6 +1,7 @@
 """`penstock init`: an account that may read and nothing else, for a broker on this machine, and the configuration."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,7 +10,7 @@ import click
 
 from penstock.cli import options
 from penstock.cli.authorities import tls_of
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
 from penstock.tui.lines import say
@@ -26,6 +27,7 @@ _CONSOLES = {"/console": "artemis", "/api": "classic", "": "openmq"}
 @click.option("--name")
 @click.option("--url")
 @click.option("--ca.file", "ca_file", type=options.PATH)
+@click.option("--keep-proxy", is_flag=True)
 @click.option("--dry-run", is_flag=True)
 @click.option("--yes", is_flag=True)
 @click.option("--undo", "back", is_flag=True)
@@ -38,6 +40,7 @@ def init(  # noqa: PLR0913 - options
     name: str | None,
     url: str | None,
     ca_file: Path | None,
+    keep_proxy: bool,
     dry_run: bool,
     yes: bool,
     back: bool,
@@ -60,14 +63,16 @@ def init(  # noqa: PLR0913 - options
     secret = password_file or folder / f"{name}.password"
     account = artemis.Account(user, configuration.password_of(secret))
     url = instance.url if instance else url or openmq.URL
+    changes: list[FileChange] = []
     if instance:
-        changes = [*(artemis if kind == "artemis" else classic).plan(instance, account)]
-    else:
-        changes = [*openmq.plan(folder, account, url)] if directory else []
+        changes += _changes_of_instance(kind, instance, account, keep_proxy=keep_proxy)
+    elif directory:
+        changes += openmq.plan(folder, account, url)
     entry: dict[str, Any] = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
     if not configuration.knows(config_file.absolute(), url) and (tls := tls_of(url, ca_file, ask=not yes)):
         entry["tls"] = tls
-    changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
+    if not secret.exists():
+        changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
     changes.append(configuration.entry(config_file.absolute(), entry))
     needed = [change for change in changes if change.needed()]
     say(*(line for change in needed for line in change.shown()))
@@ -85,19 +90,28 @@ def init(  # noqa: PLR0913 - options
         say(*openmq.next_steps(directory, folder))
     else:
         say("Restart the broker: its console takes rights and roles when it starts.")
-    of = directory or f"--url {url}"
-    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {of} --undo")
+    target = directory or f"--url {url}"
+    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {target} --undo")
+
+
+def _changes_of_instance(
+    kind: str, instance: artemis.Instance, account: artemis.Account, *, keep_proxy: bool
+) -> Iterable[FileChange]:
+    """What changes in the files of an Artemis or of an ActiveMQ Classic."""
+    if kind == "artemis":
+        return artemis.plan(instance, account, keep_proxy=keep_proxy)
+    return classic.plan(instance, account)
 
 
 def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[str, artemis.Instance | None]:
     """Its kind, and what its files say; None of an OpenMQ, whose files stay, and where only the URL is known."""
     if directory is None:
         if url is None:
-            raise PenstockError("name the broker's directory, or give --url of a broker that runs")
+            raise ConfigError("name the broker's directory, or give --url of a broker that runs")
         found = re.search("(/console|/api|^)/jolokia/?$", urlsplit(url).path)
         if found is None:
             ends = "/console/jolokia/ (Artemis), /api/jolokia/ (ActiveMQ Classic) or HOST:PORT/jolokia/ (OpenMQ)"
-            raise PenstockError(f"--url {url}: no known broker has Jolokia there; it ends in {ends}")
+            raise ConfigError(f"--url {url}: no known broker has Jolokia there; it ends in {ends}")
         return _CONSOLES[found[1]], None
     if etc := artemis.etc_of(directory):
         return "artemis", artemis.instance(etc, name, url)

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PenstockError
-from penstock.setup.changes import FileChange, read_text
+from penstock.setup.changes import FileChange, read_lines
 
 BY_HAND = "see docs/artemis.md for the lines to add by hand"
 GUARDED = (
@@ -22,6 +22,10 @@ GUARDED = (
 )  # fmt: skip
 """Methods that show messages or users, or lock a queue: the account must not have them."""
 READ = ("list*", "get*", "is*")
+PROXY = "org.jolokia.service.jsr160.Jsr160RequestHandler"
+"""What in Jolokia 2 passes a request on to another JVM. `disabledServices` is the one setting that switches it off: the
+policy file is asked only when the connection is there, and an empty list of allowed targets allows all.
+"""
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MATCH = re.compile(r'(<match\s+domain="org\.apache\.activemq\.artemis"[^>]*>)(.*?)(\s*</match>)', re.DOTALL)
 _ACCESS = re.compile(r'<access\s+method="([^"]+)"\s+roles="([^"]*)"\s*/>')
@@ -66,8 +70,11 @@ def _console(bootstrap: Path) -> str:
     return f"{parts.scheme}://{host}:{parts.port or default}/console/jolokia/"
 
 
-def plan(found: Instance, account: Account) -> Iterator[FileChange]:
-    """What to change of the instance's files. PenstockError where one has a form that is not known."""
+def plan(found: Instance, account: Account, *, keep_proxy: bool = False) -> Iterator[FileChange]:
+    """What to change of the instance's files. PenstockError where one has a form that is not known.
+
+    keep_proxy: Jolokia may go on opening connections for its users.
+    """
     etc = found.etc
     login, profile = _needed(etc / "login.config"), _needed(etc / "artemis.profile")
     if "PropertiesLoginModule" not in login:
@@ -77,15 +84,16 @@ def plan(found: Instance, account: Account) -> Iterator[FileChange]:
     users, roles = (_named(login, kind, f"artemis-{kind}s.properties") for kind in ("user", "role"))
     yield _users(etc / users, account)
     yield FileChange(etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles))
-    yield FileChange(etc / "artemis.profile", _with_console(profile, account.user, etc / "artemis.profile"))
+    profile = _with_console(profile, account.user, etc / "artemis.profile")
+    yield FileChange(etc / "artemis.profile", profile if keep_proxy else _without_proxy(profile))
     yield FileChange(etc / "management.xml", _with_rights(_needed(etc / "management.xml"), account.user, etc))
     access = etc / "jolokia-access.xml"
-    if (text := read_text(access)) is not None:
+    if (text := read_lines(access)) is not None:
         yield FileChange(access, _with_origin(text, found.url))
 
 
 def _needed(path: Path) -> str:
-    text = read_text(path)
+    text = read_lines(path)
     if text is None:
         raise PenstockError(f"{path}: is not there; is {path.parent} the etc/ of a broker's instance?")
     return text
@@ -151,6 +159,18 @@ def _with_console(profile: str, role: str, path: Path) -> str:
     if role in roles or roles in ([], ["*"]):
         return profile
     return f"{profile[: found.start()]}{found[1]}'{','.join([*roles, role])}'{profile[found.end() :]}"
+
+
+def _without_proxy(profile: str) -> str:
+    """Jolokia opens no connection for its users. Artemis before 2.40 has a Jolokia that never does; it ignores this."""
+    switched_off = re.search(r"(?m)^[^#\n]*-Djolokia\.disabledServices=([\w.,]*)", profile)
+    if switched_off is None:
+        reason = "# Jolokia must not open connections to hosts that a request names (`target`)."
+        return f'{_ended(profile)}\n{reason}\nJAVA_ARGS="$JAVA_ARGS -Djolokia.disabledServices={PROXY}"\n'
+    if PROXY in switched_off[1].split(","):
+        return profile
+    others = f",{switched_off[1]}" if switched_off[1] else ""
+    return f"{profile[: switched_off.start(1)]}{PROXY}{others}{profile[switched_off.end(1) :]}"
 
 
 def _with_rights(xml: str, role: str, etc: Path) -> str:

@@ -17,11 +17,12 @@ BACKUP = ".before-penstock"
 RECORD = "penstock-init.json"
 """Beside the broker's files: what was changed, so that it can be taken back."""
 MAX_BYTES = 4 * 2**20
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file's new text. secret: what of it is never shown; owner: the file that it belongs with, if it is made."""
+    """A file's new text, as `read_lines` has it. secret: what of it is never shown."""
 
     path: Path
     text: str
@@ -29,14 +30,26 @@ class FileChange:
 
     def shown(self) -> Iterator[str]:
         """The difference, a line each. Of a file with secrets only the lines that change."""
-        before = read_text(self.path)
+        before = read_lines(self.path)
         old, new = (before or "").splitlines(), self.text.splitlines()
         names = (str(self.path) if before is not None else "(new file)", str(self.path))
         for line in difflib.unified_diff(old, new, *names, lineterm="", n=0 if self.secret else 2):
             yield line.replace(self.secret, "(not shown)") if self.secret else line
 
     def needed(self) -> bool:
-        return read_text(self.path) != self.text
+        return read_text(self.path) != self.written()
+
+    def written(self) -> str:
+        """The text with the line ends and the byte order mark of the file that is there."""
+        before = read_text(self.path) or ""
+        mark = BYTE_ORDER_MARK if before.startswith(BYTE_ORDER_MARK) else ""
+        return mark + (self.text.replace("\n", "\r\n") if "\r\n" in before else self.text)
+
+
+def read_lines(path: Path) -> str | None:
+    """As `read_text`, without a byte order mark, each line ended by a newline alone."""
+    text = read_text(path)
+    return None if text is None else text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
 
 
 def read_text(path: Path) -> str | None:
@@ -52,6 +65,7 @@ def read_text(path: Path) -> str | None:
 def apply(changes: Sequence[FileChange], record: Path) -> None:
     """Write all of them, with backups; `record` says before that what is done. PenstockError when one fails."""
     done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
+    texts = {change.path: change.written() for change in changes}
     for change in changes:
         before = read_text(change.path)
         kept = done.get(str(change.path))
@@ -60,10 +74,10 @@ def apply(changes: Sequence[FileChange], record: Path) -> None:
             kept = done[str(change.path)] = {"backup": backup}
             if backup is not None and before is not None:
                 _write(Path(backup), before, like=change.path)
-        kept["written"] = _digest(change.text)
+        kept["written"] = _digest(texts[change.path])
     _write(record, json.dumps(done, indent=1) + "\n", like=record.parent)
-    for change in changes:
-        _write(change.path, change.text, like=change.path if change.path.exists() else change.path.parent)
+    for path, text in texts.items():
+        _write(path, text, like=path if path.exists() else path.parent)
 
 
 def undo(record: Path) -> Iterator[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.core.errors import PenstockError
 from penstock.setup.artemis import Account, Instance
-from penstock.setup.changes import FileChange, read_text
+from penstock.setup.changes import FileChange, read_lines
 from penstock.setup.openmq import policy
 
 REALM, POLICY = "jetty-realm.properties", "jolokia-access.xml"
@@ -16,11 +16,11 @@ REALM, POLICY = "jetty-realm.properties", "jolokia-access.xml"
 def instance(directory: Path, name: str | None, url: str | None) -> Instance | None:
     """The broker in `directory`, with the name and URL given or those that its files say; None: there is none."""
     conf = directory / "conf"
-    text = read_text(conf / "activemq.xml")
+    text = read_lines(conf / "activemq.xml")
     if text is None:
         return None
     called = re.search(r'brokerName="([^"$]+)"', text)
-    port = re.search(r'name="port"\s+value="(\d+)"', read_text(conf / "jetty.xml") or "")
+    port = re.search(r'name="port"\s+value="(\d+)"', read_lines(conf / "jetty.xml") or "")
     url = url or f"http://127.0.0.1:{port[1] if port else 8161}/api/jolokia/"
     return Instance(conf, name or (called[1] if called else "activemq"), url)
 
@@ -28,7 +28,7 @@ def instance(directory: Path, name: str | None, url: str | None) -> Instance | N
 def plan(found: Instance, account: Account) -> Iterator[FileChange]:
     """PenstockError where the console has other accounts than those in its file."""
     path = found.etc / REALM
-    realm = read_text(path)
+    realm = read_lines(path)
     if realm is None:
         raise PenstockError(f"{path}: is not there; see docs/classic.md for what to add by hand")
     # Jetty takes a hash in place of the password.

@@ -7,25 +7,30 @@ from typing import Any
 
 import yaml
 
-from penstock.core.errors import ConfigError, PenstockError
-from penstock.setup.changes import FileChange, read_text
+from penstock.config.values import read_password
+from penstock.core.errors import ConfigError
+from penstock.setup.changes import FileChange, read_lines
 
 
 def password_of(path: Path) -> str:
-    """What the file holds, else a new one."""
-    text = read_text(path)
-    return secrets.token_urlsafe(24) if text is None else text.removesuffix("\n")
+    """What the file holds, as the agent will read it, else a new one. ConfigError: the file holds none."""
+    if not path.exists():
+        return secrets.token_urlsafe(24)
+    try:
+        return read_password(path)
+    except ValueError as error:
+        raise ConfigError(f"--password.file: {error}") from None
 
 
 def knows(path: Path, url: str) -> bool:
-    """Whether the configuration has a broker with this URL. PenstockError where the file is no configuration."""
-    text = read_text(path)
+    """Whether the configuration has a broker with this URL. ConfigError where the file is no configuration."""
+    text = read_lines(path)
     return text is not None and url in _names(_parsed(text, path))
 
 
 def entry(path: Path, broker: dict[str, Any]) -> FileChange:
-    """The configuration with the broker in it, once by its URL. PenstockError says what to add where it cannot be."""
-    text = read_text(path)
+    """The configuration with the broker in it, once by its URL. ConfigError says what to add where it cannot be."""
+    text = read_lines(path)
     lines = yaml.safe_dump(broker, sort_keys=False, width=10_000).splitlines()
     if text is None:
         return FileChange(path, "interval: 15s\nbrokers:\n" + _item(lines, "  "))
@@ -35,7 +40,7 @@ def entry(path: Path, broker: dict[str, Any]) -> FileChange:
     if broker["url"] in known:
         return FileChange(path, text)
     if broker["name"] in known.values():
-        raise PenstockError(f"{path}: has another broker called {broker['name']}; give this one another --name")
+        raise ConfigError(f"{path}: has another broker called {broker['name']}; give this one another --name")
     head = re.search(r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text)
     made = f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}" if head else text
     if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:
@@ -55,7 +60,7 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     except yaml.YAMLError:
         found = None
     if not isinstance(found, dict):
-        raise PenstockError(f"{path}: is no configuration of Penstock; name another file with --config.file")
+        raise ConfigError(f"{path}: is no configuration of Penstock; name another file with --config.file")
     return found
 
 

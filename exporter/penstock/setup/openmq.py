@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PenstockError
-from penstock.setup.artemis import Account
-from penstock.setup.changes import FileChange, read_text
+from penstock.setup.artemis import PROXY, Account
+from penstock.setup.changes import FileChange, read_lines
 
 URL = "http://127.0.0.1:8778/jolokia/"
 OPTIONS, POLICY = "jolokia.properties", "openmq-policy.xml"
@@ -27,13 +27,14 @@ def policy(kind: str = "openmq") -> str:
 def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
     """folder: where the files go. PenstockError where the options there are for something else."""
     parts, path = urlsplit(url), folder / OPTIONS
-    given = re.search(r"(?m)^password=(.*)$", read_text(path) or "")
+    given = re.search(r"(?m)^password=(.*)$", read_lines(path) or "")
     if given is not None and given[1] != account.password:
         raise PenstockError(f"{path}: has another password; give that in the password file, or remove {path}")
     options = {
         "host": parts.hostname,
         "port": parts.port,
         "discoveryEnabled": "false",
+        "disabledServices": PROXY,
         "user": account.user,
         "password": account.password,
         "policyLocation": (folder / POLICY).absolute().as_uri(),
