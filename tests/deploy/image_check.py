@@ -311,21 +311,25 @@ def test_what_compose_starts_sees_its_broker_and_is_scraped(images: Images, tmp_
     service, asked = compose["penstock"], compose["broker"]["environment"]
     assert asked["EXTRA_ARGS"] == "--http-host 0.0.0.0 --relax-jolokia"
     binds = [one.removesuffix(":ro").split(":") for one in service["volumes"] if one.startswith(".")]
+    password = tmp_path / "password"
+    password.mkdir()
+    (password / "broker").write_text("a-password-of-a-test")
     spec = {
         "containers": [
             {
                 "name": "penstock",
-                "env": [{"name": "ARTEMIS_PASSWORD", "value": "a-password-of-a-test"}],
                 "securityContext": {"readOnlyRootFilesystem": service["read_only"]},
                 "volumeMounts": [{"name": f"file-{n}", "mountPath": place} for n, (_, place) in enumerate(binds)]
                 + [
                     {"name": "data", "mountPath": "/data"},
+                    {"name": "password", "mountPath": "/run/password"},
                     *({"name": "tmp", "mountPath": one} for one in service["tmpfs"]),
                 ],
             }
         ],
         "volumes": [
             *({"name": f"file-{n}", "hostPath": {"path": str(COMPOSE / file)}} for n, (file, _) in enumerate(binds)),
+            {"name": "password", "hostPath": {"path": str(password)}},
             *({"name": name, "emptyDir": {}} for name in ("data", "tmp")),
         ],
     }

@@ -150,21 +150,56 @@ def test_compose_mounts_what_is_there_and_its_files_are_lawful(tmp_path: Path) -
     folder = DEPLOY / "compose"
     compose = yaml.safe_load((folder / "compose.yaml").read_text())
     services = compose["services"]
-    assert services.keys() == {"broker", "penstock", "prometheus", "alertmanager", "grafana"}
+    assert services.keys() == {"password", "broker", "penstock", "prometheus", "alertmanager", "grafana"}
     for service in services.values():
         assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]) if "image" in service else service["build"]
-        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
         for volume in service["volumes"]:
             source = volume.partition(":")[0]
             assert (folder / source).exists() if source.startswith(".") else source in compose["volumes"], volume
     texts = [path.read_text() for path in folder.rglob("*.yaml") if path.name != "compose.yaml"]
     assert {host for text in texts for host in re.findall(r"(?:http://|\[\")(\w+):\d+", text)} <= services.keys()
-    (broker,) = load(folder / "penstock.yaml", {"ARTEMIS_PASSWORD": "x"}).brokers
+    text = (folder / "compose.yaml").read_text()
+    assert re.findall(r"\$\{\w+:?\?", text) == [], "nothing has to be said"
+    made = tmp_path / "password"
+    made.write_text("x")
+    config = tmp_path / "penstock.yaml"
+    config.write_text((folder / "penstock.yaml").read_text().replace("/run/password/broker", str(made)))
+    (broker,) = load(config, {}).brokers
     assert broker.username == services["broker"]["environment"]["ARTEMIS_USER"]
     (source,) = yaml.safe_load((folder / "grafana/datasources.yaml").read_text())["datasources"]
     assert source["type"] == "prometheus"
     (provider,) = yaml.safe_load((folder / "grafana/dashboards.yaml").read_text())["providers"]
     assert any(one.split(":")[1] == provider["options"]["path"] for one in services["grafana"]["volumes"])
+
+
+def test_the_password_of_compose_is_made_once_and_every_service_reads_it(tmp_path: Path) -> None:
+    services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
+    (script,) = services["password"]["command"]
+    made = []
+    for _ in range(2):
+        here = script.replace("/run/password", str(tmp_path))
+        subprocess.run([*services["password"]["entrypoint"], here], check=True)
+        made.append((tmp_path / "broker").read_text())
+        (tmp_path / "broker").chmod(0o644)
+    assert re.fullmatch("[0-9a-f]{32}", made[0])
+    assert made[1] == made[0]
+    for name in ("broker", "penstock"):
+        assert "password:/run/password:ro" in services[name]["volumes"]
+        assert services[name]["depends_on"]["password"]["condition"] == "service_completed_successfully"
+
+
+def test_the_broker_of_compose_gets_the_password_that_was_made(tmp_path: Path) -> None:
+    """As the entry point of its image takes it, from the environment."""
+    broker = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]["broker"]
+    (tmp_path / "broker").write_text("made")
+    image = tmp_path / "docker-run.sh"
+    image.write_text('#!/bin/sh\necho "$@ $ARTEMIS_PASSWORD"\n')
+    image.chmod(0o755)
+    (script,) = broker["command"]
+    here = script.replace("$$", "$").replace("/run/password", str(tmp_path)).replace("/docker-run.sh", str(image))
+    done = subprocess.run([*broker["entrypoint"], here], check=True, capture_output=True, text=True)
+    assert done.stdout == "run made\n"
 
 
 @pytest.mark.prometheus

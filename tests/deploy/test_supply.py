@@ -94,14 +94,16 @@ def test_the_base_is_named_by_its_digest() -> None:
     assert bases == {"${BASE}", "build", "bare", "agent"}
     (check,) = re.findall(r"^RUN (case .* esac)$", text, re.MULTILINE)
 
-    def refused(base: str) -> bool:
-        return bool(
-            subprocess.run(["sh", "-c", check], env={"BASE": base}, capture_output=True, check=False).returncode
-        )
+    def refused(base: str, **more: str) -> bool:
+        environment = {"BASE": base, **more}
+        return bool(subprocess.run(["sh", "-c", check], env=environment, capture_output=True, check=False).returncode)
 
     assert refused("python:3.11-slim-bookworm")
     assert refused("")
     assert not refused(f"python:3.11-slim-bookworm@sha256:{'0' * 64}")
+    assert not refused("localhost/base")
+    assert not refused("python:3.11-slim-bookworm", WITHOUT_DIGEST="allowed")
+    assert refused("", WITHOUT_DIGEST="allowed")
     compose: Any = yaml.safe_load((ROOT / "deploy" / "plain" / "compose.yaml").read_text())
     assert compose["services"]["penstock"]["build"]["args"]["BASE"].startswith("${BASE:?")
 
