@@ -4,7 +4,7 @@ Made for each alert from its own tests, without texts: only who fires is compare
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import promql_parser as promql
@@ -237,6 +237,8 @@ def of_recording(rule: Rule) -> Iterator[Test]:
         check = {"expr": rule["record"], "eval_time": "8m", "exp_samples": samples}
         return {"name": name, "interval": "15s", "input_series": series, "promql_expr_test": [check]}
 
+    if "evicted" in family:
+        yield scene("reasons are added", [({}, 3), ({"reason": "limit"}, 4)], {"": 7})
     passive = {"broker": "b9", "role": "passive"}
     other = {"broker": "b2", "node_id": "n2"}
     if "redistributed" in rule["expr"]:
@@ -245,6 +247,11 @@ def of_recording(rule: Rule) -> Iterator[Test]:
     for label in ("job", "instance", "broker"):
         yield scene(f"one broker by another {label}", [({}, 3), ({label: ELSEWHERE}, 4)], {"": 4})
         yield scene(f"another broker by {label}", [({}, 3), ({label: ELSEWHERE, "node_id": "n2"}, 4)], {"": 7})
+    yield from _side_by_side(scene)
+
+
+def _side_by_side(scene: Callable[..., Test]) -> Iterator[Test]:
+    """Scenes of two views of a broker that differ in one label: of identity they are two, of a scrape the same."""
     for label in DEFAULT.identity:
         nodes_of = [({label: "one"}, 3), ({label: "two"}, 4)]
         yield scene(f"one node id in two of {label}", nodes_of, {f'{label}="one",': 3, f'{label}="two",': 4})
