@@ -136,6 +136,7 @@ _POLLS = Row(
             " needs was not read. Many for long: see the collectors, and `penstock check` for rights that are missing.",
             Query(largest(_BY_BROKER, S("penstock_undecided_clients")), "{{broker}}"),
             unit="locale",
+            width=6,
         ),
         timeline(
             "Collectors",
@@ -146,7 +147,7 @@ _POLLS = Row(
             ),
             mappings=DONE,
             steps=(Step(None, CRITICAL), Step(1, OK)),
-            width=8,
+            width=6,
         ),
         graph(
             "Duration of collectors",
@@ -155,7 +156,15 @@ _POLLS = Row(
             Query(largest("broker, collector", S("penstock_collector_duration_seconds")), "{{broker}} {{collector}}"),
             unit="s",
             decimals=2,
-            width=8,
+            width=6,
+        ),
+        graph(
+            "Values left out",
+            "Numbers in the broker's answers that could not be read, or that cannot be, such as 2^63 - 1 messages. They"
+            " are not used; the agent's log and `penstock check` name them.",
+            Query(largest("broker, collector", S("penstock_collector_left_out_values")), "{{broker}} {{collector}}"),
+            unit="locale",
+            width=6,
         ),
     ),
 )
