@@ -117,7 +117,7 @@ def test_where_no_one_can_be_asked_the_option_is_named(
     option = ("--ca.file", str(stranger)) if given else ()
     with listening(of(authority)) as port:
         refused = init(tmp_path, port, "--yes", *option)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "its certificate is not trusted" in refused.output
     assert "Give the file of its authority with --ca.file" in refused.output
     assert nothing_made(tmp_path)
@@ -126,7 +126,7 @@ def test_where_no_one_can_be_asked_the_option_is_named(
 def test_what_no_authority_can_mend_is_said(authority: trustme.CA, ca: Path, tmp_path: Path) -> None:
     with listening(of(authority, "elsewhere.example")) as port:
         refused = init(tmp_path, port, "--ca.file", str(ca))
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "IP address mismatch" in refused.output
     assert nothing_made(tmp_path)
 
@@ -134,7 +134,7 @@ def test_what_no_authority_can_mend_is_said(authority: trustme.CA, ca: Path, tmp
 def test_a_port_without_tls_is_said(tmp_path: Path) -> None:
     with listening(None) as port:
         refused = init(tmp_path, port)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "does not speak TLS: write http://" in refused.output
     assert nothing_made(tmp_path)
 
