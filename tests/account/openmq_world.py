@@ -20,6 +20,7 @@ SETTINGS: Mapping[str, Any] = {"dead_letters": 1, "message_limit_bytes": 1e7, "l
 class Openmq(OpenmqJudged):
     step: float = 2.0
     last: Snapshot | None = None
+    acknowledged_at: float = 0.0
 
     def snapshot(self, *said: Any) -> Snapshot:
         self.last = super().snapshot(*said)
@@ -38,19 +39,32 @@ class Openmq(OpenmqJudged):
         others: Mapping[str, Mapping[str, Any]] | None = None,
         polls: int = 1,
         delivering: float | None = None,
+        idle: bool = False,
+        carried: bool = False,
+        filter_: str = "",
         **settings: Any,
     ) -> "Openmq":
         """
         Queue q with I, O, N, H and Y; dead: I of the dead message queue. consumers: r and p by id. others: further
-        queues, and columns of topics. settings: of q.
+        queues, and columns of topics. idle: no consumer acknowledges. carried: the depth of q is
+        not read. filter_: of all consumers. settings: of q.
         """
         rows = {
-            name: {"queue": "q", "client": name, "N": r + p, "T": p, "L": self.now}
+            name: {
+                "queue": "q",
+                "client": name,
+                "N": r + p,
+                "T": p,
+                "L": self.acknowledged_at if idle else self.now,
+                "filter": filter_,
+            }
             for name, (r, p) in (consumers or {}).items()
         }
+        self.acknowledged_at = self.acknowledged_at if idle else self.now
         held = sum(p for _, p in (consumers or {}).values()) if delivering is None else delivering
         queues: dict[str, dict[str, Any]] = {
-            "q": {"A": i, "K": o, "M": n, "D": held, "S": y, "uncommitted": h, "consumers": len(rows)},
+            "q": {"A": i, "K": o, "M": n, "D": held, "S": y, "uncommitted": h, "consumers": len(rows)}
+            | ({"exact": 0.0} if carried else {}),
             DMQ: {"A": dead, "K": 0.0, "M": dead, "D": 0.0, "kind": QueueKind.DEAD_LETTER, "uncommitted": 0.0},
             **{
                 f"sub of {name}" if said.get("topic") else name: subscription(address=name, M=0, D=0)
@@ -81,6 +95,13 @@ class Openmq(OpenmqJudged):
         assert self.last.queues is not None
         view = BrokerView(self.state, self.tables, self.last, self.policy, self.step)
         return openmq_account_list(view, self.last.queues, name).rows[0]
+
+    def losses(self) -> list[AccountSheet]:
+        """What `penstock account BROKER` lists."""
+        assert self.last is not None
+        assert self.last.queues is not None
+        view = BrokerView(self.state, self.tables, self.last, self.policy, self.step)
+        return openmq_account_list(view, self.last.queues, "").rows
 
     def left(self, name: str = "q") -> dict[str, Any]:
         """What is not 0."""

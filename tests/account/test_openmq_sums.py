@@ -187,7 +187,7 @@ def test_what_expires_unread_counts_at_each_poll(consumers: dict[str, tuple[floa
 
 
 @pytest.mark.parametrize("transacted", [0, 10])
-def test_clients_that_no_poll_saw_have_settled_it(transacted: float) -> None:
+def test_clients_that_no_poll_saw_may_have_settled_it(transacted: float) -> None:
     """They come for a moment and take all: seen once in a while, with what they settled gone with them."""
     broker = openmq_broker().see(h=transacted, i=transacted, polls=5)
     came, left = transacted, 0.0
@@ -197,13 +197,7 @@ def test_clients_that_no_poll_saw_have_settled_it(transacted: float) -> None:
         broker.see(came, left, 0, h=transacted, consumers=seen)
     losses = {fate: value for fate, value in broker.left().items() if fate != "acknowledged"}
     assert all(isinstance(value, tuple) and value[0] == 0 for value in losses.values())
-    assert "settled by clients that no poll saw" in broker.sheet().reasons["acknowledged"]
-
-
-def test_a_consumer_that_goes_with_a_tail_no_poll_saw_loses_nothing() -> None:
-    broker = openmq_broker().see(100, 0, 100, consumers={"c": (0, 10)}, polls=5)
-    broker.see(100, 60, 40, dead=0, polls=1).see(100, 60, 40, consumers={"d": (0, 10)}, polls=4)
-    assert broker.left() == {"acknowledged": 60}
+    assert "clients that no poll saw may have acknowledged them" in broker.sheet().reasons["left_unacknowledged"]
 
 
 def test_batches_that_fall_between_two_reads_are_no_loss() -> None:

@@ -9,8 +9,17 @@ import numpy as np
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.fates import Bounds
-from penstock.account.openmq_books import REASONS, RECENT, DeadLetterPoll, DestinationBooks, DestinationPoll, TopicBooks
-from penstock.account.reading import read
+from penstock.account.openmq_books import (
+    REASONS,
+    RECENT,
+    UNACKNOWLEDGED,
+    UNTRACED,
+    DeadLetterPoll,
+    DestinationBooks,
+    DestinationPoll,
+    TopicBooks,
+)
+from penstock.account.reading import SPREAD, read, seconds_between
 from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.core.windows import Window
 from penstock.model import AddressRow, QueueRow, Snapshot
@@ -124,10 +133,21 @@ def polled_queues(found: Facts, reported: OpenmqFacts, snapshot: Snapshot) -> De
         limit=reported.limit_messages,
         removes=reported.removes & own,
         rejects=reported.rejects & own,
-        sized=np.isfinite(reported.message_limit_bytes),
+        entered_bytes=reported.entered_bytes,
+        largest=reported.message_limit_bytes,
         dead_letters=reported.dead_letters & own,
+        silent=reported.discards_silently & own,
+        unset=~(reported.dead_letters | reported.discards_silently) & own,
         is_dead=kind > 0,
+        watched_by=(found.of_queue(~consumer.selective) > 0) & ~reported.uncounted,
+        skew=left_between_reads(found, snapshot),
     )
+
+
+def left_between_reads(found: Facts, snapshot: Snapshot) -> Column:
+    """At most so many messages that left a destination between its read and that of its consumers, by its pace."""
+    share = SPREAD * seconds_between(snapshot, "queues", "consumers") / max(found.interval, 0.1)
+    return or_zero(found.d_settled) * share
 
 
 def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:
@@ -151,7 +171,7 @@ def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tu
         carried=of("exact") == 0,
         uncommitted=uncommitted,
         ready=nothing,
-        released=nothing,
+        released=np.full(size, np.nan),
         stale=nothing,
         moved=~no,
         consumers=nothing,
@@ -159,9 +179,14 @@ def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tu
         limit=of("limit_messages"),
         removes=says(addresses.index, *REMOVES)[at],
         rejects=says(addresses.index, "reject_newest")[at],
-        sized=np.isfinite(of("message_limit_bytes")),
+        entered_bytes=of("added_bytes"),
+        largest=of("message_limit_bytes"),
         dead_letters=of("dead_letters") > 0,
+        silent=of("dead_letters") == 0,
+        unset=np.isnan(of("dead_letters")),
         is_dead=no,
+        watched_by=no,
+        skew=nothing,
     )
     return poll, at
 
@@ -170,9 +195,9 @@ def nearly_full(messages: Column, limit: Column, size: Column, limit_bytes: Colu
     return (messages >= NEARLY_FULL * limit) | (size >= NEARLY_FULL * limit_bytes)
 
 
-FATES = ("acknowledged", *REASONS, "unwanted")
-LOST = ("removed", "rejected", "too_large", "expired", "dead_lettered", "unwanted")
-"""Without a client that handled them."""
+FATES = ("acknowledged", *(name for name in REASONS if name != UNTRACED), "unwanted")
+LOST = ("removed", "rejected", "too_large", "expired", "dead_lettered", "unwanted", UNACKNOWLEDGED)
+"""Without a client that handled them; as far as is known."""
 
 
 def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
@@ -194,3 +219,9 @@ def lost(fates: dict[str, Bounds]) -> Column:
     """By row: how many at least no client has handled."""
     total: Column = np.sum([fates[name][0] for name in LOST if name in fates], axis=0)
     return total
+
+
+def possibly_lost(fates: dict[str, Bounds]) -> Mask:
+    """By row: whether any message may be gone that no client has handled."""
+    possible: Mask = np.any([fates[name][1] > 0 for name in LOST if name in fates], axis=0)
+    return possible

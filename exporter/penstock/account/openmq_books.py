@@ -19,7 +19,14 @@ LEFT = ("removed", "dead_lettered", "rolled_back", "purged")
 """Of what was in a destination."""
 REFUSED = ("rejected", "too_large", "expired")
 """Of what never was in it; expired: when it came."""
-REASONS = (*LEFT, *REFUSED)
+UNTRACED = "expired_untraced"
+"""What left a destination without a dead message queue: it expired or was acknowledged, and no number shows which."""
+UNACKNOWLEDGED = "left_unacknowledged"
+"""What left a destination, while no consumer that was listed let go of as much."""
+REASONS = (*LEFT, *REFUSED, UNTRACED, UNACKNOWLEDGED)
+"""A state file has these by their numbers: new ones come last."""
+OF_GONE = tuple(REASONS.index(name) for name in (*LEFT, UNTRACED, UNACKNOWLEDGED))
+"""Lines of the reasons for which a message leaves that was in a destination."""
 SAMPLES = 8
 """Polls whose highest O - R is what the next one is compared with: a batch may fall between two reads."""
 CONFIRMED = 3
@@ -34,11 +41,22 @@ SHORT_LIVED = 600.0
 class DestinationPoll:
     """One poll of destinations, by the rows of `index`.
 
-    entered, left, content: I, O, and what is there with what is uncommitted. carried: that was not read in this poll,
-    but worked out of the others. released: what its consumers no longer buffer since the poll before. stale: what those
-    hold and the limit has removed. moved: consumers came or went, or their numbers do not add up to O (topics). full:
-    nearly at its limit, of which `limit` is that in messages. sized: single messages have a limit. dead_letters: what
-    it discards goes to the dead message queue. is_dead: it is that queue.
+    Counters and levels:
+        entered, left, content: I, O, and what is there with what is uncommitted.
+        entered_bytes: of all messages that came, also of those that were refused.
+        released: what its consumers no longer buffer since the poll before; NaN where that does not add up to O.
+        stale: what consumers hold and the limit has removed.
+        limit: of messages. largest: bytes that a single message may have, NaN: any.
+        skew: messages that may have left between the read of the destination and that of its consumers.
+
+    States:
+        carried: the depth was not read in this poll, but worked out of the others.
+        moved: consumers came or went, or their numbers do not add up to O.
+        full: nearly at its limit.
+        dead_letters: what it discards goes to the dead message queue. silent: it is known that this goes nowhere.
+        unset: its settings are not known yet.
+        is_dead: it is the dead message queue.
+        watched_by: it has a consumer that takes any message, and none that acknowledges more than its numbers show.
     """
 
     index: Index[Any]
@@ -56,9 +74,14 @@ class DestinationPoll:
     limit: Column
     removes: Mask
     rejects: Mask
-    sized: Mask
+    entered_bytes: Column
+    largest: Column
     dead_letters: Mask
+    silent: Mask
+    unset: Mask
     is_dead: Mask
+    watched_by: Mask
+    skew: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +102,16 @@ class DestinationBooks(RowState):
 
     entered0, left0: its counters when the process was first polled, less what was counted before. opening: content at
     `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each
-    of `REASONS`, at least so many, and how many more at most. acknowledged: at least. unseen: settled by clients that
-    no poll saw. sends_dead: it once had dead letters.
+    of `REASONS`, at least so many, and how many more at most. acknowledged: at least. undecided: what left before it
+    was known whether its expired messages go anywhere. sends_dead: it once had dead letters.
 
-    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; passed_by, while there were
-    consumers; unread, left, and no consumer had it; other_dead, dead letters that no other destination surely sent. At
-    the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; full, filled, as its
-    depth was read, and in between perhaps; lately, what left at the two before, and was apart at the one before.
+    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; left_unseen, the same while
+    consumers came and went, one of which may have acknowledged it; passed_by, while there were consumers; unread, left,
+    and no consumer had it; other_dead, dead letters that no other destination surely sent.
+
+    At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; full, filled, as its
+    depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately, what left at the two before,
+    and was apart at the one before; bytes_in, bytes that had come.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -99,7 +125,7 @@ class DestinationBooks(RowState):
     low: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
     more: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
     acknowledged: Column = counter(0.0, outlives=True)
-    unseen: Column = counter(0.0, outlives=True)
+    undecided: Column = counter(0.0, outlives=True)
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
     sends_dead: Mask = mask(outlives=True)
     came: Column = column(outlives=True)
@@ -113,6 +139,7 @@ class DestinationBooks(RowState):
     lately: Matrix = column(0.0, lines=3, saved=False)
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
+    left_unseen: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
     passed_by: Column = column(0.0, saved=False)
@@ -121,6 +148,8 @@ class DestinationBooks(RowState):
     full: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     filled: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     carried: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    unwatched: Mask = column(1.0, dtype=np.bool_, lines=RECENT, saved=False)
+    bytes_in: Matrix = column(lines=3, saved=False)
     uncommitted: Column = column(0.0, saved=False)
     ready: Column = column(0.0, saved=False)
     stale: Column = column(0.0, saved=False)
@@ -137,10 +166,22 @@ class DestinationBooks(RowState):
         total: Column = self.low[[REASONS.index("rejected"), REASONS.index("too_large")]].sum(axis=0)
         return total
 
+    @property
+    def seen_once(self) -> Column:
+        """What came and never was in it by the last poll alone: for which reason shows at the next."""
+        once = or_zero(self.raw - self.apart)
+        return np.where(once > MARGIN, once, 0.0)
+
     def bounds(self) -> dict[str, tuple[Column, Column]]:
         """By fate: at least and at most so many."""
         found = {name: (low, low + more) for name, low, more in zip(REASONS, self.low, self.more, strict=True)}
-        most = np.fmax(self.gone - self.low[: len(LEFT)].sum(axis=0), self.acknowledged)
+        least_untraced, most_untraced = found.pop(UNTRACED)
+        least_expired, most_expired = found["expired"]
+        found["expired"] = (least_expired + least_untraced, most_expired + most_untraced + self.undecided)
+        for name in REFUSED:
+            least, most = found[name]
+            found[name] = least, most + self.seen_once
+        most = np.fmax(self.gone - self.low[list(OF_GONE)].sum(axis=0), self.acknowledged)
         return {"acknowledged": (self.acknowledged, most), **found}
 
     def counted(self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool) -> Self:
@@ -173,7 +214,7 @@ class DestinationBooks(RowState):
         read = ~polled.carried & ~before.carried[-1]
         level = before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
         moved = polled.moved | before.moved | begins
-        told = np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED
+        conclusive = ~moved & (np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED)
         grew = np.fmax(or_zero(level - np.fmax.reduce(before.levels, axis=0)), 0.0)
         return replace(
             before,
@@ -194,14 +235,16 @@ class DestinationBooks(RowState):
             d_gone=d_gone,
             lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
             d_apart=apart - before.apart,
-            left_alone=np.where(moved | ~told, 0.0, grew),
-            unseen=before.unseen + np.where(moved | ~told, grew, 0.0),
+            left_alone=np.where(conclusive, grew, 0.0),
+            left_unseen=np.where(~conclusive & (grew > polled.skew), grew, 0.0),
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
             moved_at=np.where(polled.moved & ~begins, now, before.moved_at),
             full=recent(before.full, polled.full, read),
             filled=recent(before.filled, fills, read),
             carried=np.vstack([before.carried[1:], polled.carried]),
+            unwatched=np.vstack([before.unwatched[1:], ~polled.watched_by]),
+            bytes_in=np.vstack([before.bytes_in[1:], polled.entered_bytes]),
         )
 
     def sources(self, polled: DestinationPoll) -> tuple[Column, Column]:
@@ -247,6 +290,11 @@ class DestinationBooks(RowState):
         # Clients that no poll saw may have settled it where some have done so before.
         sure = now - self.unseen_at > SHORT_LIVED
         settled = np.where(transacted | whole, 0.0, rest_least)
+        undecided = np.where(polled.unset & ~polled.is_dead, self.undecided + left, 0.0)
+        untraced = np.where(polled.silent & ~polled.is_dead, self.undecided + left, 0.0)
+        # What leaves the dead message queue unread has a bound of its own.
+        unexplained = np.where(polled.is_dead, 0.0, settled)
+        unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
         reasons = (
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
             (dead_low, dead_most),
@@ -254,10 +302,12 @@ class DestinationBooks(RowState):
             # Also what clients buffered, which then leaves their buffers.
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
             *refused,
+            (np.zeros_like(untraced), untraced),
+            (np.where(self.surely_alone(now), unexplained, 0.0), unexplained + unseen),
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
-        surely = self.gone - (total + more)[: len(LEFT)].sum(axis=0)
+        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided
         (rejected, rejected_most), (large, _), (expired, _) = refused
         passed_by = np.where(polled.consumers > 0, self.left_alone, 0.0)  # its dead letters may show a poll later
         books = replace(
@@ -265,7 +315,7 @@ class DestinationBooks(RowState):
             low=total,
             more=more,
             acknowledged=np.fmax(self.acknowledged, surely),
-            unseen=self.unseen + settled,
+            undecided=undecided,
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
@@ -277,9 +327,25 @@ class DestinationBooks(RowState):
         )
         return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
 
+    def surely_alone(self, now: float) -> Mask:
+        """Where no client can have acknowledged what left alone: its consumers stay, take any message, and say how many
+        they acknowledge.
+        """
+        stay = now - self.moved_at > SHORT_LIVED
+        return stay & ~self.unwatched.any(axis=0)
+
+    def most_too_large(self, polled: DestinationPoll) -> Column:
+        """At most so many of the messages that came at the last two polls: their bytes are not enough for more."""
+        came = polled.entered_bytes - self.bytes_in[0]
+        # Where its depth is not read at each poll, they may have come at an earlier one.
+        known = (came >= 0) & ~self.carried.any(axis=0)
+        most = np.where(known, np.floor(came / polled.largest), np.inf)
+        return np.where(np.isnan(polled.largest), 0.0, most)
+
     def of_refused(self, polled: DestinationPoll, dead_least: Column, dead_most: Column) -> list[tuple[Column, Column]]:
         """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
         x, full, filled = self.d_apart, self.full.any(axis=0), self.filled.any(axis=0)
+        sized = self.most_too_large(polled) > 0
         refuses = polled.rejects & full
         either = polled.rejects & ~refuses & filled
         # Nothing shows what expired on arrival, or it may have come at an earlier poll.
@@ -287,14 +353,14 @@ class DestinationBooks(RowState):
         expired_most = np.where(unknown & ~refuses, x, np.clip(dead_most, 0.0, x))
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        only = ~refuses & ~filled & ~polled.sized & ~unknown  # it has no limit that could have refused them
+        only = ~refuses & ~filled & ~sized & ~unknown  # it has no limit that could have refused them
         least = np.clip(dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most)
         expired = np.where(only, expired_most, least)
         surely, maybe = x - expired_most, x - expired
-        as_rejected = refuses | ~polled.sized & ~either
+        as_rejected = refuses | ~sized & ~either
         return [
             (np.where(as_rejected, surely, 0.0), np.where(as_rejected | either, maybe, 0.0)),
-            (np.where(as_rejected | either, 0.0, surely), np.where(as_rejected | ~polled.sized, 0.0, maybe)),
+            (np.where(as_rejected | either, 0.0, surely), np.where(as_rejected | ~sized, 0.0, maybe)),
             (expired, expired_most),
         ]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from penstock.account.account import MessageAccount
 from penstock.assessment.assess import State
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.incidents.incident import Incident
-from penstock.model import Observation, Process, Snapshot, Takeover
+from penstock.model import Observation, Process, QueueRow, Snapshot, Takeover
 from penstock.observation.facts import JUDGED
 
 ConditionKey = tuple[str, str, str, str]
@@ -90,6 +91,18 @@ class StatusSummary:
     incidents: Sequence[Incident] = ()
     account: MessageAccount = field(default_factory=MessageAccount)
     """What operators did for sure becomes an event as they do it."""
+    missing: Sequence["MissingQueue"] = ()
+    """Of the last poll that reached it. A broker that stops lists fewer queues for a moment: one that is still missing
+    at the next poll was destroyed.
+    """
+
+
+class MissingQueue(NamedTuple):
+    """A queue that was listed at the poll before, with so many messages, and is not listed now."""
+
+    key: int
+    row: QueueRow
+    messages: float
 
 
 def summarize(
@@ -100,8 +113,9 @@ def summarize(
     Of a broker that cannot be read nothing is known, neither that a condition has ended; nor of queues out of view.
     """
     about = snapshot.broker if snapshot else None
+    restarted = state.clock.process.replaces(before.process)
     conditions = by_name(state.judgement.conditions)
-    if snapshot and not state.clock.process.replaces(before.process):
+    if snapshot and not restarted:
         conditions = {**out_of_view(before.conditions, conditions, state, snapshot.observation), **conditions}
     return StatusSummary(
         before.broker,
@@ -114,7 +128,23 @@ def summarize(
         conditions=conditions if about else before.conditions,
         incidents=state.judgement.incidents.told if about else before.incidents,
         account=state.judgement.account if about else before.account,
+        missing=missing_queues(before, state.judgement.account, restarted=restarted),
     )
+
+
+def missing_queues(before: StatusSummary, now: MessageAccount, *, restarted: bool) -> Sequence[MissingQueue]:
+    """Durable queues with messages that the account had at the poll before, and has no more; those of the poll before
+    where there was no other since.
+    """
+    if now is before.account:
+        return before.missing
+    books, index = before.account.books, now.books.index
+    if restarted or not (before.account.watched and now.watched) or books.index is index:
+        return ()
+    gone = (index.positions(books.index.keys) < 0) & (books.content > 0)
+    positions = np.flatnonzero(gone)[:MOST_QUEUES].tolist()
+    missing = (MissingQueue(int(books.index.keys[i]), books.index.rows[i], float(books.content[i])) for i in positions)
+    return [one for one in missing if one.row.durable and not one.row.temporary and one.row.kind in JUDGED]
 
 
 def out_of_view(before: Told, now: Told, state: State, observation: Observation) -> Told:
@@ -162,8 +192,8 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
         yield Event(now, Change.FAILOVER, broker, since=round(took.time, 3), detail=took.text)
     if after.process.replaces(before.process):
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
-    else:
-        yield from _destroyed(broker, before.account, after.account, now)
+    elif after.up:
+        yield from _destroyed(broker, before.missing, after.account, now)
     yield from _operated(broker, before.account, after.account, now)
     yield from _incidents(broker, before.incidents, after.incidents, now)
     for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
@@ -191,16 +221,16 @@ def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: f
             yield Event(now, change, broker, row.address, row.name, detail=detail)
 
 
-def _destroyed(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:
-    """Durable queues that are no more there, with what was in them when they were polled last."""
-    books, index = before.books, after.books.index
-    if not (before.watched and after.watched) or books.index is index:
+def _destroyed(broker: str, missing: Sequence[MissingQueue], account: MessageAccount, now: float) -> Iterator[Event]:
+    """Of the queues that were missing at the poll before, those that still are."""
+    if not account.watched:
         return
-    for i in np.flatnonzero((index.positions(books.index.keys) < 0) & (books.content > 0))[:MOST_QUEUES].tolist():
-        row = books.index.rows[i]
-        if row.durable and not row.temporary and row.kind in JUDGED:
-            detail = f"{books.content[i]:,.0f} messages were in it at the poll before"
-            yield Event(now, Change.DESTROYED, broker, row.address, row.name, detail=detail)
+    index = account.books.index
+    for key, row, messages in missing:
+        if index.positions(np.array([key]))[0] >= 0:
+            continue
+        detail = f"{messages:,.0f} messages were in it when it was polled last"
+        yield Event(now, Change.DESTROYED, broker, row.address, row.name, detail=detail)
 
 
 def _condition(broker: str, name: ConditionKey, before: Told, after: Told, now: float) -> Iterator[Event]:

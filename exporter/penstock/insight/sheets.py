@@ -8,8 +8,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from penstock.account.fates import Bounds
-from penstock.account.openmq import lost, queue_fates, topic_fates
-from penstock.account.openmq_books import LEFT, REFUSED, DestinationBooks
+from penstock.account.openmq import possibly_lost, queue_fates, topic_fates
+from penstock.account.openmq_books import LEFT, REFUSED, UNACKNOWLEDGED, UNTRACED, DestinationBooks
+from penstock.account.openmq_books import REASONS as BOOKED
 from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, REASONS, SheetMaker, account_list, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -49,8 +50,8 @@ def openmq_account_list(view: BrokerView, queues: Table[QueueRow], name: str) ->
             raise sheets.missing("address or queue", name, sheets.topics)
     else:
         rows = queues.index.rows
-        of_queues = [i for i in sheets.shown if sheets.lost[i] > 0 and rows[i].kind in JUDGED]
-        of_topics = [i for i in sheets.topics.values() if sheets.topics_lost[i] > 0]
+        of_queues = [i for i in sheets.shown if sheets.may_lose[i] and rows[i].kind in JUDGED]
+        of_topics = [i for i in sheets.topics.values() if sheets.topics_may_lose[i]]
     made = [sheets.of_topic(i) for i in of_topics[:MAX_SHEETS]] + [sheets.of_queue(i) for i in of_queues[:MAX_SHEETS]]
     made.sort(key=lambda sheet: (sheet.address, sheet.queue))
     return sheets.listed(made[:MAX_SHEETS], len(of_queues) + len(of_topics))
@@ -61,7 +62,8 @@ class OpenmqSheets(SheetMaker):
         super().__init__(view, queues)
         self._account = view.state.judgement.openmq_account
         self._fates, self._topic_fates = queue_fates(self._account, queues), topic_fates(self._account)
-        self.lost, self.topics_lost = lost(self._fates), lost(self._topic_fates)
+        self.may_lose = possibly_lost(self._fates)
+        self.topics_may_lose = possibly_lost(self._topic_fates)
         topics = enumerate(self._account.topics.index)
         self.topics: dict[str, int] = {row.name: i for i, row in topics if not row.name.startswith("mq.")}
 
@@ -78,12 +80,10 @@ class OpenmqSheets(SheetMaker):
             came: dict[str, Amount] = {"added": json_number(numbers["removed"] + content)}
             sheet = self._sheet(None, -1, row.address, came, there, left, {"added": WHY["again"]})
         else:
-            left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, *REFUSED))
+            left, reasons = amounts(self._fates, i, ("acknowledged", *LEFT, UNACKNOWLEDGED, *REFUSED))
             if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
                 reasons["removed"] = WHY["overflow"]
-            if books.unseen[i]:
-                unseen = f"{books.unseen[i]:,.0f} of them settled by clients that no poll saw"
-                reasons["acknowledged"] = "; ".join((*filter(None, [reasons.get("acknowledged")]), unseen))
+            reasons |= why_left(books, i)
             sheet = self._sheet(books, i, row.address, came_to(books, i), there, left, reasons)
         by_client = self._buffered(i)
         delivering = self._in_delivery(i, by_client)
@@ -100,6 +100,7 @@ class OpenmqSheets(SheetMaker):
             came["unwanted"] = left["unwanted"]  # which the topic does not count
         there: dict[str, Amount] = {"there": json_number(books.content[i])}
         name, reasons = books.index.rows[i].name, {"acknowledged": WHY["of_topic"], **reasons}
+        reasons |= why_left(books, i)
         return self._sheet(books, i, name, came, there, left, reasons)
 
     def _sheet(
@@ -113,10 +114,11 @@ class OpenmqSheets(SheetMaker):
         reasons: dict[str, str],
     ) -> AccountSheet:
         """books: that know since when it is, and what is unexplained."""
+        untraced = books is not None and is_untraced(books, i)
         since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
         return AccountSheet(
             self._view.policy.broker, address, "", self._begun(since), came, there, left, {}, {}, {}, None, gap,
-            reasons, sums(came, there, left, gap),
+            reasons, sums(came, there, one_term_for_all_unsure(left, untraced=untraced), gap),
         )  # fmt: skip
 
     def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
@@ -144,6 +146,44 @@ def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tupl
     """Those fates of a row, and why some of them are not exact."""
     left = {name: amount(*(float(bound[i]) for bound in fates[name])) for name in names}
     return left, {name: FATES[name] for name, value in left.items() if not exact(value)}
+
+
+def why_left(books: DestinationBooks, i: int) -> dict[str, str]:
+    """Why it is not known how messages left, where that has a reason beside those of each fate."""
+    if not is_untraced(books, i):
+        return {}
+    why = WHY["unset"] if books.undecided[i] > 0 else WHY["untraced"]
+    return {"acknowledged": why, "expired": why}
+
+
+def is_untraced(books: DestinationBooks, i: int) -> bool:
+    """Whether messages left that expired or were acknowledged, and no number shows which."""
+    return bool(books.more[BOOKED.index(UNTRACED)][i] > 0 or books.undecided[i] > 0)
+
+
+def one_term_for_all_unsure(left: Mapping[str, Amount], *, untraced: bool) -> Mapping[str, Amount]:
+    """With the fates of which only bounds are known in one term, whose number is known: OpenMQ counts them as one.
+
+    "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired". untraced: what expired in the
+    destination is not counted apart from what was acknowledged; else it had expired when it came.
+    """
+    expired = ("expired",)
+    of_what_left = ("acknowledged", *LEFT, UNACKNOWLEDGED, *(expired if untraced else ()))
+    of_what_never_was_in_it = tuple(name for name in REFUSED if not (untraced and name in expired))
+    return with_one_term(with_one_term(left, of_what_left), of_what_never_was_in_it)
+
+
+def with_one_term(left: Mapping[str, Amount], counted_as_one: tuple[str, ...]) -> Mapping[str, Amount]:
+    """`left` with the sum of these fates in one term, where some of them have bounds."""
+    unsure = {name: value for name in counted_as_one if isinstance(value := left.get(name), tuple)}
+    if len(unsure) < 2 or any(most is None for _, most in unsure.values()):
+        return left
+    # If one fate has all that it may have, the others have their least.
+    least = sum(low for low, _ in unsure.values())
+    total = least + max((most or 0) - low for low, most in unsure.values())
+    *others, last = (name.replace("_", " ") for name in unsure)
+    text = f"{', '.join(others)} or {last}"
+    return {**{name: value for name, value in left.items() if name not in unsure}, text: total}
 
 
 def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:

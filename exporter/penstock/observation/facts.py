@@ -424,6 +424,7 @@ def consumer_facts(
     """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues. late: of consumers."""
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
+    numbers = without_torn_counters(numbers, past)
     new, missing = np.isnan(past[0]), np.isnan(numbers)
     changes = consumer_changes(numbers, past, new & ~late, join, known)
     said = dict(zip(SAID_OF_CONSUMERS, put(numbers, missing, 0.0), strict=True))
@@ -446,10 +447,28 @@ def consumer_facts(
     )
 
 
+def without_torn_counters(numbers: Numbers, past: Numbers) -> Numbers:
+    """The numbers with each counter that fell, though its consumer has not begun again, as it was.
+
+    What was delivered and what was acknowledged are not read at one moment: a message in between makes the second
+    fall. A consumer has begun again only where the number of its deliveries fell, by more than such a moment explains.
+    """
+    delivered, delivered_before = numbers[0], past[0]
+    fell = delivered < delivered_before
+    small = (delivered_before - delivered <= SKEW) & (delivered > 0)
+    begins_again = fell & ~small
+    torn = (numbers[:2] < past[:2]) & ~begins_again
+    if not torn.any():
+        return numbers
+    mended = numbers.copy()
+    mended[:2] = np.where(torn, past[:2], numbers[:2])
+    return mended
+
+
 def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask) -> Numbers:
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
-    # What fell started again, at 0.
+    # What fell started again, at 0 (`without_torn_counters`).
     np.copyto(changes[:2], numbers[:2], where=changes[:2] < 0)
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)

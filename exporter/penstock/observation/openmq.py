@@ -35,10 +35,12 @@ class OpenmqFacts:
 
     Per queue: removed (K, of subscriptions what their consumers no longer buffer), last_acknowledgement (of
     subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
-    here), what a full destination does, its limits and those of one message, bytes that count against them,
-    dead_letters (whether what it discards goes to the dead message queue). Per consumer: uncommitted (acknowledged in
-    open transactions of its connection), flow_paused (by its own limit), unsent (taken for it), failed (a transaction
-    of its connection), connection (key, -1: unknown). dead: what the dead message queue took in all, NaN: not read.
+    here), what a full destination does, its limits and those of one message, entered_bytes (of all that came), bytes
+    that count against its limits, dead_letters (whether what it discards goes to the dead message queue),
+    discards_silently (it is known that this goes nowhere), uncounted (a consumer acknowledged, and its numbers do not
+    show it). Per consumer: uncommitted (acknowledged in open transactions of its connection), flow_paused (by its own
+    limit), unsent (taken for it), failed (a transaction of its connection), connection (key, -1: unknown). dead: what
+    the dead message queue took in all, NaN: not read.
     """
 
     removed: Column
@@ -50,9 +52,12 @@ class OpenmqFacts:
     removes: Mask
     rejects: Mask
     dead_letters: Mask
+    discards_silently: Mask
+    uncounted: Mask
     limit_messages: Column
     limit_bytes: Column
     message_limit_bytes: Column
+    entered_bytes: Column
     bytes: Column
     max_producers: Column
     uncommitted: Column
@@ -85,7 +90,10 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
         removes=does(*REMOVES),
         rejects=does("reject_newest"),
         dead_letters=join.by_queue(addresses, "dead_letters") > 0,
+        discards_silently=join.by_queue(addresses, "dead_letters") == 0,
+        uncounted=np.zeros(len(queues), np.bool_),
         **{name: join.by_queue(addresses, name) for name in OF_ADDRESS},
+        entered_bytes=join.by_queue(addresses, "added_bytes"),
         uncommitted=np.where(transacted, acknowledged, 0.0),
         flow_paused=consumers["flow_paused"] > 0,
         unsent=np.nan_to_num(consumers["waiting"]),
@@ -135,7 +143,9 @@ def says(addresses: Index[AddressRow], *policies: str) -> Mask:
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
     """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
-    without one. still_since, failed_since: since when N has not changed, and a transaction has failed.
+    without one. still_since, failed_since: since when N has not changed, and a transaction has failed. released: C, as
+    two polls in a row agree that it has been reached; released_once: what the last poll alone says, NaN where it said
+    no more than before.
     """
 
     BY = By.CONSUMER
@@ -145,14 +155,28 @@ class OpenmqConsumers(RowState):
     returning_since: Column = column()
     still_since: Column = column()
     failed_since: Column = column()
+    released: Column = column(saved=False)
+    released_once: Column = column(saved=False)
+
+    def with_released(self, consumer: ConsumerFacts, at_once: Mask) -> "OpenmqConsumers":
+        """`self` is by the consumers of this poll. at_once: those whose C is believed at the first poll.
+
+        C is the difference of two numbers that are not read at one moment. A message in between makes it rise, or fall,
+        for one poll.
+        """
+        now = consumer.delivered - consumer.held
+        agreed = np.minimum(now, self.released_once)
+        known = np.fmax(self.released, np.where(at_once, now, agreed))
+        released = np.where(np.isnan(known), now, known)
+        return replace(self, released=released, released_once=np.where(now > released, now, np.nan))
 
     def advance(self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll."""
         consumer, now = found.consumer, found.now
         left = consumer.delivered - consumer.held
         rises = (left - self.highest >= MARGIN) & ~progress.settles
-        return OpenmqConsumers(
-            index=consumer.index,
+        return replace(
+            self,
             last=last,
             highest=np.where(progress.settles, left, np.fmax(self.highest, left)),
             returning_since=since(rises, self.returning_since, now),
@@ -226,7 +250,14 @@ class Openmq:
         consumers, queues = before.consumers.reindexed(consumer.index), before.queues.reindexed(found.queues)
         moves, last = acknowledged(consumers.last, consumer, watched=len(before.queues.index) > 0)
         found = as_counted(queues, found, reported, moves, present)
-        progress = progress_of(found, reported, moves, last)
+        uncounted = found.of_queue(moves & ~(found.consumer.d_left > 0)) > 0
+        reported = replace(reported, uncounted=uncounted)
+        alike = moved_alike(found, reported)
+        released_before = consumers.released
+        # What another number proves, and what is no progress, as a rollback, needs no second poll.
+        consumers = consumers.with_released(found.consumer, moves | ~alike)
+        releases = alike & (consumers.released > released_before)
+        progress = progress_of(found, moves, releases, last)
         queues = queues.reindexed(found.queues, found.known)
         debt, returned = owed(queues.debt, found, reported)
         dead = before.said is not None and reported.dead > before.said.dead
@@ -283,17 +314,21 @@ def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tup
     return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(last, now)
 
 
-def progress_of(found: Facts, reported: OpenmqFacts, moves: Mask, last: Column) -> Progress:
-    """Rule of progress: the last acknowledgement moved; or messages left its buffer and the queue in the same measure,
-    as what a limit discards while a client holds it: its acknowledgement then moves nothing.
+def moved_alike(found: Facts, reported: OpenmqFacts) -> Mask:
+    """Consumers of queues that messages left in the same measure as they left the queue's consumers."""
+    matches = reported.balanced & (found.d_left <= 1.1 * found.d_settled + MARGIN)
+    return np.append(matches, False)[found.consumer.queue]
+
+
+def progress_of(found: Facts, moves: Mask, releases: Mask, last: Column) -> Progress:
+    """Rule of progress: the last acknowledgement moved; or it `releases`, and its queue lets go of as many, as what a
+    limit discards while a client holds it: its acknowledgement then moves nothing.
     """
     consumer = found.consumer
-    matches = reported.balanced & (found.d_left <= 1.1 * found.d_settled + MARGIN)
-    by_queue = np.append(matches, False)[consumer.queue]
-    left = (consumer.d_left > 0) & by_queue & ~consumer.new
+    released = releases & ~consumer.new
     at = np.where(moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), found.now)
     # It may be filled long after its last acknowledgement: what it holds it holds since it was seen to.
-    return Progress(moves | left, at, np.full(len(consumer.index), found.now))
+    return Progress(moves | released, at, np.full(len(consumer.index), found.now))
 
 
 def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
