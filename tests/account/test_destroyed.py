@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from account.world import Broker, queue
-from penstock.assessment.assess import State
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.model import LeftOut
 
@@ -18,9 +17,9 @@ def told(broker: Broker, before: StatusSummary) -> tuple[list[tuple[str, str]], 
     return [(one.queue, one.detail) for one in events], after
 
 
-def unreachable(before: StatusSummary) -> StatusSummary:
+def unreachable(broker: Broker, before: StatusSummary) -> StatusSummary:
     """After a poll that did not reach the broker."""
-    return summarize(before, State(), None, up=False, error="connection refused")
+    return summarize(before, broker.state, None, up=False, error="connection refused")
 
 
 def seen(broker: Broker, before: StatusSummary | None = None) -> StatusSummary:
@@ -54,7 +53,7 @@ def test_a_broker_that_goes_down_destroys_nothing() -> None:
     broker = Broker().see(both(), polls=3)
     before = seen(broker)
     last, after = told(broker.see({"q": queue(5, 5)}), before)
-    down = unreachable(after)
+    down = unreachable(broker, after)
     broker.restart()
     again, after = told(broker.see({"q": queue(5, 5)}), down)
     later, _ = told(broker.see({"q": queue(5, 5)}), after)
@@ -74,7 +73,8 @@ def test_a_poll_that_fails_in_between_hides_no_queue_that_was_destroyed() -> Non
     broker = Broker().see(both(), polls=3)
     before = seen(broker)
     _, after = told(broker.see({"q": queue(5, 5)}), before)
-    events, _ = told(broker.see({"q": queue(5, 5)}), unreachable(after))
+    down = unreachable(broker, after)
+    events, _ = told(broker.see({"q": queue(5, 5)}), down)
     assert [name for name, _ in events] == ["gone"]
 
 

@@ -486,12 +486,18 @@ async def test_a_passive_broker_has_nothing() -> None:
     assert (found.queues, found.consumers, calls(broker)) == (None, None, ["Version"])
 
 
+STOPPING = "ERROR: java.lang.IllegalStateException: AMQ229013: broker is not started (class java.lang.Exception)"
+"""What Jolokia writes in place of an attribute that a broker that stops could not read."""
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "told"),
     [
         (NOTHING, BadAnswer, "no Artemis broker"),
         ({"status": 200, "value": {prefixed("a"): {}, prefixed("b"): {}}}, BadAnswer, "2 Artemis brokers"),
-        ({"status": 200, "value": {prefixed("a"): {"Version": None}}}, BadAnswer, "does not say its version"),
+        ({"status": 200, "value": {prefixed("a"): {"Version": None}}}, BadAnswer, "did not return its version"),
+        ({"status": 200, "value": {prefixed("a"): {"Version": STOPPING}}}, BadAnswer, "it is starting or stopping"),
+        ({"status": 200, "value": {prefixed("a"): {"Version": "?"}}}, BadAnswer, "it is starting or stopping"),
         ({"status": 200, "value": {prefixed("a"): {"Version": "2.20.0"}}}, Unsupported, "too old"),
         ({"status": 500, "error": "Broker is not started"}, BadAnswer, "Broker is not started"),
     ],
@@ -501,6 +507,15 @@ async def test_without_a_broker_there_is_no_poll(answer: dict[str, Any], kind: t
     broker.wrong = {"Version": [answer]}
     with pytest.raises(kind, match=told):
         await poll(broker)
+
+
+async def test_an_attribute_that_could_not_be_read_is_no_other_broker() -> None:
+    broker = Broker()
+    artemis = ArtemisReader(broker)
+    before = (await polled(artemis, broker)).observation.process
+    broker.about |= {"NodeID": STOPPING, "UptimeMillis": broker.about["UptimeMillis"]}
+    after = (await polled(artemis, broker)).observation.process
+    assert after.follows(before)
 
 
 @pytest.mark.parametrize(

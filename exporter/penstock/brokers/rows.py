@@ -45,6 +45,8 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """An id, and other whole numbers."""
 Code = Annotated[float, Meta(ge=0, le=127)]
 """The number of a state."""
+Text = Annotated[str, Meta(pattern="^(?!ERROR: )")]
+"""An attribute that is a text. Jolokia writes `ERROR: …` in place of one that a broker that stops could not read."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 

@@ -11,7 +11,20 @@ from typing import ClassVar
 import msgspec
 
 from penstock.brokers import replies as shared
-from penstock.brokers.rows import NAN, UNREADABLE, Count, Flag, Int64, Millis, Ratio, RowByRow, Setting, Unread, named
+from penstock.brokers.rows import (
+    NAN,
+    UNREADABLE,
+    Count,
+    Flag,
+    Int64,
+    Millis,
+    Ratio,
+    RowByRow,
+    Setting,
+    Text,
+    Unread,
+    named,
+)
 from penstock.core.errors import BadAnswer
 
 BY_CERTIFICATE = "a certificate's user and role are those of etc/cert-users.properties and cert-roles.properties"
@@ -60,9 +73,9 @@ def readable(reply: Reply) -> bool:
 
 
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
-    version: str = ""
-    name: str = ""
-    node_id: str = named("NodeID", "")
+    version: Text = ""
+    name: Text = ""
+    node_id: Text = named("NodeID", "")
     started: bool = False
     active: bool = False
     backup: bool = False
@@ -80,13 +93,13 @@ class BrokerAttributes(msgspec.Struct, rename="pascal"):
 class BridgeAttributes(msgspec.Struct, rename="pascal"):
     started: bool = False
     connected: bool | None = None
-    queue_name: str = ""
-    forwarding_address: str | None = None
+    queue_name: Text = ""
+    forwarding_address: Text | None = None
 
 
 class DivertAttributes(msgspec.Struct, rename="pascal"):
-    address: str = ""
-    forwarding_address: str = ""
+    address: Text = ""
+    forwarding_address: Text = ""
 
 
 class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):

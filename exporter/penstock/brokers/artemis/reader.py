@@ -535,7 +535,7 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, Unread]:
     attributes = found.rows[0]
     if not attributes.version:
         why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
-        raise BadAnswer(f"the broker does not say its version; {why}")
+        raise BadAnswer(f"the broker did not return its version: it is starting or stopping; if that lasts: {why}")
     return key_of(names[0], "broker"), attributes, found.unread
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.core.errors import Unsupported
+from penstock.core.errors import BadAnswer, Unsupported
 
 Version = tuple[int, int, int]
 
@@ -19,10 +19,12 @@ _AMQ_BROKER = {(2, 16): "7.8", (2, 21): "7.10", (2, 28): "7.11", (2, 33): "7.12"
 
 
 def parse(text: str) -> Version:
-    """The version in `2.44.0`, `2.40.0.redhat-00004`; `Unsupported` when it is unknown or too old."""
+    """The version in `2.44.0`, `2.40.0.redhat-00004`. `Unsupported` where it is too old; `BadAnswer` where the text is
+    no version, which says nothing about the version that the broker has.
+    """
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None:
-        raise Unsupported(f"the broker says its version is {text[:40]!r}; Penstock reads Apache Artemis 2.21 and later")
+        raise BadAnswer(f"the broker returned {text[:40]!r} as its version: it is starting or stopping; poll again")
     version = (int(match[1]), int(match[2]), int(match[3] or 0))
     if version < OLDEST:
         raise Unsupported(

@@ -7,7 +7,7 @@ missing, never 0; `Rows` counts them.
 import msgspec
 
 from penstock.brokers import replies as shared
-from penstock.brokers.rows import NAN, Count, Flag, Millis, Setting, named
+from penstock.brokers.rows import NAN, Count, Flag, Millis, Setting, Text, named
 
 
 class ClassicReply(shared.Reply):
@@ -25,8 +25,8 @@ replies = shared.Replies(ClassicReply, "The console serves it at /api/jolokia/")
 class About(msgspec.Struct, rename="pascal"):
     """The attributes of the broker itself. Shares are percents."""
 
-    broker_id: str = ""
-    broker_version: str = ""
+    broker_id: Text = ""
+    broker_version: Text = ""
     slave: Flag = NAN
     uptime_millis: Millis = NAN
     current_connections_count: Count = NAN

@@ -21,6 +21,7 @@ from penstock.brokers.rows import (
     Millis,
     Port,
     Setting,
+    Text,
     Unread,
     Wrapping,
     named,
@@ -57,8 +58,8 @@ def numbers(reply: Reply, what: str) -> frozenset[int]:
 class About(msgspec.Struct, rename="pascal"):
     """The attributes of the broker itself, in several answers."""
 
-    version: str = ""
-    host: str | None = None
+    version: Text = ""
+    host: Text | None = None
     port: Port = 0
     resource_state: object = None  # an error, where the broker is in the JVM of an application server
     start_time: Millis = NAN
