@@ -51,7 +51,7 @@ def heading(poller: Poller) -> Line:
 QUEUE_COLUMNS = {"msgs": "messages", "ready": "ready", "deliv": "delivering", "sched": "scheduled", "cons": "consumers",
                  "added": "added", "acked": "acknowledged"}  # fmt: skip
 CLIENT_COLUMNS = {"cons": "consumers", "held": "buffered", "uncom": "uncommitted", "deliv": "delivered",
-                  "acked": "acknowledged"}  # fmt: skip
+                  "settl+rb": "acknowledged"}  # fmt: skip
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "default"}
 
 

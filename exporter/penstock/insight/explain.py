@@ -27,7 +27,7 @@ from penstock.insight import knowledge as sure
 from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.formatting import NAMES, amount_text, counted, duration
+from penstock.insight.formatting import NAMES, amount_text, client_name_text, counted, duration
 from penstock.insight.knowledge import HEALTHY, OF_BROKER, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
@@ -376,6 +376,13 @@ def queues_with(
 def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
     told = {name: table[name][i] for name in names if name in table}
     return ", ".join(f"{name} {amount_text(None if np.isnan(one) else int(one))}" for name, one in told.items())
+
+
+def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
+    """ "24 buffered; 8 settled, rollbacks included"."""
+    values = {name: table[name][i] for name in names if name in table}
+    amounts = {name: amount_text(None if np.isnan(value) else int(value)) for name, value in values.items()}
+    return "; ".join(f"{amount} {client_name_text(name)}" for name, amount in amounts.items())
 
 
 def dead_letters(table: Table[QueueSeries], address: str, queue: str = "") -> list[answers.Related]:

@@ -3,7 +3,18 @@
 from penstock.core.catalogues import read_toml
 from penstock.core.formatting import UNKNOWN, duration, in_bytes, moment, number_text, quantity
 
-__all__ = ["UNKNOWN", "age", "amount_text", "duration", "formatted", "in_bytes", "moment", "name_text", "number_text"]
+__all__ = [
+    "UNKNOWN",
+    "age",
+    "amount_text",
+    "client_name_text",
+    "duration",
+    "formatted",
+    "in_bytes",
+    "moment",
+    "name_text",
+    "number_text",
+]
 
 NAMES = read_toml("penstock.insight", "names.toml")
 MOMENTS = frozenset(NAMES["moments"])
@@ -19,6 +30,11 @@ def name_text(name: str) -> str:
     """Of a number: its name in words."""
     plain = name.replace("_", " ").removesuffix(" bytes").removesuffix(" ratio")
     return str(NAMES["titles"].get(name.replace(" ", "_"), plain))
+
+
+def client_name_text(name: str) -> str:
+    """The same of a number of a client or a consumer. What it acknowledges and rolls back counts as acknowledged."""
+    return str(NAMES["client_titles"].get(name, name_text(name)))
 
 
 def age(now: float, exact: float | None, earliest: float | None, latest: float | None) -> str:

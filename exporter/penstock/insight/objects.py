@@ -87,7 +87,7 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
         at = np.flatnonzero(view.snapshot.consumer_connection == connections.index.keys[i])
         for j in at[:MOST_RELATED].tolist():
             queue = consumers.index.rows[j].queue
-            related.append(Related("consumes from", "queue", queue, explain.numbers_text(consumers, HELD, j)))
+            related.append(Related("consumes from", "queue", queue, explain.numbers_of_client(consumers, HELD, j)))
         clients = _clients(view, at)
     told = [
         one

@@ -15,7 +15,17 @@ from penstock.core.visible import visible
 from penstock.incidents.incident import Incident, Key
 from penstock.insight import answers
 from penstock.insight.events import Event
-from penstock.insight.formatting import UNKNOWN, age, amount_text, counted, formatted, in_bytes, moment, name_text
+from penstock.insight.formatting import (
+    UNKNOWN,
+    age,
+    amount_text,
+    client_name_text,
+    counted,
+    formatted,
+    in_bytes,
+    moment,
+    name_text,
+)
 
 NOTICE = {"info": "notice"}
 """What a severity is called, where it is not by its name."""
@@ -46,6 +56,7 @@ def _macros(package: str) -> Any:
         "labelled": _labelled,
         "messages": partial(counted, thing="message"),
         "moment": moment,
+        "client_name_text": client_name_text,
         "name_text": name_text,
         "number": number_text,
         "severity": lambda name: NOTICE.get(name, name),

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.counters import without_torn_counters
 from penstock.core.state import By, RowState, column
 from penstock.core.table import Column, Index, Join, Mask, Positions, Table, put, take_or_fill
 from penstock.core.windows import T
@@ -424,7 +425,7 @@ def consumer_facts(
     """By `CONSUMER_NUMBERS` what is seen now, and the facts. known: of the queues. late: of consumers."""
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
-    numbers = without_torn_counters(numbers, past)
+    numbers = np.vstack([without_torn_counters(numbers[:2], past[:2]), numbers[2:]])
     new, missing = np.isnan(past[0]), np.isnan(numbers)
     changes = consumer_changes(numbers, past, new & ~late, join, known)
     said = dict(zip(SAID_OF_CONSUMERS, put(numbers, missing, 0.0), strict=True))
@@ -445,24 +446,6 @@ def consumer_facts(
         orphaned=consumers["orphaned"] > 0,
         gone=gone(before, consumers.index, join),
     )
-
-
-def without_torn_counters(numbers: Numbers, past: Numbers) -> Numbers:
-    """The numbers with each counter that fell, though its consumer has not begun again, as it was.
-
-    What was delivered and what was acknowledged are not read at one moment: a message in between makes the second
-    fall. A consumer has begun again only where the number of its deliveries fell, by more than such a moment explains.
-    """
-    delivered, delivered_before = numbers[0], past[0]
-    fell = delivered < delivered_before
-    small = (delivered_before - delivered <= SKEW) & (delivered > 0)
-    begins_again = fell & ~small
-    torn = (numbers[:2] < past[:2]) & ~begins_again
-    if not torn.any():
-        return numbers
-    mended = numbers.copy()
-    mended[:2] = np.where(torn, past[:2], numbers[:2])
-    return mended
 
 
 def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask) -> Numbers:

@@ -145,7 +145,7 @@ class OpenmqConsumers(RowState):
     """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
     without one. still_since, failed_since: since when N has not changed, and a transaction has failed. released: C, as
     two polls in a row agree that it has been reached; released_once: what the last poll alone says, NaN where it said
-    no more than before.
+    no more than before; polled_at: when that was.
     """
 
     BY = By.CONSUMER
@@ -157,8 +157,9 @@ class OpenmqConsumers(RowState):
     failed_since: Column = column()
     released: Column = column(saved=False)
     released_once: Column = column(saved=False)
+    polled_at: Column = column(saved=False)
 
-    def with_released(self, consumer: ConsumerFacts, at_once: Mask) -> "OpenmqConsumers":
+    def with_released(self, consumer: ConsumerFacts, at_once: Mask, polled_at: float) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll. at_once: those whose C is believed at the first poll.
 
         C is the difference of two numbers that are not read at one moment. A message in between makes it rise, or fall,
@@ -168,7 +169,12 @@ class OpenmqConsumers(RowState):
         agreed = np.minimum(now, self.released_once)
         known = np.fmax(self.released, np.where(at_once, now, agreed))
         released = np.where(np.isnan(known), now, known)
-        return replace(self, released=released, released_once=np.where(now > released, now, np.nan))
+        return replace(
+            self,
+            released=released,
+            released_once=np.where(now > released, now, np.nan),
+            polled_at=np.full(len(now), polled_at),
+        )
 
     def advance(self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll."""
@@ -253,11 +259,11 @@ class Openmq:
         uncounted = found.of_queue(moves & ~(found.consumer.d_left > 0)) > 0
         reported = replace(reported, uncounted=uncounted)
         alike = moved_alike(found, reported)
-        released_before = consumers.released
         # What another number proves, and what is no progress, as a rollback, needs no second poll.
-        consumers = consumers.with_released(found.consumer, moves | ~alike)
-        releases = alike & (consumers.released > released_before)
-        progress = progress_of(found, moves, releases, last)
+        agreed = consumers.with_released(found.consumer, moves | ~alike, found.now)
+        released_at = np.where(alike & (agreed.released > consumers.released), consumers.polled_at, np.nan)
+        progress = progress_of(found, moves, released_at, last)
+        consumers = agreed
         queues = queues.reindexed(found.queues, found.known)
         debt, returned = owed(queues.debt, found, reported)
         dead = before.said is not None and reported.dead > before.said.dead
@@ -320,13 +326,14 @@ def moved_alike(found: Facts, reported: OpenmqFacts) -> Mask:
     return np.append(matches, False)[found.consumer.queue]
 
 
-def progress_of(found: Facts, moves: Mask, releases: Mask, last: Column) -> Progress:
-    """Rule of progress: the last acknowledgement moved; or it `releases`, and its queue lets go of as many, as what a
-    limit discards while a client holds it: its acknowledgement then moves nothing.
+def progress_of(found: Facts, moves: Mask, released_at: Column, last: Column) -> Progress:
+    """Rule of progress: the last acknowledgement moved; or it released messages, and its queue as many, as what a limit
+    discards while a client holds it: its acknowledgement then moves nothing. released_at: when it did; NaN: it did not.
     """
     consumer = found.consumer
-    released = releases & ~consumer.new
-    at = np.where(moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), found.now)
+    released = ~np.isnan(released_at) & ~consumer.new
+    of_release = np.where(released, released_at, found.now)
+    at = np.where(moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), of_release)
     # It may be filled long after its last acknowledgement: what it holds it holds since it was seen to.
     return Progress(moves | released, at, np.full(len(consumer.index), found.now))
 

@@ -42,7 +42,8 @@ class Consumers:
         queue_of = self.queue_of.advance(consumers.index, queues.source, snapshot.consumer_queue)
         clients = advance_clients(self.clients, queue_of.at, consumers, queues, policy)
         late = snapshot.observation.late.get("consumers")
-        totals = self.totals.advance(clients, [consumers[name] for name in COUNTERS], late=late)
+        counters = [consumers[name] for name in COUNTERS]
+        totals = self.totals.advance(clients, counters, late=late, begin_together=True)
         return replace(self, clients=clients, totals=totals, queue_of=queue_of)
 
     def show(

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from penstock.core.counters import without_torn_counters
 from penstock.core.table import Column, Index, Keys, Matrix, take_or_fill
 from penstock.series.labels import Grouping, sum_by
 
@@ -42,13 +43,18 @@ class Totals(Generic[SeriesT]):
         counters: list[Column],
         keeps: Callable[[SeriesT], bool] = lambda _: True,
         late: Keys | None = None,
+        *,
+        begin_together: bool = False,
     ) -> "Totals[SeriesT]":
         """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
         that fell counts again, a missing value adds nothing. keeps: whether the total of a series is kept when its last
         row goes. late: as in `Observation`; such rows count from now on, as they may have been counted before.
+        begin_together: no counter of a row starts again without the first one (`without_torn_counters`).
         """
         now = np.stack(counters)
         before = self._said_before(grouping.source, len(now))
+        if begin_together:
+            now = without_torn_counters(now, before)
         if late is not None:
             entered = np.isin(grouping.source.keys, late)
             before[:, entered] = np.where(np.isnan(before), now, before)[:, entered]
