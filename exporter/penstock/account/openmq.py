@@ -44,6 +44,8 @@ class OpenmqAccount:
     sent: Sent | None = None
     unclaimed: float = 0.0
     hidden: int = 0
+    dead_letters: tuple[tuple[float, float], ...] = ()
+    """Of the last polls: how many arrived, and how many messages left without an acknowledgement."""
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
     watched: bool = False
@@ -73,7 +75,10 @@ class OpenmqAccount:
         arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
         destroyed = any(gone_with_some(*pair) for pair in ((self.queues, of_queues), (self.topics, of_topics)))
         hidden = RECENT + 1 if destroyed or not whole else max(self.hidden - 1, 0)
-        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high)
+        claimed = queues.unacknowledged_now(of_queues) + topics.unacknowledged_now(of_topics)
+        recent = (*self.dead_letters[1 - RECENT :], (arrived if np.isfinite(arrived) else claimed, claimed))
+        unexplained = min(max(sum(came - claims for came, claims in recent), 0.0), recent[-1][0])
+        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high, unexplained)
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(arrived + self.unclaimed - of_these - of_those, 0.0), arrived) if self.watched else 0.0
@@ -82,7 +87,7 @@ class OpenmqAccount:
         seconds = constants.window_seconds(found.interval)
         window = self.window.reindexed(found.queues, found.known & reported.balanced)
         window = window.push(found.now, values, seconds, seconds / SAMPLES)
-        return OpenmqAccount(queues, topics, sent, unclaimed, hidden, window, watched=True)
+        return OpenmqAccount(queues, topics, sent, unclaimed, hidden, recent, window, watched=True)
 
     def begun_anew(self) -> "OpenmqAccount":
         """Another process counts from now on: what was counted stays."""

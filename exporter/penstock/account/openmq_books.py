@@ -88,12 +88,15 @@ class DestinationPoll:
 class DeadLetterPoll:
     """What the dead message queue took in since the poll before, infinite where it is not known. unclaimed: at the poll
     before, without a known source: only now all have been read since. low, high: of all sources, at least and at most.
+    unexplained: of those that arrived, more than left destinations without an acknowledgement. They expired in buffers
+    of clients, which let go of them as of acknowledged ones: any destination may have been their source.
     """
 
     arrived: float
     unclaimed: float
     low: float
     high: float
+    unexplained: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,13 @@ class DestinationBooks(RowState):
     entered0, left0: its counters when the process was first polled, less what was counted before. opening: content at
     `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each
     of `REASONS`, at least so many, and how many more at most. acknowledged: at least. undecided: what left before it
-    was known whether its expired messages go anywhere. sends_dead: it once had dead letters.
+    was known whether its expired messages go anywhere. not_acknowledged: at least so many of those that left, for
+    whatever reason. sends_dead: it once had dead letters.
 
-    Of this poll: raw, X as it has it; left_alone, left without a client's acknowledge; left_unseen, the same while
-    consumers came and went, one of which may have acknowledged it; passed_by, while there were consumers; unread, left,
-    and no consumer had it; other_dead, dead letters that no other destination surely sent.
+    Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
+    left_unseen, the same while consumers came and went, one of which may have acknowledged it; passed_by, while there
+    were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
+    dead letters that no other destination surely sent.
 
     At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; full, filled, as its
     depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately, what left at the two before,
@@ -126,12 +131,14 @@ class DestinationBooks(RowState):
     more: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
     acknowledged: Column = counter(0.0, outlives=True)
     undecided: Column = counter(0.0, outlives=True)
+    not_acknowledged: Column = counter(0.0, outlives=True)
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
     sends_dead: Mask = mask(outlives=True)
     came: Column = column(outlives=True)
     gone: Column = column(outlives=True)
     content: Column = column(outlives=True, saved=False)
     raw: Column = column(saved=False)
+    d_raw: Column = column(0.0, saved=False)
     gaps: Matrix = column(lines=3, saved=False)
     levels: Matrix = column(lines=SAMPLES, saved=False)
     d_came: Column = column(0.0, saved=False)
@@ -140,6 +147,7 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     left_unseen: Column = column(0.0, saved=False)
+    alone_before: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
     passed_by: Column = column(0.0, saved=False)
@@ -181,7 +189,8 @@ class DestinationBooks(RowState):
         for name in REFUSED:
             least, most = found[name]
             found[name] = least, most + self.seen_once
-        most = np.fmax(self.gone - self.low[list(OF_GONE)].sum(axis=0), self.acknowledged)
+        others = np.fmax(self.low[list(OF_GONE)].sum(axis=0), self.not_acknowledged)
+        most = np.fmax(self.gone - others, self.acknowledged)
         return {"acknowledged": (self.acknowledged, most), **found}
 
     def counted(self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool) -> Self:
@@ -228,6 +237,7 @@ class DestinationBooks(RowState):
             gone=gone,
             content=content,
             raw=raw,
+            d_raw=np.fmax(or_zero(raw - before.raw), 0.0),
             gaps=np.vstack([before.gaps[1:], raw - apart]),
             levels=np.vstack([np.where(moved, np.nan, before.levels[1:]), np.where(np.isnan(level), 0.0, level)]),
             stale=polled.stale,
@@ -255,6 +265,11 @@ class DestinationBooks(RowState):
         surely = sends & self.limited(polled) & ~self.transacted(polled)
         most = self.d_gone + self.d_apart + self.lately.sum(axis=0) + np.fmax(self.gaps[-1], 0.0)
         return np.where(surely, self.left_alone, 0.0), np.where(sends, most, 0.0)
+
+    def unacknowledged_now(self, polled: DestinationPoll) -> float:
+        """Messages of this poll that became dead letters, if all did that no consumer acknowledged."""
+        sends = polled.dead_letters & ~polled.is_dead
+        return float((self.left_alone + self.left_unseen + self.d_raw)[sends].sum())
 
     def limited(self, polled: DestinationPoll) -> Mask:
         """Its limit may have removed messages."""
@@ -293,17 +308,21 @@ class DestinationBooks(RowState):
         undecided = np.where(polled.unset & ~polled.is_dead, self.undecided + left, 0.0)
         untraced = np.where(polled.silent & ~polled.is_dead, self.undecided + left, 0.0)
         # What leaves the dead message queue unread has a bound of its own.
-        unexplained = np.where(polled.is_dead, 0.0, settled)
+        plain = ~(transacted | whole | polled.is_dead)
+        unexplained_least = np.where(plain & self.surely_alone(now), rest_least, 0.0)
+        # That it was a dead letter shows a poll later.
+        proven_dead = np.fmin(dead_low, alone + self.alone_before)
+        unexplained_most = np.where(plain, alone, 0.0) - proven_dead
         unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
         reasons = (
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
-            (dead_low, dead_most),
+            (dead_low, np.where(may, dead_most, self.with_unexplained(dead_most, polled, dead))),
             (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, alone, 0.0)),
             # Also what clients buffered, which then leaves their buffers.
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
             *refused,
             (np.zeros_like(untraced), untraced),
-            (np.where(self.surely_alone(now), unexplained, 0.0), unexplained + unseen),
+            (unexplained_least, unexplained_most + unseen),
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
@@ -316,9 +335,11 @@ class DestinationBooks(RowState):
             more=more,
             acknowledged=np.fmax(self.acknowledged, surely),
             undecided=undecided,
+            not_acknowledged=self.not_acknowledged + np.where(self.surely_alone(now), alone, 0.0),
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
+            alone_before=alone,
             unread=np.fmax(dead_low - self.passed_by, passed_by),
             passed_by=passed_by,
             uncommitted=polled.uncommitted,
@@ -326,6 +347,11 @@ class DestinationBooks(RowState):
             refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),
         )
         return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
+
+    def with_unexplained(self, most: Column, polled: DestinationPoll, dead: DeadLetterPoll) -> Column:
+        """At most so many dead letters, with those that came out of buffers of clients."""
+        sends = polled.dead_letters & ~polled.is_dead
+        return np.fmax(most, np.where(sends, np.fmin(self.d_gone, dead.unexplained), 0.0))
 
     def surely_alone(self, now: float) -> Mask:
         """Where no client can have acknowledged what left alone: its consumers stay, take any message, and say how many
