@@ -13,6 +13,7 @@ from penstock.core.table import Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.formatting import amount_text as text
+from penstock.insight.sum_check import READY, content_that_adds_up
 from penstock.model import ANONYMOUS, QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
@@ -134,6 +135,11 @@ class Sheets(SheetMaker):
             reasons["in_doubt"] = WHY["uncounted"] if in_doubt is None else WHY["committing"]
         if not all(map(exact, lost_by.values())):
             reasons["lost_by"] = WHY["untold"]
+        there, why_not_ready = content_that_adds_up(came, there, polled)
+        if why_not_ready:
+            reasons[READY] = why_not_ready
+        if READY in there and np.isnan(self._queues["messages"][i]):
+            there, reasons[READY] = {**there, READY: None}, WHY["uncounted_content"]
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._begun(books.since[i]), came, there, left, lost_by,
             delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),

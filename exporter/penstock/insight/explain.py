@@ -379,7 +379,7 @@ def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
 
 
 def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
-    """ "24 buffered; 8 settled, rollbacks included"."""
+    """As "24 buffered; 8 settled, rollbacks included"."""
     values = {name: table[name][i] for name in names if name in table}
     amounts = {name: amount_text(None if np.isnan(value) else int(value)) for name, value in values.items()}
     return "; ".join(f"{amount} {client_name_text(name)}" for name, amount in amounts.items())

@@ -15,6 +15,7 @@ from penstock.core.table import Table
 from penstock.insight.account import MAX_SHEETS, REASONS, SheetMaker, account_list, amount, exact, sums
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.explain import BrokerView, NotFound, json_number
+from penstock.insight.sum_check import READY, content_that_adds_up
 from penstock.model import QueueKind, QueueRow
 from penstock.observation.facts import JUDGED
 
@@ -116,9 +117,12 @@ class OpenmqSheets(SheetMaker):
         """books: that know since when it is, and what is unexplained."""
         untraced = books is not None and is_untraced(books, i)
         since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
+        believed, why_not_ready = content_that_adds_up(came, there, left)
+        if why_not_ready:
+            reasons = {**reasons, READY: why_not_ready}
         return AccountSheet(
-            self._view.policy.broker, address, "", self._begun(since), came, there, left, {}, {}, {}, None, gap,
-            reasons, sums(came, there, one_term_for_all_unsure(left, untraced=untraced), gap),
+            self._view.policy.broker, address, "", self._begun(since), came, believed, left, {}, {}, {}, None, gap,
+            reasons, sums(came, believed, one_term_for_all_unsure(left, untraced=untraced), gap),
         )  # fmt: skip
 
     def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
