@@ -114,9 +114,9 @@ class DestinationBooks(RowState):
     were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
     dead letters that no other destination surely sent.
 
-    At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; full, filled, as its
-    depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately, what left at the two before,
-    and was apart at the one before; bytes_in, bytes that had come.
+    At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; peak, the highest of
+    these; full, filled, as its depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately,
+    what left at the two before, and was apart at the one before; bytes_in, bytes that had come.
     """
 
     BY: ClassVar[By | None] = By.QUEUE
@@ -141,6 +141,7 @@ class DestinationBooks(RowState):
     d_raw: Column = column(0.0, saved=False)
     gaps: Matrix = column(lines=3, saved=False)
     levels: Matrix = column(lines=SAMPLES, saved=False)
+    peak: Column = column(saved=False)
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
     lately: Matrix = column(0.0, lines=3, saved=False)
@@ -224,7 +225,10 @@ class DestinationBooks(RowState):
         level = before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
         moved = polled.moved | before.moved | begins
         conclusive = ~moved & (np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED)
-        grew = np.fmax(or_zero(level - np.fmax.reduce(before.levels, axis=0)), 0.0)
+        noise = np.fmax(MARGIN, polled.skew)
+        reached = before.level_reached(noise)
+        grew = np.fmax(or_zero(level - reached), 0.0)
+        certain = grew > np.where(moved, polled.skew, noise)
         return replace(
             before,
             since=np.where(first, now, before.since),
@@ -246,7 +250,8 @@ class DestinationBooks(RowState):
             lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
             d_apart=apart - before.apart,
             left_alone=np.where(conclusive, grew, 0.0),
-            left_unseen=np.where(~conclusive & (grew > polled.skew), grew, 0.0),
+            left_unseen=np.where(~conclusive & certain, grew, 0.0),
+            peak=np.where(moved, or_zero(level), np.fmax(reached, level)),
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
             moved_at=np.where(polled.moved & ~begins, now, before.moved_at),
@@ -256,6 +261,15 @@ class DestinationBooks(RowState):
             unwatched=np.vstack([before.unwatched[1:], ~polled.watched_by]),
             bytes_in=np.vstack([before.bytes_in[1:], polled.entered_bytes]),
         )
+
+    def level_reached(self, noise: Column) -> Column:
+        """What O - R has reached, of which only more is news: its peak, but for what a rollback has taken off for good.
+
+        R is read later, so that O - R is too low by what is acknowledged between the reads, at some polls or at all of
+        the last ones. noise: as much as that may be.
+        """
+        lately = np.fmax.reduce(self.levels, axis=0)
+        return np.where(self.peak - lately <= noise, self.peak, lately)
 
     def sources(self, polled: DestinationPoll) -> tuple[Column, Column]:
         """What each may have sent to the dead message queue: at least and at most, of three polls, as that may be read

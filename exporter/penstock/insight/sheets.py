@@ -115,14 +115,14 @@ class OpenmqSheets(SheetMaker):
         reasons: dict[str, str],
     ) -> AccountSheet:
         """books: that know since when it is, and what is unexplained."""
-        untraced = books is not None and is_untraced(books, i)
         since, gap = (np.nan, 0) if books is None else (books.since[i], json_number(books.unexplained[i]))
         believed, why_not_ready = content_that_adds_up(came, there, left)
         if why_not_ready:
             reasons = {**reasons, READY: why_not_ready}
+        terms = left if books is None else one_term_for_all_unsure(books, i, left)
         return AccountSheet(
             self._view.policy.broker, address, "", self._begun(since), came, believed, left, {}, {}, {}, None, gap,
-            reasons, sums(came, believed, one_term_for_all_unsure(left, untraced=untraced), gap),
+            reasons, sums(came, believed, terms, gap),
         )  # fmt: skip
 
     def _in_delivery(self, i: int, by_client: Mapping[str, Amount]) -> dict[str, Amount]:
@@ -165,29 +165,28 @@ def is_untraced(books: DestinationBooks, i: int) -> bool:
     return bool(books.more[BOOKED.index(UNTRACED)][i] > 0 or books.undecided[i] > 0)
 
 
-def one_term_for_all_unsure(left: Mapping[str, Amount], *, untraced: bool) -> Mapping[str, Amount]:
+def one_term_for_all_unsure(books: DestinationBooks, i: int, left: Mapping[str, Amount]) -> Mapping[str, Amount]:
     """With the fates of which only bounds are known in one term, whose number is known: OpenMQ counts them as one.
 
-    "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired". untraced: what expired in the
-    destination is not counted apart from what was acknowledged; else it had expired when it came.
+    "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired".
     """
     expired = ("expired",)
+    untraced = is_untraced(books, i)
     of_what_left = ("acknowledged", *LEFT, UNACKNOWLEDGED, *(expired if untraced else ()))
     of_what_never_was_in_it = tuple(name for name in REFUSED if not (untraced and name in expired))
-    return with_one_term(with_one_term(left, of_what_left), of_what_never_was_in_it)
+    terms = with_one_term(left, of_what_left, float(books.gone[i]))
+    return with_one_term(terms, of_what_never_was_in_it, float(books.apart[i] + books.seen_once[i]))
 
 
-def with_one_term(left: Mapping[str, Amount], counted_as_one: tuple[str, ...]) -> Mapping[str, Amount]:
-    """`left` with the sum of these fates in one term, where some of them have bounds."""
-    unsure = {name: value for name in counted_as_one if isinstance(value := left.get(name), tuple)}
-    if len(unsure) < 2 or any(most is None for _, most in unsure.values()):
+def with_one_term(left: Mapping[str, Amount], counted_as_one: tuple[str, ...], total: float) -> Mapping[str, Amount]:
+    """`left` with those of these fates in one term that have bounds. total: messages of all of them."""
+    unsure = [name for name in counted_as_one if isinstance(left.get(name), tuple)]
+    if len(unsure) < 2:
         return left
-    # If one fate has all that it may have, the others have their least.
-    least = sum(low for low, _ in unsure.values())
-    total = least + max((most or 0) - low for low, most in unsure.values())
+    known = sum(value for name in counted_as_one if isinstance(value := left.get(name), int | float))
     *others, last = (name.replace("_", " ") for name in unsure)
     text = f"{', '.join(others)} or {last}"
-    return {**{name: value for name, value in left.items() if name not in unsure}, text: total}
+    return {**{name: value for name, value in left.items() if name not in unsure}, text: json_number(total - known)}
 
 
 def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:
