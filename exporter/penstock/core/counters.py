@@ -24,7 +24,12 @@ def without_torn_counters(now: Matrix, before: Matrix) -> Matrix:
         `now` itself where no counter is torn.
     """
     fell_by = before[0] - now[0]
-    small = (fell_by <= SMALL_FALL) & (now[0] > 0)
-    begins_again = (fell_by > 0) & ~small
-    torn = (now < before) & ~begins_again
-    return np.where(torn, before, now) if torn.any() else now
+    is_small = fell_by <= SMALL_FALL
+    is_small &= now[0] > 0
+    begins_again = fell_by > 0
+    begins_again &= ~is_small
+    torn = now < before
+    torn &= ~begins_again
+    if not torn.any():
+        return now
+    return np.where(torn, before, now)

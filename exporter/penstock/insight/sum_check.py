@@ -1,6 +1,8 @@
 """Whether the sum of a sheet closes, before it is shown: what came is there or left."""
 
+import math
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from penstock.core.formatting import number_text
 from penstock.insight.answers import Amount
@@ -26,27 +28,54 @@ def content_that_adds_up(
     counted = there.get(READY)
     if not isinstance(counted, int | float):
         return there, ""
-    least, most = missing(came, there, left)
-    if least - SKEW <= 0 <= most + SKEW:
+    missing = messages_missing(came, there, left)
+    if missing.most < -SKEW:
+        off = missing.most
+    elif missing.least > SKEW:
+        off = missing.least
+    else:
         return there, ""
-    off = least if least > 0 else most
-    other = number_text(counted + off)
-    why = f"the broker's message count says {number_text(counted)}, what came and left says {other}"
+    by_count = number_text(counted)
+    by_sum = number_text(counted + off)
+    why = f"the broker's message count says {by_count}, what came and left says {by_sum}"
     return {**there, READY: None}, why
 
 
-def missing(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount]) -> tuple[float, float]:
-    """Messages that came, are not there and did not leave: at least and at most."""
-    came_least, came_most = bounds_of(came.values())
-    out_least, out_most = bounds_of((*there.values(), *left.values()))
-    return came_least - out_most, came_most - out_least
+class Bounds(NamedTuple):
+    """Messages, at least and at most."""
+
+    least: float
+    most: float
 
 
-def bounds_of(amounts: Iterable[Amount]) -> tuple[float, float]:
-    """Of the sum of amounts; an unknown one may be any."""
-    least = most = 0.0
+def messages_missing(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount]) -> Bounds:
+    """Messages that came, are not there and did not leave; negative: more are there, or left, than came."""
+    arrived = sum_of(came.values())
+    still_there = sum_of(there.values())
+    gone = sum_of(left.values())
+    least = arrived.least - still_there.most - gone.most
+    most = arrived.most - still_there.least - gone.least
+    return Bounds(least, most)
+
+
+def sum_of(amounts: Iterable[Amount]) -> Bounds:
+    """Of all amounts together; an unknown one may be any."""
+    least = 0.0
+    most = 0.0
     for amount in amounts:
-        low, high = amount if isinstance(amount, tuple) else (amount, amount)
-        least += low or 0
-        most += float("inf") if high is None else high
-    return least, most
+        bounds = bounds_of(amount)
+        least += bounds.least
+        most += bounds.most
+    return Bounds(least, most)
+
+
+def bounds_of(amount: Amount) -> Bounds:
+    """Of one amount."""
+    if amount is None:
+        return Bounds(0.0, math.inf)
+    if not isinstance(amount, tuple):
+        return Bounds(amount, amount)
+    least, most = amount
+    if most is None:
+        return Bounds(least, math.inf)
+    return Bounds(least, most)
