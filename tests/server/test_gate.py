@@ -271,7 +271,6 @@ REFUSED = {
     "old TLS": (with_tls("min_version: TLS10"), "must be 'TLS12' or 'TLS13'"),
     "unchecked": (with_tls("client_auth_type: RequireAnyClientCert"), "protects nothing"),
     "suite": (with_tls("cipher_suites: [RC4]"), "no suite of that"),
-    "empty": ("", "is empty"),
 }  # fmt: skip
 
 

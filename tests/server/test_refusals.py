@@ -285,7 +285,7 @@ async def test_with_a_list_of_hosts_reads_under_another_are_refused_too() -> Non
     assert agent.reloads == 3
 
 
-def test_a_host_that_is_allowed_may_be_international() -> None:
+async def test_a_host_that_is_allowed_may_be_international() -> None:
     """Browsers send its name in ASCII."""
     assert refusals.Refusals(["B\u00fccher.example"])._is_own("xn--bcher-kva.example")
     with pytest.raises(ConfigError, match="is no name of a host"):

@@ -13,7 +13,7 @@ from penstock.config.values import ascii_host
 from penstock.core.errors import ConfigError
 from penstock.server.connection_limit import PROBE_PATHS
 
-EMPTY_BODY_SECONDS = 0.5
+EMPTY_BODY_SECONDS = 0.1
 """For the end of an empty body to arrive: some programs send one with every request, in chunks."""
 
 _READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
