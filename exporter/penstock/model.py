@@ -155,6 +155,8 @@ class AddressRow:
 
     Artemis' settings of the queues on it: max_delivery_attempts (-1: for ever), non_destructive (what new queues are),
     makes_dead_letter_queues, makes_expiry_queues (on the addresses they are sent to, when the first comes),
+    page_limit_pages (page files beyond which page_full_policy applies, NaN = no limit), page_limit_messages (the same in
+    messages; -1 = no limit),
     slow_consumer_rate (messages per second below which a consumer is slow, NaN = not watched), slow_consumer_kills
     (whether it is then cut off), slow_consumer_period (seconds between two looks), expiry_delay (milliseconds after
     which what has no time to live expires, below 0 = none).
@@ -173,7 +175,7 @@ class AddressRow:
         "memory_bytes memory_used_ratio limit_percent limit_bytes limit_messages messages_added messages_unrouted"
         " paging pages page_read_limit_bytes page_read_limit_messages paused producers_paused internal temporary"
         " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
-        " slow_consumer_kills slow_consumer_period expiry_delay"
+        " slow_consumer_kills slow_consumer_period expiry_delay page_limit_pages page_limit_messages"
         " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
         " max_producers consumer_flow_limit topic dead_letters exact consumers blocked_producers"
     )
@@ -181,6 +183,8 @@ class AddressRow:
     name: str
     policy: str
     """What a full address does, in the words of `mq_address_info`; empty while unknown."""
+    page_full_policy: str = ""
+    """What an address that pages does beyond its page limit: `drop` or `fail`; empty without such a limit (Artemis)."""
 
 
 @dataclass(frozen=True, slots=True)

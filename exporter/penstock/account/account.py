@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from penstock.account.address_books import AddressBooks, Missing
+from penstock.account.bare_addresses import BareAddresses
 from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
 from penstock.account.given_back import GivenBack
@@ -13,8 +14,9 @@ from penstock.account.moves import Moves
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
-from penstock.account.rollbacks import Rollbacks
+from penstock.account.rollbacks import Rollbacks, Tenure
 from penstock.account.visits import Visits
+from penstock.account.wildcards import Wildcards
 from penstock.core.table import Column, Mask
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
@@ -36,7 +38,10 @@ class MessageAccount:
     visits: Visits = field(default_factory=Visits)
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     moves: Moves = field(default_factory=Moves)
+    wildcards: Wildcards = field(default_factory=Wildcards)
+    bare: BareAddresses = field(default_factory=BareAddresses)
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    tenure: Tenure = field(default_factory=Tenure)
     returns: GivenBack = field(default_factory=GivenBack)
     watched: bool = False
 
@@ -54,16 +59,23 @@ class MessageAccount:
         ring_found, ring_before = rings or (found, before)
         watched, join = self.watched and not found.restarted, now.addresses
         books = self.books.advance(found, watched=watched)
-        arrivals = self.address_books.advance(found, snapshot, join, books, watched=watched)
+        addresses, wildcards, bare = read(snapshot, snapshot.addresses, "addresses"), self.wildcards, self.bare
+        if addresses is not None:
+            wildcards = wildcards.advance(snapshot, found.queues, addresses, watched=watched)
+            bare = bare.advance(found, snapshot, join, addresses, wildcards, watched=watched)
+        unrouted = self.bare.by_queue(join)
+        arrivals = self.address_books.advance(found, snapshot, join, books, wildcards, unrouted, watched=watched)
         account = replace(
             self,
             books=books,
+            wildcards=wildcards,
+            bare=bare if addresses is None else bare.with_queues(join, arrivals),
             address_books=arrivals,
             duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
             ring_losses=self.ring_losses.advance(ring_found, ring_before, books, snapshot),
             watched=True,
         )
-        if read(snapshot, snapshot.addresses, "addresses") is None:
+        if addresses is None:
             account = account.without_addresses(found, snapshot)
         else:
             account = account.with_operators(found, snapshot, self.visits, join, watched=watched)
@@ -125,10 +137,14 @@ class MessageAccount:
         visits = visits.with_strangers(letters.dead) if len(sent) else visits
         known, pages = visits if len(sent) else None, self.returns.pages(found)
         moves = self.moves.advance(found, snapshot, self.books, known, pages)
-        rollbacks = self.rollbacks.advance(found, snapshot, join, self.address_books, self.duplicates.producers, visits)
+        rollbacks, tenure = self.rollbacks.advance(
+            found, snapshot, join, self.address_books, self.duplicates.producers, visits, self.tenure
+        )
         if moves.proven:
             visits = replace(visits, grew=np.zeros_like(visits.grew))
-        return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks)
+        return replace(
+            self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks, tenure=tenure
+        )
 
     def glanced(self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False) -> "MessageAccount":
         """After a poll between two that are judged: what rings lose, of the queues that were judged last. goes_on: it

@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
+from penstock.account.wildcards import Wildcards, is_wildcard
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Mask, Matrix, Table, put, take_or_fill
 from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
@@ -26,8 +27,10 @@ NEARLY_FULL = 90.0
 class Missing(IntEnum):
     """Why no queue got what an address routed, by the address's settings."""
 
-    UNCOMMITTED = 0
-    """Sent in a transaction that is open or was rolled back, or taken by an exclusive divert."""
+    UNKNOWN = 0
+    """No setting says it: sent in a transaction that is open or was rolled back, taken by an exclusive divert, or sent
+    with a routing type that none of its queues has.
+    """
     DROPPED = 1
     REJECTED = 2
     UNWANTED = 3
@@ -44,7 +47,9 @@ class AddressBooks(RowState):
     and in unwanted. partly: what was missing before is not known. full: the address was nearly full once. reason: a
     `Missing`, NaN where settings or several queues do not say; policy: by what a full address does, NaN: not known.
     unfiltered: queues without a filter. still: nothing came since the poll before: what is missing is exact. begins:
-    compared first at this poll. born: the address was made since the poll before.
+    compared first at this poll. born: the address was made since the poll before. unsure0: of what is routed to the
+    addresses that a wildcard matches, so many may have gone elsewhere when they were compared first. wildcard: it is a
+    wildcard address.
     """
 
     BY = By.QUEUE
@@ -72,20 +77,40 @@ class AddressBooks(RowState):
     most: Column = column(saved=False)
     routed: Column = column(saved=False)
     came: Column = column(saved=False)
+    unsure0: Column = column(0.0, saved=False)
+    wildcard: Mask = mask(saved=False)
     still: Mask = mask(saved=False)
     begins: Mask = mask(saved=False)
     born: Mask = mask(saved=False)
     addresses: Index[AddressRow] = unindexed(Index.empty)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, *, watched: bool
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        books: QueueBooks,
+        wildcards: Wildcards,
+        unrouted: Column,
+        *,
+        watched: bool,
     ) -> "AddressBooks":
-        """watched: as of `QueueBooks.advance`."""
+        """wildcards: of this poll. unrouted: of each queue's address until the last poll, also while it had no queue.
+        watched: as of `QueueBooks.advance`.
+        """
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
             return self.reindexed(found.queues)  # R of an earlier poll cannot be compared with A of this one
         before = with_siblings(self, join)
+        known = ~np.isnan(before.unrouted0)
+        before = replace(before, unrouted=np.where(known, before.unrouted, np.fmax(unrouted, before.unrouted)))
+        wildcard = found.queues.column("wildcard", lambda row: is_wildcard(row.address)) > 0
         routed = join.by_queue(addresses, "messages_added")
+        unsure = np.zeros(len(routed))
+        if wildcard.any():
+            routed = routed + take_or_fill(wildcards.total, join.at, 0.0, join.unknown)
+            unsure = take_or_fill(wildcards.unsure, join.at, 0.0, join.unknown)
+            routed = put(routed, wildcard & (not wildcards.matches.complete), np.nan)
         begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
         if not watched:  # of queues that came or went while no one looked it is not known what came to them
             begins[:] = True
@@ -97,10 +122,11 @@ class AddressBooks(RowState):
         born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = put(before.routed0, begins, put(routed, born, 0.0))
         came0 = put(before.came0, begins, put(books.came, born, 0.0))
+        unsure0 = put(before.unsure0, begins, put(unsure, born, 0.0))
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
         moved = np.maximum(routed - before.routed, join.of_all_queues(or_zero(books.came - before.came)))
-        low = np.vstack([before.low[1:], routed - routed0 - came[1]])
+        low = np.vstack([before.low[1:], routed - routed0 - came[1] - (unsure - unsure0)])
         high = np.vstack(
             [before.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
         )
@@ -129,23 +155,25 @@ class AddressBooks(RowState):
             partly=put(before.partly, begins & known, 1.0),
             routed=routed,
             came=books.came,
+            unsure0=unsure0,
+            wildcard=wildcard,
             begins=begins,
             born=born,
             addresses=addresses.index,
         )
-        return compared.with_reasons(before, addresses, join, restarted=found.restarted)
+        return compared.with_reasons(before, found, addresses, join)
 
     def with_reasons(
-        self, before: "AddressBooks", addresses: Table[AddressRow], join: AddressJoin, *, restarted: bool
+        self, before: "AddressBooks", found: Facts, addresses: Table[AddressRow], join: AddressJoin
     ) -> "AddressBooks":
-        """With what is missing booked to its reason. restarted: the broker, so that U began at 0."""
-        nearly = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
-        full = put(before.full, nearly | (join.by_queue(addresses, "paging") > 0), 1.0)
+        """With what is missing booked to its reason."""
+        restarted = found.restarted  # so that U began at 0
+        full = put(before.full, nearly_full(found, addresses, join), 1.0)
         policy = missing_by_policy(addresses, join)
         unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
         reason = put(reasons(policy, unfiltered, full, self.index), np.isnan(self.low[2]), np.nan)
         booked, aside = (or_zero(put(part, self.begins, 0.0)) for part in (before.booked, before.aside))
-        books_it = reason > Missing.UNCOMMITTED
+        books_it = reason > Missing.UNKNOWN
         grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
 
         def with_grown(kept: Column, why: Missing) -> Column:
@@ -163,7 +191,7 @@ class AddressBooks(RowState):
         return replace(
             self,
             booked=booked + grown,
-            aside=np.where(books_it | ~(policy > Missing.UNCOMMITTED), aside, before_reason),
+            aside=np.where(books_it | ~(policy > Missing.UNKNOWN), aside, before_reason),
             dropped=with_grown(before.dropped, Missing.DROPPED),
             rejected=with_grown(before.rejected, Missing.REJECTED),
             unwanted=with_grown(before.unwanted, Missing.UNWANTED) + refused,
@@ -239,17 +267,40 @@ def max_of_address(join: AddressJoin, values: Column) -> Column:
 def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column:
     """A `Missing` by what a full address does; NaN while that is not known."""
     policies = {"drop": Missing.DROPPED, "fail": Missing.REJECTED, "": np.nan}
-    policy = addresses.index.column("missing", lambda row: policies.get(row.policy, Missing.UNCOMMITTED))
+
+    def by_settings(row: AddressRow) -> float:
+        when_full = row.page_full_policy if pages(row) and row.page_full_policy else row.policy
+        return policies.get(when_full, Missing.UNKNOWN)
+
+    policy = addresses.index.column("missing", by_settings)
     return take_or_fill(policy, join.at, np.nan, join.unknown)
+
+
+def pages(row: AddressRow) -> bool:
+    """Whether it writes messages to page files when it is full."""
+    return row.policy == "page"
+
+
+def nearly_full(found: Facts, addresses: Table[AddressRow], join: AddressJoin) -> Mask:
+    """Queues of addresses that are so full that they may have dropped or refused messages between two polls."""
+    is_paging = join.by_queue(addresses, "paging") > 0
+    memory_full = (join.by_queue(addresses, "limit_percent") >= NEARLY_FULL) | is_paging
+    pages_when_full = take_or_fill(addresses.index.column("pages", pages), join.at, 0.0, join.unknown) > 0
+    share = NEARLY_FULL / 100
+    page_files_full = join.by_queue(addresses, "pages") >= share * join.by_queue(addresses, "page_limit_pages")
+    most_messages = join.by_queue(addresses, "page_limit_messages")
+    messages_full = (most_messages >= 0) & (join.of_all_queues(or_zero(found.messages)) >= share * most_messages)
+    pages_full = is_paging & (page_files_full | messages_full)
+    return np.where(pages_when_full, pages_full, memory_full)
 
 
 def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[QueueRow]) -> Column:
     """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
     wildcard address may want what no filter here does, another broker of the cluster may have got any.
     """
-    limits = np.where((policy > Missing.UNCOMMITTED) & ~(full > 0), Missing.UNCOMMITTED, policy)
+    limits = np.where((policy > Missing.UNKNOWN) & ~(full > 0), Missing.UNKNOWN, policy)
     if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
-        return np.where(limits > Missing.UNCOMMITTED, np.nan, np.where(unfiltered > 0, limits, np.nan))
-    wild = queues.column("wild", lambda row: "#" in row.address or "*" in row.address).any()
-    filters = np.where((limits == Missing.UNCOMMITTED) & ~wild, Missing.UNWANTED, np.nan)
+        return np.where(limits > Missing.UNKNOWN, np.nan, np.where(unfiltered > 0, limits, np.nan))
+    wild = queues.column("wildcard", lambda row: is_wildcard(row.address)).any()
+    filters = np.where((limits == Missing.UNKNOWN) & ~wild, Missing.UNWANTED, np.nan)
     return np.where(unfiltered > 0, limits, filters)

@@ -1,6 +1,7 @@
 """What became of messages, by fate: at least and at most so many. Columns by the queues' rows."""
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 
 import numpy as np
 
@@ -10,19 +11,40 @@ from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index, Mask, Table
 from penstock.model import QueueRow
 
-QUEUE_FATES = ("acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced")
+QUEUE_FATES = (
+    "acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced", "lost_at_restart",
+)  # fmt: skip
 """Of messages that came to a queue; purged: also those that an operator removed by a filter."""
-ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate", "rolled_back")
+ADDRESS_FATES = ("unrouted", "dropped", "rejected", "unwanted", "duplicate", "rolled_back", "missing")
 """Of messages that came to no queue; each queue has those of its address."""
 FATES = (*QUEUE_FATES, *ADDRESS_FATES)
-LOSSES = ("evicted", "removed", "dropped", "rejected", "too_large", "unwanted", "unrouted", "duplicate")
-"""Fates by which a message is gone and no one has seen it."""
 HANDLED = "acknowledged"
 """What is to become of messages."""
-CAUSES: Mapping[str, str] = read_toml("penstock.account", "fates.toml")["causes"]
-"""Who or what gives a message this fate where no client is known; of all but those that consumers acknowledge."""
 UNCOMMITTED = "uncommitted"
-"""Sent in transactions that are open, and in no queue yet. Neither this nor what is rolled back is a loss."""
+"""Sent in transactions that are open, and in no queue yet."""
+
+
+class Outcome(StrEnum):
+    """What a fate means for a message; `fates.toml` says more."""
+
+    HANDLED = "handled"
+    KEPT_OR_LOST = "kept_or_lost"
+    LOST = "lost"
+    POSSIBLY_LOST = "possibly_lost"
+
+
+CATALOGUE = read_toml("penstock.account", "fates.toml")
+CAUSES: Mapping[str, str] = CATALOGUE["causes"]
+"""Who or what gives a message this fate where no client is known; of all but those that consumers acknowledge."""
+OUTCOMES: Mapping[str, Outcome] = {fate: Outcome(outcome) for fate, outcome in CATALOGUE["outcomes"].items()}
+LOSSES = tuple(fate for fate, outcome in OUTCOMES.items() if outcome in {Outcome.LOST, Outcome.POSSIBLY_LOST})
+"""Fates by which a message is gone, or may be, and no client has handled it."""
+
+
+def outcome_of(fate: str) -> Outcome:
+    """Never that all is well of a fate that the catalogue does not know."""
+    return OUTCOMES.get(fate, Outcome.POSSIBLY_LOST)
+
 
 Bounds = tuple[Column, Column]
 """At least and at most; infinite where no most is known."""
@@ -60,6 +82,16 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
         "purged": (letters.purged, np.fmax(killed - letters.dead, letters.purged)),
         "evicted": lost(ring),
         "replaced": lost(lasts),
+        "lost_at_restart": (books.lost_at_restart, books.lost_at_restart),
+    }
+
+
+def kept_elsewhere(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Mask]:
+    """Of fates whose outcome is `KEPT_OR_LOST`: the queues whose messages of that fate go to another address."""
+    return {
+        "expired": queues["has_expiry_address"] > 0,
+        "dead_lettered": ~account.dead_letters.placeless,
+        "purged": np.zeros(len(queues), np.bool_),
     }
 
 
@@ -82,9 +114,11 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
     bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
     rollbacks = account.rollbacks.reindexed(of.index)
-    rolled, begun = rollbacks.rolled_back, np.nan_to_num(rollbacks.before)
-    bounds["rolled_back"] = rolled, np.fmax(begun + rest, rolled)
-    bounds[UNCOMMITTED] = np.zeros(len(read)), np.fmax(begun + rest - rolled, 0.0)
+    rolled_back, missing = rollbacks.rolled_back, rollbacks.missing
+    undecided = np.fmax(rest - rollbacks.for_good, 0.0)
+    bounds["rolled_back"] = rolled_back, rolled_back + np.where(rollbacks.transacts, undecided, 0.0)
+    bounds["missing"] = missing, missing + undecided
+    bounds[UNCOMMITTED] = np.zeros(len(read)), np.where(rollbacks.over, 0.0, undecided)
     bounds["unrouted"] = (of.unrouted - of.refused,) * 2
     if duplicates.index is of.index:
         bounds["duplicate"] = duplicates.duplicate, np.where(np.isnan(duplicates.most), np.inf, duplicates.most)

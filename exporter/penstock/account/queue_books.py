@@ -22,7 +22,8 @@ class QueueBooks(RowState):
 
     base: the broker's counters A, K, E, X when its process was first polled, less what was counted before it. opening:
     content at `since`. adjusted: what restarts and counters set back added to the content, or took. partly: they began
-    again, and what came and left before was not polled. lost: evicted or replaced, as seen at two polls; NaN where it
+    again, and what came and left before was not polled. lost_at_restart: gone with the broker's process, at least, as
+    messages that are not persistent are; lost: evicted or replaced, as seen at two polls; NaN where it
     cannot be known. on_arrival: expired before they were added, at least; late: at most. evicted: of `lost`, with what
     the process had lost before it was polled; lost0: `lost` less that. lacking: what the sum of this poll lacks;
     negative: more left than came. At the last polls: gaps, what no reason explains; unheld, in delivery to no consumer
@@ -39,6 +40,7 @@ class QueueBooks(RowState):
     opening: Column = counter(outlives=True)
     adjusted: Column = counter(outlives=True)
     partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
+    lost_at_restart: Column = counter(0.0, outlives=True)
     on_arrival: Column = counter(outlives=True)
     late: Column = column(0.0, outlives=True, saved=False)
     lost: Column = counter(outlives=True)
@@ -80,6 +82,10 @@ class QueueBooks(RowState):
         opening = put(before.opening, first, opened)
         carried = before.opening + past[0] + before.on_arrival - past[1:].sum(axis=0) - or_zero(lost)
         adjusted = put(put(before.adjusted, begins, opened - carried), first, 0.0)
+        # Where no consumer was there to take them, what is not there after the start is gone.
+        not_reloaded = np.fmax(carried + or_zero(before.adjusted) - opened, 0.0)
+        restarted = begins & ~first & found.restarted
+        at_restart = np.where(restarted & (before.consumers == 0), not_reloaded, 0.0)
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
@@ -105,6 +111,7 @@ class QueueBooks(RowState):
             opening=opening,
             adjusted=adjusted,
             partly=put(before.partly, begins & ~first, 1.0),
+            lost_at_restart=before.lost_at_restart + or_zero(at_restart),
             on_arrival=on_arrival,
             late=np.where(loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))),
             lost=lost,

@@ -1,16 +1,26 @@
 """The account as sheets: of a queue, and of an address before its queues."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
-from penstock.account.fates import ADDRESS_FATES, LOSSES, UNCOMMITTED, Bounds, address_fates, polled_fates, queue_fates
+from penstock.account.fates import (
+    QUEUE_FATES,
+    UNCOMMITTED,
+    Bounds,
+    Outcome,
+    address_fates,
+    kept_elsewhere,
+    outcome_of,
+    polled_fates,
+    queue_fates,
+)
 from penstock.core.catalogues import read_toml
-from penstock.core.table import Table
-from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.core.table import Column, Table
+from penstock.insight.answers import AccountList, AccountSheet, Amount, NotKnown
 from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.formatting import amount_text as text
 from penstock.insight.sum_check import READY, content_that_adds_up
@@ -38,21 +48,16 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     if queues is None or not account.watched or account.books.index is not queues.index:
         raise NotFound(NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again")
     sheets, rows = Sheets(view, account, queues), queues.index.rows
-    if name:
-        found = sheets.named(name)
-        if not found and (client := sheets.of_client(name)):
-            return sheets.listed([client], 1)
-        if not found:
-            raise sheets.missing("address, queue or client", name)
-        of_addresses, of_queues = sheets.addresses(found), found
-    else:
-        judged = [i for i in sheets.shown if rows[i].kind in JUDGED]
-        of_addresses = [i for i in sheets.addresses(judged) if sheets.loses(i, ADDRESS_FATES)]
-        of_queues = [i for i in judged if sheets.loses(i, ("evicted",))]
-    made = [(i, True) for i in of_addresses] + [(i, False) for i in of_queues]
-    made.sort(key=lambda one: (rows[one[0]].address, not one[1]))
-    chosen = [sheets.of_address(i) if whole else sheets.of_queue(i) for i, whole in made[:MAX_SHEETS]]
-    return sheets.listed(chosen, len(made))
+    if not name:
+        return sheets.of_all_losses()
+    found, bare = sheets.named(name), sheets.bare_named(name)
+    if not found and not bare:
+        client = sheets.of_client(name)
+        if client is None:
+            raise sheets.missing("address, queue or client", name, sheets.bare_names)
+        return sheets.listed([client], 1)
+    made = sheets.of_rows(sheets.addresses(found), found) + [sheets.of_bare_address(at) for at in bare]
+    return sheets.listed(made[:MAX_SHEETS], len(made))
 
 
 class SheetMaker:
@@ -72,8 +77,11 @@ class SheetMaker:
         names = [text for i in self.shown for text in (rows[i].name, rows[i].address)]
         return self._view.missing(what, name, [*names, *others], "addresses and queues")
 
-    def listed(self, sheets: list[AccountSheet], total: int) -> AccountList:
-        return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total)
+    def listed(self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()) -> AccountList:
+        """total: how many sheets there are; unknown: what may be lost beside them."""
+        return AccountList(
+            self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total, list(unknown)
+        )
 
     def _begun(self, since: float) -> float | None:
         """since: by the broker's clock."""
@@ -97,6 +105,13 @@ class Sheets(SheetMaker):
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
+        self._kept = kept_elsewhere(account, queues)
+        self._bare = account.bare
+        of_addresses = view.state.addresses.grouping
+        self._shown_bare: list[int] = []
+        if of_addresses.source is self._bare.index:
+            is_shown = of_addresses.member != HIDDEN
+            self._shown_bare = np.flatnonzero(self._bare.bare & is_shown).tolist()
 
     def addresses(self, rows: Sequence[int]) -> list[int]:
         """One queue of each address."""
@@ -104,19 +119,121 @@ class Sheets(SheetMaker):
             return []
         return list({self._queues.index.rows[i].address: i for i in reversed(rows)}.values())
 
-    def loses(self, i: int, names: Sequence[str]) -> bool:
-        return any(self._fates[name][0][i] > 0 for name in names if name in LOSSES)
+    def of_rows(self, addresses: Sequence[int], queues: Sequence[int]) -> list[AccountSheet]:
+        """Sheets of these rows: of their addresses, and of the queues themselves; each address before its queues."""
+        rows = self._queues.index.rows
+        chosen = sorted([(rows[i].address, 0, i) for i in addresses] + [(rows[i].address, 1, i) for i in queues])
+        return [self.of_queue(i) if is_queue else self.of_address(i) for _, is_queue, i in chosen[:MAX_SHEETS]]
+
+    def bare_named(self, name: str) -> list[int]:
+        """Positions of the addresses without a queue that have this name: one or none."""
+        return [at for at in self._shown_bare if self._bare.index.rows[at].name == name]
+
+    @property
+    def bare_names(self) -> list[str]:
+        return [self._bare.index.rows[at].name for at in self._shown_bare]
+
+    # --- what is lost
+
+    def of_all_losses(self) -> AccountList:
+        """Sheets of all queues and addresses that lost messages, or may have; and what is not known of the others."""
+        rows = self._queues.index.rows
+        queues = [i for i in self.shown if rows[i].kind in JUDGED]
+        addresses = self.addresses(queues)
+        open_at = self._undecided()
+        losing = [i for i in queues if self._loses(i, self._queue_fates)]
+        losing_addresses = [i for i in addresses if self._loses(i, self._address_fates) or open_at[i] > 0]
+        bare = [at for at in self._shown_bare if self._bare.unrouted[at] > 0]
+        made = self.of_rows(losing_addresses, losing) + [self.of_bare_address(at) for at in bare]
+        others = [self._not_known(i, self._queue_fates, self._why_lost) for i in set(queues) - set(losing)]
+        others += [self._not_known(i, self._address_fates, self._why) for i in set(addresses) - set(losing_addresses)]
+        others += [self._routed_elsewhere(at) for at in self._shown_bare if at not in bare]
+        if not self._compared:
+            others.append({("missing", WHY["not_read"]): None})
+        total = len(losing_addresses) + len(losing) + len(bare)
+        return self.listed(made[:MAX_SHEETS], total, together_by_reason(others))
+
+    @property
+    def _queue_fates(self) -> list[str]:
+        return [fate for fate in QUEUE_FATES if outcome_of(fate) is not Outcome.HANDLED]
+
+    @property
+    def _address_fates(self) -> list[str]:
+        return [
+            fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not Outcome.HANDLED
+        ]
+
+    def _loses(self, i: int, fates: Sequence[str]) -> bool:
+        """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""
+        return any(self._fates[fate][0][i] > 0 and not self._is_kept(fate, i) for fate in fates)
+
+    def _is_kept(self, fate: str, i: int) -> bool:
+        """Whether messages of this fate are in the queue of another address."""
+        return outcome_of(fate) is Outcome.KEPT_OR_LOST and bool(self._kept[fate][i])
+
+    def _undecided(self) -> Column:
+        """Per queue, of its address: messages that reached no queue so far, at least: uncommitted or lost."""
+        rollbacks = self._account.rollbacks
+        if rollbacks.index is not self._queues.index:
+            return np.zeros(len(self._queues))
+        return rollbacks.unsettled
+
+    def _not_known(
+        self, i: int, fates: Sequence[str], why: Callable[[str, int], str]
+    ) -> dict[tuple[str, str], float | None]:
+        """How many messages may have had a fate that is a loss, by the fate and the reason; None: no most is known."""
+        found: dict[tuple[str, str], float | None] = {}
+        for fate in fates:
+            low, high = self._bounds(fate, i)
+            if low == high or self._is_kept(fate, i):
+                continue
+            found[fate, why(fate, i)] = high if np.isfinite(high) else None
+        return found
+
+    def _why_lost(self, fate: str, i: int) -> str:
+        return self._why_left(fate, i, {fate: amount(*self._bounds(fate, i))})
+
+    def _routed_elsewhere(self, at: int) -> dict[tuple[str, str], float | None]:
+        """Of an address without a queue: what the broker counts as routed and no wildcard can have got."""
+        routed = float(self._bare.routed[at])
+        if not routed or self._bare.to_wildcard[at]:
+            return {}
+        return {("missing", WHY["diverted" if self._bare.diverted[at] else "no_queue"]): routed}
+
+    def of_bare_address(self, at: int) -> AccountSheet:
+        """Of an address without a queue."""
+        bare = self._bare
+        unrouted, routed = json_number(bare.unrouted[at]), json_number(bare.routed[at])
+        came: dict[str, Amount] = {"routed": routed, "unrouted": unrouted}
+        left: dict[str, Amount] = {"unrouted": unrouted}
+        reasons: dict[str, str] = {}
+        if bare.to_wildcard[at]:
+            reasons["routed"] = WHY["wildcard"]
+        elif routed:
+            left["missing"] = (0, routed)
+            reasons["missing"] = WHY["diverted" if bare.diverted[at] else "no_queue"]
+        total = f"{text(routed)} routed, to queues of other addresses + {text(unrouted)} to no queue"
+        name = bare.index.rows[at].name
+        return AccountSheet(
+            self._view.policy.broker, name, "", self._begun(bare.since[at]), came, {}, left, {}, {}, {}, None, 0,
+            reasons, total,
+        )  # fmt: skip
+
+    # --- queues and their addresses
 
     def of_queue(self, i: int) -> AccountSheet:
         books, row = self._account.books, self._queues.index.rows[i]
         names = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
+        names += ["lost_at_restart"] if books.partly[i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
         polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
         came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
         arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
-        further = {"expired_on_arrival": arrived_late, "restarts": json_number(books.adjusted[i])}
+        # What was lost at a restart is a fate of its own.
+        by_restarts = json_number(books.adjusted[i] + books.lost_at_restart[i])
+        further = {"expired_on_arrival": arrived_late, "restarts": by_restarts}
         came |= {name: value for name, value in further.items() if value != 0}
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
@@ -163,7 +280,7 @@ class Sheets(SheetMaker):
         names = ["dropped"] if of.policy[i] == Missing.DROPPED else []
         names += ["rejected"] if of.policy[i] == Missing.REJECTED else []
         names += ["unwanted"] if of.unfiltered[i] == 0 else []
-        names += ["unrouted", "rolled_back", "duplicate"]
+        names += ["unrouted", "rolled_back", "missing", "duplicate"]
         there = {UNCOMMITTED: amount(*self._bounds(UNCOMMITTED, i))}
         left = {name: amount(*self._bounds(name, i)) for name in names}
         if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
@@ -171,7 +288,9 @@ class Sheets(SheetMaker):
         reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
         routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
         came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
-        missing, to_queues = amount(least, of.most[i]), amount(routed - of.most[i], routed - least)
+        missing = amount(least, of.most[i])
+        # What was open before it was compared may come later, so that more come than were routed since.
+        to_queues = amount(max(routed - of.most[i], 0.0), max(routed - least, 0.0))
         if not exact(missing):
             reasons["routed"] = WHY["busy"] if came["routed"] is not None else WHY["not_read"]
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to no queue"
@@ -269,6 +388,20 @@ class Sheets(SheetMaker):
                 yield client, amount(one.least, min(one.most, lost))
         if sum(one.most for one in named.values()) < most:
             yield UNNAMED, amount(0.0, most - sum(one.least for one in named.values()))
+
+
+def together_by_reason(found: Iterable[Mapping[tuple[str, str], float | None]]) -> list[NotKnown]:
+    """found: of each place, messages that may have had a fate, by the fate and the reason why that is not known."""
+    places, most = Counter[tuple[str, str]](), dict[tuple[str, str], float | None]()
+    for one in found:
+        for key, number in one.items():
+            before = most.get(key, 0.0)
+            places[key] += 1
+            most[key] = None if before is None or number is None else before + number
+    return [
+        NotKnown(fate, places[fate, reason], None if number is None else json_number(number), reason)
+        for (fate, reason), number in sorted(most.items())
+    ]
 
 
 def amount(low: float, high: float) -> Amount:

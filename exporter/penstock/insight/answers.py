@@ -531,13 +531,27 @@ class AccountSheet(OnQueue, frozen=True):
     """By a client, to each address."""
 
 
+class NotKnown(Struct, frozen=True):
+    """Messages that may be lost, in so many queues or addresses (`places`), by a `fate`: at most so many, null where
+    no most is known. reason: why that is not known.
+    """
+
+    fate: str
+    places: int
+    most: Number | None
+    reason: str
+
+
 class AccountList(Struct, frozen=True):
-    """The sheets of the addresses and queues with that name; of all that lost messages where no name is given."""
+    """The sheets of the addresses and queues with that name; of all that lost messages, or may have, where no name is
+    given. unknown: without a name, what is not known of the others. Only where both are empty, none was lost.
+    """
 
     broker: str
     stamp: Time
     rows: list[AccountSheet] = field(name="accounts")
     total: Total
+    unknown: list[NotKnown] = []
 
 
 # --- one client

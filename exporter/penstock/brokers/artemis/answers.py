@@ -282,6 +282,10 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     address_full_message_policy: str = "PAGE"
     max_size_bytes: Setting = -1
     max_size_messages: Setting = -1
+    page_size_bytes: Setting = 10_485_760
+    page_limit_bytes: Setting = -1
+    page_limit_messages: Setting = -1
+    page_full_message_policy: str | None = None
     default_ring_size: Int64 = -1
     dead_letter_address: str | None = None
     old_dead_letter_address: str | None = named("DLA", None)
@@ -297,6 +301,19 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     slow_consumer_period: Setting = named("slowConsumerCheckPeriod", 5)
     """Seconds."""
     slow_consumer_policy: str = "NOTIFY"
+
+    @property
+    def page_full_policy(self) -> str:
+        """What an address does with messages beyond its page limit, in lower case; empty where it has no such limit."""
+        has_limit = self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
+        return (self.page_full_message_policy or "").lower() if has_limit else ""
+
+    @property
+    def page_limit_pages(self) -> float:
+        """The number of page files that `page_limit_bytes` allows; NaN where there is no such limit."""
+        if self.page_limit_bytes < 0 or self.page_size_bytes <= 0:
+            return NAN
+        return self.page_limit_bytes / self.page_size_bytes
 
     @property
     def expiry_delay(self) -> float:

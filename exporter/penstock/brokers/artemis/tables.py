@@ -31,7 +31,7 @@ ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
 """Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
 SETTINGS_FIELDS = (
     "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
-    "slow_consumer_kills", "slow_consumer_period", "expiry_delay",
+    "slow_consumer_kills", "slow_consumer_period", "expiry_delay", "page_limit_pages", "page_limit_messages",
 )  # fmt: skip
 
 
@@ -313,10 +313,10 @@ class AddressBuilder:
     ) -> None:
         """The index, the order and what does not come with the rows, for these names."""
         of = [settings.get(name) for name in names]
-        policies = [one.address_full_message_policy.lower() if one else "" for one in of]
+        rows = [address_row(name, one) for name, one in zip(names, of, strict=True)]
         keys, known = self._name_keys(names), self._made.index.rows
         at = self._made.index.positions(keys).tolist()
-        stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p].policy != policies[i]]]
+        stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p] != rows[i]]]
 
         def said(name: str) -> Column:
             return np.array([getattr(one, name) if one else np.nan for one in of], np.float64)
@@ -326,8 +326,15 @@ class AddressBuilder:
         columns |= {"limit_messages": positive(said("max_size_messages"))}
         if blocked is not None:
             columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in names], np.float64)
-        table, self._order = self._made(keys, lambda i: AddressRow(intern(names[i]), policies[i]), columns, stale)
+        table, self._order = self._made(keys, lambda i: rows[i], columns, stale)
         self._said = table.columns
+
+
+def address_row(name: str, settings: wire.AddressSettings | None) -> AddressRow:
+    """settings: of this address; None while they are not known."""
+    if settings is None:
+        return AddressRow(intern(name), "")
+    return AddressRow(intern(name), settings.address_full_message_policy.lower(), settings.page_full_policy)
 
 
 LinkState = tuple[str, str, BridgeAttributes]
