@@ -46,9 +46,9 @@ def test_it_goes_on_over_polls() -> None:
 def test_an_open_transaction_is_no_drop() -> None:
     """R counts what is sent, A what is committed."""
     broker = idle(policy="page").see({"q": queue(0, 0)}, routed(200), polls=5)
-    assert (sheet(broker).there["uncommitted"], sheet(broker).left["rolled_back"]) == ((0, 200), (0, 200))
+    assert (sheet(broker).there["uncommitted"], sheet(broker).left["missing"]) == ((0, 200), (0, 200))
     broker.see({"q": queue(200, 200)}, routed(200), polls=2)
-    assert (sheet(broker).there["uncommitted"], sheet(broker).left["rolled_back"]) == (0, 0)
+    assert (sheet(broker).there["uncommitted"], sheet(broker).left["missing"]) == (0, 0)
     assert broker.shown() == {}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conditions.world import Judged, Numbers, Things
+from conditions.world import ADDRESS_TEXTS, Judged, Numbers, Things
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
@@ -65,7 +65,7 @@ class Broker(Judged):
                 if snapshot.addresses
                 else {}
             )
-            numbers = {name: {k: v for k, v in places.get(name, {}).items() if k != "policy"} for name in listed}
+            numbers = {name: {k: v for k, v in places.get(name, {}).items() if k not in ADDRESS_TEXTS} for name in listed}
             snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
             if self.uncounted and snapshot.consumers is not None:
                 snapshot = replace(snapshot, consumers=Table(snapshot.consumers.index, {}))

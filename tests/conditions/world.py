@@ -58,6 +58,7 @@ QUEUE = QueueRow(
     expiry_address="",
 )
 TEXTS = {spec.name for spec in fields(QueueRow)}
+ADDRESS_TEXTS = {spec.name for spec in fields(AddressRow)}
 
 
 class Things:
@@ -171,8 +172,10 @@ class Judged:
             for name, said in consumers.items()
         }
         policies = {name: said.get("policy", "page") for name, said in addresses.items()}
-        places = {row.address: AddressRow(row.address, policies.get(row.address, "page")) for row in rows.values()}
-        of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k != "policy"} for n in places}
+        beyond = {name: said.get("page_full_policy", "") for name, said in addresses.items()}
+        names = [*dict.fromkeys([*(row.address for row in rows.values()), *addresses])]
+        places = {name: AddressRow(name, policies.get(name, "page"), beyond.get(name, "")) for name in names}
+        of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k not in ADDRESS_TEXTS} for n in places}
         consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
         queue_table = self._queues.table(rows, numbers, ZERO)
         at = {row.name: int(key) for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)}

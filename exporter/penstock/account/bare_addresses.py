@@ -16,6 +16,8 @@ from penstock.core.table import Column, Mask, Table, put, take_or_fill
 from penstock.model import AddressRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
+INTERNAL = ("$", "activemq.", "ActiveMQ.Advisory.")
+"""What the names of addresses begin with to which the broker itself sends."""
 MOST_KEPT = 10_000
 """Addresses that are not listed now and whose numbers are kept for their return."""
 
@@ -30,7 +32,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BareAddresses(RowState):
-    """Per address. bare: it has no queue. since: when it was polled first, broker's clock. unrouted: messages since
+    """Per address. bare: it has no queue, and applications send to it. since: when it was polled first, broker's clock. unrouted: messages since
     then, in all. routed: those that the broker counts as routed while it has no queue. counter, own: U and R at the
     last poll. passes_on: a wildcard or a divert gets what is routed. kept: by name, of addresses that are not listed.
     """
@@ -54,6 +56,8 @@ class BareAddresses(RowState):
         unrouted, routed = addresses["messages_unrouted"], addresses["messages_added"]
         bare = np.ones(size, np.bool_)
         bare[join.at[join.at >= 0]] = False
+        bare &= ~(addresses.index.column("of the broker", lambda row: row.name.startswith(INTERNAL)) > 0)
+        bare &= ~(addresses["temporary"] > 0)
         from_zero = watched or found.restarted
         came = rises(before.counter, unrouted, self.index, addresses.index, watched=from_zero)
         routed_now = rises(before.own, routed, self.index, addresses.index, watched=from_zero)

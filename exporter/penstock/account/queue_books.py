@@ -55,7 +55,7 @@ class QueueBooks(RowState):
     gaps: Matrix = column(lines=3, saved=False)
     unheld: Matrix = column(lines=4, saved=False)
     passed_on: Column = counter(0.0, outlives=True)
-    consumers: Column = column(saved=False)
+    consumers: Column = column(outlives=True, saved=False)
     came_last: Column = column(0.0, saved=False)
     passed_last: Column = column(0.0, saved=False)
 

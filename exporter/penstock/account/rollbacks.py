@@ -37,13 +37,15 @@ class Tenure(RowState):
     """Per queue, of its address: the time in which one producer alone sends to it.
 
     producer: its key, `NOBODY` or `SEVERAL`. lacked: messages that the queues lacked at its begin, at most: they are of
-    others. rolled_back: how many were rolled back by then. delivers: what it sends reaches the queues.
+    others. rolled_back: how many were rolled back by then. delivers: what it sends reaches the queues. listed: some
+    producer was, at the last poll.
     """
 
     producer: Keys = column(NOBODY, dtype=np.int64, saved=False)
     lacked: Column = column(0.0, saved=False)
     rolled_back: Column = column(0.0, saved=False)
     delivers: Mask = mask(saved=False)
+    listed: Mask = mask(saved=False)
 
     def advance(
         self, join: AddressJoin, present: Keys, lacked: Column, rolled_back: Column, arrives: Mask, *, begins: Mask
@@ -63,6 +65,7 @@ class Tenure(RowState):
             lacked=np.where(starts, np.where(begins, 0.0, lacked), last.lacked),
             rolled_back=np.where(starts, rolled_back, last.rolled_back),
             delivers=(last.delivers & ~starts) | (alone & arrives & ~begins),
+            listed=present != NOBODY,
         )
 
     @property
@@ -74,8 +77,8 @@ class Tenure(RowState):
 @dataclass(frozen=True, slots=True)
 class Rollbacks(RowState):
     """Per queue, of its address. rolled_back, missing: at least so many; before: both together, until its queues were
-    compared first. lacking, came: the least that queues lack, and what came to them, at the last poll; at_most: the
-    most that they lack. diverted: at most so many of it. alone: polls without a producer and without an arrival; since:
+    compared first. lacking, came, routed: the least that queues lack, what came to them, and R, at the last poll;
+    at_most: the most that they lack. diverted: at most so many of it. alone: polls without a producer and without an arrival; since:
     when the first of them was. over: no transaction is open. transacts: producers commit transactions to it.
     """
 
@@ -87,6 +90,7 @@ class Rollbacks(RowState):
     lacking: Column = column(0.0, saved=False)
     at_most: Column = column(saved=False)
     came: Column = column(saved=False)
+    routed: Column = column(saved=False)
     diverted: Column = column(0.0, saved=False)
     alone: Column = column(0.0, saved=False)
     since: Column = column(saved=False)
@@ -133,7 +137,10 @@ class Rollbacks(RowState):
         since = np.where(alone > 1, last.since, found.now)
         over = (alone >= LEFT_ALONE) & (found.now - since >= QUIET)
 
-        unlisted = unnamed | (by_strangers > 0) | (nobody & ~arrivals.still & ~begins)
+        # What comes at the poll after the last one that listed a producer may be from that one.
+        is_sent = (arrivals.routed > last.routed) & ~begins
+        by_nobody = nobody & ~with_siblings(tenure, join).listed & is_sent
+        unlisted = unnamed | (~nobody & (by_strangers > 0)) | by_nobody
         present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NOBODY))
         tenure = tenure.advance(join, present, last.at_most, last.rolled_back, arrives, begins=begins)
 
@@ -154,6 +161,7 @@ class Rollbacks(RowState):
             lacking=lacking,
             at_most=at_most,
             came=came,
+            routed=arrivals.routed,
             diverted=diverted,
             alone=alone,
             since=since,

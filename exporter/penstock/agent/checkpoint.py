@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.account.account import MessageAccount
+from penstock.account.bare_addresses import BareAddresses, Kept
 from penstock.account.in_doubt import InDoubt
 from penstock.account.ring_losses import Loss
 from penstock.assessment.assess import State
@@ -139,6 +140,8 @@ class Checkpoint:
     """Queues that had a consumer, also such that are gone."""
     prepared: Sequence[tuple[str, float]] = ()
     """When each prepared transaction was seen first, by its Xid."""
+    unrouted: Sequence[tuple[str, Kept]] = ()
+    """By the name of an address: what reached none of its queues."""
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
     ring_losers: Sequence[SavedLoss] = ()
@@ -220,6 +223,7 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
         read=judgement.timers.were_read(np.ones(len(judgement.timers.index), np.bool_)),
         prepared=list(judgement.account.in_doubt.since.items()),
+        unrouted=list(judgement.account.bare.totals.items()),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
         incidents=[replace(one, members=one.members[:MOST_MEMBERS]) for one in judgement.incidents.told],
@@ -309,12 +313,13 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
     def of_queue(row: QueueRow) -> QueueRow:
         return here.get(queue_name(row), row)
 
+    bare = BareAddresses(kept={name: one if same else one._replace(counter=0.0) for name, one in checkpoint.unrouted})
     judgement = Judgement(
         timers=QueueTimers(read=dict.fromkeys(checkpoint.read)),
         patience=restored_timeouts(checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)),
         dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
         normal=restored_normal(checkpoint),
-        account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared))),
+        account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared)), bare=bare),
     )
     if same:
         judgement = continued(checkpoint, judgement, snapshot, policy)

@@ -7,12 +7,14 @@ from typing import TypeAlias
 import numpy as np
 
 from penstock.account.account import MessageAccount
+from penstock.account.bare_addresses import BareAddresses
 from penstock.account.fates import ADDRESS_FATES, FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
 from penstock.account.openmq_books import DestinationBooks
 from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, AddressJoin
+from penstock.series.labels import TEMPORARY, AddressSeries, Grouping
 from penstock.series.queues import Queues
 
 
@@ -31,7 +33,12 @@ OfFate: TypeAlias = tuple[int, Positions, Column, Column]
 
 
 def fate_table(
-    account: MessageAccount, queues: Queues, rows: Table[QueueRow], join: AddressJoin, before: Index[MessageFate]
+    account: MessageAccount,
+    queues: Queues,
+    rows: Table[QueueRow],
+    join: AddressJoin,
+    addresses: Grouping[AddressSeries],
+    before: Index[MessageFate],
 ) -> Table[MessageFate]:
     """Only fates that messages have. messages: at least so many. uncertain: may be so many more; NaN where it is exact
     and where no most is known. before: of the last poll.
@@ -46,18 +53,36 @@ def fate_table(
     if account.address_books.index is grouping.source:
         first = shown[np.unique(join.at[shown], return_index=True)[1]]
         by_fate = address_fates(account)
+        lacks = account.rollbacks.reindexed(grouping.source).unsettled > 0
         for fate, name in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):
             low, high = by_fate[name]
-            if name == "rolled_back":  # what is open now may be; it is no news of each busy address
-                high = np.where(low > 0, high, 0.0)
+            if name in {"rolled_back", "missing"}:
+                # What was sent between two reads may be; it is no news of each busy address.
+                high = np.where((low > 0) | lacks, high, 0.0)
             found.append(some(fate, first, (low, high)))
 
+    of_bare = unrouted_at_bare_addresses(account.bare, addresses)
+
     def label(fate: int, at: int) -> MessageFate:
+        """Those of addresses without a queue are numbered below 0."""
+        if fate < 0:
+            address = addresses.index.rows[addresses.member[at]]
+            return MessageFate(address.broker, address.address, "", FATES[fate])
         series, name = grouping.index.rows[grouping.member[at]], FATES[fate]
         return MessageFate(series.broker, series.address, series.queue if name in QUEUE_FATES else "", name)
 
     keys = [len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found]
-    return as_table(found, np.concatenate(keys), label, before)
+    keys += [-1 - len(FATES) * addresses.keys[at] + fate for fate, at, _, _ in of_bare]
+    return as_table(found + of_bare, np.concatenate(keys), label, before)
+
+
+def unrouted_at_bare_addresses(bare: BareAddresses, addresses: Grouping[AddressSeries]) -> list[OfFate]:
+    """Of addresses without a queue that are shown as they are: what reached no queue."""
+    if bare.index is not addresses.source:
+        return []
+    alone = addresses.index.column("alone", lambda series: series.address != TEMPORARY) > 0
+    shown = np.flatnonzero(np.append(alone, np.False_)[addresses.member] & bare.bare)
+    return [some(FATES.index("unrouted") - len(FATES), shown, (bare.unrouted, bare.unrouted))]
 
 
 def as_table(

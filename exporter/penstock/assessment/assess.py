@@ -165,7 +165,8 @@ def accounted(state: State, queues: Table[QueueRow] | None) -> dict[str, Table[M
     if judgement.openmq_account.watched:
         account, grouping = judgement.openmq_account, state.queues.grouping
         return {"account": openmq.fate_table(account, grouping, queues, places, before)}
-    return {"account": fate_table(judgement.account, state.queues, queues, judgement.seen.addresses, before)}
+    joined = judgement.seen.addresses
+    return {"account": fate_table(judgement.account, state.queues, queues, joined, places, before)}
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:

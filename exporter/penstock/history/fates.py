@@ -68,6 +68,9 @@ def parts_of(account: MessageAccount | OpenmqAccount, queues: Table[QueueRow]) -
         bounds = address_fates(account)
         fates = {fate: bounds[fate] for fate in ADDRESS_FATES}
         parts.append(Part(index, once, since, fates, lambda row: (row.address, "")))
+        bare = account.bare
+        of_bare = {"unrouted": (bare.unrouted, bare.unrouted)}
+        parts.append(Part(bare.index, np.flatnonzero(bare.bare), bare.since, of_bare, lambda row: (row.name, "")))
     return parts
 
 
