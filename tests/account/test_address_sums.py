@@ -319,7 +319,7 @@ def test_a_queue_that_goes_takes_its_numbers_along() -> None:
 def test_a_queue_listed_before_its_address() -> None:
     broker = Broker().see({"other": queue(0, 0)}, polls=2)
     rows = {"other": queue(0, 0), "q": queue(0, 0)}
-    broker.see(rows, routed(0, policy="drop"), unlisted="q").see(rows, routed(0, policy="drop"), polls=2)
+    broker.see(rows, routed(0, policy="drop"), unlisted=["q"]).see(rows, routed(0, policy="drop"), polls=2)
     broker.see({**rows, "q": queue(14, 14)}, routed(60, **DROPS), polls=3)
     assert broker.fate("dropped") == (46, 46)
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from account.world import Broker, queue
-from penstock.account.fates import FATES, LOSSES, OUTCOMES, UNCOMMITTED, Outcome, outcome_of
-from penstock.account.openmq import FATES as OPENMQ_FATES
-from penstock.account.wildcards import matching
+from penstock.account.fates import UNCOMMITTED
 from penstock.insight.text import account_lines
 
 QUIET_POLLS = 18
@@ -197,21 +195,6 @@ def test_what_another_queue_may_have_got_is_no_proof() -> None:
     assert broker.fate("dropped", "sub") == (0, 200)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("w.#", ["w", "w.a", "w.a.b"]),
-        ("w.*", ["w.a"]),
-        ("*.a", ["w.a", "x.a"]),
-        ("#", ["w", "w.a", "w.a.b", "wa", "x.a"]),
-        ("w.#.b", ["w.a.b"]),
-        ("x.*.b", []),
-    ],
-)
-def test_what_a_wildcard_matches(pattern: str, names: list[str]) -> None:
-    assert [*matching(pattern, ["w", "w.a", "w.a.b", "wa", "x.a"])] == names
-
-
 # --- (d) restarts
 
 
@@ -266,14 +249,3 @@ def test_what_a_queue_expired_is_lost_unless_it_has_an_expiry_address() -> None:
 def expiring(**said: float) -> str:
     broker = Broker().see({"q": queue(0, 0, **said)}, senders={}, polls=3)
     return sentence(broker.see({"q": queue(5, 0, E=5.0, **said)}, senders={"p": ("q", 5.0)}, polls=3))
-
-
-def test_each_fate_of_artemis_has_an_outcome() -> None:
-    assert set(FATES) | {UNCOMMITTED} <= OUTCOMES.keys()
-    assert {"missing", "lost_at_restart"} <= {*LOSSES}
-
-
-@pytest.mark.parametrize("fate", ["something new"])
-def test_a_fate_without_an_outcome_is_never_harmless(fate: str) -> None:
-    assert outcome_of(fate) is Outcome.POSSIBLY_LOST
-    assert OPENMQ_FATES

@@ -1,6 +1,6 @@
 """A broker of plain numbers whose producers are polled, too, and what the account says of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,7 +43,7 @@ class Broker(Judged):
         senders: Mapping[str, tuple[str, float]] | None = None,
         *,
         polls: int = 1,
-        unlisted: str = "",
+        unlisted: Collection[str] = (),
         left_out: Sequence[LeftOut] = (),
         late: Sequence[str] = (),
         prepared: Sequence[str] | None = (),
@@ -52,7 +52,7 @@ class Broker(Judged):
         The same at so many polls, read one after the other in 50 ms.
 
         addresses: without R it is what came to the queue of that name. senders: address and number of messages sent,
-        by the id of the producer; None: not read. unlisted: an address that is not listed yet. left_out, late: as in
+        by the id of the producer; None: not read. unlisted: addresses that are not listed. left_out, late: as in
         `Observation`, late by the names of queues. prepared: Xids; None: the account may not list them.
         """
         for _ in range(polls):
@@ -61,7 +61,7 @@ class Broker(Judged):
             places = {name: {**routed.get(name, {}), **said} for name, said in {**routed, **(addresses or {})}.items()}
             snapshot = self.snapshot(queues, consumers or {}, places)
             listed = (
-                {row.name: row for row in snapshot.addresses.index if row.name != unlisted}
+                {row.name: row for row in snapshot.addresses.index if row.name not in unlisted}
                 if snapshot.addresses
                 else {}
             )

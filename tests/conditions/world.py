@@ -174,7 +174,9 @@ class Judged:
         policies = {name: said.get("policy", "page") for name, said in addresses.items()}
         beyond = {name: said.get("page_full_policy", "") for name, said in addresses.items()}
         names = [*dict.fromkeys([*(row.address for row in rows.values()), *addresses])]
-        places = {name: AddressRow(name, policies.get(name, "page"), beyond.get(name, "")) for name in names}
+        places = {
+            name: AddressRow(name, policies.get(name, "page"), *filter(None, [beyond.get(name)])) for name in names
+        }
         of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k not in ADDRESS_TEXTS} for n in places}
         consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
         queue_table = self._queues.table(rows, numbers, ZERO)

@@ -15,14 +15,18 @@ from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks, Tenure
+from penstock.account.unlisted import UnlistedQueues, came_back, joined, with_rows
 from penstock.account.visits import Visits
 from penstock.account.wildcards import Wildcards
-from penstock.core.table import Column, Mask
+from penstock.core.state import By, RowState
+from penstock.core.table import Column, Mask, Positions
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
 from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
+WHOLE = {"address_books", "dead_letters"}
+"""Parts of which all is kept of a queue that is not listed: what they rest on goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class MessageAccount:
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     tenure: Tenure = field(default_factory=Tenure)
     returns: GivenBack = field(default_factory=GivenBack)
+    unlisted: UnlistedQueues = field(default_factory=UnlistedQueues)
     watched: bool = False
 
     def advance(
@@ -51,6 +56,38 @@ class MessageAccount:
         """before, now: as seen at the poll before and at this one; `found` is the difference. rings: the same since the
         last poll in between, which rings alone know.
         """
+        returning = self.unlisted.returning(found.queues, self.books.index)
+        returned = came_back(found.queues, self.unlisted.index.keys[returning])
+        kept = self.unlisted.after(self.by_queue, self.books.index, found.queues)
+        account = self.with_returned(returning) if len(returning) else self
+        return replace(account.advanced(found, snapshot, before, now, rings, returned), unlisted=kept)
+
+    def with_returned(self, returning: Positions) -> "MessageAccount":
+        """With the books of queues that are listed again, as if the poll before had listed them."""
+        known, unlisted = self.books.index, self.unlisted
+        index = with_rows(unlisted.index, returning, known, np.arange(len(known)))
+        parts = {
+            name: joined(unlisted.parts[name], part, index, saved_only=name not in WHOLE)
+            for name, part in self.by_queue.items()
+        }
+        return replace(self, **parts)
+
+    @property
+    def by_queue(self) -> dict[str, RowState]:
+        """The parts that have a row for each queue, and of which something outlives the agent."""
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: part for name, part in parts.items() if isinstance(part, RowState) and part.BY is By.QUEUE}
+
+    def advanced(
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        before: Seen,
+        now: Seen,
+        rings: tuple[Facts, Seen] | None,
+        returned: Mask,
+    ) -> "MessageAccount":
+        """As `advance`, which has brought back the books of the queues that are `returned`."""
         if in_part(snapshot.observation):  # what comes into view has a past; an address has queues that are not seen
             books = self.books.advance(found, watched=False)
             by_rings = self.ring_losses.advance(found, before, books, snapshot)
@@ -64,7 +101,9 @@ class MessageAccount:
             wildcards = wildcards.advance(snapshot, found.queues, addresses, watched=watched)
             bare = bare.advance(found, snapshot, join, addresses, wildcards, watched=watched)
         unrouted = self.bare.by_queue(join)
-        arrivals = self.address_books.advance(found, snapshot, join, books, wildcards, unrouted, watched=watched)
+        arrivals = self.address_books.advance(
+            found, snapshot, join, books, wildcards, unrouted, watched=watched, returned=returned
+        )
         account = replace(
             self,
             books=books,
@@ -168,7 +207,8 @@ class MessageAccount:
 
     def begun_anew(self) -> "MessageAccount":
         """Another process counts from now on: what was counted stays, but nothing by the keys of its addresses."""
-        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"visits", "watched"}}
+        ends = {"visits", "watched", "unlisted"}
+        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ends}
         return MessageAccount(**{name: part.begun_anew() for name, part in parts.items()})
 
 

@@ -94,9 +94,10 @@ class AddressBooks(RowState):
         unrouted: Column,
         *,
         watched: bool,
+        returned: Mask,
     ) -> "AddressBooks":
         """wildcards: of this poll. unrouted: of each queue's address until the last poll, also while it had no queue.
-        watched: as of `QueueBooks.advance`.
+        watched: as of `QueueBooks.advance`. returned: queues that the poll before did not list, and one before it did.
         """
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
@@ -114,6 +115,8 @@ class AddressBooks(RowState):
         begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
         if not watched:  # of queues that came or went while no one looked it is not known what came to them
             begins[:] = True
+        # While one of several queues was not listed, the others were compared without it.
+        begins |= join.of_all_queues(returned & (join.queues_of > 1)) > 0
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
         known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))

@@ -1,0 +1,99 @@
+"""Books of queues that a listing lacked, for their return: a row that is missing once is no queue that was destroyed.
+
+A broker or a proxy in front of it may leave rows out of an answer. A queue that comes back under the broker's id of it
+is the same one, and its counters have gone on; so its account goes on, too. It comes back as after a restart of the
+agent: with what is saved, and without what rests on the polls just before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.core.state import RowState, declared
+from penstock.core.table import Index, Keys, Mask, Positions
+from penstock.model import QueueRow
+
+StateT = TypeVar("StateT", bound=RowState)
+
+MOST_LISTINGS = 20
+"""A queue that so many other listings lacked does not come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlistedQueues:
+    """index: the queues that are kept. parts: their books, by the field of the account. listings: how many changes of
+    the listing each has been away for.
+    """
+
+    index: Index[QueueRow] = field(default_factory=Index.empty)
+    parts: Mapping[str, RowState] = field(default_factory=dict)
+    listings: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def returning(self, queues: Index[QueueRow], known: Index[QueueRow]) -> Positions:
+        """Positions in `index` of those that are listed again. known: the queues of the poll before."""
+        if not len(self.index) or queues is known:
+            return np.empty(0, np.intp)
+        at = queues.positions(self.index.keys)
+        absent = known.positions(self.index.keys) < 0
+        candidates = np.flatnonzero((at >= 0) & absent)
+        same = [is_same(self.index.rows[i], queues.rows[at[i]]) for i in candidates.tolist()]
+        return candidates[np.array(same, np.bool_)]
+
+    def after(
+        self, parts: Mapping[str, RowState], known: Index[QueueRow], queues: Index[QueueRow]
+    ) -> "UnlistedQueues":
+        """With those of `known` that `queues` lack, and without those that came back. parts: by the rows of `known`."""
+        if queues is known:
+            return self
+        gone = np.flatnonzero(queues.positions(known.keys) < 0)
+        stay = np.flatnonzero((queues.positions(self.index.keys) < 0) & (self.listings < MOST_LISTINGS))
+        if not len(gone) and len(stay) == len(self.index):
+            return replace(self, listings=self.listings + 1)
+        index = with_rows(self.index, stay, known, gone)
+        listings = np.zeros(len(index), np.int64)
+        listings[index.positions(self.index.keys[stay])] = self.listings[stay] + 1
+        kept = {
+            name: joined(self.parts[name], part, index) if name in self.parts else part.reindexed(index)
+            for name, part in parts.items()
+        }
+        return UnlistedQueues(index, kept, listings)
+
+
+def is_same(before: QueueRow, now: QueueRow) -> bool:
+    return (before.name, before.address) == (now.name, now.address)
+
+
+def with_rows(
+    first: Index[QueueRow], of_first: Positions, second: Index[QueueRow], of_second: Positions
+) -> Index[QueueRow]:
+    """An index of its own, of some rows of two that have no key in common."""
+    keys = np.append(first.keys[of_first], second.keys[of_second])
+    rows = np.append(first.rows[of_first], second.rows[of_second])
+    index, _ = Index[QueueRow].empty().advance(keys, lambda new: [rows[i] for i in new])
+    return index
+
+
+def joined(first: StateT, second: StateT, index: Index[QueueRow], *, saved_only: bool = False) -> StateT:
+    """`second` by the rows of `index`, with the numbers of `first` in the rows that only `first` knows. saved_only: no
+    others of `first` than outlive the agent.
+    """
+    moved = second.reindexed(index)
+    at = first.index.positions(index.keys)
+    only_first = (at >= 0) & (second.index.positions(index.keys) < 0)
+    if not only_first.any():
+        return moved
+    columns = {}
+    for name, one in declared(type(moved)).items():
+        if saved_only and not one.names:
+            continue
+        values = np.array(getattr(moved, name))
+        values[..., only_first] = getattr(first, name)[..., at[only_first]]
+        columns[name] = values
+    return replace(moved, **columns)
+
+
+def came_back(queues: Index[QueueRow], returned: Keys) -> Mask:
+    """Per queue, whether it is one of those that came back."""
+    return np.isin(queues.keys, returned)
