@@ -27,7 +27,8 @@ def dormant_capacity(before: int, here: int) -> int:
 class Totals(Generic[SeriesT]):
     """Running sums per series of `index`: sums, (counters, series). last, (counters, rows): what each row of `source`
     said at the poll before, NaN where it said nothing. dormant: totals of series that have no row now, to go on when a
-    client comes back; capacity: how many are kept at most.
+    client comes back; capacity: how many are kept at most. unlisted: by the key of a row that is not listed now, what
+    it said last, as one listing may lack what the next one has.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -36,6 +37,7 @@ class Totals(Generic[SeriesT]):
     sums: Matrix | None = None
     dormant: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
     capacity: int = 0
+    unlisted: dict[int, tuple[float, ...]] = field(default_factory=dict)
 
     def advance(
         self,
@@ -53,6 +55,7 @@ class Totals(Generic[SeriesT]):
         """
         now = np.stack(counters)
         before = self._said_before(grouping.source, len(now))
+        unlisted = self._with_unlisted(grouping.source, before)
         if begin_together:
             now = without_torn_counters(now, before)
         if late is not None:
@@ -64,7 +67,25 @@ class Totals(Generic[SeriesT]):
         sums, dormant = self._carried(grouping.index, len(counters), keeps, capacity)
         for counter, added in enumerate(grown):
             sums[counter] += sum_by(grouping.member, added, len(grouping.index))
-        return Totals(grouping.source, np.where(np.isnan(now), before, now), grouping.index, sums, dormant, capacity)
+        last = np.where(np.isnan(now), before, now)
+        return Totals(grouping.source, last, grouping.index, sums, dormant, capacity, unlisted)
+
+    def _with_unlisted(self, source: Index[Any], before: Matrix) -> dict[int, tuple[float, ...]]:
+        """Those that `source` lacks now. Those that it has again get what they said last into `before`."""
+        if self.last is None or source is self.source:
+            return self.unlisted
+        if not source.follows(self.source):  # its keys may be those of other things
+            return {}
+        unlisted = dict(self.unlisted)
+        for at in source.new_since(self.source).tolist() if unlisted else ():
+            said = unlisted.pop(int(source.keys[at]), None)
+            if said is not None:
+                before[:, at] = said
+        for at in np.flatnonzero(source.positions(self.source.keys) < 0).tolist():
+            unlisted[int(self.source.keys[at])] = tuple(self.last[:, at].tolist())
+        while len(unlisted) > MOST_DORMANT:
+            del unlisted[next(iter(unlisted))]
+        return unlisted
 
     def _said_before(self, source: Index[Any], counters: int) -> Matrix:
         """What each row of `source` said at the poll before, NaN where it is new: a new text makes no new thing."""
