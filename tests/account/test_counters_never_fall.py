@@ -129,9 +129,7 @@ def test_a_queue_that_comes_back_has_the_account_that_it_had(missing: Sequence[s
 def test_a_client_that_comes_back_has_not_done_all_again(missing: Sequence[str]) -> None:
     _, now = watched(Broker(), missing)
     _, whole = watched(Broker(), ())
-    clients = {
-        name: value for name, value in now.items() if name[0].startswith(("mq_client_", "mq_producer_"))
-    }
+    clients = {name: value for name, value in now.items() if name[0].startswith(("mq_client_", "mq_producer_"))}
     assert clients
     assert {name: value for name, value in clients.items() if value > whole[name]} == {}
 

@@ -65,7 +65,9 @@ class Broker(Judged):
                 if snapshot.addresses
                 else {}
             )
-            numbers = {name: {k: v for k, v in places.get(name, {}).items() if k not in ADDRESS_TEXTS} for name in listed}
+            numbers = {
+                name: {k: v for k, v in places.get(name, {}).items() if k not in ADDRESS_TEXTS} for name in listed
+            }
             snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
             if self.uncounted and snapshot.consumers is not None:
                 snapshot = replace(snapshot, consumers=Table(snapshot.consumers.index, {}))

@@ -177,13 +177,11 @@ class MessageAccount:
         known, pages = visits if len(sent) else None, self.returns.pages(found)
         moves = self.moves.advance(found, snapshot, self.books, known, pages)
         rollbacks, tenure = self.rollbacks.advance(
-            found, snapshot, join, self.address_books, self.duplicates.producers, visits, self.tenure
+            found, snapshot, join, self.address_books, self.duplicates, visits, self.tenure
         )
         if moves.proven:
             visits = replace(visits, grew=np.zeros_like(visits.grew))
-        return replace(
-            self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks, tenure=tenure
-        )
+        return replace(self, visits=visits, dead_letters=letters, moves=moves, rollbacks=rollbacks, tenure=tenure)
 
     def glanced(self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False) -> "MessageAccount":
         """After a poll between two that are judged: what rings lose, of the queues that were judged last. goes_on: it

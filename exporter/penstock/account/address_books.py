@@ -164,17 +164,23 @@ class AddressBooks(RowState):
             born=born,
             addresses=addresses.index,
         )
-        return compared.with_reasons(before, found, addresses, join)
+        return compared.with_reasons(before, found, addresses, join, wildcards)
 
     def with_reasons(
-        self, before: "AddressBooks", found: Facts, addresses: Table[AddressRow], join: AddressJoin
+        self,
+        before: "AddressBooks",
+        found: Facts,
+        addresses: Table[AddressRow],
+        join: AddressJoin,
+        wildcards: Wildcards,
     ) -> "AddressBooks":
         """With what is missing booked to its reason."""
         restarted = found.restarted  # so that U began at 0
         full = put(before.full, nearly_full(found, addresses, join), 1.0)
         policy = missing_by_policy(addresses, join)
         unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
-        reason = put(reasons(policy, unfiltered, full, self.index), np.isnan(self.low[2]), np.nan)
+        has_others = take_or_fill(wildcards.reaches, join.at, fill=False, new=join.unknown)
+        reason = put(reasons(policy, unfiltered, full, has_others, self.index), np.isnan(self.low[2]), np.nan)
         booked, aside = (or_zero(put(part, self.begins, 0.0)) for part in (before.booked, before.aside))
         books_it = reason > Missing.UNKNOWN
         grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
@@ -297,13 +303,12 @@ def nearly_full(found: Facts, addresses: Table[AddressRow], join: AddressJoin) -
     return np.where(pages_when_full, pages_full, memory_full)
 
 
-def reasons(policy: Column, unfiltered: Column, full: Column, queues: Index[QueueRow]) -> Column:
+def reasons(policy: Column, unfiltered: Column, full: Column, has_others: Mask, queues: Index[QueueRow]) -> Column:
     """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
-    wildcard address may want what no filter here does, another broker of the cluster may have got any.
+    wildcard address may want what no filter here does (has_others), another broker of the cluster may have got any.
     """
     limits = np.where((policy > Missing.UNKNOWN) & ~(full > 0), Missing.UNKNOWN, policy)
     if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
         return np.where(limits > Missing.UNKNOWN, np.nan, np.where(unfiltered > 0, limits, np.nan))
-    wild = queues.column("wildcard", lambda row: is_wildcard(row.address)).any()
-    filters = np.where((limits == Missing.UNKNOWN) & ~wild, Missing.UNWANTED, np.nan)
+    filters = np.where((limits == Missing.UNKNOWN) & ~has_others, Missing.UNWANTED, np.nan)
     return np.where(unfiltered > 0, limits, filters)

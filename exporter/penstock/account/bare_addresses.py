@@ -65,8 +65,6 @@ class BareAddresses(RowState):
         new[addresses.index.new_since(self.index)] = True
         # What was routed while it still had a queue went there.
         without_queue = bare & (before.bare | new)
-        to_wildcard = np.zeros(size, np.bool_)
-        to_wildcard[wildcards.matches.reached] = True
         diverted = np.zeros(size, np.bool_)
         if snapshot.diverts:
             sources = {source for source, _ in snapshot.diverts}
@@ -79,7 +77,7 @@ class BareAddresses(RowState):
             routed=before.routed + np.where(without_queue, routed_now, 0.0),
             counter=np.where(np.isnan(unrouted), before.counter, unrouted),
             own=np.where(np.isnan(routed), before.own, routed),
-            to_wildcard=to_wildcard,
+            to_wildcard=wildcards.reaches,
             diverted=diverted,
             kept=before.kept,
         )

@@ -6,8 +6,8 @@ that none of them has, or taken by an exclusive divert. The broker says of none 
 transaction will bring it any more: the only producer has committed something it sent later, or no producer is there,
 none is prepared and nothing comes for a while, as a session may outlive its producer (JmsTemplate).
 
-It was rolled back only where the same producer's messages do reach the queues, and it alone sent to the address since;
-else it is `missing`: possibly lost.
+It was rolled back for sure only where the same producer's messages do reach the queues, and it alone sent to the
+address since. Where no producer ever committed anything it is `missing`: possibly lost. Else it is one of the two.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.account.address_books import AddressBooks, Missing, with_siblings
-from penstock.account.duplicates import Sent
+from penstock.account.duplicates import Duplicates, Sent
 from penstock.account.reading import anonymous, read
 from penstock.account.visits import Visits
 from penstock.core.state import By, RowState, column, counter, mask
@@ -103,14 +103,16 @@ class Rollbacks(RowState):
         snapshot: Snapshot,
         join: AddressJoin,
         arrivals: AddressBooks,
-        sent: Sent,
+        duplicates: Duplicates,
         visits: Visits,
         tenure: Tenure,
     ) -> tuple["Rollbacks", Tenure]:
-        """arrivals, sent, visits: of this poll. tenure: of the poll before."""
+        """arrivals, duplicates, visits: of this poll. tenure: of the poll before."""
         last, producers = with_siblings(self, join), snapshot.producers
-        if producers is None or arrivals.addresses is not visits.index or not len(visits.index):
+        not_read = producers is None or not len(duplicates.rose)
+        if not_read or arrivals.addresses is not visits.index or not len(visits.index):
             return last, with_siblings(tenure, join)
+        assert producers is not None  # noqa: S101 - it was read
         # A full address, filters and wildcards have reasons of their own why a message reaches no queue; another broker
         # of the cluster may have got it.
         in_cluster = found.queues.column("linked", lambda row: row.kind is QueueKind.LINK).any()
@@ -130,7 +132,7 @@ class Rollbacks(RowState):
         diverted = np.fmin(last.diverted + np.clip(rose, 0.0, strange.sum() - by_strangers), lacking)
 
         none_prepared = has_none_prepared(snapshot)
-        count, only = senders(sent, visits, join)
+        count, only = senders(duplicates.producers, visits, join)
         unnamed = bool(anonymous(producers).any())
         nobody = (count == 0) & (not unnamed)
         alone = np.where(nobody & none_prepared & (arrivals.still | (last.alone == 0)), last.alone + 1, 0.0)
@@ -140,7 +142,8 @@ class Rollbacks(RowState):
         # What comes at the poll after the last one that listed a producer may be from that one.
         is_sent = (arrivals.routed > last.routed) & ~begins
         by_nobody = nobody & ~with_siblings(tenure, join).listed & is_sent
-        unlisted = unnamed | (~nobody & (by_strangers > 0)) | by_nobody
+        more_than_they_sent = ~nobody & (duplicates.unsent[-1] < 0)
+        unlisted = unnamed | more_than_they_sent | by_nobody
         present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NOBODY))
         tenure = tenure.advance(join, present, last.at_most, last.rolled_back, arrives, begins=begins)
 
@@ -150,9 +153,11 @@ class Rollbacks(RowState):
         of_tenure = np.fmax(np.where(over, lacking, np.fmin(decided, lacking)) - tenure.lacked - diverted, 0.0)
         proven = np.where(tenure.known, tenure.rolled_back + of_tenure, 0.0)
         rolled_back = np.fmax(last.rolled_back, proven)
-        for_good = np.where(over, before + np.fmax(lacking - diverted, 0.0), 0.0)
-        missing = np.fmax(last.missing, for_good - rolled_back)
         commits = ~begins & (at_most < last.lacking)
+        transacts = last.transacts | commits | tenure.known | (rolled_back > 0)
+        # Where producers commit transactions it is either rolled back or lost, and not known which.
+        for_good = np.where(over & ~transacts, before + np.fmax(lacking - diverted, 0.0), 0.0)
+        missing = np.fmax(last.missing, for_good - rolled_back)
         return Rollbacks(
             index=found.queues,
             rolled_back=rolled_back,
@@ -166,7 +171,7 @@ class Rollbacks(RowState):
             alone=alone,
             since=since,
             over=over,
-            transacts=last.transacts | commits | tenure.known | (rolled_back > 0),
+            transacts=transacts,
         ), tenure
 
     @property

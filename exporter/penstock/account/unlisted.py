@@ -41,9 +41,7 @@ class UnlistedQueues:
         same = [is_same(self.index.rows[i], queues.rows[at[i]]) for i in candidates.tolist()]
         return candidates[np.array(same, np.bool_)]
 
-    def after(
-        self, parts: Mapping[str, RowState], known: Index[QueueRow], queues: Index[QueueRow]
-    ) -> "UnlistedQueues":
+    def after(self, parts: Mapping[str, RowState], known: Index[QueueRow], queues: Index[QueueRow]) -> "UnlistedQueues":
         """With those of `known` that `queues` lack, and without those that came back. parts: by the rows of `known`."""
         if queues is known:
             return self

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Positions, Table
+from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.facts import or_zero
 from penstock.series.labels import sum_by
@@ -64,11 +64,6 @@ class Matches:
             queues, addresses, diverts, wildcard.astype(np.intp), matched.astype(np.intp), sure.astype(np.float64)
         )
 
-    @property
-    def reached(self) -> Positions:
-        """The addresses whose messages come to a queue of a wildcard address."""
-        return np.unique(self.matched)
-
 
 @dataclass(frozen=True, slots=True)
 class Wildcards(RowState):
@@ -85,7 +80,10 @@ class Wildcards(RowState):
         self, snapshot: Snapshot, queues: Index[QueueRow], addresses: Table[AddressRow], *, watched: bool
     ) -> "Wildcards":
         """watched: as of `QueueBooks.advance`: an address that is new began at 0."""
-        before, matches = self.reindexed(addresses.index), self.matches.advance(queues, addresses.index, snapshot.diverts)
+        before, matches = (
+            self.reindexed(addresses.index),
+            self.matches.advance(queues, addresses.index, snapshot.diverts),
+        )
         routed = addresses["messages_added"]
         if not len(matches.wildcard):
             return replace(before, own=routed, matches=matches)
@@ -95,6 +93,13 @@ class Wildcards(RowState):
         unsure = before.unsure + sum_by(matches.wildcard, of_pairs * (1.0 - matches.sure), size)
         own = np.where(np.isnan(routed), before.own, routed)
         return Wildcards(index=addresses.index, own=own, total=total, unsure=unsure, matches=matches)
+
+    @property
+    def reaches(self) -> Mask:
+        """Per address, whether a queue of a wildcard address gets its messages, or may."""
+        reaches = np.full(len(self.index), not self.matches.complete)
+        reaches[self.matches.matched] = True
+        return reaches
 
     def begun_anew(self) -> "Wildcards":
         return Wildcards()

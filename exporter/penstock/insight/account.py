@@ -79,9 +79,7 @@ class SheetMaker:
 
     def listed(self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()) -> AccountList:
         """total: how many sheets there are; unknown: what may be lost beside them."""
-        return AccountList(
-            self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total, list(unknown)
-        )
+        return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total, list(unknown))
 
     def _begun(self, since: float) -> float | None:
         """since: by the broker's clock."""
@@ -108,10 +106,8 @@ class Sheets(SheetMaker):
         self._kept = kept_elsewhere(account, queues)
         self._bare = account.bare
         of_addresses = view.state.addresses.grouping
-        self._shown_bare: list[int] = []
-        if of_addresses.source is self._bare.index:
-            is_shown = of_addresses.member != HIDDEN
-            self._shown_bare = np.flatnonzero(self._bare.bare & is_shown).tolist()
+        members = np.append(of_addresses.member, HIDDEN)[of_addresses.source.positions(self._bare.index.keys)]
+        self._shown_bare: list[int] = np.flatnonzero(self._bare.bare & (members != HIDDEN)).tolist()
 
     def addresses(self, rows: Sequence[int]) -> list[int]:
         """One queue of each address."""
@@ -159,9 +155,7 @@ class Sheets(SheetMaker):
 
     @property
     def _address_fates(self) -> list[str]:
-        return [
-            fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not Outcome.HANDLED
-        ]
+        return [fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not Outcome.HANDLED]
 
     def _loses(self, i: int, fates: Sequence[str]) -> bool:
         """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""

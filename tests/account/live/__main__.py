@@ -26,6 +26,8 @@ RESTARTED = 150.0
 """Seconds at most where the broker is killed."""
 LAZY = "h.dups"
 """Its client does not know which of its acknowledgements were on their way as the broker was killed."""
+SAFE = "no message was lost"
+"""What `penstock account BROKER` must not say beside any fault."""
 UNDER_WAY = 6.0
 """Seconds that a poll may be late, or take, on a busy machine."""
 
@@ -47,19 +49,30 @@ def play(
         operated = stage.operate()
         until(began + seconds / 2)
         stage.kill_agents()
+        lost: dict[tuple[str, str], int] = {}
         if restart:
+            lost = lost_by_the_kill(stage)
             stage.broker.kill()
             stage.broker.start()
         until(began + seconds)
         sending, load = time.monotonic() - began, os.getloadavg()[0]
         stage.end()
-        counts: Counts = {**stage.truth(), **operated}
+        counts: Counts = {**stage.truth(), **operated, **lost}
+        if restart:  # no transaction that was open outlives the broker
+            counts = {key: n for key, n in counts.items() if key[1] != "open"}
         stage.settle()
         results = {
             watch.name: judged(stage, number, counts, sending, restart=restart) for number, watch in enumerate(watches)
         }
         sent = sum(n for (_, what), n in counts.items() if what == "sent")
         return results, {"sent": sent, "per_second": round(sent / sending), "load": load, "trouble": stage.trouble}
+
+
+def lost_by_the_kill(stage: Stage) -> dict[tuple[str, str], int]:
+    """By place, what a situation has sent and the broker does not keep over its end."""
+    sent = stage.truth()
+    names = [one.name for one in stage.situations if one.loses_at_restart]
+    return {(name, "lost_at_restart"): sent.get((name, "sent"), 0) for name in names}
 
 
 def until(moment: float) -> None:
@@ -89,6 +102,8 @@ def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart
         conditions(result, raised, missed)
         result.wrong += as_metrics(iter(sheets.values()), shown)
         found.append(result)
+    if SAFE in stage.sentence(agent):
+        found[0].wrong.append(f"the broker: {SAFE}")
     due = {name for situation in stage.situations for name in (*situation.raises, *situation.also)}
     found[0].wrong += [f"{name} on the broker" for name in sorted(of_broker(raised).keys() - due)]
     return found

@@ -12,7 +12,7 @@ from penstock.conditions.catalogue import CONDITIONS
 
 LOSSES = frozenset({
     "evicted", "dropped", "rejected", "unwanted", "unrouted", "duplicate", "expired", "dead_lettered", "killed",
-    "purged", "in_doubt", "unheld",
+    "purged", "in_doubt", "unheld", "missing", "lost_at_restart",
 })  # fmt: skip
 """What no healthy situation may have, and no fault but its own."""
 STANDS_FOR: Mapping[str, tuple[str, ...]] = {

@@ -40,6 +40,8 @@ class Situation:
     raises: Mapping[str, float] = field(default_factory=dict)
     also: Sequence[str] = ()
     operator: Sequence[tuple[str, tuple[Any, ...]]] = ()
+    loses_at_restart: bool = False
+    """All that it has sent is gone when the broker is killed: `lost_at_restart` by its clients."""
     short: bool = False
     """Played in `make test`, too."""
 
@@ -94,6 +96,7 @@ def ring(name: str, size: int, **options: Any) -> Situation:
 DROP = {"maxSizeBytes": 60_000, "pageSizeBytes": 20_000, "addressFullMessagePolicy": "DROP"}
 FAIL = {**DROP, "addressFullMessagePolicy": "FAIL"}
 PAGE = {**DROP, "addressFullMessagePolicy": "PAGE"}
+PAGE_LIMIT = {**PAGE, "pageLimitBytes": 100_000}
 SLOW = ("falling_behind", "too_few_consumers")
 FULL = ("limit_losing", "rejecting", *SLOW)
 
@@ -204,6 +207,49 @@ FAULTS = (
         "f.purged", [send(10)], truth={"f.purged": {"purged": "purged", "acknowledged": ""}},
         operator=(("removeAllMessages()", ()),), also=("no_consumer", "purged", *SLOW),
         wide=("purged", "dead_lettered"),
+    ),
+    Situation(
+        "f.bare", [send(40, protocol="amqp", topic=1)], {"f.bare.beside": {}},
+        {"": {"unrouted": "sent"}, "f.bare.beside": {"came": "", "acknowledged": ""}}, short=True,
+    ),
+    Situation(
+        "f.misrouted", [send(40, protocol="amqp", topic=1), take(protocol="amqp")],
+        truth={"": {"missing": "sent"}, "f.misrouted": {"came": "", "acknowledged": ""}}, wide=("missing",),
+        short=True,
+    ),
+    Situation(
+        "f.page.drop", [send(60, size=1000), take(work_ms=30, window=0)], short=True,
+        settings={**PAGE_LIMIT, "pageFullMessagePolicy": "DROP"},
+        truth={"": {"dropped": "sent - settled"}, "f.page.drop": {"came": "settled"}},
+        also=(*FULL, "depaging_frozen"),
+    ),
+    Situation(
+        "f.page.fail", [send(60, size=1000, refused=1), take(work_ms=30, window=0)], short=True,
+        settings={**PAGE_LIMIT, "pageFullMessagePolicy": "FAIL"},
+        truth={"": {"rejected": "refused"}}, wide=("rejected",), also=(*FULL, "depaging_frozen"),
+    ),
+    Situation(
+        "f.page.fail.amqp", [send(60, size=1000, refused=1, protocol="amqp"), take(work_ms=30, window=0)],
+        settings={**PAGE_LIMIT, "pageFullMessagePolicy": "FAIL"},
+        truth={"": {"rejected": "refused"}}, wide=("rejected",), also=(*FULL, "depaging_frozen"),
+    ),
+    Situation(
+        "f.wild.#", [
+            *(send(40, size=1000, topic=1, place=f"f.wild.{one}") for one in "ab"),
+            take(place="f.wild.sub", work_ms=30, window=0, **{"from": "f.wild.#::f.wild.sub"}),
+        ], {"f.wild.sub": {"address": "f.wild.#", "routing_type": "multicast"}},
+        {
+            "": {"dropped": "f.wild.a@sent + f.wild.b@sent - f.wild.sub@settled"},
+            "f.wild.sub": {"came": "f.wild.sub@settled", "acknowledged": "f.wild.sub@settled"},
+        }, settings=DROP, also=FULL, short=True,
+    ),
+    Situation(
+        "f.restart", [send(50, fast=1, limit=100, early=1)], loses_at_restart=True,
+        truth={
+            "f.restart": {
+                "there": "sent - lost_at_restart", "acknowledged": "", "lost_at_restart": "lost_at_restart",
+            },
+        }, wide=("lost_at_restart",), also=("no_consumer", *SLOW), short=True,
     ),
 )  # fmt: skip
 

@@ -221,6 +221,11 @@ class Stage:
             status, body = agent.request(path)
             yield from json.loads(body)["accounts"] if status == http.HTTPStatus.OK else ()
 
+    def sentence(self, agent: Agent) -> str:
+        """What `penstock account BROKER` says."""
+        url = f"http://127.0.0.1:{agent.port}"
+        return CliRunner().invoke(main, ["account", self.broker.name, "--url", url]).output
+
     def scrape(self, agent: Agent) -> Scrape:
         return agent.fresh(self.broker.name, timeout=60)
 
