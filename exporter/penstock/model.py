@@ -155,11 +155,10 @@ class AddressRow:
 
     Artemis' settings of the queues on it: max_delivery_attempts (-1: for ever), non_destructive (what new queues are),
     makes_dead_letter_queues, makes_expiry_queues (on the addresses they are sent to, when the first comes),
-    page_limit_pages (page files beyond which page_full_policy applies, NaN = no limit), page_limit_messages (the same in
-    messages; -1 = no limit),
-    slow_consumer_rate (messages per second below which a consumer is slow, NaN = not watched), slow_consumer_kills
-    (whether it is then cut off), slow_consumer_period (seconds between two looks), expiry_delay (milliseconds after
-    which what has no time to live expires, below 0 = none).
+    page_limit_pages (page files beyond which page_full_policy applies, NaN = no limit), page_limit_messages (the same
+    in messages; -1 = no limit), slow_consumer_rate (messages per second below which a consumer is slow, NaN = not
+    watched), slow_consumer_kills (whether it is then cut off), slow_consumer_period (seconds between two looks),
+    expiry_delay (milliseconds after which what has no time to live expires, below 0 = none).
 
     OpenMQ only: messages (the destination's own count), delivering (with a consumer and not acknowledged; a topic's
     message counts once however many have it), uncommitted (sent in open transactions, not in messages), removed (left

@@ -1,6 +1,6 @@
 """No counter of the exposition falls when half of the rows are missing from each second listing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -87,6 +87,10 @@ def counters(tables: Mapping[str, Table[Any]]) -> dict[tuple[Any, ...], float]:
     return found
 
 
+def see(broker: Broker, said: dict[str, Rows], unlisted: Collection[str]) -> None:
+    broker.see(said["queues"], said["addresses"], said["consumers"], said["senders"], unlisted=unlisted)
+
+
 def watched(broker: Broker, missing: Sequence[str]) -> tuple[list[str], dict[tuple[Any, ...], float]]:
     """What fell, and all counters in the end. missing: listings of which half is missing at each second poll."""
     highest: dict[tuple[Any, ...], float] = {}
@@ -95,12 +99,13 @@ def watched(broker: Broker, missing: Sequence[str]) -> tuple[list[str], dict[tup
         said = listings(n)
         if n % 2:
             said |= {name: half_of(said[name], n // 2 % 2) for name in missing}
-        broker.see(**said, unlisted={*NO_ADDRESSES, *(listings(n)["addresses"].keys() - said["addresses"].keys())})
+        see(broker, said, {*NO_ADDRESSES, *(listings(n)["addresses"].keys() - said["addresses"].keys())})
         for name, value in counters(broker.tables).items():
             if value < highest.get(name, 0.0):
                 found.append(f"poll {n}: {name} {highest[name]:g} -> {value:g}")
             highest[name] = max(highest.get(name, 0.0), value)
-    broker.see(**listings(POLLS - 1), unlisted=NO_ADDRESSES, polls=4)
+    for _ in range(4):
+        see(broker, listings(POLLS - 1), NO_ADDRESSES)
     return found, counters(broker.tables)
 
 

@@ -1,10 +1,11 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
-from penstock.account.address_books import AddressBooks, Missing
+from penstock.account.address_books import AddressBooks, AlsoKnown, Missing
 from penstock.account.bare_addresses import BareAddresses
 from penstock.account.dead_letters import DeadLetters
 from penstock.account.duplicates import Duplicates
@@ -66,7 +67,7 @@ class MessageAccount:
         """With the books of queues that are listed again, as if the poll before had listed them."""
         known, unlisted = self.books.index, self.unlisted
         index = with_rows(unlisted.index, returning, known, np.arange(len(known)))
-        parts = {
+        parts: dict[str, Any] = {
             name: joined(unlisted.parts[name], part, index, saved_only=name not in WHOLE)
             for name, part in self.by_queue.items()
         }
@@ -100,10 +101,8 @@ class MessageAccount:
         if addresses is not None:
             wildcards = wildcards.advance(snapshot, found.queues, addresses, watched=watched)
             bare = bare.advance(found, snapshot, join, addresses, wildcards, watched=watched)
-        unrouted = self.bare.by_queue(join)
-        arrivals = self.address_books.advance(
-            found, snapshot, join, books, wildcards, unrouted, watched=watched, returned=returned
-        )
+        known = AlsoKnown(wildcards, self.bare.by_queue(join), returned)
+        arrivals = self.address_books.advance(found, snapshot, join, books, known, watched=watched)
         account = replace(
             self,
             books=books,

@@ -6,7 +6,7 @@ three polls counts. The numbers are of addresses, by the rows of their queues: a
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,16 @@ class Missing(IntEnum):
     REJECTED = 2
     UNWANTED = 3
     """No queue's filter wants it."""
+
+
+class AlsoKnown(NamedTuple):
+    """What other parts of the account know at this poll. unrouted: by queue, of its address until the last poll, also
+    while that had no queue. returned: queues that the last poll did not list, and one before it did.
+    """
+
+    wildcards: Wildcards
+    unrouted: Column
+    returned: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +100,18 @@ class AddressBooks(RowState):
         snapshot: Snapshot,
         join: AddressJoin,
         books: QueueBooks,
-        wildcards: Wildcards,
-        unrouted: Column,
+        known: "AlsoKnown",
         *,
         watched: bool,
-        returned: Mask,
     ) -> "AddressBooks":
-        """wildcards: of this poll. unrouted: of each queue's address until the last poll, also while it had no queue.
-        watched: as of `QueueBooks.advance`. returned: queues that the poll before did not list, and one before it did.
-        """
+        """watched: as of `QueueBooks.advance`."""
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
             return self.reindexed(found.queues)  # R of an earlier poll cannot be compared with A of this one
         before = with_siblings(self, join)
-        known = ~np.isnan(before.unrouted0)
-        before = replace(before, unrouted=np.where(known, before.unrouted, np.fmax(unrouted, before.unrouted)))
+        goes_on, wildcards = ~np.isnan(before.unrouted0), known.wildcards
+        unrouted = np.where(goes_on, before.unrouted, np.fmax(known.unrouted, before.unrouted))
+        before = replace(before, unrouted=unrouted)
         wildcard = found.queues.column("wildcard", lambda row: is_wildcard(row.address)) > 0
         routed = join.by_queue(addresses, "messages_added")
         unsure = np.zeros(len(routed))
@@ -116,10 +123,11 @@ class AddressBooks(RowState):
         if not watched:  # of queues that came or went while no one looked it is not known what came to them
             begins[:] = True
         # While one of several queues was not listed, the others were compared without it.
-        begins |= join.of_all_queues(returned & (join.queues_of > 1)) > 0
+        one_returned = known.returned & (join.queues_of > 1)
+        begins |= join.of_all_queues(one_returned.astype(np.float64)) > 0
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
-        known = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
+        was_listed = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
         new = np.zeros(len(addresses), np.bool_)
         new[addresses.index.new_since(self.addresses)] = True
         born = begins & watched & take_or_fill(new, join.at, fill=False)
@@ -155,7 +163,7 @@ class AddressBooks(RowState):
             least=least,
             most=np.maximum(most, or_zero(least)),
             still=still,
-            partly=put(before.partly, begins & known, 1.0),
+            partly=put(before.partly, begins & was_listed, 1.0),
             routed=routed,
             came=books.came,
             unsure0=unsure0,

@@ -32,9 +32,10 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BareAddresses(RowState):
-    """Per address. bare: it has no queue, and applications send to it. since: when it was polled first, broker's clock. unrouted: messages since
-    then, in all. routed: those that the broker counts as routed while it has no queue. counter, own: U and R at the
-    last poll. passes_on: a wildcard or a divert gets what is routed. kept: by name, of addresses that are not listed.
+    """Per address. bare: it has no queue, and applications send to it. since: when it was polled first, broker's clock.
+    unrouted: messages since then, in all. routed: those that the broker counts as routed while it has no queue.
+    counter, own: U and R at the last poll. to_wildcard, diverted: a wildcard or a divert gets what is routed. kept: by
+    name, of addresses that are not listed.
     """
 
     bare: Mask = mask(saved=False)
@@ -120,7 +121,7 @@ class BareAddresses(RowState):
         return take_or_fill(take_or_fill(self.unrouted, at, 0.0), join.at, 0.0)
 
     def begun_anew(self) -> "BareAddresses":
-        """Another process counts from now on, and numbers its addresses otherwise: what was unrouted is kept by name."""
+        """Another process counts from now on, and numbers addresses otherwise: what was unrouted is kept by name."""
         some = np.flatnonzero(self.unrouted > 0).tolist()
         names = {self.index.rows[at].name: Kept(float(self.unrouted[at]), 0.0, float(self.since[at])) for at in some}
         return BareAddresses(kept={**self.kept, **names})

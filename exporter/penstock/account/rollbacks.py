@@ -78,8 +78,8 @@ class Tenure(RowState):
 class Rollbacks(RowState):
     """Per queue, of its address. rolled_back, missing: at least so many; before: both together, until its queues were
     compared first. lacking, came, routed: the least that queues lack, what came to them, and R, at the last poll;
-    at_most: the most that they lack. diverted: at most so many of it. alone: polls without a producer and without an arrival; since:
-    when the first of them was. over: no transaction is open. transacts: producers commit transactions to it.
+    at_most: the most that they lack. diverted: at most so many of it. alone: polls without a producer and without an
+    arrival; since: when the first of them was. over: no transaction is open. transacts: producers commit to it.
     """
 
     BY = By.QUEUE
@@ -181,7 +181,7 @@ class Rollbacks(RowState):
 
     @property
     def unsettled(self) -> Column:
-        """So many at least reached no queue so far: in an open transaction, rolled back or lost. Not what was diverted."""
+        """So many at least reached no queue so far: not committed, rolled back or lost. Without what was diverted."""
         return np.fmax(self.lacking - self.diverted - self.for_good, 0.0)
 
 

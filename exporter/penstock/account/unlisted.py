@@ -7,7 +7,7 @@ agent: with what is saved, and without what rests on the polls just before.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def joined(first: StateT, second: StateT, index: Index[QueueRow], *, saved_only:
     only_first = (at >= 0) & (second.index.positions(index.keys) < 0)
     if not only_first.any():
         return moved
-    columns = {}
+    columns: dict[str, Any] = {}
     for name, one in declared(type(moved)).items():
         if saved_only and not one.names:
             continue

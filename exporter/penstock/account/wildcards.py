@@ -55,8 +55,10 @@ class Matches:
         for pattern in patterns:
             if pattern not in place:
                 continue
-            for name in matching(pattern, in_order):
-                pairs.append((place[pattern], place[name], name not in other_ways and not name.startswith(INTERNAL)))
+            pairs += [
+                (place[pattern], place[name], name not in other_ways and not name.startswith(INTERNAL))
+                for name in matching(pattern, in_order)
+            ]
             if len(pairs) > MOST_MATCHES:
                 return Matches(queues, addresses, diverts, complete=False)
         wildcard, matched, sure = (np.array([pair[part] for pair in pairs]) for part in range(3))
@@ -122,7 +124,7 @@ def is_wildcard(address: str) -> bool:
 
 
 def matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
-    """The names that a wildcard address matches. names: sorted, so that only those with its first words are looked at."""
+    """The names that a wildcard address matches. names: sorted: only those with its first words are looked at."""
     expression = expression_of(pattern)
     prefix = re.split(r"[#*]", pattern, maxsplit=1)[0].removesuffix(".")
     for name in names[bisect_left(names, prefix) :]:

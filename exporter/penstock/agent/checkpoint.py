@@ -44,6 +44,8 @@ NameT = TypeVar("NameT")
 ValueT = TypeVar("ValueT")
 ClientName = tuple[str, str, str]
 """Address, queue, client."""
+SavedUnrouted = tuple[str, Kept]
+"""The name of an address, and what reached none of its queues."""
 SavedLoss = tuple[int, str, Loss]
 """The key of a ring, and what it lost by a client."""
 MOST_MEMBERS = 200
@@ -140,7 +142,7 @@ class Checkpoint:
     """Queues that had a consumer, also such that are gone."""
     prepared: Sequence[tuple[str, float]] = ()
     """When each prepared transaction was seen first, by its Xid."""
-    unrouted: Sequence[tuple[str, Kept]] = ()
+    unrouted: Sequence[SavedUnrouted] = ()
     """By the name of an address: what reached none of its queues."""
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
@@ -223,11 +225,15 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
         read=judgement.timers.were_read(np.ones(len(judgement.timers.index), np.bool_)),
         prepared=list(judgement.account.in_doubt.since.items()),
-        unrouted=list(judgement.account.bare.totals.items()),
+        unrouted=unrouted(judgement),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
         incidents=[replace(one, members=one.members[:MOST_MEMBERS]) for one in judgement.incidents.told],
     )
+
+
+def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
+    return list(judgement.account.bare.totals.items())
 
 
 def ring_losers(judgement: Judgement) -> list[SavedLoss]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.agent import checkpoint as saving
-from penstock.agent.checkpoint import Checkpoint, KeptTotals, SavedDebounce, SavedLoss
+from penstock.agent.checkpoint import Checkpoint, KeptTotals, SavedDebounce, SavedLoss, SavedUnrouted
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
@@ -77,6 +77,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     events: Sequence[Event] = ()
     cut: Sequence[str] = ()
     ring_losers: Sequence[SavedLoss] = ()
+    unrouted: Sequence[SavedUnrouted] = ()
     incidents: Sequence[Incident] | None = None
 
 
@@ -103,6 +104,7 @@ class Written:
     """The shown counters by row of the state, by their names in the state file."""
     queue_index: Index[Any]
     ring_losers: Sequence[SavedLoss]
+    unrouted: Sequence[SavedUnrouted]
     severities: Mapping[ConditionKey | str, Severity | str]
     """Of conditions, and of incidents by their ids."""
 
@@ -154,6 +156,8 @@ def changed_since(
         record.queue_names = _new_names(before.queue_index, queue_index, saving.queue_name)
     losers, known = saving.ring_losers(judgement), set(before.ring_losers)
     record.ring_losers = [one for one in losers if one not in known]
+    unrouted, known_unrouted = saving.unrouted(judgement), set(before.unrouted)
+    record.unrouted = [one for one in unrouted if one not in known_unrouted]
     severities = severities_of(told, judgement.incidents.told)
     if severities != before.severities:
         stands = {name: saving.saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
@@ -162,8 +166,9 @@ def changed_since(
         record.queue_rows = [*record.queue_rows, *queue_rows]
         record.incidents = judgement.incidents.told
     after = Written(
-        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, losers, severities
-    )
+        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, losers, unrouted,
+        severities,
+    )  # fmt: skip
     return record, after
 
 
@@ -180,6 +185,7 @@ def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Writte
         shown_counters(state.judgement),
         state.judgement.seen.queues.index,
         saving.ring_losers(state.judgement),
+        saving.unrouted(state.judgement),
         severities_of(told, whole.incidents),
     )
 
@@ -342,6 +348,7 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         incidents=checkpoint.incidents if record.incidents is None else record.incidents,
         cut=record.cut,
         ring_losers=[*{one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)}.values()],
+        unrouted=[*dict([*checkpoint.unrouted, *record.unrouted]).items()],
     )
 
 

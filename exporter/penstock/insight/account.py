@@ -47,7 +47,7 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     account, queues = view.state.judgement.account, view.snapshot.queues
     if queues is None or not account.watched or account.books.index is not queues.index:
         raise NotFound(NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again")
-    sheets, rows = Sheets(view, account, queues), queues.index.rows
+    sheets = Sheets(view, account, queues)
     if not name:
         return sheets.of_all_losses()
     found, bare = sheets.named(name), sheets.bare_named(name)
