@@ -38,7 +38,7 @@ help:
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
 	@echo "make check-normal  silent producers, a missed run, slower work, a leak, mass expiry on a real Artemis, against what is normal: seconds beside the bar (11 min)"
 	@echo "make test-incidents  chains of causes on a real Artemis and OpenMQ: one incident each, with its root and its victims (11 min)"
-	@echo "make test-account [DURATION=360 ONLY=...]  50 situations on a real Artemis: every message booked to its true reason (15 min)"
+	@echo "make test-account [DURATION=360 ONLY=...]  57 situations on a real Artemis: every message booked to its true reason (15 min)"
 	@echo "make test-clusters  cluster, bridge, mirror and pairs of real Artemis brokers: no message counts twice, failovers, split brain (6 min)"
 	@echo "make test-appservers  GlassFish and Payara with an application: numbers against its own, a bean that hangs (12 min)"
 	@echo "make test-versions  Artemis 2.28, 2.44 and the newest: collectors, numbers, conditions, guard (3 min)"
@@ -195,7 +195,7 @@ test-incidents: $(VENV)/.test  # chains of causes on a real Artemis and OpenMQ: 
 .PHONY: test-account
 
 test-account: DURATION ?= 360
-test-account: $(VENV)/.test  # 50 situations on a real Artemis: truth of the clients against the account (15 min)
+test-account: $(VENV)/.test  # 57 situations on a real Artemis: truth of the clients against the account (15 min)
 	$(if $(ONLY),,$(BIN)/pytest tests/account/live/rare_check.py)
 	@PYTHONPATH=tests $(BIN)/python -m account.live --seconds "$(DURATION)" --only "$(ONLY)"
 

@@ -1,5 +1,5 @@
 """
-40 situations side by side on one Artemis, 20 of them faults: every message in the account, by its true reason.
+57 situations side by side on one Artemis, 32 of them faults: every message in the account, by its true reason.
 
 `make test-account` prints a table of truth against told, by two agents that poll at 2 s and at 10 s and are killed
 once each, and the same with the broker killed once. The last line is JSON; exit code 1: something is wrong.
