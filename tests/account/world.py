@@ -96,6 +96,10 @@ class Broker(Judged):
             self.state, self.tables = assess(self.state, self.last, self.policy)
         return self
 
+    def made_again(self, queue: str) -> None:
+        """The next queue of this name is another one: the broker gives it an id of its own."""
+        self._queues.forget(queue)
+
     def restart(self, seconds: float = 10.0) -> None:
         """Of the broker. Queues keep their keys, addresses do not."""
         self.now, self.uptime = self.now + seconds, 0.0

@@ -108,6 +108,7 @@ def test_a_queue_removed_and_made_again_is_another_life(tmp_path: Path) -> None:
     kept = Kept(tmp_path).see({"q": queue(0, 0), "o": queue(0, 0)}, polls=2)
     kept.see({"q": queue(20, 4, K=16.0), "o": queue(0, 0)})
     kept.see({"o": queue(0, 0)}, polls=2)
+    kept.broker.made_again("q")
     kept.see({"q": queue(50, 20, K=30.0), "o": queue(0, 0)})
     assert kept.of("acknowledged")[0] == (16, 16, 0)
     assert kept.of("acknowledged")[-1][2] == 0
