@@ -119,13 +119,19 @@ def test_label_sets_out_of_use_are_forgotten_and_their_keys_never_given_again() 
 @given(polls)
 @patiently
 def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll]) -> None:
-    """Per series, through rows that vanish, counters that fall, values that are missing, rules and broker anew."""
+    """Per series, through rows that vanish and come back, counters that fall, values that are missing, rules and broker
+    anew.
+    """
     source, grouping, totals, names = Source[str](), no_grouping(), no_totals(), polls[0].labels
     expected: dict[str, float] = {}
     last: dict[int, tuple[str, float]] = {}
+    listed: set[int] = set()
     for now in polls:
         if now.restart:
             source = Source()
+            last = {
+                key: last[key] for key in listed & now.rows.keys()
+            }  # another process gives the keys of others again
         if now.reload:
             grouping, names = no_grouping(), now.labels
         rows = source.table(now.rows, value=now.values)
@@ -143,7 +149,7 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll
                     expected[name] += value - before if value >= before else value
             if not np.isnan(value):
                 last[key] = text, value
-        last = {key: last[key] for key in now.rows}
+        listed = {*now.rows}
         living = dict(zip(totals.index, totals.sum_of(0).tolist(), strict=True))
         assert living == {name: expected[name] for name in living}
         assert totals.sum_of(1).tolist() == [2 * value for value in living.values()]
@@ -156,16 +162,16 @@ def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(m
     monkeypatch.setattr(totals_module, "LEAST_DORMANT", 3)
     source, grouping, totals = Source[str](), no_grouping(), no_totals()
 
-    def poll(*names: str) -> None:
+    def poll(*names: str, value: float = 1.0) -> None:
         nonlocal grouping, totals
-        rows = source.table({ord(name): name for name in names}, value={ord(name): 1.0 for name in names})
+        rows = source.table({ord(name): name for name in names}, value={ord(name): value for name in names})
         grouping = grouping.advance(rows.index, lambda new: [rows.index.rows[i] for i in new])
         totals = totals.advance(grouping, [rows["value"]])
 
     for name in "abcde":
         poll(name)
     assert list(totals.dormant) == ["b", "c", "d"]
-    poll("b", "a")
+    poll("b", "a", value=2.0)
     assert dict(zip(totals.index, totals.sum_of(0).tolist(), strict=True)) == {"a": 1, "b": 2}
     assert list(totals.dormant) == ["c", "d", "e"]
 

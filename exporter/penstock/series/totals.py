@@ -49,8 +49,10 @@ class Totals(Generic[SeriesT]):
         begin_together: bool = False,
     ) -> "Totals[SeriesT]":
         """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
-        that fell counts again, a missing value adds nothing. keeps: whether the total of a series is kept when its last
-        row goes. late: as in `Observation`; such rows count from now on, as they may have been counted before.
+        that comes back from what it said last, one that fell counts again, a missing value adds nothing.
+
+        keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count
+        from now on, as they may have been counted before.
         begin_together: no counter of a row starts again without the first one (`without_torn_counters`).
         """
         now = np.stack(counters)
