@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.account.fates import FATES, LOSSES, OUTCOMES, UNCOMMITTED, Outcome, outcome_of
+from penstock.account.fates import FATES, LOSSES, OUTCOMES, UNCOMMITTED, FateOutcome, outcome_of
 from penstock.account.wildcards import matching
 
 
@@ -28,4 +28,4 @@ def test_each_fate_of_artemis_has_an_outcome() -> None:
 
 @pytest.mark.parametrize("fate", ["something new"])
 def test_a_fate_without_an_outcome_is_never_harmless(fate: str) -> None:
-    assert outcome_of(fate) is Outcome.POSSIBLY_LOST
+    assert outcome_of(fate) is FateOutcome.POSSIBLY_LOST

@@ -24,7 +24,7 @@ UNCOMMITTED = "uncommitted"
 """Sent in transactions that are open, and in no queue yet."""
 
 
-class Outcome(StrEnum):
+class FateOutcome(StrEnum):
     """What a fate means for a message; `fates.toml` says more."""
 
     HANDLED = "handled"
@@ -36,14 +36,14 @@ class Outcome(StrEnum):
 CATALOGUE = read_toml("penstock.account", "fates.toml")
 CAUSES: Mapping[str, str] = CATALOGUE["causes"]
 """Who or what gives a message this fate where no client is known; of all but those that consumers acknowledge."""
-OUTCOMES: Mapping[str, Outcome] = {fate: Outcome(outcome) for fate, outcome in CATALOGUE["outcomes"].items()}
-LOSSES = tuple(fate for fate, outcome in OUTCOMES.items() if outcome in {Outcome.LOST, Outcome.POSSIBLY_LOST})
+OUTCOMES: Mapping[str, FateOutcome] = {fate: FateOutcome(outcome) for fate, outcome in CATALOGUE["outcomes"].items()}
+LOSSES = tuple(fate for fate, outcome in OUTCOMES.items() if outcome in {FateOutcome.LOST, FateOutcome.POSSIBLY_LOST})
 """Fates by which a message is gone, or may be, and no client has handled it."""
 
 
-def outcome_of(fate: str) -> Outcome:
+def outcome_of(fate: str) -> FateOutcome:
     """Never that all is well of a fate that the catalogue does not know."""
-    return OUTCOMES.get(fate, Outcome.POSSIBLY_LOST)
+    return OUTCOMES.get(fate, FateOutcome.POSSIBLY_LOST)
 
 
 Bounds = tuple[Column, Column]

@@ -11,7 +11,7 @@ from penstock.account.fates import (
     QUEUE_FATES,
     UNCOMMITTED,
     Bounds,
-    Outcome,
+    FateOutcome,
     address_fates,
     kept_elsewhere,
     outcome_of,
@@ -151,11 +151,11 @@ class Sheets(SheetMaker):
 
     @property
     def _queue_fates(self) -> list[str]:
-        return [fate for fate in QUEUE_FATES if outcome_of(fate) is not Outcome.HANDLED]
+        return [fate for fate in QUEUE_FATES if outcome_of(fate) is not FateOutcome.HANDLED]
 
     @property
     def _address_fates(self) -> list[str]:
-        return [fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not Outcome.HANDLED]
+        return [fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not FateOutcome.HANDLED]
 
     def _loses(self, i: int, fates: Sequence[str]) -> bool:
         """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""
@@ -163,7 +163,7 @@ class Sheets(SheetMaker):
 
     def _is_kept(self, fate: str, i: int) -> bool:
         """Whether messages of this fate are in the queue of another address."""
-        return outcome_of(fate) is Outcome.KEPT_OR_LOST and bool(self._kept[fate][i])
+        return outcome_of(fate) is FateOutcome.KEPT_OR_LOST and bool(self._kept[fate][i])
 
     def _undecided(self) -> Column:
         """Per queue, of its address: messages that reached no queue so far, at least: uncommitted or lost."""
