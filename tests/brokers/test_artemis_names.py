@@ -187,9 +187,15 @@ def test_every_version_from_the_oldest_on_is_read(minor: int) -> None:
     assert versions.parse(f"2.{minor}.0") == (2, minor, 0)
 
 
-@pytest.mark.parametrize("text", ["2.20.0", "2.16.0.redhat-00007", "1.5.6", "", "latest", "x2.44.0"])
+@pytest.mark.parametrize("text", ["2.20.0", "2.16.0.redhat-00007", "1.5.6"])
 def test_other_versions_are_refused_with_what_can_be_read(text: str) -> None:
     with pytest.raises(Unsupported, match=r"2\.21"):
+        versions.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "latest", "x2.44.0", "null"])
+def test_a_text_that_is_no_version_says_nothing_about_the_version(text: str) -> None:
+    with pytest.raises(BadAnswer, match="starting or stopping"):
         versions.parse(text)
 
 
