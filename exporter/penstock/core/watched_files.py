@@ -59,6 +59,8 @@ class FileContents:
 def _digest(file: Path) -> bytes | None:
     """None where it cannot be read, or is no regular file, which could keep the reader waiting."""
     try:
+        if not file.is_file():  # to open a FIFO would be seen by who writes to it
+            return None
         with open(file, "rb", opener=_open_at_once) as content:
             is_regular = stat.S_ISREG(os.fstat(content.fileno()).st_mode)
             return hashlib.file_digest(content, "sha256").digest() if is_regular else None
