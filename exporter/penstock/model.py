@@ -168,13 +168,16 @@ class AddressRow:
     added and removed, delivering from the consumers, scheduled, uncommitted and bytes as last read).
 
     Classic only: blocked_producers (those that the broker makes wait now).
+
+    settings_stamp: the agent's clock when the settings were read last, NaN where they never were. Of settings are
+    limits, policy, and what is named above as such; on Classic limit_percent and memory_bytes, too.
     """
 
     COLUMNS: ClassVar = declared(
         "memory_bytes memory_used_ratio limit_percent limit_bytes limit_messages messages_added messages_unrouted"
         " paging pages page_read_limit_bytes page_read_limit_messages paused producers_paused internal temporary"
         " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
-        " slow_consumer_kills slow_consumer_period expiry_delay page_limit_pages page_limit_messages"
+        " slow_consumer_kills slow_consumer_period expiry_delay page_limit_pages page_limit_messages settings_stamp"
         " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
         " max_producers consumer_flow_limit topic dead_letters exact consumers blocked_producers"
     )
@@ -196,7 +199,11 @@ class QueueRow:
     counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
     in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
     (NaN = never, and on queues); it has no added and no bytes. scheduled: without what is uncommitted, too.
-    next_sent: when the message that is next in line was sent, by its sender's clock.
+    next_sent: when the message that is next in line was sent, by its sender's clock. active_consumers: of the
+    consumers those that get messages; the others are backups (NaN of subscriptions).
+
+    purge_on_no_consumers, auto_delete: whether messages, or the queue with them, go with the last consumer (Artemis);
+    None where that was not read.
 
     Classic: removed, too, but subscriptions have added; scheduled is not there, as none of a queue's messages is.
     """
@@ -205,7 +212,7 @@ class QueueRow:
         "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
         " acknowledge_attempts ring_limit last_value exclusive grouped enabled max_consumers consumers_before_dispatch"
         " has_dead_letter_address has_expiry_address in_doubt groups"
-        " removed uncommitted exact last_acknowledgement next_sent"
+        " removed uncommitted exact last_acknowledgement next_sent active_consumers"
     )
 
     name: str
@@ -218,6 +225,8 @@ class QueueRow:
     ring_source: RingSource
     dead_letter_address: str
     expiry_address: str
+    purge_on_no_consumers: bool | None = None
+    auto_delete: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +303,11 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """A bridge, cluster peer, mirror or federation. pending: messages."""
+    """A bridge, cluster peer, mirror or federation. pending: messages. started: not stopped by an operator; NaN where
+    the broker does not say.
+    """
 
-    COLUMNS: ClassVar = declared("up pending")
+    COLUMNS: ClassVar = declared("up pending started")
 
     name: str
     kind: str
@@ -418,6 +429,10 @@ class Observation:
     late: Mapping[str, Keys] = field(default_factory=dict)
 
 
+READ_WITH: Mapping[str, str] = {"addresses": "queues", "producers": "connections"}
+"""By part the one that it is read with, on the kinds of brokers on which no collector of its own reads it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One poll. A table that is None was not read (its collector failed, or the broker is passive); an empty one was.
@@ -445,4 +460,18 @@ class Snapshot:
     transaction_connection: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    read: Mapping[str, float] = field(default_factory=dict)
+    """By part of the poll the agent's clock when it was last read; of a snapshot that was kept: when that was."""
     observation: Observation = field(default_factory=Observation)
+
+    def read_at(self, part: str) -> float:
+        """The agent's clock when this part was last read; NaN where it never was."""
+        if getattr(self, part) is None:
+            return np.nan
+        for collector in (part, READ_WITH.get(part, part)):
+            if collector in self.read:
+                return self.read[collector]
+            if collector in self.collectors:
+                return self.collectors[collector].stamp if self.collectors[collector].usable else np.nan
+        # Made without a poll engine: what is there was read.
+        return np.nan if self.read else self.stamp

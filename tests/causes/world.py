@@ -16,21 +16,43 @@ POLLS = 12
 COLD = Constants(cold=60.0)
 MIB = 2.0**20
 State = Mapping[str, CauseState]
+HAS_ROOM = {
+    "memory_used_bytes": 1.0,
+    "memory_limit_bytes": 100.0,
+    "disk_used_ratio": 0.1,
+    "disk_limit_ratio": 0.9,
+}
+"""What a broker says of itself that is not full."""
 
 proven, possible, excluded = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.EXCLUDED
 
 
 @dataclass
 class Beside(Judged):
-    """Consumers may say `connection`, a number. producers: `address`, `session` and `produced` by id."""
+    """A broker that shows all that the rules ask for. Consumers may say `connection`, a number. producers: `address`,
+    `session` and `produced` by id. settings_age: seconds since the settings of addresses were read; None: they never
+    were. purges: whether the queues have purge-on-no-consumers; None: not read.
+    """
 
     constants: Constants = COLD
     producers: dict[str, dict[str, Any]] | None = field(default_factory=dict)
+    settings_age: float | None = 0.0
+    purges: bool | None = False
+
+    def __post_init__(self) -> None:
+        self.about = HAS_ROOM | self.about
+        super().__post_init__()
 
     def snapshot(
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
     ) -> Snapshot:
+        by_itself = {"purge_on_no_consumers": self.purges, "auto_delete": self.purges}
+        queues = {name: by_itself | dict(said) for name, said in queues.items()}
         found = super().snapshot(queues, consumers, addresses)
+        assert found.addresses is not None
+        age = np.nan if self.settings_age is None else self.settings_age
+        stamps = {"settings_stamp": np.full(len(found.addresses), found.stamp - age)}
+        found = replace(found, addresses=Table(found.addresses.index, stamps | dict(found.addresses.columns)))
         assert found.consumers is not None
         connection = [int(consumers[row.id].get("connection", -1)) for row in found.consumers.index]
         said = self.producers or {}

@@ -22,7 +22,8 @@ class CallTemplate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTemplate:
     """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any. proof: only while one of these causes is
-    proven; spoiled: not while one of these is, or is likely. alerts: those of no condition that it helps with.
+    proven; spoiled: not while one of these is, or is likely. done: not where one of these names is known. alerts: those
+    of no condition that it helps with.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ActionTemplate:
     causes: frozenset[str] = frozenset()
     proof: frozenset[str] = frozenset()
     spoiled: frozenset[str] = frozenset()
+    done: frozenset[str] = frozenset()
     brokers: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
 

@@ -37,6 +37,8 @@ class Aged(Generic[NameT, ValueT]):
 
     def __init__(self) -> None:
         self.values: dict[NameT, ValueT] = {}
+        self.read_at: dict[NameT, float] = {}
+        """By the names of `values` the clock when each was read; another object when any was read again."""
         self._stamps: dict[NameT, float] = {}
         self._idle: tuple[object, float] = None, -np.inf
         """Of the names of this object none is due before then."""
@@ -50,6 +52,7 @@ class Aged(Generic[NameT, ValueT]):
             here = set(names)
             self._stamps = stamps = {name: stamp for name, stamp in stamps.items() if name in here}
             self.values = {name: value for name, value in self.values.items() if name in here}
+            self.read_at = {name: stamp for name, stamp in self.read_at.items() if name in here}
         due = [name for name in names if now - stamps.get(name, -np.inf) >= SETTINGS_AGE]
         if not due:
             self._idle = source, min((stamps[name] for name in names), default=np.inf) + SETTINGS_AGE
@@ -58,6 +61,8 @@ class Aged(Generic[NameT, ValueT]):
     def note(self, asked: Iterable[NameT], read: Mapping[NameT, ValueT], now: float) -> bool:
         """Those were asked now, with this result. Whether any value is another than before."""
         self._stamps.update(dict.fromkeys(asked, now))
+        if read:
+            self.read_at = {**self.read_at, **dict.fromkeys(read, now)}
         changed = any(self.values.get(name) != value for name, value in read.items())
         if changed:
             self.values = {**self.values, **read}

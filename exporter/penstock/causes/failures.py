@@ -1,88 +1,373 @@
 """Why deliveries come back, end in the dead letters or expire."""
 
+from collections.abc import Collection
+from math import isinf
 from operator import attrgetter
 
 import numpy as np
 
-from penstock.causes.surroundings import consumers_of
-from penstock.causes.verdict import Verdict, Verdicts, judged, possible
+from penstock.causes.case import Case
+from penstock.causes.evidence import UNKNOWN, Claim, Reading, all_of, any_of, known, negated, unread
+from penstock.causes.verdict import CauseState, Verdict, Verdicts, concluded, possible
 from penstock.core.formatting import duration
 from penstock.core.table import Column
 from penstock.model import AcknowledgeMode
-from penstock.observation.activity import FLOW_IN
+from penstock.observation.activity import FLOW_IN, TREND_EXPIRED, TREND_KILLED
 from penstock.observation.losses import IN_HAND
 from penstock.observation.poll import RuleInputs
 
-
-def comes_back(poll: RuleInputs, queue: int) -> Verdicts:
-    """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
-    found, returns, rows = poll.found, poll.returns, poll.found.consumer.index.rows
-    speak = {rows[i].protocol for i in consumers_of(poll, queue).tolist()}
-    gone = goes_away(poll, queue)
-    released = speak == {"AMQP"} and not found.attempts[queue] > found.settled[queue]
-    said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
-    attempt = not released and "MQTT" not in speak
-    none = "no attempt to acknowledge failed" if released else "it speaks MQTT"
-    knows_recover = attempt and not (speak and speak <= {"AMQP", "STOMP"})
-    return {
-        "releases": judged("AMQP" in speak or not speak, released and not gone.fact, said, "no consumer speaks AMQP"),
-        "rolls_back": judged(attempt, False, said, none),
-        "recovers": judged(knows_recover, False, said, "it knows no recover()"),
-        "listener_fails": judged(not released, False, said, none),
-        "reconnects": gone,
-    }
+CAN_REJECT = ("AMQP", "STOMP", "OPENWIRE")
+"""Protocols whose clients can send a message to the dead letters at its first delivery: reject, NACK, poison."""
+WITHOUT_RECOVER = ("AMQP", "STOMP", "MQTT")
+EXPIRY_SCAN = 90.0
+"""Seconds in which the broker has surely looked for expired messages, which it does each 30 s by default."""
+BY_SETTING = "the queue has purge-on-no-consumers: it is purged when its last consumer goes"
+NOT_BY_SETTING = "purge-on-no-consumers is not set"
 
 
-def goes_away(poll: RuleInputs, queue: int) -> Verdict:
+# --- who reads the queue
+
+
+def protocols_of(case: Case) -> frozenset[str]:
+    return frozenset(case.protocols(case.consumers))
+
+
+def only_speak(case: Case, protocols: Collection[str]) -> Claim:
+    """Whether all that consumed speak one of these. One that came and went is known by no protocol."""
+    spoken = protocols_of(case)
+    if spoken - set(protocols) - {""}:
+        return known(False)
+    if not spoken or "" in spoken:
+        return unread("the protocol of its consumers")
+    return known(True) if consumers_stay(case).is_so else UNKNOWN
+
+
+def none_speaks(case: Case, protocols: Collection[str]) -> Claim:
+    """Whether none that consumed speaks any of these."""
+    spoken = protocols_of(case)
+    if spoken & set(protocols):
+        return known(False)
+    if not spoken or "" in spoken:
+        return unread("the protocol of its consumers")
+    return known(True) if consumers_stay(case).is_so else UNKNOWN
+
+
+def consumers_stay(case: Case) -> Claim:
+    """Whether the consumers of the queue are those of the whole window, so that what they counted is all."""
+    poll = case.poll
+    window = poll.constants.window_seconds(poll.found.interval)
+    if went_lately(case) or not len(case.consumers):
+        return known(False)
+    first_seen = poll.unacked.seen_since
+    watched_since = first_seen.min() if len(first_seen) else poll.found.now
+    came = first_seen[case.consumers]
+    stayed = (poll.found.now - came >= window) | (came <= watched_since)
+    return all_of(case.all_consumers_are_listed, case.consumers_show_numbers, known(stayed.all()))
+
+
+def went_lately(case: Case) -> bool:
+    """Whether consumers went with messages in hand within the window."""
+    losses, now = case.poll.losses, case.poll.found.now
+    window = case.poll.constants.window_seconds(case.poll.found.interval)
+    return bool(now - losses.last[IN_HAND][case.row] <= window)
+
+
+def goes_away(case: Case) -> Verdict:
     """Whether consumers go with what they have buffered. One that comes and goes between two polls is not seen."""
-    losses, now, window = poll.losses, poll.found.now, poll.constants.window_seconds(poll.found.interval)
-    if not now - losses.last[IN_HAND][queue] <= window:
-        return possible()
+    poll, queue = case.poll, case.row
+    losses, now = poll.losses, poll.found.now
+    window = poll.constants.window_seconds(poll.found.interval)
+    if not went_lately(case):
+        stay = consumers_stay(case)
+        explained = all_of(stay, known(returns_of_those_there(case)))
+        return concluded("", excluded_by=explained, otherwise="its consumers stayed, and gave back as many themselves")
     given, lasts = losses.lost[IN_HAND][queue], now - losses.since[IN_HAND][queue]
     unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
     said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} unacknowledged messages"
     return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
 
 
-def comes_back_openmq(poll: RuleInputs, queue: int) -> Verdicts:
-    """By how the sessions of its consumers acknowledge: rollback is of transacted ones, the others' only recover."""
-    consumers = poll.snapshot.consumers
-    modes = set() if consumers is None else set(consumers["acknowledge_mode"][consumers_of(poll, queue)].tolist())
-    transacted = AcknowledgeMode.TRANSACTED in modes
-    said = f"{poll.returns.returned[queue]:.0f} came back, {poll.returns.settled[queue]:.0f} were settled"
-    known, others = bool(modes) and not np.isnan([*modes]).any(), bool(modes - {AcknowledgeMode.TRANSACTED})
+def returns_of_those_there(case: Case) -> bool:
+    """Whether the consumers that are listed let go of what came back."""
+    returns, queue = case.poll.returns, case.row
+    unsettled = returns.delivered[queue] - returns.settled[queue]
+    return bool(returns.returned[queue] > 0 and unsettled >= returns.returned[queue])
+
+
+# --- deliveries that come back
+
+
+def comes_back(case: Case) -> Verdicts:
+    """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
+    returns, queue = case.poll.returns, case.row
+    said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
+    no_amqp = none_speaks(case, ("AMQP",))
+    released = all_of(only_speak(case, ("AMQP",)), negated(attempts_failed(case)))
+    attempts_none = "no attempt to acknowledge failed"
+    only_mqtt = only_speak(case, ("MQTT",))
+    never_fails = any_of(released, only_mqtt)
+    without = attempts_none if released.is_so else "they speak MQTT"
+    recover_unknown = any_of(never_fails, only_speak(case, WITHOUT_RECOVER))
     return {
-        "rolls_back": judged(transacted or not known, False, said, "no session is transacted"),
-        "recovers": judged(others or not known, False, said, "all sessions are transacted, which have no recover()"),
-        "listener_fails": judged(True, False, said, ""),
+        "releases": concluded(said, excluded_by=no_amqp, proof=released, otherwise="no consumer speaks AMQP"),
+        "undeliverable_here": undeliverable_here(case, no_amqp),
+        "rolls_back": concluded(said, excluded_by=never_fails, otherwise=without),
+        "recovers": concluded(said, excluded_by=recover_unknown, otherwise="they know no recover()"),
+        "listener_fails": concluded(said, excluded_by=released, otherwise=attempts_none),
+        "reconnects": goes_away(case),
     }
+
+
+def attempts_failed(case: Case) -> Claim:
+    """Whether acknowledgements were tried that settled nothing."""
+    attempts = case.queue("acknowledge_attempts", "AcknowledgeAttempts")
+    return attempts.above(case.poll.found.settled[case.row])
+
+
+def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
+    """Such a message comes back once from each consumer: not more than there are messages to come back."""
+    found, returns, queue = case.poll.found, case.poll.returns, case.row
+    messages = case.queue("messages", "the number of its messages")
+    could_come_back = messages.value + returns.settled[queue]
+    comes_again = messages.satisfies(lambda _: returns.returned[queue] > could_come_back * max(len(case.consumers), 1))
+    waits = found.ready[queue]
+    idle = not found.consumer.held[case.consumers].any()
+    return concluded(
+        f"{returns.returned[queue]:.0f} came back, and {waits:.0f} wait that may have been refused",
+        excluded_by=any_of(no_amqp, comes_again),
+        otherwise="no consumer speaks AMQP" if no_amqp.is_so else "the same messages came back more than once",
+        likely=bool(idle and waits > 0 and len(case.consumers)),
+    )
+
+
+def comes_back_openmq(case: Case) -> Verdicts:
+    """By how the sessions of its consumers acknowledge: rollback is of transacted ones, the others' only recover."""
+    returns, queue = case.poll.returns, case.row
+    said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
+    transacted = sessions_transacted(case)
+    return {
+        "rolls_back": concluded(
+            said,
+            excluded_by=transacted.equals(0),
+            otherwise="no session is transacted",
+        ),
+        "recovers": concluded(
+            said,
+            excluded_by=transacted.equals(1),
+            otherwise="all sessions are transacted, which have no recover()",
+        ),
+        "listener_fails": possible(said),
+    }
+
+
+def sessions_transacted(case: Case) -> Reading:
+    """The share of its consumers whose session is transacted."""
+    name, consumers = "the acknowledge mode of its sessions", case.snapshot.consumers
+    if consumers is None or not len(case.consumers) or not case.all_consumers_are_listed.is_so:
+        return Reading(name, np.nan)
+    modes = consumers["acknowledge_mode"][case.consumers]
+    share = np.where(np.isnan(modes), np.nan, modes == AcknowledgeMode.TRANSACTED).mean()
+    return Reading(name, float(share))
+
+
+# --- dead letters
 
 
 def came_in(poll: RuleInputs) -> Column:
     return poll.activity.trend.sum(FLOW_IN)
 
 
-def dies(poll: RuleInputs, queue: int) -> Verdicts:
-    """A purge kills what was not delivered; attempts that are used up are deliveries, and fill the dead letters."""
-    killed, tried = poll.returns.killed[queue], poll.returns.delivered[queue] - poll.returns.settled[queue]
-    queues = poll.found.queues
-    dead_letters = queues.where("address", attrgetter("address"), {queues.rows[queue].dead_letter_address} - {""})
-    dead = poll.of(came_in)[dead_letters].sum()
-    said = f"{killed:.0f} were killed, {max(tried, 0):.0f} deliveries were not settled, {dead:.0f} dead letters came"
+def were_killed(poll: RuleInputs) -> Column:
+    return poll.activity.trend.sum(TREND_KILLED)
+
+
+class Deaths:
+    """What was killed, and what became of it. Counted over the window of trends, as the dead letters are."""
+
+    def __init__(self, case: Case) -> None:
+        returns, queue = case.poll.returns, case.row
+        self.killed = float(returns.killed[queue])
+        self.tried = max(float(returns.delivered[queue] - returns.settled[queue]), 0.0)
+        dead, others = dead_letters(case)
+        killed = case.poll.of(were_killed)[queue]
+        self.none_came = all_of(dead.satisfies(lambda count: count < killed / 2), has_room_for_dead_letters(case))
+        self.each_came = dead.satisfies(lambda count: count - others >= killed)
+        self.attempts = case.setting("max_delivery_attempts", "max-delivery-attempts")
+        self.had_all_attempts = self.attempts.satisfies(lambda most: most > 0 and self.tried >= most * self.killed)
+        came = "an unknown number of" if np.isnan(dead.value) else f"{dead.value:.0f}"
+        self.said = f"{self.killed:.0f} were killed, {self.tried:.0f} deliveries were not settled"
+        self.said += f", {came} dead letters came"
+
+
+def dies(case: Case) -> Verdicts:
+    """A purge kills what was not delivered, and sends nothing to the dead letters; attempts that are used up are
+    deliveries, and fill them. What consumers got that came and went between two polls is in no number.
+    """
+    deaths = Deaths(case)
     return {
-        "attempts_used_up": judged(tried > 0, tried >= killed and dead >= killed, said, said),
-        "purged": judged(True, tried < killed / 2, said, ""),
-        "reconnects": goes_away(poll, queue),
+        "attempts_used_up": concluded(
+            deaths.said,
+            excluded_by=deaths.none_came,
+            proof=all_of(deaths.each_came, deaths.had_all_attempts),
+            otherwise=deaths.said,
+        ),
+        "rejected": rejected(case, deaths),
+        "slow_consumer_killed": slow_consumer_killed(case, deaths),
+        "purged": concluded(
+            deaths.said,
+            excluded_by=deaths.each_came,
+            proof=deaths.none_came,
+            otherwise=f"as many went to the dead letters: {deaths.said}",
+        ),
+        "purge_on_no_consumers": purge_on_no_consumers(case, deaths),
+        "reconnects": reconnected(case, deaths),
     }
 
 
-def expires(poll: RuleInputs, queue: int) -> Verdicts:
-    """Messages without a time to live get the expiry-delay of the address settings."""
-    delay = poll.found.address.expiry_delay[queue]
-    said = (
-        f"it is {duration(delay / 1000)}" if delay >= 0 else "" if np.isnan(delay) else "the address settings have none"
+def dead_letters(case: Case) -> tuple[Reading, float]:
+    """Messages that came to the queues of its dead-letter address, not known where it has none; and how many of them
+    may be of other queues.
+    """
+    name, address = "what came to its dead-letter address", case.queue_row.dead_letter_address
+    queues, wanted = case.poll.found.queues, {case.queue_row.dead_letter_address} - {""}
+    at = queues.where("address", attrgetter("address"), wanted)
+    if not len(at) or case.left_out:
+        return Reading(name, np.nan), 0.0
+    sources = queues.where("dead-letter address", attrgetter("dead_letter_address"), {address})
+    others = case.poll.of(were_killed)[sources[sources != case.row]].sum()
+    return Reading(name, float(case.poll.of(came_in)[at].sum())), float(others)
+
+
+def has_room_for_dead_letters(case: Case) -> Claim:
+    """Whether dead letters would come to their queue: not at a full address that drops them."""
+    addresses, name = case.snapshot.addresses, "how full the dead-letter address is"
+    if addresses is None:
+        return unread(name)
+    found = [i for i, row in enumerate(addresses.index) if row.name == case.queue_row.dead_letter_address]
+    value = float(addresses["limit_percent"][found[0]]) if found else np.nan
+    return negated(Reading(name, value, case.stale("addresses")).at_least(100))
+
+
+def rejected(case: Case, deaths: Deaths) -> Verdict:
+    """A client may send a message to the dead letters at its first delivery."""
+    more_attempts = deaths.attempts.above(1)
+    had_all = all_of(more_attempts, deaths.had_all_attempts)
+    is_likely = deaths.each_came.is_so and more_attempts.is_so and 0 < deaths.killed <= deaths.tried
+    is_likely = is_likely and not deaths.had_all_attempts.is_so
+    return concluded(
+        f"{deaths.tried:.0f} deliveries for {deaths.killed:.0f} dead letters" if is_likely else "",
+        excluded_by=any_of(deaths.none_came, had_all, none_speaks(case, CAN_REJECT)),
+        otherwise=deaths.said,
+        likely=is_likely,
     )
+
+
+def slow_consumer_killed(case: Case, deaths: Deaths) -> Verdict:
+    """The broker closes a consumer that is slower than slow-consumer-threshold; what it had loses an attempt."""
+    kills = case.setting("slow_consumer_kills", "slow-consumer-policy")
+    rate = case.limit("slow_consumer_rate", "slow-consumer-threshold")
+    may_kill = all_of(kills.above(0), rate.satisfies(lambda threshold: not isinf(threshold)))
+    return concluded(
+        f"the broker closes consumers below {rate.value:.3g} messages a second" if may_kill.is_so else "",
+        excluded_by=any_of(negated(may_kill), deaths.none_came),
+        otherwise="the broker closes no slow consumer" if may_kill.is_not_so else deaths.said,
+        likely=may_kill.is_so,
+    )
+
+
+def purge_on_no_consumers(case: Case, deaths: Deaths) -> Verdict:
+    """A purge by the queue's own setting, which no counter tells apart from an operator's."""
+    purges = purges_by_itself(case)
+    return concluded(
+        BY_SETTING if purges.is_so else "",
+        excluded_by=any_of(negated(purges), deaths.each_came),
+        otherwise=NOT_BY_SETTING if purges.is_not_so else deaths.said,
+        likely=purges.is_so,
+    )
+
+
+def purges_by_itself(case: Case) -> Claim:
+    setting = case.queue_row.purge_on_no_consumers
+    return unread("purge-on-no-consumers") if setting is None else known(setting)
+
+
+def reconnected(case: Case, deaths: Deaths) -> Verdict:
+    """Consumers that go with messages in hand cost each of these an attempt."""
+    verdict = goes_away(case)
+    if verdict.fact and verdict.state is CauseState.POSSIBLE:
+        return verdict
+    explained = all_of(consumers_stay(case), deaths.had_all_attempts)
+    return concluded(
+        "",
+        excluded_by=any_of(deaths.none_came, explained),
+        otherwise=deaths.said if deaths.none_came.is_so else "its consumers stayed, and used up all attempts themselves",
+    )
+
+
+def purged(case: Case) -> Verdicts:
+    """Who purged a queue: its own setting when the last consumer goes, else an operator."""
+    purges = purges_by_itself(case)
     return {
-        "expiry_delay": judged(not delay < 0, False, said, said),
-        "time_to_live": judged(True, delay < 0, f"expiry-delay: {said}" if said else "", ""),
+        "operator": concluded("" if purges.is_so else NOT_BY_SETTING, proof=negated(purges)),
+        "no_consumers": concluded(
+            BY_SETTING if purges.is_so else "",
+            excluded_by=negated(purges),
+            otherwise=NOT_BY_SETTING,
+            likely=purges.is_so,
+        ),
     }
+
+
+# --- expiry
+
+
+def expires(case: Case) -> Verdicts:
+    """Messages without a time to live get the expiry-delay of the address settings."""
+    delay = case.setting("expiry_delay", "expiry-delay")
+    none_set = delay.satisfies(lambda milliseconds: milliseconds < 0)
+    said = expiry_delay_text(delay)
+    on_arrival = expired_on_arrival(case)
+    return {
+        "expiry_delay": concluded(said, excluded_by=none_set, otherwise=said),
+        "time_to_live": concluded(f"expiry-delay: {said}" if said else "", proof=none_set),
+        "expired_on_arrival": on_arrival,
+        "scheduled_too_long": scheduled_too_long(case),
+    }
+
+
+def expiry_delay_text(delay: Reading) -> str:
+    if not delay.is_known:
+        return ""
+    return f"it is {duration(delay.value / 1000)}" if delay.value >= 0 else "the address settings have none"
+
+
+def expired_on_arrival(case: Case) -> Verdict:
+    """A message that has expired when it comes, while a consumer waits for it, counts as expired and never as added.
+    Without one it waits for the broker's next look at the queue.
+    """
+    trend, queue = case.poll.activity.trend, case.row
+    expired, came = trend.sum(TREND_EXPIRED)[queue], trend.sum(FLOW_IN)[queue]
+    was_not_added = bool(expired > came)
+    waits = case.queue("messages", "the number of its messages")
+    rate_in = case.poll.trend.rate_in[queue]
+    lives = waits.satisfies(lambda count: count >= EXPIRY_SCAN * rate_in > 0)
+    compare = "compare the clocks of its producers with the broker's"
+    return concluded(
+        f"{expired:.0f} expired and only {came:.0f} were added: {compare}" if was_not_added else "",
+        excluded_by=all_of(lives, known(not was_not_added)),
+        otherwise=f"messages wait for longer than {duration(EXPIRY_SCAN)} before they expire",
+        likely=was_not_added,
+    )
+
+
+def scheduled_too_long(case: Case) -> Verdict:
+    """A delivery delay beyond the time to live: it expires before it is due."""
+    scheduled = case.queue("scheduled", "the number of scheduled messages")
+    return concluded(
+        f"{scheduled.value:.0f} messages are scheduled: compare their delay with their time to live"
+        if scheduled.value > 0
+        else "",
+        excluded_by=scheduled.equals(0),
+        otherwise="no message is scheduled",
+        likely=bool(scheduled.value > 0 and not case.poll.found.ready[case.row] > 0),
+    )

@@ -1,69 +1,187 @@
 """Why nothing comes in to an address, or what comes is refused: its own limit, the whole broker, an operator."""
 
 from collections import Counter
+from math import isinf
 
 import numpy as np
 
-from penstock.causes.surroundings import full_broker
-from penstock.causes.verdict import Verdicts, judged
+from penstock.causes.case import Case
+from penstock.causes.evidence import UNKNOWN, Claim, Reading, all_of, any_of, known, negated, unread
+from penstock.causes.verdict import Verdict, Verdicts, concluded
 from penstock.model import ResourceState
-from penstock.observation.openmq import at_limit, near_limit
+from penstock.observation.activity import FLOW_IN
+from penstock.observation.openmq import DEAD_MESSAGES, near_limit
 from penstock.observation.poll import RuleInputs
 
+DISCARDS = {"drop": "DROP: messages vanish, producers see nothing", "fail": "FAIL: producers see an error"}
+"""What becomes of messages that a full address does not take, by its policy."""
+ENOUGH = 20.0
+"""Messages that another destination took without refusing one, which a broker at its own limit would not do."""
 
-def senders(poll: RuleInputs) -> Counter[str]:
-    """Producers by address."""
+
+def producers_by_address(poll: RuleInputs) -> Counter[str]:
     return Counter(row.address for row in poll.snapshot.producers.index) if poll.snapshot.producers else Counter()
 
 
-def blocked(poll: RuleInputs, queue: int) -> Verdicts:
-    """Artemis shows a limit of its own as a ratio; the percent of an address without one is that of the broker."""
-    address, said, whole = poll.found.queues.rows[queue].address, poll.found.address, full_broker(poll.broker)
-    ratio, producers = said.memory_used_ratio[queue], poll.snapshot.producers
-    disk = poll.broker.disk_used_ratio >= poll.broker.disk_limit_ratio
-    who = "its producers were not read" if producers is None else f"{poll.of(senders)[address]} producers send there"
-    own = f"it uses {ratio:.0%} of its limit; {who}" if ratio >= 0 else "it has no limit of its own"
+def who_sends(case: Case) -> str:
+    if case.snapshot.producers is None:
+        return "its producers were not read"
+    return f"{case.poll.of(producers_by_address)[case.queue_row.address]} producers send there"
+
+
+# --- Artemis and Classic
+
+
+def blocked(case: Case) -> Verdicts:
+    """An address without a limit of its own shows the percentage of the whole broker."""
+    percent = case.fullness("limit_percent", "how full the address is")
+    ratio = case.fullness("memory_used_ratio", "how full the address is")
+    full = any_of(percent.at_least(100), ratio.at_least(1))
+    own_limit = has_own_limit(case)
+    # With room in the broker, only a limit of its own can be full.
+    proof = all_of(full, any_of(own_limit, negated(case.broker_is_full)))
+    who = who_sends(case)
+    has_none = "it has no limit of its own"
+    own = has_none if own_limit.is_not_so else f"it uses {share_of_limit(ratio, percent)}; {who}"
     return {
-        "address_full": judged(ratio >= 1, True, own, own),
-        "memory_full": judged(whole == "memory", True, who, "the broker's memory is not full"),
-        "disk_full": judged(disk, True, who, "its disk is not full"),
+        "address_full": concluded(own, excluded_by=negated(all_of(full, own_limit)), proof=proof, otherwise=own),
+        "memory_full": concluded(
+            who,
+            excluded_by=negated(case.memory_is_full),
+            proof=case.memory_is_full,
+            otherwise="the broker's memory is not full",
+        ),
+        "disk_full": concluded(
+            who, excluded_by=negated(case.disk_is_full), proof=case.disk_is_full, otherwise="its disk is not full"
+        ),
     }
 
 
-def refused(poll: RuleInputs, queue: int) -> Verdicts:
-    name, addresses = poll.found.queues.rows[queue].address, poll.snapshot.addresses
-    policy = next((row.policy for row in addresses.index if row.name == name), "") if addresses else ""
-    fate = {"drop": "DROP: messages vanish, producers see nothing", "fail": "FAIL: producers see an error"}
-    return {"address_full": judged(True, policy in fate, fate.get(policy, "its policy was not read"), "")}
+def has_own_limit(case: Case) -> Claim:
+    ratio = case.address("memory_used_ratio", "the address's limit")
+    if ratio.is_known:
+        return known(True)
+    limits = case.limit("limit_bytes", "max-size-bytes"), case.limit("limit_messages", "max-size-messages")
+    return any_of(*(limit.satisfies(lambda value: not isinf(value)) for limit in limits))
+
+
+def share_of_limit(ratio: Reading, percent: Reading) -> str:
+    share = ratio.value if ratio.is_known else percent.value / 100
+    return "an unknown share of its limit" if np.isnan(share) else f"{share:.0%} of its limit"
+
+
+def refused(case: Case) -> Verdicts:
+    """A full address that says that it pages and has no pages drops or refuses. Which of the two, its policy says."""
+    policy = case.address_row.policy if case.address_row else ""
+    discards = known(True) if policy in DISCARDS else unread("its policy")
+    shows_it = all_of(
+        case.address("limit_percent", "how full the address is").at_least(100),
+        case.address("paging", "whether it pages").above(0),
+        case.address("pages", "the number of its pages").equals(0),
+        discards,
+    )
+    return {"address_full": concluded(DISCARDS.get(policy, ""), proof=shows_it)}
+
+
+# --- OpenMQ
 
 
 def room(messages: float, limit: float) -> str:
-    return f"{messages:,.0f} messages" + ("" if np.isnan(limit) else f", its limit is {limit:,.0f}")
+    return f"{messages:,.0f} messages" + ("" if np.isnan(limit) or isinf(limit) else f", its limit is {limit:,.0f}")
 
 
-def blocked_openmq(poll: RuleInputs, queue: int) -> Verdicts:
+class Destination:
+    """How a destination of OpenMQ stands against its own limits."""
+
+    def __init__(self, case: Case) -> None:
+        self.messages = case.queue("messages", "the number of its messages")
+        self.limit = case.limit("limit_messages", "maxNumMsgs")
+        used, limit_bytes = case.queue("bytes", "its bytes"), case.limit("limit_bytes", "maxTotalMsgBytes")
+        by_count, by_bytes = self.messages.reaches(self.limit), used.reaches(limit_bytes)
+        self.at_limit = any_of(by_count, by_bytes)
+        self.near_limit = any_of(self.at_limit, self._within_a_batch(case))
+        self.room = room(self.messages.value, self.limit.value)
+
+    def _within_a_batch(self, case: Case) -> Claim:
+        """Whether its producers may still have a part of their last batch, which they send before they wait."""
+        said = case.poll.openmq.said if case.poll.openmq else None
+        if said is None:
+            return unread("its limits")
+        is_near = bool(near_limit(case.poll.found, said)[case.queue_at])
+        is_nearly_full = self.messages.value >= 0.9 * self.limit.value
+        return self.limit.satisfies(lambda _: is_near or is_nearly_full)
+
+
+def blocked_openmq(case: Case) -> Verdicts:
     """Producers that still have a part of their last batch must wait before the limit is reached."""
-    closed, count = poll.found.address.producers_paused[queue] > 0, poll.found.messages[queue]
-    said = poll.openmq.said if poll.openmq else None
-    near = said is None or near_limit(poll.found, said)[queue] or at_limit(poll.found, said)[queue]
-    full = room(count, np.nan if said is None else said.limit_messages[queue])
+    closed = case.address("producers_paused", "whether an operator paused its producers").above(0)
+    destination = Destination(case)
     return {
-        "address_full": judged(near, said and at_limit(poll.found, said)[queue], full, full),
-        "operator": judged(closed or np.isnan(closed), closed, "its producers are paused", "it accepts producers"),
+        "address_full": concluded(
+            destination.room,
+            excluded_by=negated(destination.near_limit),
+            proof=destination.at_limit,
+            otherwise=destination.room,
+        ),
+        "operator": concluded(
+            "its producers are paused", excluded_by=negated(closed), proof=closed, otherwise="it accepts producers"
+        ),
     }
 
 
-def refused_openmq(poll: RuleInputs, queue: int) -> Verdicts:
-    """What is refused below the limit, while the broker has memory, is refused one by one."""
-    said = poll.openmq.said if poll.openmq else None
-    if said is None:
-        return {}
-    count, limit, largest = poll.found.messages[queue], said.limit_messages[queue], said.message_limit_bytes[queue]
-    near = at_limit(poll.found, said)[queue] or near_limit(poll.found, said)[queue] or count >= 0.9 * limit
-    full = room(count, limit)
-    green = poll.broker.resource_state == ResourceState.GREEN
-    sizes = f"a message may have {largest:,.0f} bytes; {full}"
+def refused_openmq(case: Case) -> Verdicts:
+    """What is refused below the limit is refused one by one, by the whole broker, or had expired when it came."""
+    destination = Destination(case)
+    rejects = known(True) if case.address_row and case.address_row.policy == "reject_newest" else unread("its policy")
+    largest = case.limit("message_limit_bytes", "maxBytesPerMsg")
+    limits_size = largest.satisfies(lambda value: not isinf(value))
+    has_memory = case.broker_number("resource_state", "the broker's memory state").equals(ResourceState.GREEN)
+    refused_one_by_one = all_of(limits_size, has_memory, negated(destination.near_limit))
+    sizes = f"a message may have {largest.value:,.0f} bytes; {destination.room}"
     return {
-        "address_full": judged(said.rejects[queue] and near, True, full, full),
-        "too_large": judged(not np.isnan(largest), green and not near, sizes, "it limits no message's size"),
+        "address_full": concluded(
+            destination.room,
+            excluded_by=negated(destination.near_limit),
+            proof=all_of(rejects, destination.near_limit),
+            otherwise=destination.room,
+        ),
+        "too_large": concluded(
+            sizes,
+            excluded_by=negated(limits_size),
+            proof=refused_one_by_one,
+            otherwise="it limits no message's size",
+        ),
+        "broker_full": broker_full(case),
+        "memory_low": concluded(
+            "the broker refuses messages while its heap is nearly full",
+            excluded_by=has_memory,
+            otherwise="the broker has memory",
+        ),
+        "expired_on_arrival": concluded(
+            "compare the clocks of its producers with the broker's",
+            excluded_by=case.setting("dead_letters", "useDMQ").above(0),
+            otherwise="the dead message queue took none of these in",
+        ),
     }
+
+
+def broker_full(case: Case) -> Verdict:
+    """The limits of the whole broker refuse messages of all destinations alike."""
+    taking = other_that_takes_all(case)
+    return concluded(
+        "imq.system.max_count was not read; compare it with the messages of the broker (`imqcmd query bkr`)",
+        excluded_by=known(True) if taking else UNKNOWN,
+        otherwise=f"meanwhile {taking} took all that was sent there",
+    )
+
+
+def other_that_takes_all(case: Case) -> str:
+    """Another destination that took messages all the time and refused none; empty where none is known."""
+    refuses = case.poll.accounted.get("refused")
+    if refuses is None:
+        return ""
+    came = case.poll.activity.trend.sum(FLOW_IN)
+    took_all = (came >= ENOUGH) & (np.asarray(refuses, np.float64) == 0)
+    took_all[case.queue_at] = False
+    rows = case.poll.found.queues.rows[np.flatnonzero(took_all)]
+    return next((row.name for row in rows if row.name != DEAD_MESSAGES), "")

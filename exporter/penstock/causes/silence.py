@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from penstock.causes.verdict import Verdicts, judged
+from penstock.causes.case import Case
+from penstock.causes.evidence import Reading, all_of, negated
+from penstock.causes.verdict import AGAINST, Verdicts, concluded, possible
 from penstock.model import ANONYMOUS
 from penstock.observation.poll import RuleInputs
 
@@ -12,17 +14,32 @@ ALIKE = 2.0
 """Times by which its rate may differ."""
 
 
-def silent(poll: RuleInputs, queue: int) -> Verdicts:
-    rows, address = poll.snapshot.producers, poll.found.queues.rows[queue].address
-    connected = None if rows is None else sum(row.address == address for row in rows.index)
-    others = 0 if rows is None else sum(row.address == ANONYMOUS for row in rows.index)
-    there = f"{connected} producers of {address} are connected, and {others} that name an address with each message"
-    to = moved(poll, queue)
+def silent(case: Case) -> Verdicts:
+    address = case.queue_row.address
+    connected = producers_of(case, address, "the list of producers")
+    others = producers_of(case, ANONYMOUS, "the list of producers")
+    there = ""
+    if connected.is_known:
+        there = f"{connected.value:.0f} producers of {address} are connected"
+        there += f", and {others.value:.0f} that name an address with each message"
+    to = moved(case.poll, case.row)
+    elsewhere = f"{AGAINST}no other queue of this broker began to get as much"
+    is_idle = connected.above(0)
+    nobody = all_of(connected.equals(0), others.equals(0))
     return {
-        "moved": judged(to, False, f"{to} gets as much since" if to else "", "no other queue began to get as much"),
-        "producer_gone": judged(connected in (None, 0), False, "" if connected is None else there, there),
-        "producer_idle": judged(connected != 0 or others, False, "" if connected is None else there, there),
+        "moved": possible(f"{to} gets as much since" if to else elsewhere, likely=bool(to)),
+        "producer_gone": concluded(there, excluded_by=is_idle, otherwise=there),
+        "producer_idle": concluded(there, excluded_by=all_of(negated(is_idle), nobody), otherwise=there),
     }
+
+
+def producers_of(case: Case, address: str, name: str) -> Reading:
+    """How many producers of an address were listed since it fell silent."""
+    producers = case.snapshot.producers
+    if producers is None or case.left_out:
+        return Reading(name, np.nan)
+    count = sum(row.address == address for row in producers.index)
+    return Reading(name, float(count), case.stale("producers"))
 
 
 def moved(poll: RuleInputs, queue: int) -> str:

@@ -2,30 +2,76 @@
 
 import numpy as np
 
-from penstock.causes.surroundings import consumers_of
-from penstock.causes.verdict import Verdicts, judged
-from penstock.observation.poll import RuleInputs
+from penstock.causes.case import Case
+from penstock.causes.evidence import Claim, known, unread
+from penstock.causes.verdict import AGAINST, Verdict, Verdicts, concluded, possible
+from penstock.core.table import Mask
 
 ALIKE = 2.0
 """Times as long as usual: queues on which a client is slow, too."""
+OTHERS = 2
+"""Queues besides this one whose pace is known, from which on it is said of the whole broker."""
 
 
-def slowed(poll: RuleInputs, queue: int) -> Verdicts:
-    usual, consumer = poll.usual, poll.found.consumer
-    with np.errstate(invalid="ignore"):
-        slow = np.flatnonzero(usual.service >= ALIKE * usual.usual_service)
-    rows = consumer.index.rows[consumers_of(poll, queue)]
-    here, hosts = {row.client for row in rows}, {row.remote_host for row in rows}
-    at = np.flatnonzero(np.isin(consumer.queue, slow[slow != queue]))
-    shared = {consumer.queue[i] for i in at if consumer.index.rows[i].client in here}
-    of_host = {consumer.queue[i] for i in at if consumer.index.rows[i].remote_host in hosts}
-    with_usual = int(np.count_nonzero(~np.isnan(usual.service)))
-    all_slow = with_usual > 2 and len(slow) > with_usual / 2
-    others = f"its clients are slow on {len(shared)} more queues"
-    on_host = f"{len(of_host)} more queues with consumers on {', '.join(sorted(hosts)[:3])} are slow"
-    everywhere = f"{len(slow)} of the {with_usual} queues with a backlog are slow"
+def slowed(case: Case) -> Verdicts:
+    rows = case.rows_of(case.consumers)
+    clients, hosts = {row.client for row in rows}, {row.remote_host for row in rows}
+    consumer = case.poll.found.consumer
+    of_client = queues_of(case, [row.client in clients for row in consumer.index.rows])
+    of_host = queues_of(case, [row.remote_host in hosts for row in consumer.index.rows])
+    some_hosts = ", ".join(sorted(hosts)[:3])
+    slow_of_client = np.count_nonzero(of_client & is_slow(case))
+    slow_of_host = np.count_nonzero(of_host & is_slow(case))
     return {
-        "client_slow": judged(shared, False, others, "they are slow on no other queue"),
-        "host_slow": judged(of_host, False, on_host, "nothing else on their hosts is slow"),
-        "broker_slow": judged(all_slow, False, everywhere, everywhere),
+        "client_slow": concluded(
+            f"its clients are slow on {slow_of_client} more queues" if slow_of_client else "",
+            excluded_by=none_is_slow(case, of_client, "the pace of its clients on another queue"),
+            otherwise="they are slow on no other queue",
+        ),
+        "host_slow": concluded(
+            f"{slow_of_host} more queues with consumers on {some_hosts} are slow" if slow_of_host else "",
+            excluded_by=none_is_slow(case, of_host, "the pace of another queue on their hosts"),
+            otherwise="nothing else on their hosts is slow",
+        ),
+        "broker_slow": broker_slow(case),
     }
+
+
+def queues_of(case: Case, wanted: list[bool]) -> Mask:
+    """The other queues of these consumers."""
+    queues = np.zeros(len(case.poll.found.queues) + 1, np.bool_)  # the last one: not known
+    queues[case.poll.found.consumer.queue[np.array(wanted, np.bool_)]] = True
+    queues[case.row] = False
+    return queues[:-1]
+
+
+def is_slow(case: Case) -> Mask:
+    usual = case.poll.usual
+    with np.errstate(invalid="ignore"):
+        slow: Mask = usual.service >= ALIKE * usual.usual_service
+    return slow
+
+
+def pace_is_known(case: Case) -> Mask:
+    usual = case.poll.usual
+    return np.asarray(~np.isnan(usual.service) & ~np.isnan(usual.usual_service))
+
+
+def none_is_slow(case: Case, queues: Mask, name: str) -> Claim:
+    """Whether the pace of others of these queues is known, and usual. name: what has to be known, for people."""
+    known_ones = queues & pace_is_known(case)
+    if not known_ones.any():
+        return unread(name)
+    return known(not (queues & is_slow(case)).any())
+
+
+def broker_slow(case: Case) -> Verdict:
+    """A slow disk delays durable messages alone, and no number shows which are: other queues speak against it only."""
+    comparable = pace_is_known(case)
+    comparable[case.row] = False
+    slow, count = np.count_nonzero(is_slow(case) & comparable), np.count_nonzero(comparable)
+    if not count:
+        return possible("the pace of no other queue is known; look at the disk of the broker")
+    said = f"{slow} of {count} other queues with a backlog are slow, too"
+    most = count >= OTHERS and slow > count / 2
+    return possible(said if slow else f"{AGAINST}{said}", likely=most)

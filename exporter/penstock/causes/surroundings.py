@@ -1,4 +1,4 @@
-"""What is around a consumer: others of its connection, addresses that are full, clients that stopped with it."""
+"""What is around a consumer: addresses that are full, who sends to them, clients that stopped with it."""
 
 from collections.abc import Mapping
 
@@ -16,14 +16,6 @@ def consumers_of(poll: RuleInputs, queue: int) -> Positions:
     return np.flatnonzero(poll.found.consumer.queue == queue)
 
 
-def siblings(poll: RuleInputs, row: int) -> Positions:
-    """The other consumers of its connection; none where that is not known."""
-    keys = poll.snapshot.consumer_connection
-    there = np.flatnonzero(keys == keys[row]) if len(keys) and keys[row] >= 0 else np.empty(0, np.intp)
-    others: Positions = there[there != row]
-    return others
-
-
 def stopped_with(poll: RuleInputs, row: int) -> list[str]:
     """Other clients that stopped when this one did."""
     since, rows = poll.unacked.unacked_since, poll.found.consumer.index.rows
@@ -32,22 +24,43 @@ def stopped_with(poll: RuleInputs, row: int) -> list[str]:
 
 
 def full_broker(broker: Broker) -> str:
-    """What of the whole broker is at its limit, so that every address blocks; empty where nothing is."""
+    """What of the whole broker is known to be at its limit, so that every address blocks; empty where nothing is."""
     if broker.memory_used_bytes >= broker.memory_limit_bytes:
         return "memory"
     return "disk" if broker.disk_used_ratio >= broker.disk_limit_ratio else ""
 
 
+def has_room(broker: Broker) -> bool:
+    """Whether memory and disk of the whole broker were read, and both are below their limits."""
+    has_memory = broker.memory_used_bytes < broker.memory_limit_bytes
+    has_disk = broker.disk_used_ratio < broker.disk_limit_ratio
+    return has_memory and has_disk
+
+
 def full_addresses(poll: RuleInputs) -> Mapping[str, str] | None:
-    """By name those where producers wait, and why; None where not all that could make one wait is known."""
-    addresses, broker = poll.snapshot.addresses, full_broker(poll.broker)
-    if addresses is None or poll.left_out:
+    """By name those where producers wait, and why; None where not all that could make one wait is known.
+
+    A full address that does not page blocks. Its policy says so too, and is read every few minutes only.
+    """
+    addresses, broker_limit = poll.snapshot.addresses, full_broker(poll.broker)
+    if addresses is None or poll.left_out or not was_read_now(poll, "addresses"):
         return None
-    percent, rows = addresses["limit_percent"], addresses.index.rows
-    full = [i for i in np.flatnonzero((percent >= 100) | bool(broker)).tolist() if rows[i].policy == "block"]
-    if not broker and not full:
-        return {} if (percent < NEAR).all() else None
-    return {rows[i].name: f"the broker's {broker} is full" if broker else f"full at {percent[i]:.0f} %" for i in full}
+    percent, paging, rows = addresses["limit_percent"], addresses["paging"], addresses.index.rows
+    if broker_limit == "disk":
+        return {row.name: "the broker's disk is full" for row in rows}
+    if broker_limit:
+        waits = [row.name for row, pages in zip(rows, paging, strict=True) if row.policy == "block" and pages == 0]
+        return dict.fromkeys(waits, f"the broker's {broker_limit} is full")
+    full = np.flatnonzero((percent >= 100) & (paging == 0))
+    if len(full):
+        return {rows[i].name: f"full at {percent[i]:.0f} %" for i in full.tolist()}
+    return {} if has_room(poll.broker) and (percent < NEAR).all() else None
+
+
+def was_read_now(poll: RuleInputs, part: str) -> bool:
+    """Whether a part was read at this poll, and is not what an earlier one left."""
+    collector = poll.snapshot.collectors.get(part)
+    return collector is None or collector.usable
 
 
 def sends_to(poll: RuleInputs) -> Mapping[str, tuple[str, float]]:

@@ -1,81 +1,205 @@
 """Why a queue gives nothing to consumers that buffer nothing: selector, credit, start, or what the queue waits for."""
 
+from collections.abc import Collection
+
 import numpy as np
 
-from penstock.causes.surroundings import consumers_of, siblings
-from penstock.causes.verdict import CauseState, Verdict, Verdicts, judged
+from penstock.causes.case import Case, siblings_of
+from penstock.causes.evidence import UNKNOWN, Claim, all_of, any_of, known, negated, unread
+from penstock.causes.verdict import Verdict, Verdicts, concluded, possible
 from penstock.core.table import Positions
-from penstock.observation.poll import RuleInputs
 
 ASK = frozenset({"CORE", "OPENWIRE"})
 """Protocols whose connections are started, and whose consumers may ask for each message."""
 
 
-def idle_of(poll: RuleInputs, queue: int) -> Positions:
-    """Those of its consumers that buffer nothing."""
-    there = consumers_of(poll, queue)
-    return there[np.isnan(poll.unacked.hold_since[there])]
+class Idle:
+    """The consumers of the queue that buffer nothing."""
+
+    def __init__(self, case: Case) -> None:
+        self.at = case.consumers[np.isnan(case.poll.unacked.hold_since[case.consumers])]
+        self.rows = case.rows_of(self.at)
+        self.protocols = {row.protocol.rstrip("5") for row in self.rows}
+        self.selectors = sorted({row.filter for row in self.rows if row.filter})
+        self.siblings = [siblings_of(case.snapshot, row) for row in self.at.tolist()]
+        self.are_known = case.all_consumers_are_listed if len(self.at) else UNKNOWN
+        """Whether these are all that get nothing: a bridge's consumer is in no list."""
+
+    def all_speak(self, protocols: Collection[str]) -> Claim:
+        if self.protocols - set(protocols) - {""}:
+            return known(False)
+        return all_of(self.are_known, unread("their protocol") if "" in self.protocols else known(True))
+
+    def none_speaks(self, protocols: Collection[str]) -> Claim:
+        if self.protocols & set(protocols):
+            return known(False)
+        return all_of(self.are_known, unread("their protocol") if "" in self.protocols else known(True))
+
+    @property
+    def all_have_selectors(self) -> Claim:
+        return all_of(self.are_known, known(all(row.filter for row in self.rows)))
+
+    @property
+    def none_has_selector(self) -> Claim:
+        return all_of(negated(known(self.selectors)), self.are_known)
 
 
-def decide(poll: RuleInputs, queue: int) -> Verdicts:
-    """On Artemis. Where nothing holds up the queue, what its idle consumers lack may be proven."""
-    idle, consumer, keys = idle_of(poll, queue), poll.found.consumer, poll.snapshot.consumer_connection
-    rows, others = consumer.index.rows[idle].tolist(), [siblings(poll, row) for row in idle.tolist()]
-    speak, chosen = {row.protocol for row in rows}, sorted({row.filter for row in rows if row.filter})
-    held_up = of_the_queue(poll, queue, consumers_of(poll, queue))
-    free = all(one.state is CauseState.EXCLUDED for one in held_up.values())
-    every = "all" if all(row.filter for row in rows) else "some"
-    known = len(keys) > 0 and bool((keys[idle] >= 0).all())
-    sent = consumer.held[np.concatenate([idle[:0], *others])].sum()
-    started = all((consumer.last_delivery[at] > poll.timers.still[queue]).any() for at in others)
-    beside = "other consumers of the same connections got messages meanwhile" if started else "not shown by the broker"
-    asks, foreign = bool(speak & ASK), "no idle consumer speaks Core or OpenWire"
-    only = free and every == "all" and speak == {"STOMP"}  # which always has credit, and nothing to start
-    selectors = f"{every} idle consumers have one: {', '.join(chosen[:3])}"
-    credit = free and not chosen and speak == {"AMQP"}
-    none_asked = free and not chosen and speak <= ASK and started
-    under_way = f"{sent:.0f} messages are under way on the same connections"
-    return held_up | {
-        "selector": judged(chosen, only, selectors, "no idle consumer has a selector"),
-        "no_credit": judged("AMQP" in speak, credit, "all of this needs credit", "no idle consumer speaks AMQP"),
-        "not_started": judged(asks and not started, False, beside, beside if asks else foreign),
-        "never_receives": judged(asks, none_asked, beside, foreign),
-        "socket_full": judged(sent > 0 or not known, False, under_way if known else "", under_way),
-    }
-
-
-def of_the_queue(poll: RuleInputs, queue: int, there: Positions) -> dict[str, Verdict]:
-    """A browser is listed and not counted, as one that just closed. Who dispatches goes on until all are gone."""
-    found, queues = poll.found, poll.snapshot.queues
-    needed, present = found.dispatch_at[queue], found.consumers[queue]
-    more, dispatches = len(there) - present, found.consumer.delivered[there].any()
-    waits = f"{present:.0f} of the {needed:.0f} consumers that it waits for are there"
-    first = "one consumer gets all messages: look at the one that came first"
-    count = np.nan if queues is None else queues["groups"][queue]
-    known = "it is not known whether messages have groups" if np.isnan(count) else f"it has {count:.0f} message groups"
-    owners = f"{known}; listGroupsAsJSON shows their owners"
-    owned = count != 0 and (len(there) > 1 or present != 1)
-    browsers = f"{more:.0f} of {len(there)} that are listed are not counted as consumers"
-    exclusive = queues is not None and queues["exclusive"][queue] != 0
-    return {
-        "consumers_before_dispatch": judged(needed > present, not dispatches, waits, "it waits for no more consumers"),
-        "exclusive": judged(exclusive, False, first, "the queue is not exclusive"),
-        "groups": judged(owned, False, owners, "no other consumer could own a group" if count else known),
-        "browser": judged(more > 0, False, browsers, "every consumer that is listed is counted"),
-    }
-
-
-def decide_openmq(poll: RuleInputs, queue: int) -> Verdicts:
-    idle = idle_of(poll, queue)
-    said, shared = poll.openmq and poll.openmq.said, any(len(siblings(poll, row)) for row in idle.tolist())
-    asks_none = "the idle consumers ask for no messages" if said and said.flow_paused[idle].all() else ""
-    unseen = "the broker does not show whether their connections are started"
-    filters = ", ".join(sorted({row.filter for row in poll.found.consumer.index.rows[idle] if row.filter})[:3])
-    return {
-        "selector": judged(filters, False, filters, "no idle consumer has a selector"),
-        "not_started": judged(True, False, unseen, ""),
-        "never_receives": judged(True, False, asks_none or "the broker does not show who has prefetch off", ""),
-        "connection_limit": judged(
-            shared, False, "they share a connection", "no other consumer is on their connections"
+def decide(case: Case) -> Verdicts:
+    """On Artemis. What the idle consumers lack; the condition's rivals leave it open while the queue may hold them up."""
+    idle = Idle(case)
+    every = "all" if idle.all_have_selectors.is_so else "some"
+    with_selector = f"{every} idle consumers have one: {', '.join(idle.selectors[:3])}"
+    foreign = "no idle consumer speaks Core or OpenWire"
+    asks = negated(idle.none_speaks(ASK))
+    started = connections_started(case, idle)
+    beside = "other consumers of the same connections got messages meanwhile"
+    shown = beside if started.is_so else "not shown by the broker"
+    none_asked = all_of(idle.none_has_selector, idle.all_speak(ASK), started)
+    return of_the_queue(case) | {
+        "selector": concluded(
+            with_selector if idle.selectors else "",
+            excluded_by=idle.none_has_selector,
+            # A STOMP client always has credit, and nothing to start.
+            proof=all_of(idle.all_have_selectors, idle.all_speak({"STOMP"})),
+            otherwise="no idle consumer has a selector",
         ),
+        "no_credit": concluded(
+            "all of this needs credit",
+            excluded_by=idle.none_speaks({"AMQP"}),
+            proof=all_of(idle.none_has_selector, idle.all_speak({"AMQP"})),
+            otherwise="no idle consumer speaks AMQP",
+        ),
+        "not_started": concluded(
+            shown,
+            excluded_by=any_of(idle.none_speaks(ASK), started),
+            otherwise=foreign if asks.is_not_so else beside,
+        ),
+        "never_receives": concluded(
+            shown, excluded_by=idle.none_speaks(ASK), proof=none_asked, otherwise=foreign
+        ),
+        "undeliverable_here": undeliverable_here(case, idle),
+        "socket_full": socket_full(case, idle),
     }
+
+
+def connections_started(case: Case, idle: Idle) -> Claim:
+    """Whether another consumer of each one's connection got messages meanwhile; if none did, that shows nothing."""
+    consumer, still = case.poll.found.consumer, case.poll.timers.still[case.row]
+    got_some = [bool((consumer.last_delivery[at] > still).any()) for at in idle.siblings]
+    return known(True) if got_some and all(got_some) else UNKNOWN
+
+
+def undeliverable_here(case: Case, idle: Idle) -> Verdict:
+    """AMQP modified(undeliverable-here): the queue keeps the message, and never gives it to this consumer again."""
+    delivered = case.poll.found.consumer.delivered[case.consumers].sum()
+    waits = case.queue("messages", "the number of its messages")
+    more_wait = all_of(idle.are_known, case.consumers_show_numbers, waits.above(delivered))
+    not_amqp = idle.none_speaks({"AMQP"})
+    return concluded(
+        f"{delivered:.0f} were delivered, and {waits.value:.0f} wait, which it may have refused",
+        excluded_by=any_of(not_amqp, more_wait),
+        otherwise="no idle consumer speaks AMQP" if not_amqp.is_so else "more wait than were ever delivered",
+    )
+
+
+def socket_full(case: Case, idle: Idle) -> Verdict:
+    keys = case.snapshot.consumer_connection
+    connections_known = len(idle.at) > 0 and len(keys) > 0 and bool((keys[idle.at] >= 0).all())
+    sent = case.poll.found.consumer.held[np.concatenate([idle.at[:0], *idle.siblings])].sum()
+    under_way = f"{sent:.0f} messages are under way on the same connections"
+    nothing_sent = known(not sent) if connections_known else unread("their connections")
+    return concluded(
+        under_way if connections_known else "",
+        excluded_by=all_of(nothing_sent, idle.are_known, case.consumers_show_numbers),
+        otherwise=under_way,
+    )
+
+
+# --- what the queue itself waits for
+
+
+def of_the_queue(case: Case) -> dict[str, Verdict]:
+    return {
+        "consumers_before_dispatch": consumers_before_dispatch(case),
+        "exclusive": exclusive(case),
+        "groups": groups(case),
+        "browser": browser(case),
+    }
+
+
+def consumers_before_dispatch(case: Case) -> Verdict:
+    """A queue that has begun to dispatch goes on until all consumers are gone."""
+    needed = case.queue("consumers_before_dispatch", "consumers-before-dispatch")
+    present = case.queue("consumers", "the number of consumers")
+    dispatched = bool(case.poll.found.consumer.delivered[case.consumers].any())
+    waits = negated(present.reaches(needed))
+    return concluded(
+        f"{present.value:.0f} of the {needed.value:.0f} consumers that it waits for are there" if waits.is_so else "",
+        excluded_by=negated(waits),
+        proof=all_of(waits, case.consumers_show_numbers, known(not dispatched)),
+        otherwise="it waits for no more consumers",
+    )
+
+
+def exclusive(case: Case) -> Verdict:
+    is_exclusive = case.queue("exclusive", "whether it is exclusive").above(0)
+    return concluded(
+        "one consumer gets all messages: look at the one that came first",
+        excluded_by=negated(is_exclusive),
+        otherwise="the queue is not exclusive",
+    )
+
+
+def groups(case: Case) -> Verdict:
+    """The groups of the only consumer are its own."""
+    count = case.queue("groups", "the number of message groups")
+    is_alone = all_of(case.queue("consumers", "the number of consumers").equals(1), known(len(case.consumers) <= 1))
+    how_many = f"it has {count.value:.0f} message groups"
+    said = how_many if count.is_known else "it is not known whether messages have groups"
+    return concluded(
+        f"{said}; listGroupsAsJSON shows their owners",
+        excluded_by=any_of(is_alone, count.equals(0)),
+        otherwise=how_many if count.equals(0).is_so else "no other consumer could own a group",
+    )
+
+
+def browser(case: Case) -> Verdict:
+    """A browser is listed and not counted, as a consumer that just closed."""
+    counted = case.queue("consumers", "the number of consumers")
+    more = len(case.consumers) - counted.value
+    return concluded(
+        f"{more:.0f} of {len(case.consumers)} that are listed are not counted as consumers" if more > 0 else "",
+        excluded_by=counted.at_least(len(case.consumers)),
+        otherwise="every consumer that is listed is counted",
+    )
+
+
+# --- OpenMQ
+
+
+def decide_openmq(case: Case) -> Verdicts:
+    idle = Idle(case)
+    said = case.poll.openmq and case.poll.openmq.said
+    asks_none = said is not None and len(idle.at) > 0 and bool(said.flow_paused[idle.at].all())
+    hidden = "the broker does not show who has prefetch off"
+    return {
+        "selector": concluded(
+            ", ".join(idle.selectors[:3]),
+            excluded_by=idle.none_has_selector,
+            otherwise="no idle consumer has a selector",
+        ),
+        "not_started": possible("the broker does not show whether their connections are started"),
+        "never_receives": possible("the idle consumers ask for no messages" if asks_none else hidden),
+        "connection_limit": connection_limit(case, idle),
+    }
+
+
+def connection_limit(case: Case, idle: Idle) -> Verdict:
+    keys = case.snapshot.consumer_connection
+    connections_known = len(keys) > 0 and bool((keys[idle.at] >= 0).all())
+    alone = known(not any(len(others) for others in idle.siblings))
+    return concluded(
+        "they share a connection" if alone.is_not_so else "",
+        excluded_by=all_of(alone, idle.are_known, known(True) if connections_known else unread("their connections")),
+        otherwise="no other consumer is on their connections",
+    )

@@ -5,6 +5,8 @@ from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from penstock.causes.evidence import UNKNOWN, Claim, lacks_of
+
 
 class CauseState(StrEnum):
     """What is known of a cause: what the broker shows proves it, leaves it open, or cannot be with it."""
@@ -28,6 +30,8 @@ AGAINST = "against it: "
 """Begins the fact of a cause that is possible, where all that is known speaks against it."""
 Verdicts = Mapping[str, Verdict]
 """By cause; one that is not here is possible."""
+Rivals = Mapping[str, tuple[str, ...]]
+"""By cause the causes that would show the same numbers."""
 
 
 class OnDemand(Verdicts):
@@ -53,6 +57,37 @@ class OnDemand(Verdicts):
 proven, possible, excluded = (partial(Verdict, state) for state in CauseState)
 
 
-def judged(may_be: object, sure: object, said: str, otherwise: str) -> Verdict:
-    """Excluded where it may not be, else possible, and proven where it is sure."""
-    return (proven if sure else possible)(said) if may_be else excluded(otherwise)
+def concluded(
+    fact: str, *, excluded_by: Claim = UNKNOWN, proof: Claim = UNKNOWN, otherwise: str = "", likely: bool = False
+) -> Verdict:
+    """The verdict on a cause. Only a claim that is known excludes or proves; else the cause is possible, and the fact
+    says what was not read.
+
+    fact: what speaks for it. otherwise: what excludes it. likely: as in `Verdict`.
+    """
+    if excluded_by.is_so:
+        return excluded(otherwise)
+    if proof.is_so:
+        return proven(fact)
+    said = [fact, *lacks_of(excluded_by, proof)]
+    return possible("; ".join(filter(None, said)), likely)
+
+
+def held_to_rivals(verdicts: Verdicts, rivals: Rivals, texts: Mapping[str, str]) -> Verdicts:
+    """The verdicts, of which one stays proven only where each of its rivals is excluded by a number that was read.
+
+    texts: what each cause of the condition is, in words.
+    """
+    held = dict(verdicts)
+    for cause, verdict in verdicts.items():
+        if verdict.state is not CauseState.PROVEN:
+            continue
+        open_rivals = [rival for rival in rivals.get(cause, ()) if not is_excluded(verdicts, rival)]
+        if open_rivals:
+            also = " or ".join(texts[rival] for rival in open_rivals)
+            held[cause] = possible(f"{verdict.fact}; it may as well be {also}", likely=True)
+    return held
+
+
+def is_excluded(verdicts: Verdicts, cause: str) -> bool:
+    return cause in verdicts and verdicts[cause].state is CauseState.EXCLUDED

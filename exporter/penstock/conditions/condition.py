@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.causes.verdict import Verdict, Verdicts
+from penstock.causes.verdict import Rivals, Verdict, Verdicts
 from penstock.core.catalogues import filled, read_toml
 from penstock.core.table import Column, Mask, Positions
 from penstock.settings.constants import Constants
@@ -92,8 +92,9 @@ Blockers = Callable[["RuleInputs", Positions], tuple[tuple[int, str], ...]]
 """Of queues: connections by key, and the client that uses up each one's limit."""
 Why = Callable[["RuleInputs", int], str]
 """What is behind it in a row, in words."""
-Decide = Callable[["RuleInputs", int], Verdicts]
-"""Of a row in which it is active: what is known of its causes, by name."""
+Decide = Callable[[Any], Verdicts]
+"""Of a case, in which it is active: what is known of its causes, by name. Of a condition of clients the case is a
+`ConsumerCase`, else a `Case`."""
 Window = Callable[[Constants, float], float]
 """Seconds that a rule looks back, by the constants and the seconds between two polls."""
 
@@ -133,6 +134,7 @@ class Variant:
     rule: Rule | None = None
     when: str | None = None
     causes: Mapping[str, str] | None = None
+    rivals: Rivals | None = None
     action: str | None = None
     evidence: Evidence | None = None
     window: Window | None = None
@@ -143,8 +145,9 @@ class Variant:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condition:
     """title: one sentence, also the summary of the alert. when, quiet_on: for people; `{name}` is a constant of rules.
-    causes: what looks like this at the broker, by a name that actions and incidents know. action: what to do, with the
-    names of the evidence in braces.
+    causes: what looks like this at the broker, by a name that actions and incidents know. rivals: by cause those that
+    would show the same numbers: it is proven only where a number that was read excludes each of them. action: what to
+    do, with the names of the evidence in braces.
     """
 
     name: str
@@ -170,6 +173,7 @@ class Condition:
     why: Why | None = None
     """What is behind it in a row, in words, where that is known; not of clients."""
     decide: Decide | None = None
+    rivals: Rivals = field(default_factory=dict)
     by_consumer: bool = False
     """Only the numbers of each consumer can say it."""
     of_address: bool = False
@@ -192,6 +196,7 @@ class Condition:
         given = {name: value for name, value in own.items() if value is not None}
         if "causes" in given:  # what decides elsewhere knows others
             given.setdefault("decide", None)
+            given.setdefault("rivals", {})
         silenced_by = tuple(other.on(kind) for other in self.silenced_by if other.exists_on(kind))
         return replace(self, silenced_by=silenced_by, **given)
 

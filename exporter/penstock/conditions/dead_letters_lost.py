@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from penstock.causes.verdict import Verdicts, judged
+from penstock.causes.case import Case
+from penstock.causes.evidence import known, negated
+from penstock.causes.verdict import Verdicts, concluded
 from penstock.conditions.condition import Condition, Raised, declared
 from penstock.conditions.evidence import window
 from penstock.core.table import Column, Positions
@@ -34,12 +36,13 @@ def why(poll: RuleInputs, queue: int) -> str:
     return "the queue has no dead-letter address"
 
 
-def decide(poll: RuleInputs, queue: int) -> Verdicts:
+def decide(case: Case) -> Verdicts:
     """Only what keeps dead letters drops them because it is full."""
-    fact, full = why(poll, queue), bool(poll.found.parked[queue])
+    fact = why(case.poll, case.row)
+    is_parked = known(case.poll.found.parked[case.row])
     return {
-        "no_dead_letter_queue": judged(not full, True, fact, fact),
-        "dead_letter_address_full": judged(full, True, fact, fact),
+        "no_dead_letter_queue": concluded(fact, excluded_by=is_parked, proof=negated(is_parked), otherwise=fact),
+        "dead_letter_address_full": concluded(fact, excluded_by=negated(is_parked), proof=is_parked, otherwise=fact),
     }
 
 

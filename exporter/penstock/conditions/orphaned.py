@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.causes.case import ConsumerCase
 from penstock.causes.verdict import Verdicts, proven
 from penstock.conditions import evidence
 from penstock.conditions.condition import Condition, Raised, declared
@@ -15,7 +16,7 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(consumer.orphaned & counts & ~np.isnan(poll.client_patience), poll.unacked.unacked_since)
 
 
-def decide(_: RuleInputs, __: int) -> Verdicts:
+def decide(_: ConsumerCase) -> Verdicts:
     return {"session_gone": proven("the broker says so")}
 
 

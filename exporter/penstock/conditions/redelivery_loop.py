@@ -50,7 +50,11 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
 
 
 evidence = numbers(
-    returned="returns.returned", delivered="returns.delivered", settled="returns.settled", killed="returns.killed"
+    returned="returns.returned",
+    delivered="returns.delivered",
+    settled="returns.settled",
+    killed="returns.killed",
+    max_delivery_attempts="found.address.max_delivery_attempts",
 )
 REDELIVERY_LOOP = Condition(
     rule=rule,

@@ -64,9 +64,20 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers: dict[str, object] = {name: duration(one) if name in DURATIONS else one for name, one in evidence.items()}
     numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
     numbers["leak_text"] = leak(evidence)
+    numbers["attempts_text"] = attempts(evidence)
     numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
     numbers["pause_text"] = (USUAL if evidence.get("weeks") else EVER).format_map(NumbersToTell(numbers))
     return condition.action.format_map(NumbersToTell(numbers))
+
+
+def attempts(evidence: Mapping[str, float]) -> str:
+    """What ends the deliveries of a message that fails each time, where that was read."""
+    most = evidence.get("max_delivery_attempts")
+    if most is None:
+        return "; see whether max-delivery-attempts is set, it was not read"
+    if most < 0:
+        return "; max-delivery-attempts is -1: no message ever goes to the dead letters"
+    return f"; after {most:.0f} deliveries a message goes to the dead letters (max-delivery-attempts)"
 
 
 def leak(evidence: Mapping[str, float]) -> str:

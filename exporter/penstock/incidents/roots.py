@@ -18,7 +18,8 @@ from penstock.core.formatting import duration, in_bytes, moment
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
-from penstock.model import ProducerRow
+from penstock.core.table import Table
+from penstock.model import LinkRow, ProducerRow
 
 SILENT, FEWEST_SILENT = PRODUCER_SILENT.name, 5
 TOGETHER, FEWEST = 2.0, 3
@@ -48,7 +49,7 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     group.facts = producers(waits) | address_facts(symptoms, filler) | {
         "filler": filler,
         "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {in_bytes(broker.memory_limit_bytes)}",
-        "unlimited": "" if about.full else "it is below it, or has none",
+        "unlimited": "" if about.full or np.isnan(about.settings_stamp) else "it is below it, or has none",
         "addresses": some(where),
         "idle": str(len({row.address for row in symptoms.poll.found.queues}) - len(where)),
     }  # fmt: skip
@@ -95,17 +96,36 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
     links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.stuck
-    read = {} if links is None else {row.queue: (row, up) for row, up in zip(links.index, links["up"], strict=True)}
+    read = {} if links is None else {row.queue: (row, *states) for row, *states in states_of(links)}
     for at in found.queues.where("name", attrgetter("name"), read.keys() - {""}).tolist():
         place = place_of(found.queues.rows[at])
-        row, up = read[place[1]]
+        row, up, started = read[place[1]]
         if found.messages[at] > 0 and found.now - stopped[at] >= symptoms.poll.constants.proof:
             group = symptoms.measured("bridge_stopped", row.name)
-            how = "down" if up == 0 else "frozen" if found.delivering[at] > 0 else "full"
+            how = how_it_stopped(up, started, found.delivering[at])
             group.places, group.facts = {place}, {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"}
-            group.facts |= {"target": row.target if row.kind == "bridge" else ""}
+            sends_on = row.kind == "bridge" and how != "stopped"
+            group.facts |= {"target": row.target if sends_on else ""}
             symptoms.take(group.victims, on({place}, BACKLOG))
             yield group
+
+
+def states_of(links: Table[LinkRow]) -> Iterator[tuple[LinkRow, float, float]]:
+    """Each link with whether it is up and whether it is started."""
+    return zip(links.index, links["up"].tolist(), links["started"].tolist(), strict=True)
+
+
+def how_it_stopped(up: float, started: float, delivering: float) -> str:
+    """The name of the fact that says it. A bridge whose sends are refused is not connected either for most of the time:
+    only that it was stopped is certain.
+    """
+    if started == 0:
+        return "stopped"
+    if up == 0:
+        return "down"
+    if np.isnan(up) or np.isnan(delivering):
+        return "not_read"
+    return "frozen" if delivering > 0 else "full"
 
 
 def on(places: Iterable[tuple[str, str]], names: frozenset[str]) -> Callable[[ActiveCondition], bool]:
@@ -119,7 +139,8 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
     targets = [name for name, one in symptoms.addresses.items() if one.full and one.policy == "fail"]
     if not targets:
         return
-    doubt = np.nan_to_num(in_doubt) if len(in_doubt) == len(found.held) else 0.0
+    doubt_is_read = len(in_doubt) == len(found.held)
+    doubt = np.nan_to_num(in_doubt) if doubt_is_read else 0.0
     unheld = found.delivering - found.held - found.uncommitted - doubt
     for target in targets:
         at = [i for i in np.flatnonzero(unheld >= UNHELD) if found.queues.rows[i].dead_letter_address == target]
@@ -129,6 +150,8 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             group.blocked = sorted(name for _, name in group.places)
             stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
             group.facts = stuck | address_facts(symptoms, target)
+            if doubt_is_read and (in_doubt[at] == 0).all():
+                group.facts |= {"not_in_doubt": "none has these messages"}
             symptoms.take(group.own, on(symptoms.queues_of(target), FILL | {DEAD_LETTERS_FULL.name}))
             symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}))
             yield group
@@ -200,7 +223,9 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
     group.consumers = symptoms.consumers_of(group.own)
     hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
-    rows, work = consumer.index.rows, np.flatnonzero(consumer.d_left > 0)
+    # What a consumer lets go may have come back: only where its queue settled some, it works.
+    settled = consumer.at_queue(symptoms.poll.found.d_settled, 0.0)
+    rows, work = consumer.index.rows, np.flatnonzero((consumer.d_left > 0) & (settled > 0))
     others = (rows[i] for i in work if rows[i].client not in group.blocked)
     works = next(others, None)
     beside = next((row for row in chain([works], others) if row and row.remote_host in hosts), None)

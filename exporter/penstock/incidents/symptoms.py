@@ -96,6 +96,7 @@ class AddressLimits(NamedTuple):
     memory_bytes: float = np.nan
     paused: float = np.nan
     producers_paused: float = np.nan
+    settings_stamp: float = np.nan
 
     @property
     def full(self) -> bool:

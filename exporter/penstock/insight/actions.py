@@ -16,6 +16,7 @@ from penstock.conditions.condition import ActiveCondition, Condition
 from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
 from penstock.core.formatting import moment
+from penstock.core.table import Positions
 from penstock.insight import answers
 from penstock.model import QueueRow, Snapshot
 
@@ -23,6 +24,10 @@ ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
 TO_OTHERS, TO_NONE = "and at once to its other consumers", "and wait for a consumer: it has no other"
 """Where messages go that are returned."""
+CONSUMER_LIMITS = {"artemis": "max-consumers", "openmq": "maxNumActiveConsumers"}
+"""By kind of broker the setting that limits the consumers of a queue."""
+HOLDS_MOST = frozenset({"depaging_frozen"})
+"""Conditions of a queue that the consumer brings about which buffers most."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
@@ -50,7 +55,11 @@ class Actions:
             several = ", ".join(f"{queue} ({count:,.0f} messages)" for queue, count in ready.items())
             names |= {"queue": several, "ready": f"{sum(ready.values()):,.0f}"}
         known = about.causes, broker.kind.name, names.get("protocol", "")
-        fitting = [action for action in ACTIONS if action.fits(one.name, one.verdicts, *known)]
+        fitting = [
+            action
+            for action in ACTIONS
+            if action.fits(one.name, one.verdicts, *known) and action.done.isdisjoint(names)
+        ]
         return [one for action in fitting for one in filled(action, names, mbeans)]
 
     # --- what is known
@@ -60,7 +69,8 @@ class Actions:
         names |= {"attempts": ATTEMPTS, "ready": "waiting", "undelivered": "undelivered", "next": TO_OTHERS}
         names |= SOMETIMES | {"since": moment(one.since, "%H:%M:%S UTC")}
         names["freed"] = " Producers that are blocked go on within seconds." * (one.name == "producers_blocked")
-        names |= self._of_address(one) | self._of_consumer(one)
+        names |= self._of_address(one) | self._of_consumer(one) | self._of_producer(one)
+        names["limit_name"] = CONSUMER_LIMITS.get(self._kind, "its limit of consumers")
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
         if one.address:
@@ -120,12 +130,15 @@ class Actions:
             return {}
         buffered = np.nan_to_num(consumers["buffered"][rows]) if "buffered" in consumers else np.zeros(len(rows))
         since = self._judgement.held_unsettled_since(consumers.index)[rows]
-        worst = int(np.nanargmin(since)) if not np.isnan(since).all() else int(np.argmax(buffered))
+        holds_longest = not np.isnan(since).all() and one.name not in HOLDS_MOST
+        worst = int(np.nanargmin(since)) if holds_longest else int(np.argmax(buffered))
         i = int(rows[worst])
         row, protocol = consumers.index.rows[i], consumers.index.rows[i].protocol.upper()
         keys = self._snapshot.consumer_connection
         at = -1 if connections is None else int(connections.index.positions(keys[[i]])[0])
         stays = keys != keys[i] if at >= 0 else np.arange(len(keys)) != i
+        may_be_closed = connections is not None and at >= 0 and self._is_at_fault(one, rows, i)
+        connection = connections.index.rows[at].id if connections is not None and may_be_closed else ""
         found = {
             "client": clients.index.rows[clients.member[i]].client,
             "host": row.remote_host or "its host",
@@ -134,13 +147,45 @@ class Actions:
             "protocol": protocol,
             "knob": KNOBS.get(protocol, ""),
             "held": f"{buffered[worst]:,.0f}",
-            "connection": connections.index.rows[at].id if connections is not None and at >= 0 else "",
+            "connection": connection,
             "next": TO_OTHERS if np.any(of_queue[clients.member] & stays) else TO_NONE,
         }
         if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
             found["others"] = f"It closes all {count} consumers of the connection: what they buffer returns, too. "
             found["stay"] = f"; its connection and the {count - 1} other consumers of that stay"
         return {name: text for name, text in found.items() if text}
+
+    def _is_at_fault(self, one: ActiveCondition, rows: Positions, at: int) -> bool:
+        """Whether the connection of the consumer `at` is the one that the condition comes from, so that closing it hits
+        no innocent client. rows: the consumers that the condition is about.
+        """
+        keys = self._snapshot.consumer_connection
+        if one.client or one.name in HOLDS_MOST:
+            return True
+        blockers = {key for key, _ in self._judgement.openmq.blockers} & set(keys[rows].tolist())
+        if blockers:
+            return blockers == {int(keys[at])}
+        return bool((keys[rows] == keys[at]).all())
+
+    def _of_producer(self, one: ActiveCondition) -> dict[str, str]:
+        """Of the one connection that has sent to the address in a transaction that is open; nothing of several."""
+        snapshot = self._snapshot
+        transactions, producers, connections = snapshot.transactions, snapshot.producers, snapshot.connections
+        if transactions is None or producers is None or connections is None or not len(snapshot.producer_connection):
+            return {}
+        has_sent = transactions["messages"] > 0
+        in_transaction = snapshot.transaction_connection[has_sent]
+        sends_here = np.array([row.address == one.address for row in producers.index], np.bool_)
+        suspects = np.intersect1d(in_transaction, snapshot.producer_connection[sends_here])
+        at = connections.index.positions(suspects[suspects >= 0])
+        if len(at) != 1 or at[0] < 0:
+            return {}
+        row = connections.index.rows[at[0]]
+        return {"producer": row.client, "producer_connection": row.id}
+
+    @property
+    def _kind(self) -> str:
+        return self._snapshot.broker.kind.name if self._snapshot.broker else ""
 
     def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
         """The objects of Artemis' management, by what a call is on."""

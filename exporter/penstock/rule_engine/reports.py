@@ -5,9 +5,10 @@ from math import isfinite
 
 import numpy as np
 
-from penstock.causes.verdict import OnDemand, Verdicts
+from penstock.causes.case import Case, ConsumerCase
+from penstock.causes.verdict import OnDemand, Verdicts, held_to_rivals
 from penstock.conditions.catalogue import for_kind
-from penstock.conditions.condition import ActiveCondition, Condition, Decide, Scope, Severity
+from penstock.conditions.condition import ActiveCondition, Condition, Scope, Severity
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.learned.churn import Churn
@@ -61,17 +62,21 @@ def of_rows(
     severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
     begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
     whys = [condition.why(poll, i) for i in at.tolist()] if condition.why else [""] * len(at)
-    for row, of, how, begin, found, consumers, why in zip(
-        at.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
+    for row, began, of, how, begin, found, consumers, why in zip(
+        at.tolist(), since.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        known = OnDemand(decided, condition.decide, condition, poll, row) if condition.decide else {}
+        known = OnDemand(decided, condition, poll, row, began) if condition.decide else {}
         yield ActiveCondition(condition.name, *where, how, begin, found, consumers, False, why, known)
 
 
-def decided(decide: Decide, condition: Condition, poll: RuleInputs, row: int) -> Verdicts:
-    """What is known of the causes."""
-    return {name: one for name, one in decide(poll, row).items() if name in condition.causes}
+def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> Verdicts:
+    """What is known of the causes of a condition that is active in a row since then (broker's clock)."""
+    if condition.decide is None:
+        return {}
+    case = (ConsumerCase if condition.scope is Scope.CLIENT else Case)(poll, row, since)
+    verdicts = {name: one for name, one in condition.decide(case).items() if name in condition.causes}
+    return held_to_rivals(verdicts, condition.rivals, condition.causes)
 
 
 def of_broker(

@@ -56,6 +56,7 @@ def keep_last_good(kept: LastGood, snapshot: Snapshot, seconds: float) -> tuple[
                 snapshot = replace(snapshot, **{name: getattr(before, name) for name in (*missing, *joins)})
             elif collector in _ADDED_COLUMNS:
                 snapshot = with_columns(snapshot, before, *_ADDED_COLUMNS[collector])
+    snapshot = replace(snapshot, read=stamps)
     return LastGood(snapshot, stamps), snapshot
 
 

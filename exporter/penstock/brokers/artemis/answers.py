@@ -160,6 +160,8 @@ class QueueTexts(msgspec.Struct, rename="camel", gc=False):
     auto_created: bool = False
     internal_queue: bool = False
     ring_limit: Int64 = named("ringSize", -1)
+    purge_on_no_consumers: bool | None = None
+    auto_delete: bool | None = None
 
 
 class QueueAttributes(msgspec.Struct, rename="pascal", gc=False):
@@ -188,6 +190,8 @@ class QueueAttributes(msgspec.Struct, rename="pascal", gc=False):
     scheduled: Count = named("ScheduledCount")
     consumers: Count = named("ConsumerCount")
     auto_created: ClassVar[bool] = False
+    purge_on_no_consumers: ClassVar[bool | None] = None
+    auto_delete: ClassVar[bool | None] = None
 
 
 class QueueSizes(msgspec.Struct, rename="pascal", gc=False):

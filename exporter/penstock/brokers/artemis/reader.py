@@ -269,6 +269,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
         before, settings, blocked = self._addresses, self._settings.values, self._blocked
+        settings_read = self._settings.read_at
         budget = self.budgets["addresses"]
         pages, _ = await self._unless_locked(
             poll,
@@ -279,7 +280,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             _MEMORY,
             listed=self._version >= versions.FULL_ADDRESS_ROWS,
         )
-        table = await poll.work(lambda: before.table(pages, settings, blocked, by_size=budget.was_over))
+        table = await poll.work(lambda: before.table(pages, settings, blocked, settings_read, by_size=budget.was_over))
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
 

@@ -241,6 +241,8 @@ class QueueBuilder:
             ),
             dead_letter_address=dead_letter,
             expiry_address=expires_to,
+            purge_on_no_consumers=row.purge_on_no_consumers,
+            auto_delete=row.auto_delete,
         )
 
 
@@ -274,7 +276,7 @@ class AddressBuilder:
         self._made: TableBuilder[AddressRow] = TableBuilder()
         self.names: list[str] = []
         """Of all addresses that were listed last."""
-        self._told: tuple[object, object] = (None, None)
+        self._told: tuple[object, object, object] = (None, None, None)
         self._order: Positions = np.empty(0, np.intp)
         self._said: Mapping[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
@@ -287,17 +289,22 @@ class AddressBuilder:
         pages: Sequence[Numbers],
         settings: Mapping[str, wire.AddressSettings],
         blocked: Mapping[str, bool] | None,
+        settings_read: Mapping[str, float] | None = None,
         *,
         by_size: bool = False,
     ) -> Table[AddressRow]:
-        """`settings` and `blocked` are looked at again only when they are other objects. by_size: as of queues."""
+        """`settings`, `blocked` and `settings_read` are looked at again only when they are other objects.
+
+        settings_read: by name the clock when the settings were read. by_size: as of queues.
+        """
         sizes = [len(page) for page in pages]
         listed = self.page.together(pages)
         keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
-        if names != self.names or settings is not self._told[0] or blocked is not self._told[1]:
-            self._advance(names, settings, blocked)
-            self.names, self._told = names, (settings, blocked)
+        told = (settings, blocked, settings_read)
+        if names != self.names or any(now is not then for now, then in zip(told, self._told, strict=True)):
+            self._advance(names, settings, blocked, settings_read or {})
+            self.names, self._told = names, told
         index = self._made.index
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
@@ -309,7 +316,11 @@ class AddressBuilder:
         return Table(index, present({**columns, **self._said}))
 
     def _advance(
-        self, names: list[str], settings: Mapping[str, wire.AddressSettings], blocked: Mapping[str, bool] | None
+        self,
+        names: list[str],
+        settings: Mapping[str, wire.AddressSettings],
+        blocked: Mapping[str, bool] | None,
+        settings_read: Mapping[str, float],
     ) -> None:
         """The index, the order and what does not come with the rows, for these names."""
         of = [settings.get(name) for name in names]
@@ -324,6 +335,7 @@ class AddressBuilder:
         columns = {name: said(name) for name in SETTINGS_FIELDS}
         columns |= {"limit_bytes": positive(said("max_size_bytes"))}
         columns |= {"limit_messages": positive(said("max_size_messages"))}
+        columns["settings_stamp"] = np.array([settings_read.get(name, np.nan) for name in names], np.float64)
         if blocked is not None:
             columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in names], np.float64)
         table, self._order = self._made(keys, lambda i: rows[i], columns, stale)
@@ -358,7 +370,7 @@ class LinkBuilder:
             at = int(queues.index.positions(keys_of([queue]))[0])
             return float(queues[column][at]) if at >= 0 else np.nan
 
-        found: dict[LinkRow, tuple[float, float]] = {}
+        found: dict[LinkRow, tuple[float, float, float]] = {}
         for name, kind, state in states:
             attached = number("consumers", state.queue_name)
             # Neither said nor to be seen at its queue: unknown, unless it was stopped.
@@ -367,17 +379,17 @@ class LinkBuilder:
             mirror = keys_of([MIRROR + name])[0] >= 0
             queue = MIRROR + name if mirror else state.queue_name
             link = LinkRow(name, "mirror" if mirror else kind, queue, state.forwarding_address or "")
-            found[link] = (connected if state.started else 0.0, number("messages", queue))
+            found[link] = (connected if state.started else 0.0, number("messages", queue), float(state.started))
         forwards = queues.index.column("forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)) > 0
         for name in (row.name for row in queues.index.rows[forwards]):
             up = number("consumers", name)
             link = LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster", name)
-            found[link] = (float(up > 0), number("messages", name))
+            found[link] = (float(up > 0), number("messages", name), np.nan)
         rows = [*found]
         if list(self._index) != rows:
             self._index = Index.of(rows)
-        values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 2)
-        return Table(self._index, {"up": values[:, 0], "pending": values[:, 1]})
+        values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 3)
+        return Table(self._index, {"up": values[:, 0], "pending": values[:, 1], "started": values[:, 2]})
 
 
 def mirror_of(producers: Table[ProducerRow] | None, links: Table[LinkRow] | None) -> str:

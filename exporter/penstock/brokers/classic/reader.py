@@ -116,6 +116,7 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         self._settings_read = Cadence(poll.now, poll.asked - began)
         if found is not None:
             self._destinations.settings = {(at.kind, at.destination): row for at, row in found}
+            self._destinations.settings_stamp = poll.now
 
     async def _read_settings(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Settings]], str]:
         """Of topics the names first: most are the broker's own."""

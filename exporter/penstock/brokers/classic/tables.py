@@ -189,6 +189,8 @@ class Destinations:
     """Destinations and subscriptions → the tables of addresses and queues."""
 
     settings: dict[Named, Settings] = field(default_factory=dict)
+    settings_stamp: float = NAN
+    """The agent's clock when they were read, all of them."""
     keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     """Of queues, by `queue_text`."""
     called: DestinationNames = field(default_factory=DestinationNames)
@@ -220,6 +222,7 @@ class Destinations:
             **{name: numbers[name] for name in ("consumers", "paused")},
             **{name: seldom[name] for name in ("memory_bytes", "limit_percent", "producers")},
             "limit_bytes": limit,
+            "settings_stamp": np.where([one is _UNKNOWN for one in said], NAN, self.settings_stamp),
             "memory_used_ratio": seldom["memory_bytes"] / limit,
             "temporary": np.array([float(at.temporary) for at, _ in rows]),
             "topic": 1.0 - of_queue,

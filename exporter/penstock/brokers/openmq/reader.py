@@ -294,7 +294,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._listing = listing or self._listing
         single = None if listing is None else listing.single
         depths = [self._depths.carried(row) for row in rows]
-        found = self._destinations.tables(rows, depths, self._settings.values, self._called, self._listing, single)
+        found = self._destinations.tables(
+            rows, depths, self._settings.values, self._settings.read_at, self._called, self._listing, single
+        )
         self.budgets["queues"].shown(found[1].index)
         return found
 

@@ -205,13 +205,17 @@ class Destinations:
         rows: Sequence[Destination],
         depths: Sequence[Carried],
         settings: Mapping[Name, Settings],
+        settings_read: Mapping[Name, float],
         called: DestinationNames,
         listing: Listing,
         single: Sequence[Consumer] | None,
     ) -> tuple[Table[AddressRow], Table[QueueRow]]:
-        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read."""
+        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read.
+        settings_read: the clock when each one's settings were read.
+        """
         said = [settings.get(row.key) for row in rows]
         found = destination_columns(rows, depths, said, held(rows, depths, single))
+        found["settings_stamp"] = np.array([settings_read.get(row.key, np.nan) for row in rows], np.float64)
         addresses: list[AddressRow] = [
             self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
             for row, one in zip(rows, said, strict=True)
@@ -234,6 +238,7 @@ class Destinations:
             "scheduled": np.nan_to_num(found["scheduled"][at]),
             "last_acknowledgement": np.full(len(at), np.nan),
             "next_sent": next_sent([rows[i] for i in at]),
+            "active_consumers": columns([rows[i] for i in at], "num_active_consumers")["num_active_consumers"],
         }
         behind, nothing = subscription_columns(subscriptions, listing), np.full(len(subscriptions), np.nan)
         joined = {name: np.concatenate([column, behind.get(name, nothing)]) for name, column in of_queues.items()}
