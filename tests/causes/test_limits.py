@@ -76,7 +76,7 @@ def test_openmq_says_whether_a_destination_is_full_or_closed(
     [
         (200, 200, ResourceState.GREEN, proven, possible),
         (10, 200, ResourceState.GREEN, excluded, proven),
-        (10, np.nan, ResourceState.GREEN, excluded, proven),
+        (10, np.inf, ResourceState.GREEN, excluded, proven),
         (10, 200, ResourceState.RED, excluded, possible),  # without memory it refuses anything
     ],
 )
@@ -86,7 +86,30 @@ def test_openmq_refuses_large_messages_one_by_one(
     world = openmq(about={"resource_state": float(state)})
     address = {"limit_messages": limit, "message_limit_bytes": 1000.0, "dead_letters": 1}
     openmq_polls(world, 8, lambda i: {
-        "queues": {"q": {"A": 1000 + 20 * i, "K": 500, "M": messages}}, "addresses": {"q": address},
+        "queues": {
+            "q": {"A": 1000 + 20 * i, "K": 500, "M": messages, "bytes": 10.0},
+            "takes": {"A": 20 * i, "K": 20 * i, "M": 0},
+        },
+        "addresses": {"q": address},
     })  # fmt: skip
     found = world.one("rejecting").verdicts
     assert (found["address_full"].state, found["too_large"].state) == (full, large)
+
+
+def refused_by_two() -> Mapping[str, Verdict]:
+    world = openmq(about={"resource_state": float(ResourceState.GREEN)})
+    address = {"limit_messages": 100_000, "message_limit_bytes": 10_485_760.0, "dead_letters": 1}
+    refuses = {"K": 500, "M": 10, "bytes": 10.0}
+    openmq_polls(world, 8, lambda i: {
+        "queues": {name: {"A": 1000 + 20 * i, **refuses} for name in ("q", "r")},
+        "addresses": {"q": address, "r": address},
+    })  # fmt: skip
+    return next(one.verdicts for one in world.conditions if one.name == "rejecting" and one.queue == "q")
+
+
+def test_a_broker_at_its_own_limit_refuses_as_if_messages_were_too_large() -> None:
+    """imq.system.max_count, which is not read, refuses what is sent to all destinations alike."""
+    found = refused_by_two()
+    assert found["too_large"].state is possible
+    assert "the limit of the whole broker is reached" in found["too_large"].fact
+    assert (found["broker_full"].state, found["broker_full"].likely) == (possible, True)

@@ -34,8 +34,22 @@ BROKEN = {"socket_full"}
 def test_an_amqp_consumer_without_a_selector_has_no_credit() -> None:
     assert by_state({"protocol": "AMQP"}) == {
         proven: {"no_credit"}, possible: set(),
-        excluded: {*OF_QUEUE, *BROKEN, "selector", "not_started", "never_receives"},
+        excluded: {*OF_QUEUE, *BROKEN, "selector", "not_started", "never_receives", "undeliverable_here"},
     }  # fmt: skip
+
+
+def test_what_it_set_down_waits_as_if_there_were_no_credit() -> None:
+    """modified(undeliverable-here): each message was delivered once, and is never given to it again."""
+    one = found({"protocol": "AMQP", "N": 90.0, "C": 90.0})
+    assert states(one)[possible] == {"no_credit", "undeliverable_here"}
+    assert "it may as well be AMQP modified(undeliverable-here)" in one["no_credit"].fact
+
+
+def test_a_consumer_that_is_not_listed_may_have_a_filter() -> None:
+    """A bridge: the broker counts it and does not list it."""
+    one = found({"T": 0.0}, consumers=2.0)
+    assert one["selector"].state is possible
+    assert "what consumers want that are not listed, as those of a bridge, was not read" in one["selector"].fact
 
 
 def test_with_a_selector_it_may_be_that_or_credit_and_its_text_is_said() -> None:
@@ -50,7 +64,7 @@ def test_a_stomp_consumer_always_has_credit_and_nothing_to_start() -> None:
 
 def test_a_selector_of_some_explains_only_these() -> None:
     one = found({"protocol": "STOMP", "filter": "k = '1'"}, {"protocol": "AMQP"})
-    assert states(one)[possible] == {"selector", "no_credit", "groups"}
+    assert states(one)[possible] == {"selector", "no_credit"}
     assert one["selector"].fact.startswith("some idle consumers have one")
 
 
@@ -98,7 +112,7 @@ def test_an_exclusive_queue_gives_to_one_alone() -> None:
 
 
 def test_groups_need_another_consumer() -> None:
-    assert found({}, {})["groups"].state is possible
+    assert found({}, {}, groups=float("nan"))["groups"].state is possible
     assert found({})["groups"].state is excluded
     assert found({}, {}, groups=0.0)["groups"].state is excluded
     assert found({}, {}, groups=20.0)["groups"].fact.startswith("it has 20 message groups")

@@ -11,6 +11,7 @@ from conditions.world import START
 from penstock.causes.verdict import AGAINST, CauseState
 from penstock.model import AcknowledgeMode, TransactionState
 
+NAN = float("nan")
 WORKED = {"T": 834.0, "C": 50.0, "N": 884.0, "buffered_bytes": 0.98 * MIB, "L": START - 40, "Ld": START - 38}
 """A Core listener that hung at its 51st message, its window is full."""
 NEVER = {"T": 881.0, "C": 0.0, "N": 881.0, "buffered_bytes": MIB, "Ld": START - 38}
@@ -38,7 +39,19 @@ NO_FULL_ADDRESS = {"blocked_in_send"}
 def test_causes_of_other_protocols_are_excluded(protocol: str) -> None:
     found = stalled({**NEVER, "protocol": protocol}, NONE_WAITS)
     assert found[excluded] == FOREIGN[protocol]
-    assert found[proven] == ({"puback_missing"} if protocol.startswith("MQTT") else set())
+    assert not found[proven]
+
+
+def test_a_missing_puback_is_proven_only_where_the_process_is_seen_to_work() -> None:
+    """A frozen process sends none either."""
+
+    def said(i: int, now: float) -> dict[str, Any]:
+        silent = {**NEVER, "protocol": "MQTT", "connection": 7}
+        works = {"queue": "r", "T": 0.0, "C": 9.0 * i, "N": 9.0 * i, "L": now - 1, "Ld": now - 1, "connection": 7}
+        queues = {"q": NONE_WAITS, "r": {"A": 9.0 * i, "K": 9.0 * i, "M": 0.0}}
+        return {"queues": queues, "consumers": {"c": silent, "d": works}}
+
+    assert verdicts("stalled", said)["puback_missing"].state is proven
 
 
 def hangs(each_poll: float, address: dict[str, float] | None = None, **said: Any) -> Any:
@@ -60,7 +73,7 @@ def hangs(each_poll: float, address: dict[str, float] | None = None, **said: Any
 
 def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledged() -> None:
     found = hangs(100.0)
-    assert states(found)[excluded] == {"never_receives", "never_acknowledges", "never_commits", "puback_missing"}
+    assert states(found)[excluded] == {"never_acknowledges", "never_commits", "puback_missing"}
     none = "nothing was delivered to it for 2 min 1 s while 1660 wait"
     assert found["listener_hangs"].fact == f"it took 300 messages; {none}"
     assert found["never_commits"].fact == f"it would go on taking messages, 6.8 each second as before; {none}"
@@ -69,7 +82,7 @@ def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledge
 def test_one_that_takes_longer_for_its_window_may_receive_and_acknowledge_no_more() -> None:
     found = hangs(2.0)
     assert found["never_acknowledges"].state is possible
-    assert found["never_receives"].state is excluded
+    assert found["never_receives"][:2] == (possible, "it has taken 6 messages before, and may ask for no more since")
 
 
 def test_so_may_one_of_which_it_is_not_known_how_fast_it_was() -> None:
@@ -91,7 +104,13 @@ def test_one_that_acknowledged_nothing_since_it_came_may_never_have_received() -
         ({}, {"paused": 1.0}),
         ({}, {"paging": 1.0}),
         ({"delivering_bytes": 9e5}, {"paging": 1.0, "page_read_limit_bytes": 1e6}),
-        ({"exclusive": 1.0}, {}),
+        ({"exclusive": 1.0, "consumers": 2.0}, {}),
+        ({"groups": 2.0, "consumers": 2.0}, {}),
+        ({"groups": NAN, "consumers": 2.0}, {}),
+        ({"paused": NAN}, {}),
+        ({}, {"paused": NAN}),
+        ({}, {"paging": NAN}),
+        ({"consumers_before_dispatch": NAN}, {}),
         ({"consumers_before_dispatch": 2.0}, {}),
     ],
 )

@@ -28,7 +28,7 @@ def test_one_that_was_read_is_meant_for_somebody() -> None:
 @pytest.mark.parametrize(("refused", "state", "fact"), [
     (0.0, excluded, "no login was refused since the broker's start"),
     (5.0, possible, "5 logins were refused since the broker's start"),
-    (float("nan"), possible, ""),
+    (float("nan"), possible, "the number of refused logins was not read"),
 ])  # fmt: skip
 def test_a_refused_login_needs_one_that_was(refused: float, state: Any, fact: str) -> None:
     assert unread(authentication_failures=refused)["login_refused"][:2] == (state, fact)

@@ -16,12 +16,7 @@ POLLS = 12
 COLD = Constants(cold=60.0)
 MIB = 2.0**20
 State = Mapping[str, CauseState]
-HAS_ROOM = {
-    "memory_used_bytes": 1.0,
-    "memory_limit_bytes": 100.0,
-    "disk_used_ratio": 0.1,
-    "disk_limit_ratio": 0.9,
-}
+HAS_ROOM = {"memory_used_bytes": 1.0, "memory_limit_bytes": 100.0, "disk_used_ratio": 0.1, "disk_limit_ratio": 0.9}
 """What a broker says of itself that is not full."""
 
 proven, possible, excluded = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.EXCLUDED
@@ -47,7 +42,9 @@ class Beside(Judged):
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
     ) -> Snapshot:
         by_itself = {"purge_on_no_consumers": self.purges, "auto_delete": self.purges}
-        queues = {name: by_itself | dict(said) for name, said in queues.items()}
+        queues = {name: by_itself | {"groups": 0.0} | dict(said) for name, said in queues.items()}
+        places = {str(said.get("address", name)) for name, said in queues.items()}
+        addresses = {name: {"paused": 0.0, "paging": 0.0} | dict(addresses.get(name, {})) for name in places}
         found = super().snapshot(queues, consumers, addresses)
         assert found.addresses is not None
         age = np.nan if self.settings_age is None else self.settings_age

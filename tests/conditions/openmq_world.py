@@ -22,6 +22,8 @@ class OpenmqJudged(Judged):
 
     transactions: dict[str, dict[str, float]] = field(default_factory=dict)
     producers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings_age: float | None = 0.0
+    """Seconds since the settings of destinations were read; None: they never were."""
     _ids: dict[str, int] = field(default_factory=dict)
 
     def snapshot(
@@ -41,6 +43,8 @@ class OpenmqJudged(Judged):
         columns = dict(found.queues.columns)
         columns["removed"] = columns.pop("acknowledged")
         rows = [AddressRow(row.name, policies.get(row.name, "reject_newest")) for row in found.addresses.index]
+        age = np.nan if self.settings_age is None else self.settings_age
+        stamps = {"settings_stamp": np.full(len(rows), found.stamp - age)}
         transactions, of = self._linked(
             [TransactionRow(name, "app", "u") for name in self.transactions], self.transactions
         )
@@ -54,7 +58,7 @@ class OpenmqJudged(Judged):
             found,
             broker=replace(found.broker, kind=BrokerKind.OPENMQ, version="6.5.1", clock=np.nan),
             queues=Table(found.queues.index, columns),
-            addresses=Table(Index.of(rows), found.addresses.columns),
+            addresses=Table(Index.of(rows), stamps | dict(found.addresses.columns)),
             transactions=transactions,
             producers=producers,
             consumer_connection=connection,

@@ -1,5 +1,6 @@
 """The chains of roots and victims, each in a small world; and what must stay apart."""
 
+import numpy as np
 import pytest
 
 from conditions.normal_world import history, steady
@@ -150,9 +151,11 @@ def test_many_clients_that_stop_at_once_have_one_root() -> None:
     assert states == {
         "shared_outside": "possible",
         "one_deployment": "possible",
-        "broker": "excluded",
-        "host": "excluded",
+        "broker": "possible",
+        "host": "possible",
     }
+    against = {cause.name: cause.fact for cause in found.causes}
+    assert against["broker"] == "against it: svc-other acknowledges meanwhile"
 
 
 def silent(*names: str, beside: int = 0) -> Scene:
@@ -260,14 +263,15 @@ def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
     assert scene.roots == [("no_consumer", "billing"), ("no_consumer", "other")]
 
 
-def stopped_bridge() -> Scene:
-    """No condition says so: a bridge is a consumer that buffers nothing."""
+def stopped_bridge(**states: float) -> Scene:
+    """No condition says so: a bridge is a consumer that buffers nothing. states: as it says when it has stopped."""
     scene = Scene()
     scene.links["to-2"] = {"queue": "out", "up": 1.0, "pending": 100.0}
     scene.come("out", 0)
     scene.queues["out"]["consumers"] = 1.0
     scene.run(5, lambda one: one.come("out", 10).queues["out"].update(K=one.queues["out"]["K"] + 10, M=0.0))
     assert not scene.incidents
+    scene.links["to-2"] |= states
     return scene.run(8, lambda one: one.come("out", 100))
 
 
@@ -275,8 +279,23 @@ def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     found = stopped_bridge().incident
     assert (found.kind, found.object) == ("bridge_stopped", "to-2")
     assert found.title == "Link to-2 forwards nothing from queue out"
-    assert [cause.name for cause in found.causes] == ["target_full"]
+    assert {cause.name: cause.state for cause in found.causes} == {"target_full": "possible", "filter": "possible"}
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
+
+
+@pytest.mark.parametrize(
+    ("up", "started", "causes"),
+    [
+        (0.0, 1.0, {"peer_down": "possible", "refused": "possible"}),  # one that is refused connects again and again
+        (0.0, 0.0, {"stopped": "proven"}),
+        (np.nan, 1.0, {"not_read": "possible"}),
+    ],
+)
+def test_a_bridge_that_is_not_connected_need_not_have_lost_its_peer(
+    up: float, started: float, causes: dict[str, str]
+) -> None:
+    found = stopped_bridge(up=up, started=started).incident
+    assert {cause.name: cause.state for cause in found.causes} == causes
 
 
 def test_a_bridge_that_had_nothing_to_forward_is_not_stopped_by_its_first_messages() -> None:

@@ -8,13 +8,13 @@ import pytest
 from incidents.test_chains import blocked_in_send, memory, stopped_bridge
 from incidents.world import Scene
 from penstock.causes import stalled
+from penstock.causes.case import ConsumerCase
 from penstock.incidents.incident import Incident
 from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery, incident_list, merged
 from penstock.insight.objects import explain_address, explain_broker
 from penstock.insight.text import explanation, impact, incident_lines, object_lines
-from penstock.observation.poll import RuleInputs
 
 
 def view(scene: Scene) -> BrokerView:
@@ -131,9 +131,9 @@ def test_causes_are_worked_out_when_they_are_looked_at(monkeypatch: pytest.Monke
     asked: list[int] = []
     real = stalled.flat_for
 
-    def counted(poll: RuleInputs, row: int) -> float:
-        asked.append(row)
-        return real(poll, row)
+    def counted(case: ConsumerCase) -> float:
+        asked.append(case.row)
+        return real(case)
 
     monkeypatch.setattr(stalled, "flat_for", counted)
     seen = view(blocked_in_send(limit=60.0))

@@ -45,7 +45,9 @@ class Scene(Judged):
         keys = {row.client: key for row, key in zip(connection_table.index, connection_table.index.keys, strict=True)}
         consumers_listed = found.consumers.index if found.consumers else ()
         links = [LinkRow(name, "bridge", said["queue"]) for name, said in self.links.items()]
-        numbers = {c: np.array([said.get(c, 1.0) for said in self.links.values()]) for c in ("up", "pending")}
+        numbers = {
+            c: np.array([said.get(c, 1.0) for said in self.links.values()]) for c in ("up", "pending", "started")
+        }
         return replace(
             found,
             producers=self._producers.table(rows, produced, {}),

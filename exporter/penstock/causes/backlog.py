@@ -26,11 +26,7 @@ NOT_SO = "it is not so"
 
 def grows(case: Case) -> Verdicts:
     """More consumers help where those that are there work, and each gets whatever comes."""
-    settings = {
-        "exclusive": exclusive(case),
-        "max_consumers": max_consumers(case),
-        "groups": groups(case),
-    }
+    settings = {"exclusive": exclusive(case), "max_consumers": max_consumers(case), "groups": groups(case)}
     found = {**settings, "selector": selector(case), "holders": holders(case), "became_slower": became_slower(case)}
     return {**found, "too_few_consumers": too_few_consumers(case, found)}
 
@@ -91,14 +87,15 @@ def selector(case: Case) -> Verdict:
     return concluded(
         f"their selectors: {', '.join(sorted(chosen)[:3])}" if all_have.is_so else "",
         excluded_by=negated(all_have),
-        otherwise="a consumer has none",
+        otherwise="a consumer has none" if chosen else "it has no consumer",
         likely=all_have.is_so and are_idle,
     )
 
 
 def all_have_selectors(case: Case, chosen: set[str]) -> Claim:
     """One consumer without a selector takes what the others leave. chosen: the selectors of those that are listed."""
-    if "" in chosen:
+    has_none = case.queue("consumers", "the number of consumers").equals(0)
+    if "" in chosen or has_none.is_so:
         return known(False)
     return case.all_consumers_are_listed if chosen else UNKNOWN
 

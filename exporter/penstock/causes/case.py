@@ -69,7 +69,7 @@ class Case:
 
     def setting(self, column: str, name: str) -> Reading:
         """A setting of the queue's address, which is read every few minutes."""
-        return Reading(name, self._address_value(column), self.settings_stale)
+        return Reading(name, self._address_value(column), self.settings_stale, "the settings of its address")
 
     def limit(self, column: str, name: str) -> Reading:
         """A setting that limits something: infinite where the settings were read and set none."""
@@ -119,8 +119,9 @@ class Case:
         return self._seconds_before(self._address_value("settings_stamp"))
 
     def _seconds_before(self, stamp: float) -> float:
-        """By how many seconds an answer came before the condition began. stamp: agent's clock."""
-        early = (self.snapshot.stamp - stamp) - self.age
+        """By how many seconds an answer came before the poll at which the condition began. stamp: agent's clock."""
+        to_a_poll = max(float(np.nan_to_num(self.poll.found.interval)), 0.0)
+        early = (self.snapshot.stamp - stamp) - self.age - to_a_poll
         return inf if isnan(early) else max(early, 0.0)
 
     def part_is_fresh(self, part: str, name: str) -> Claim:
@@ -211,5 +212,6 @@ def siblings_of(snapshot: Snapshot, row: int) -> Positions:
     keys = snapshot.consumer_connection
     if not len(keys) or keys[row] < 0:
         return np.empty(0, np.intp)
-    together = np.flatnonzero(keys == keys[row])
-    return together[together != row]
+    others: Positions = np.flatnonzero(keys == keys[row])
+    others = others[others != row]
+    return others

@@ -6,7 +6,7 @@ A missing number makes nothing true and nothing false. Every rule of a cause com
 
 from collections.abc import Callable
 from enum import Enum
-from math import isnan
+from math import isinf, isnan
 from typing import NamedTuple
 
 from penstock.core.formatting import duration
@@ -75,12 +75,13 @@ class Reading(NamedTuple):
     """A number that the broker gave, or did not.
 
     name: what it is called, for people. value: NaN where it was not read. stale_seconds: how long before the condition
-    began it was read; 0 where it was read since.
+    began it was read; 0 where it was read since. source: what it was read with, where that is more than itself.
     """
 
     name: str
     value: float
     stale_seconds: float = 0.0
+    source: str = ""
 
     @property
     def is_known(self) -> bool:
@@ -91,7 +92,10 @@ class Reading(NamedTuple):
         """Why it says nothing."""
         if isnan(self.value):
             return f"{self.name} was not read"
-        return f"{self.name} was read {duration(self.stale_seconds)} before this began"
+        what = self.source or self.name
+        if isinf(self.stale_seconds):
+            return f"{what}: last read at an unknown time"
+        return f"{what}: last read {duration(self.stale_seconds)} before this began"
 
     def satisfies(self, test: Callable[[float], bool]) -> Claim:
         return known(test(self.value)) if self.is_known else Claim(Truth.UNKNOWN, (self.lack,))
@@ -108,6 +112,8 @@ class Reading(NamedTuple):
     def reaches(self, limit: "Reading") -> Claim:
         """Whether this number is as high as another one that was read."""
         missing = tuple(reading.lack for reading in (self, limit) if not reading.is_known)
+        if limit.is_known and isinf(limit.value):
+            return known(False)
         if missing:
             return Claim(Truth.UNKNOWN, missing)
         return known(self.value >= limit.value)

@@ -22,7 +22,8 @@ WITHOUT_RECOVER = ("AMQP", "STOMP", "MQTT")
 EXPIRY_SCAN = 90.0
 """Seconds in which the broker has surely looked for expired messages, which it does each 30 s by default."""
 BY_SETTING = "the queue has purge-on-no-consumers: it is purged when its last consumer goes"
-NOT_BY_SETTING = "purge-on-no-consumers is not set"
+BY_DELETION = "the queue has auto-delete: it may be deleted when its last consumer goes"
+NOT_BY_SETTING = "neither purge-on-no-consumers nor auto-delete is set"
 
 
 # --- who reads the queue
@@ -146,15 +147,9 @@ def comes_back_openmq(case: Case) -> Verdicts:
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
     transacted = sessions_transacted(case)
     return {
-        "rolls_back": concluded(
-            said,
-            excluded_by=transacted.equals(0),
-            otherwise="no session is transacted",
-        ),
+        "rolls_back": concluded(said, excluded_by=transacted.equals(0), otherwise="no session is transacted"),
         "recovers": concluded(
-            said,
-            excluded_by=transacted.equals(1),
-            otherwise="all sessions are transacted, which have no recover()",
+            said, excluded_by=transacted.equals(1), otherwise="all sessions are transacted, which have no recover()"
         ),
         "listener_fails": possible(said),
     }
@@ -279,16 +274,25 @@ def purge_on_no_consumers(case: Case, deaths: Deaths) -> Verdict:
     """A purge by the queue's own setting, which no counter tells apart from an operator's."""
     purges = purges_by_itself(case)
     return concluded(
-        BY_SETTING if purges.is_so else "",
+        how_it_purges(case),
         excluded_by=any_of(negated(purges), deaths.each_came),
         otherwise=NOT_BY_SETTING if purges.is_not_so else deaths.said,
-        likely=purges.is_so,
+        likely=case.queue_row.purge_on_no_consumers is True,
     )
 
 
+def how_it_purges(case: Case) -> str:
+    """The queue's setting that removes messages; empty where none is known."""
+    if case.queue_row.purge_on_no_consumers:
+        return BY_SETTING
+    return BY_DELETION if case.queue_row.auto_delete else ""
+
+
 def purges_by_itself(case: Case) -> Claim:
-    setting = case.queue_row.purge_on_no_consumers
-    return unread("purge-on-no-consumers") if setting is None else known(setting)
+    """Whether the queue's own settings remove messages when its last consumer goes."""
+    row = case.queue_row
+    settings = {"purge-on-no-consumers": row.purge_on_no_consumers, "auto-delete": row.auto_delete}
+    return any_of(*(unread(name) if is_set is None else known(is_set) for name, is_set in settings.items()))
 
 
 def reconnected(case: Case, deaths: Deaths) -> Verdict:
@@ -297,10 +301,9 @@ def reconnected(case: Case, deaths: Deaths) -> Verdict:
     if verdict.fact and verdict.state is CauseState.POSSIBLE:
         return verdict
     explained = all_of(consumers_stay(case), deaths.had_all_attempts)
+    stayed = "its consumers stayed, and used up all attempts themselves"
     return concluded(
-        "",
-        excluded_by=any_of(deaths.none_came, explained),
-        otherwise=deaths.said if deaths.none_came.is_so else "its consumers stayed, and used up all attempts themselves",
+        "", excluded_by=any_of(deaths.none_came, explained), otherwise=deaths.said if deaths.none_came.is_so else stayed
     )
 
 
@@ -310,10 +313,10 @@ def purged(case: Case) -> Verdicts:
     return {
         "operator": concluded("" if purges.is_so else NOT_BY_SETTING, proof=negated(purges)),
         "no_consumers": concluded(
-            BY_SETTING if purges.is_so else "",
+            how_it_purges(case),
             excluded_by=negated(purges),
             otherwise=NOT_BY_SETTING,
-            likely=purges.is_so,
+            likely=case.queue_row.purge_on_no_consumers is True,
         ),
     }
 

@@ -137,7 +137,7 @@ def refused_openmq(case: Case) -> Verdicts:
     limits_size = largest.satisfies(lambda value: not isinf(value))
     has_memory = case.broker_number("resource_state", "the broker's memory state").equals(ResourceState.GREEN)
     refused_one_by_one = all_of(limits_size, has_memory, negated(destination.near_limit))
-    sizes = f"a message may have {largest.value:,.0f} bytes; {destination.room}"
+    sizes = f"a message may have {largest.value:,.0f} bytes; {destination.room}" if limits_size.is_so else ""
     return {
         "address_full": concluded(
             destination.room,
@@ -146,10 +146,7 @@ def refused_openmq(case: Case) -> Verdicts:
             otherwise=destination.room,
         ),
         "too_large": concluded(
-            sizes,
-            excluded_by=negated(limits_size),
-            proof=refused_one_by_one,
-            otherwise="it limits no message's size",
+            sizes, excluded_by=negated(limits_size), proof=refused_one_by_one, otherwise="it limits no message's size"
         ),
         "broker_full": broker_full(case),
         "memory_low": concluded(
@@ -167,12 +164,22 @@ def refused_openmq(case: Case) -> Verdicts:
 
 def broker_full(case: Case) -> Verdict:
     """The limits of the whole broker refuse messages of all destinations alike."""
-    taking = other_that_takes_all(case)
+    taking, refusing = other_that_takes_all(case), others_that_refuse(case)
+    also = f"{refusing} other destinations refuse messages, too; " if refusing else ""
+    compare = "imq.system.max_count was not read; compare it with the messages of the broker (`imqcmd query bkr`)"
     return concluded(
-        "imq.system.max_count was not read; compare it with the messages of the broker (`imqcmd query bkr`)",
+        also + compare,
         excluded_by=known(True) if taking else UNKNOWN,
         otherwise=f"meanwhile {taking} took all that was sent there",
+        likely=refusing > 0,
     )
+
+
+def others_that_refuse(case: Case) -> int:
+    refuses = case.poll.accounted.get("refuses")
+    if refuses is None:
+        return 0
+    return int(np.count_nonzero(refuses)) - int(refuses[case.queue_at])
 
 
 def other_that_takes_all(case: Case) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import Claim, known, unread
+from penstock.causes.evidence import Claim, Truth, known
 from penstock.causes.verdict import AGAINST, Verdict, Verdicts, concluded, possible
 from penstock.core.table import Mask
 
@@ -61,7 +61,7 @@ def none_is_slow(case: Case, queues: Mask, name: str) -> Claim:
     """Whether the pace of others of these queues is known, and usual. name: what has to be known, for people."""
     known_ones = queues & pace_is_known(case)
     if not known_ones.any():
-        return unread(name)
+        return Claim(Truth.UNKNOWN, (f"{name} is not known",))
     return known(not (queues & is_slow(case)).any())
 
 
@@ -73,5 +73,5 @@ def broker_slow(case: Case) -> Verdict:
     if not count:
         return possible("the pace of no other queue is known; look at the disk of the broker")
     said = f"{slow} of {count} other queues with a backlog are slow, too"
-    most = count >= OTHERS and slow > count / 2
+    most = bool(count >= OTHERS and slow > count / 2)
     return possible(said if slow else f"{AGAINST}{said}", likely=most)

@@ -221,7 +221,7 @@ def decide_uncommitted(case: ConsumerCase) -> Verdicts:
         "acknowledges_one_by_one": concluded(
             sent,
             excluded_by=negated(is_core),
-            proof=size.satisfies(lambda mebibytes: mebibytes < 0.5),
+            proof=all_of(is_core, size.satisfies(lambda mebibytes: mebibytes < 0.5)),
             otherwise=f"it speaks {protocol}",
         ),
         "listener_hangs": concluded(ago, excluded_by=goes_on, otherwise=f"it goes on: {ago}"),

@@ -7,7 +7,6 @@ import numpy as np
 from penstock.causes.case import Case, siblings_of
 from penstock.causes.evidence import UNKNOWN, Claim, all_of, any_of, known, negated, unread
 from penstock.causes.verdict import Verdict, Verdicts, concluded, possible
-from penstock.core.table import Positions
 
 ASK = frozenset({"CORE", "OPENWIRE"})
 """Protocols whose connections are started, and whose consumers may ask for each message."""
@@ -45,7 +44,7 @@ class Idle:
 
 
 def decide(case: Case) -> Verdicts:
-    """On Artemis. What the idle consumers lack; the condition's rivals leave it open while the queue may hold them up."""
+    """On Artemis: what the idle consumers lack, and what the queue waits for, which are rivals of each other."""
     idle = Idle(case)
     every = "all" if idle.all_have_selectors.is_so else "some"
     with_selector = f"{every} idle consumers have one: {', '.join(idle.selectors[:3])}"
@@ -70,13 +69,9 @@ def decide(case: Case) -> Verdicts:
             otherwise="no idle consumer speaks AMQP",
         ),
         "not_started": concluded(
-            shown,
-            excluded_by=any_of(idle.none_speaks(ASK), started),
-            otherwise=foreign if asks.is_not_so else beside,
+            shown, excluded_by=any_of(idle.none_speaks(ASK), started), otherwise=foreign if asks.is_not_so else beside
         ),
-        "never_receives": concluded(
-            shown, excluded_by=idle.none_speaks(ASK), proof=none_asked, otherwise=foreign
-        ),
+        "never_receives": concluded(shown, excluded_by=idle.none_speaks(ASK), proof=none_asked, otherwise=foreign),
         "undeliverable_here": undeliverable_here(case, idle),
         "socket_full": socket_full(case, idle),
     }
@@ -179,7 +174,7 @@ def browser(case: Case) -> Verdict:
 
 def decide_openmq(case: Case) -> Verdicts:
     idle = Idle(case)
-    said = case.poll.openmq and case.poll.openmq.said
+    said = case.poll.openmq.said if case.poll.openmq else None
     asks_none = said is not None and len(idle.at) > 0 and bool(said.flow_paused[idle.at].all())
     hidden = "the broker does not show who has prefetch off"
     return {

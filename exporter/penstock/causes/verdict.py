@@ -85,7 +85,7 @@ def held_to_rivals(verdicts: Verdicts, rivals: Rivals, texts: Mapping[str, str])
         open_rivals = [rival for rival in rivals.get(cause, ()) if not is_excluded(verdicts, rival)]
         if open_rivals:
             also = " or ".join(texts[rival] for rival in open_rivals)
-            held[cause] = possible(f"{verdict.fact}; it may as well be {also}", likely=True)
+            held[cause] = possible(f"{verdict.fact}; it may as well be {also}", likely=verdict.likely)
     return held
 
 

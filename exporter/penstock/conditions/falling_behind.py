@@ -52,8 +52,6 @@ FALLING_BEHIND = Condition(
     decide=backlog.grows,
     silenced_by=(SLOWED,),
     window=trend,
-    variants={
-        "openmq": Variant(rule=openmq_rule, decide=backlog.grows_openmq, **declared("falling_behind", "openmq"))
-    },
+    variants={"openmq": Variant(rule=openmq_rule, decide=backlog.grows_openmq, **declared("falling_behind", "openmq"))},
     **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),
 )

@@ -37,4 +37,6 @@ evidence = numbers(
     patience="absence",
     rate="trend.comes",
 )
-NO_CONSUMER = Condition(rule=rule, evidence=evidence, notice=notice, decide=backlog.unread_queue, **declared("no_consumer"))
+NO_CONSUMER = Condition(
+    rule=rule, evidence=evidence, notice=notice, decide=backlog.unread_queue, **declared("no_consumer")
+)

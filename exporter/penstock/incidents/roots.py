@@ -15,10 +15,10 @@ from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.core.formatting import duration, in_bytes, moment
+from penstock.core.table import Table
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
-from penstock.core.table import Table
 from penstock.model import LinkRow, ProducerRow
 
 SILENT, FEWEST_SILENT = PRODUCER_SILENT.name, 5
@@ -96,7 +96,7 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
     links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.stuck
-    read = {} if links is None else {row.queue: (row, *states) for row, *states in states_of(links)}
+    read = {} if links is None else {state[0].queue: state for state in states_of(links)}
     for at in found.queues.where("name", attrgetter("name"), read.keys() - {""}).tolist():
         place = place_of(found.queues.rows[at])
         row, up, started = read[place[1]]
