@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from causes.situations.register import COLD, INTERVAL, PLAYS, SECONDS, TREND, TRUTHS, Truth
+from causes.situations.register import COLD, INTERVAL, PLAYS, SECONDS, TREND, TRUTHS, Truth, read_settings_often
 from flowbench.advice import wrong
 from flowbench.bench import Run, play
 from flowbench.scene import Label, Scenario, Scene
@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
     wanted = parser.parse_args()
+    read_settings_often()
     with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
         known = played(wanted.only, wanted.seconds, COLD, Path(folder))
     return report(known, TRUTHS, facts=wanted.facts)

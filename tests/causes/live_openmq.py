@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from causes.live import Found, conclude, report, take
-from causes.situations.register import COLD, INTERVAL, Truth
+from causes.situations.register import COLD, INTERVAL, Truth, read_settings_often
 from flowbench.openmq import LIMITED, Options, Scenario, clients_of, compiled, consume, observed, prepare, produce
 from penstock.agent import Poller
 from penstock_demo.openmq import OpenMQBroker
@@ -84,6 +84,14 @@ situation(
     "messages-too-large", "rejecting", [produce(rate=20, size=5000), consume()], "too_large", proves=("too_large",),
     settings={"MaxBytesPerMsg": 1000},
 )  # fmt: skip
+situation(
+    "limit-of-active-consumers", "falling_behind", [produce(rate=20), consume(delay=200)], "max_consumers",
+    settings={"MaxNumActiveConsumers": 1},
+)  # fmt: skip
+situation(
+    "backups-stand-by", "falling_behind", [produce(rate=20), consume(delay=200), consume(delay=200)], "max_consumers",
+    proves=("max_consumers",), settings={"MaxNumActiveConsumers": 1, "MaxNumBackupConsumers": 3},
+)  # fmt: skip
 situation("paused", "paused", [produce(rate=5), consume()], "paused", proves=("paused",), pauses="CONSUMERS")
 situation("nobody-reads", "no_consumer", [produce(rate=5), consume(leave=50)], "application_down")
 situation(
@@ -124,6 +132,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
     wanted = parser.parse_args()
+    read_settings_often()
     with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
         known = played(wanted.only, wanted.seconds, Path(folder))
     return report(known, {name: truth for name, (truth, _) in SITUATIONS.items()}, facts=wanted.facts)

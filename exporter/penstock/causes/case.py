@@ -212,6 +212,6 @@ def siblings_of(snapshot: Snapshot, row: int) -> Positions:
     keys = snapshot.consumer_connection
     if not len(keys) or keys[row] < 0:
         return np.empty(0, np.intp)
-    others: Positions = np.flatnonzero(keys == keys[row])
-    others = others[others != row]
+    of_connection: Positions = np.flatnonzero(keys == keys[row])
+    others: Positions = of_connection[of_connection != row]
     return others

@@ -13,6 +13,7 @@ from penstock.core.formatting import duration
 from penstock.core.table import Column
 from penstock.model import AcknowledgeMode
 from penstock.observation.activity import FLOW_IN, TREND_EXPIRED, TREND_KILLED
+from penstock.observation.facts import SKEW
 from penstock.observation.losses import IN_HAND
 from penstock.observation.poll import RuleInputs
 
@@ -126,11 +127,9 @@ def attempts_failed(case: Case) -> Claim:
 
 
 def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
-    """Such a message comes back once from each consumer: not more than there are messages to come back."""
+    """Such a message comes back once from each consumer."""
     found, returns, queue = case.poll.found, case.poll.returns, case.row
-    messages = case.queue("messages", "the number of its messages")
-    could_come_back = messages.value + returns.settled[queue]
-    comes_again = messages.satisfies(lambda _: returns.returned[queue] > could_come_back * max(len(case.consumers), 1))
+    comes_again = same_messages_come_back(case)
     waits = found.ready[queue]
     idle = not found.consumer.held[case.consumers].any()
     return concluded(
@@ -139,6 +138,18 @@ def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
         otherwise="no consumer speaks AMQP" if no_amqp.is_so else "the same messages came back more than once",
         likely=bool(idle and waits > 0 and len(case.consumers)),
     )
+
+
+def same_messages_come_back(case: Case) -> Claim:
+    """Whether more came back than there were messages, or a consumer got more than ever came to the queue."""
+    found, returns, queue = case.poll.found, case.poll.returns, case.row
+    messages = case.queue("messages", "the number of its messages")
+    added = case.queue("added", "what ever came to the queue")
+    most_returned = (messages.value + returns.settled[queue]) * max(len(case.consumers), 1)
+    most_delivered = found.consumer.delivered[case.consumers].max(initial=0.0)
+    more_than_there_are = messages.satisfies(lambda _: bool(returns.returned[queue] > most_returned))
+    more_than_ever_came = added.satisfies(lambda count: bool(most_delivered > count))
+    return any_of(more_than_there_are, more_than_ever_came)
 
 
 def comes_back_openmq(case: Case) -> Verdicts:
@@ -348,15 +359,17 @@ def expired_on_arrival(case: Case) -> Verdict:
     """A message that has expired when it comes, while a consumer waits for it, counts as expired and never as added.
     Without one it waits for the broker's next look at the queue.
     """
-    trend, queue = case.poll.activity.trend, case.row
-    expired, came = trend.sum(TREND_EXPIRED)[queue], trend.sum(FLOW_IN)[queue]
-    was_not_added = bool(expired > came)
+    found, queue = case.poll.found, case.row
+    expired = case.poll.activity.trend.sum(TREND_EXPIRED)[queue]
+    left = found.settled[queue] + found.expired[queue] + found.killed[queue]
+    never_added = left + found.messages[queue] - found.added[queue]
+    was_not_added = bool(never_added > max(SKEW, expired / 2))
     waits = case.queue("messages", "the number of its messages")
     rate_in = case.poll.trend.rate_in[queue]
-    lives = waits.satisfies(lambda count: count >= EXPIRY_SCAN * rate_in > 0)
+    lives = waits.satisfies(lambda count: bool(count >= EXPIRY_SCAN * rate_in > 0))
     compare = "compare the clocks of its producers with the broker's"
     return concluded(
-        f"{expired:.0f} expired and only {came:.0f} were added: {compare}" if was_not_added else "",
+        f"{never_added:.0f} left that were never added: {compare}" if was_not_added else "",
         excluded_by=all_of(lives, known(not was_not_added)),
         otherwise=f"messages wait for longer than {duration(EXPIRY_SCAN)} before they expire",
         likely=was_not_added,

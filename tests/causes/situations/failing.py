@@ -1,9 +1,14 @@
 """Messages that come back, die or expire."""
 
+from contextlib import suppress
+from typing import Any
+
+from proton import Delivery
+
 from causes.situations.register import begins, situation
 from flowbench.faults import Releasing
 from flowbench.scene import Scene
-from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer
+from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, ClientError
 
 
 @situation("redelivery_loop", "rolls_back")
@@ -29,6 +34,59 @@ def core_rolls_back(scene: Scene) -> None:
     scene.settings(queue, maxDeliveryAttempts=-1)
     scene.jms(queue, mode="transacted", returns=1, work=100)
     begins(scene, queue, 2)
+
+
+class SettingDown(AmqpConsumer):
+    """Answers two of five messages with modified(undeliverable-here): the broker never gives it those again."""
+
+    def _next(self) -> None:
+        if self.counts.received % 5 < 3:
+            super()._next()
+            return
+        delivery = self._held[0]
+        delivery.local.undeliverable = True
+        self._update(1, Delivery.MODIFIED)
+        self._link.flow(1)
+
+
+@situation("redelivery_loop", "undeliverable_here")
+def amqp_sets_messages_down(scene: Scene) -> None:
+    queue = scene.queue()
+    scene.open(SettingDown, queue, credit=10)
+    begins(scene, queue, 10)
+
+
+def restarts(scene: Scene, queue: str, **options: Any) -> None:
+    """A consumer that is closed by the broker, or leaves after a while, and comes again."""
+    while scene.wait(1):
+        with suppress(ClientError):
+            client = AmqpConsumer(scene.load.endpoint, queue, client_id=f"{queue}.consumer", **options)
+            scene.wait(5)
+            client.close()
+
+
+@situation("dead_lettering", "purge_on_no_consumers")
+def a_queue_purges_itself(scene: Scene) -> None:
+    """At each restart of its only consumer."""
+    queue = scene.queue(purge_on_no_consumers=True)
+    begins(scene, queue, 20)
+    restarts(scene, queue, credit=5, work=0.5)
+
+
+@situation("dead_lettering", "slow_consumer_killed", "attempts_used_up", "reconnects")
+def the_broker_closes_slow_consumers(scene: Scene) -> None:
+    queue, dead = scene.queue(), scene.queue()
+    scene.settings(
+        queue,
+        maxDeliveryAttempts=2,
+        deadLetterAddress=dead,
+        redeliveryDelay=0,
+        slowConsumerThreshold=10,
+        slowConsumerPolicy="KILL",
+        slowConsumerCheckPeriod=2,
+    )
+    begins(scene, queue, 30)
+    restarts(scene, queue, credit=40, work=1.0)
 
 
 @situation("dead_lettering", "attempts_used_up")
@@ -72,7 +130,7 @@ def an_operator_purges(scene: Scene) -> None:
         scene.broker.manage.call(scene.broker.manage.queue_mbean(queue), "removeAllMessages()")
 
 
-@situation("expiring", "time_to_live", proves=("time_to_live",))
+@situation("expiring", "time_to_live")
 def messages_outlive_their_time(scene: Scene) -> None:
     queue = scene.queue()
     producer = scene.open(AmqpProducer, queue, client="producer")

@@ -36,7 +36,7 @@ def groups_stay_with_the_first(scene: Scene) -> None:
             producer.send(group_id=f"g{group}")
 
 
-@situation("falling_behind", "selector", proves=("selector",))
+@situation("falling_behind", "selector")
 def selectors_leave_the_rest(scene: Scene) -> None:
     queue = scene.queue()
     producer = scene.open(AmqpProducer, queue, client="producer")

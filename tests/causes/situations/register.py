@@ -4,10 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowbench.scene import Place, Scene
+from penstock.brokers import cadence
 
 COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
 """Patience before anything is learned, window of trends, seconds between polls, and for which all play."""
 PROOF = 15.0
+SETTINGS_AGE = 20.0
+"""Seconds after which settings are read again: they prove something only once they were read since the fault began."""
+
+
+def read_settings_often() -> None:
+    cadence.SETTINGS_AGE = SETTINGS_AGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def stomp_never_acknowledges(scene: Scene) -> None:
     begins(scene, queue)
 
 
-@situation("stalled", "puback_missing", proves=("puback_missing",))
+@situation("stalled", "puback_missing")
 def mqtt_without_puback(scene: Scene) -> None:
     topic = scene.name().replace(".", "")
     client = f"m{topic}"
