@@ -18,10 +18,19 @@ from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState, Verdict
 from penstock.conditions.catalogue import CONDITIONS, for_kind, on
 from penstock.conditions.condition import ActiveCondition, Severity
+from penstock.conditions.wording import action as action_text
 from penstock.core.table import Index, Table
 from penstock.insight import answers
 from penstock.insight.actions import MOST_XIDS, Actions
-from penstock.model import BROKER_KINDS, AddressRow, ConnectionRow, Snapshot, TransactionRow, TransactionState
+from penstock.model import (
+    BROKER_KINDS,
+    AddressRow,
+    ConnectionRow,
+    ProducerRow,
+    Snapshot,
+    TransactionRow,
+    TransactionState,
+)
 from penstock.observation.prepared import PreparedTransaction
 
 BROKER = 'org.apache.activemq.artemis:broker="b1"'
@@ -72,14 +81,19 @@ def known(world: World, **about: object) -> Snapshot:
         {"max_delivery_attempts": np.full(len(queues), 7.0)},
     )
     prepared = [TransactionRow(f"xid-{i}", "", "") for i in range(MOST_XIDS + 2)]
-    transactions = Table(Index.of(prepared), {"state": np.full(len(prepared), float(TransactionState.PREPARED))})
+    states = np.full(len(prepared), float(TransactionState.PREPARED))
+    transactions = Table(Index.of(prepared), {"state": states, "messages": np.ones(len(prepared))})
+    key = connections.index.keys[0]
     return replace(
         found,
         broker=replace(found.broker, object_name=BROKER, **about),  # type: ignore[arg-type]
         connections=connections,
         addresses=addresses,
         transactions=transactions,
-        consumer_connection=np.full(len(found.consumer_connection), connections.index.keys[0]),
+        transaction_connection=np.full(len(prepared), key),
+        producers=Table(Index.of([ProducerRow("p1", "orders", "stuck", "")]), {}),
+        producer_connection=np.array([key]),
+        consumer_connection=np.full(len(found.consumer_connection), key),
     )
 
 
@@ -110,11 +124,20 @@ def test_every_template_is_offered_and_names_what_is_known() -> None:
     found = set()
     for kind, protocol in product(sorted(BROKER_KINDS), ("CORE", "MQTT", "AMQP")):
         snapshot = known(made(protocol), kind=BROKER_KINDS[kind])
-        for name in for_kind(kind):
+        for name, condition in for_kind(kind).items():
             found |= {one.name for one in offered(made(protocol), name, snapshot)}
-            for proven in (BLOCKED, FULL):
+            for cause in condition.causes:
+                proven = {cause: Verdict(CauseState.PROVEN, "it is so")}
                 found |= {one.name for one in offered(made(protocol), name, snapshot, verdicts=proven)}
+    nowhere = without_dead_letters(known(world := made()))
+    found |= {one.name for one in offered(world, "dead_letters_lost", nowhere)}
     assert found == {one.name for one in ACTIONS}
+
+
+def without_dead_letters(snapshot: Snapshot) -> Snapshot:
+    assert snapshot.queues is not None
+    rows = [replace(row, dead_letter_address="") for row in snapshot.queues.index]
+    return replace(snapshot, queues=Table(Index.of(rows), snapshot.queues.columns))
 
 
 @pytest.mark.parametrize("protocol", ["CORE", "AMQP", "MQTT"])
@@ -247,7 +270,11 @@ def test_closing_is_not_advised_where_several_clients_wait_for_something_outside
 def test_an_amqp_client_without_credit_is_not_told_to_start_its_connection() -> None:
     world, excluded = made("AMQP"), Verdict(CauseState.EXCLUDED, "")
     verdicts = {name: excluded for name in CONDITIONS["not_dispatching"].causes if name != "no_credit"}
-    assert [one.name for one in offered(world, "not_dispatching", known(world), verdicts=verdicts)] == ["give_credit"]
+    names = [one.name for one in offered(world, "not_dispatching", known(world), verdicts=verdicts)]
+    assert names == ["look_at_receiver"], "it may have set its messages down"
+    verdicts |= {"no_credit": Verdict(CauseState.PROVEN, "")}
+    names = [one.name for one in offered(world, "not_dispatching", known(world), verdicts=verdicts)]
+    assert names == ["give_credit", "look_at_receiver"]
 
 
 def test_a_ring_loses_what_comes_back(world: World) -> None:
@@ -374,6 +401,106 @@ def test_dead_letters_are_sent_back_only_where_they_are_all_there_are(world: Wor
 def test_dead_letters_without_an_address_get_one(world: World) -> None:
     excluded, proven = (Verdict(state, "") for state in (CauseState.EXCLUDED, CauseState.PROVEN))
     verdicts = {"no_dead_letter_queue": proven, "dead_letter_address_full": excluded}
-    names = {one.name for one in offered(world, "dead_letters_lost", known(world), verdicts=verdicts)}
+    nowhere = without_dead_letters(known(world))
+    names = {one.name for one in offered(world, "dead_letters_lost", nowhere, verdicts=verdicts)}
     assert "set_dead_letter_address" in names
+    names = {one.name for one in offered(world, "dead_letters_lost", known(world), verdicts=verdicts)}
+    assert "set_dead_letter_address" not in names, "it has one, which has no queue"
     assert not {"raise_limit", "move_messages"} & names
+
+
+# --- advice that is worse than none
+
+
+def on_several_connections(world: World, kind: str = "artemis") -> Snapshot:
+    """Each consumer has a connection of its own, and so has a producer of another client."""
+    snapshot = known(world, kind=BROKER_KINDS[kind])
+    count = len(snapshot.consumer_connection)
+    rows = [ConnectionRow(f"c{i}", f"client-{i}", "", "u", "10.0.0.7") for i in range(count + 1)]
+    connections = Table(Index.of(rows), {})
+    return replace(
+        snapshot,
+        connections=connections,
+        consumer_connection=connections.index.keys[:count],
+        producer_connection=connections.index.keys[count:],
+        transaction_connection=np.full(len(snapshot.transaction_connection), connections.index.keys[count]),
+    )
+
+
+@pytest.mark.parametrize("condition", ["redelivery_loop", "dead_lettering"])
+def test_no_connection_is_closed_where_several_clients_may_be_at_fault(world: World, condition: str) -> None:
+    assert "set_aside" in {one.name for one in offered(world, condition, known(world))}
+    assert "set_aside" not in {one.name for one in offered(world, condition, on_several_connections(world))}
+
+
+def test_for_a_producers_transaction_its_own_connection_is_closed_and_no_consumers(world: World) -> None:
+    snapshot = on_several_connections(world, "openmq")
+    commands = [command for one in offered(world, "producer_transaction_open", snapshot) for command in one.commands]
+    producer = f"c{len(snapshot.consumer_connection)}"
+    assert commands == [f"imqcmd destroy cxn -n {producer}"]
+
+
+def test_of_several_producers_with_transactions_none_is_closed(world: World) -> None:
+    snapshot = on_several_connections(world, "openmq")
+    assert snapshot.connections is not None
+    keys = snapshot.connections.index.keys
+    two = Table(Index.of([ProducerRow(f"p{i}", "orders", f"client-{i}", "") for i in range(2)]), {})
+    sends = np.resize(keys[:2], len(snapshot.transaction_connection))
+    snapshot = replace(snapshot, producers=two, producer_connection=keys[:2], transaction_connection=sends)
+    assert not [command for one in offered(world, "producer_transaction_open", snapshot) for command in one.commands]
+
+
+CONDITIONAL = ("If ", "Last, if ", "Or ", "When ")
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: one.name)
+def test_what_fits_one_rival_alone_and_changes_something_needs_its_proof(action: ActionTemplate) -> None:
+    changes = action.command or any(not call.operation.startswith("list") for call in action.calls)
+    if not changes or action.proof or action.do.startswith(CONDITIONAL):
+        return
+    for name, kind in product(action.conditions, action.brokers or BROKER_KINDS):
+        condition = for_kind(kind).get(name)
+        causes = action.causes & condition.causes.keys() if condition else set()
+        if condition and len(causes) == 1:
+            assert not {rival for cause in causes for rival in condition.rivals.get(cause, ())}, name
+
+
+@pytest.mark.parametrize(("cause", "action"), [
+    ("no_credit", "give_credit"), ("groups", "share_groups"), ("consumers_before_dispatch", "start_missing_consumers"),
+    ("memory_full", "free_memory"),
+])  # fmt: skip
+def test_what_needs_proof_is_not_offered_while_its_cause_is_possible(cause: str, action: str) -> None:
+    (template,) = [one for one in ACTIONS if one.name == action]
+    condition = next(name for name in sorted(template.conditions) if cause in on(kind_of(template), name).causes)
+    causes, kind = on(kind_of(template), condition).causes, kind_of(template)
+    assert not template.fits(condition, {cause: Verdict(CauseState.POSSIBLE, "")}, causes, kind, "")
+    assert template.fits(condition, {cause: Verdict(CauseState.PROVEN, "")}, causes, kind, "")
+
+
+def kind_of(template: ActionTemplate) -> str:
+    return min(template.brokers, default="artemis")
+
+
+@pytest.mark.parametrize(("likely", "condition", "spoiled"), [
+    ("selector", "falling_behind", {"add_consumers", "faster_consumers"}),
+    ("expired_on_arrival", "expiring", {"raise_time_to_live"}),
+    ("no_consumers", "purged", {"who_purged"}),
+    ("broker_slow", "slowed", {"find_what_is_slow"}),
+])  # fmt: skip
+def test_what_would_bring_nothing_is_not_offered(world: World, likely: str, condition: str, spoiled: set[str]) -> None:
+    assert spoiled <= {one.name for one in offered(world, condition, known(world))}
+    verdicts = {likely: Verdict(CauseState.POSSIBLE, "", likely=True)}
+    assert not spoiled & {one.name for one in offered(world, condition, known(world), verdicts=verdicts)}
+
+
+@pytest.mark.parametrize(("most", "says"), [
+    (10.0, "after 10 deliveries a message goes to the dead letters (max-delivery-attempts)"),
+    (-1.0, "max-delivery-attempts is -1: no message ever goes to the dead letters"),
+    (None, "see whether max-delivery-attempts is set, it was not read"),
+])  # fmt: skip
+def test_no_delivery_attempts_are_to_be_set_where_they_are(most: float | None, says: str) -> None:
+    evidence = {"returned": 9.0, "delivered": 10.0, "settled": 1.0}
+    evidence |= {} if most is None else {"max_delivery_attempts": most}
+    text = action_text(CONDITIONS["redelivery_loop"], evidence)
+    assert text.endswith(says)
+    assert "Set max-delivery-attempts" not in text

@@ -74,7 +74,8 @@ FAILURES: Final = {
         f"falling_behind {LOST} hoarding", patience=2, differs={"mqtt": "puback_missing", "openmq": "listener_hangs"},
     ),
     "slow": Failure(
-        ARTEMIS - {"mqtt"}, "slowed falling_behind", "work_slow became_slower", "find_what_is_slow faster_consumers",
+        ARTEMIS - {"mqtt"}, "slowed falling_behind", "work_slow became_slower",
+        "find_what_is_slow look_at_disk faster_consumers",
         "larger_ring match_selector", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}),
         rhythms=FLOWING, queues=frozenset({"anycast", "subscription", "selector"}), whole=True, seconds=170,
     ),
@@ -102,8 +103,8 @@ FAILURES: Final = {
     ),
     "rejects": Failure(
         frozenset({"core", "openwire", "amqp", "openmq"}), "redelivery_loop", "rolls_back",
-        "read_log set_aside", "larger_ring", "falling_behind " + LOST, frozenset({"transacted", "accept"}),
-        frozenset({"anycast", "exclusive", "selector"}), seconds=80, differs={"amqp": "releases"},
+        "read_log set_aside", "look_at_receiver larger_ring", "falling_behind " + LOST,
+        frozenset({"transacted", "accept"}), frozenset({"anycast", "exclusive", "selector"}), seconds=80, differs={"amqp": "releases"},
     ),
     "frozen": Failure(
         JMS | {"openmq"}, "stalled no_consumer", "frozen application_down", "thread_dump start_reader " + CLOSE,
@@ -132,7 +133,7 @@ FAILURES: Final = {
     ),
     "wrong selector": Failure(
         frozenset({"core", "openwire", "amqp", "stomp", "openmq"}), "not_dispatching", "selector", "match_selector",
-        "start_delivery give_credit larger_ring group_owner", LOST, whole=True, patience=1,
+        "start_delivery give_credit look_at_receiver larger_ring group_owner", LOST, whole=True, patience=1,
         queues=frozenset({"anycast", "selector", "ring"}),
     ),
     "not started": Failure(
@@ -141,7 +142,7 @@ FAILURES: Final = {
         queues=frozenset({"anycast", "ring", "subscription"}),
     ),
     "no credit": Failure(
-        frozenset({"amqp"}), "not_dispatching", "no_credit", "give_credit start_delivery",
+        frozenset({"amqp"}), "not_dispatching", "no_credit", "give_credit look_at_receiver start_delivery",
         "match_selector larger_ring group_owner",
         LOST, whole=True, patience=1, queues=frozenset({"anycast", "ring", "subscription"}),
     ),
