@@ -7,6 +7,7 @@ without the input must be the same with each of the values.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -312,7 +313,7 @@ def test_an_input_that_was_not_read_decides_no_cause(name: str, monkeypatch: pyt
         missing = trial.with_input(where, lambda reading: reading._replace(value=np.nan))
         stale = trial.with_input(where, lambda reading: reading._replace(stale_seconds=600.0))
         for value in VALUES:
-            found = trial.with_input(where, lambda reading, value=value: reading._replace(value=value, stale_seconds=0))
+            found = trial.with_input(where, partial(Reading._replace, value=value, stale_seconds=0.0))
             assert not differing(missing, found), f"{where} is missing, and may be {value}"
             assert not differing(stale, found), f"{where} was read 10 min before, and may be {value}"
 
@@ -322,7 +323,7 @@ def knocked_out(poll: Any) -> Iterator[tuple[str, Any, Any]]:
     snapshot = poll.snapshot
     for part in ("connections", "producers", "transactions", "addresses"):
         if getattr(snapshot, part) is not None:
-            yield part, replace(poll, snapshot=replace(snapshot, **{part: None})), poll
+            yield part, replace(poll, snapshot=replace(snapshot, **{part: None}), _results={}), poll
     consumers = poll.found.consumer.index
     for field, other in (("protocol", "AMQP"), ("protocol", "CORE"), ("protocol", "MQTT")):
         yield field, with_rows(poll, consumers, **{field: ""}), with_rows(poll, consumers, **{field: other})
@@ -339,8 +340,8 @@ def with_rows(poll: Any, index: Any, **texts: Any) -> Any:
         rows[i] = replace(row, **texts)
     other = type(index)(index.keys, rows, index.origin, None)
     if index is poll.found.queues:
-        return replace(poll, found=replace(poll.found, queues=other))
-    return replace(poll, found=replace(poll.found, consumer=replace(poll.found.consumer, index=other)))
+        return replace(poll, found=replace(poll.found, queues=other), _results={})
+    return replace(poll, found=replace(poll.found, consumer=replace(poll.found.consumer, index=other)), _results={})
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -101,9 +101,12 @@ def all_have_selectors(case: Case, chosen: set[str]) -> Claim:
 
 
 def holders(case: Case) -> Verdict:
-    found, unacked, there = case.poll.found, case.poll.unacked, case.consumers
+    found = case.poll.found
+    unacked = case.poll.unacked
+    there = case.consumers
     stuck = there[found.now - unacked.unacked_since[there] >= STUCK]
-    count, held = found.consumers[case.row], found.consumer.held[stuck].sum()
+    count = found.consumers[case.row]
+    held = found.consumer.held[stuck].sum()
     some_hold = known(len(stuck) > 0)
     are_seen = all_of(case.all_consumers_are_listed, case.consumers_show_numbers)
     return concluded(
@@ -125,7 +128,8 @@ def became_slower(case: Case) -> Verdict:
 
 
 def usual_is_known(case: Case) -> bool:
-    usual, row = case.poll.usual, case.row
+    usual = case.poll.usual
+    row = case.row
     times = usual.times[row]
     is_founded = usual.windows[row] >= WINDOWS or usual.known_for(case.poll.found.now, DAY)[row]
     return bool(times >= ALIKE or (is_founded and not np.isnan(times)))
@@ -148,8 +152,10 @@ def too_few_consumers(case: Case, others: Mapping[str, Verdict]) -> Verdict:
 
 def advice_on_number(case: Case, others: Mapping[str, Verdict]) -> str:
     """How many consumers would keep up, or what has to be mended before."""
-    poll, queue = case.poll, case.row
-    returned, settled = poll.returns.returned[queue], poll.returns.settled[queue]
+    poll = case.poll
+    queue = case.row
+    returned = poll.returns.returned[queue]
+    settled = poll.returns.settled[queue]
     first, second = acknowledged_by_halves(case)
     slower = others["became_slower"]
     is_slower = slower.state is CauseState.PROVEN or (not usual_is_known(case) and second < first / 2)

@@ -1,6 +1,6 @@
 """One condition that is active in one row of a poll, and what was read of it: all that a rule of causes looks at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, nan
@@ -88,10 +88,12 @@ class Case:
 
     @cached_property
     def _address_at(self) -> int:
-        addresses = self.snapshot.addresses
-        if addresses is None:
-            return -1
-        return next((i for i, row in enumerate(addresses.index) if row.name == self.queue_row.address), -1)
+        return self.poll.of(positions_of_addresses).get(self.queue_row.address, -1)
+
+    def address_named(self, address: str, column: str, name: str) -> Reading:
+        """A number of another address, which is read at every poll."""
+        at = self.poll.of(positions_of_addresses).get(address, -1)
+        return Reading(name, self._value(self.snapshot.addresses, column, at), self.stale("addresses"))
 
     def _address_value(self, column: str) -> float:
         return self._value(self.snapshot.addresses, column, self._address_at)
@@ -205,6 +207,12 @@ class ConsumerCase(Case):
         keys = self.snapshot.consumer_connection
         is_known = len(keys) > 0 and keys[self.row] >= 0
         return known(True) if is_known else unread("its connection")
+
+
+def positions_of_addresses(poll: RuleInputs) -> Mapping[str, int]:
+    """By name, where each address is in its table."""
+    addresses = poll.snapshot.addresses
+    return {} if addresses is None else {row.name: i for i, row in enumerate(addresses.index)}
 
 
 def siblings_of(snapshot: Snapshot, row: int) -> Positions:

@@ -69,21 +69,25 @@ def consumers_stay(case: Case) -> Claim:
 
 def went_lately(case: Case) -> bool:
     """Whether consumers went with messages in hand within the window."""
-    losses, now = case.poll.losses, case.poll.found.now
+    losses = case.poll.losses
+    now = case.poll.found.now
     window = case.poll.constants.window_seconds(case.poll.found.interval)
     return bool(now - losses.last[IN_HAND][case.row] <= window)
 
 
 def goes_away(case: Case) -> Verdict:
     """Whether consumers go with what they have buffered. One that comes and goes between two polls is not seen."""
-    poll, queue = case.poll, case.row
-    losses, now = poll.losses, poll.found.now
+    poll = case.poll
+    queue = case.row
+    losses = poll.losses
+    now = poll.found.now
     window = poll.constants.window_seconds(poll.found.interval)
     if not went_lately(case):
         stay = consumers_stay(case)
         explained = all_of(stay, known(returns_of_those_there(case)))
         return concluded("", excluded_by=explained, otherwise="its consumers stayed, and gave back as many themselves")
-    given, lasts = losses.lost[IN_HAND][queue], now - losses.since[IN_HAND][queue]
+    given = losses.lost[IN_HAND][queue]
+    lasts = now - losses.since[IN_HAND][queue]
     unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
     said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} unacknowledged messages"
     return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
@@ -91,7 +95,8 @@ def goes_away(case: Case) -> Verdict:
 
 def returns_of_those_there(case: Case) -> bool:
     """Whether the consumers that are listed let go of what came back."""
-    returns, queue = case.poll.returns, case.row
+    returns = case.poll.returns
+    queue = case.row
     unsettled = returns.delivered[queue] - returns.settled[queue]
     return bool(returns.returned[queue] > 0 and unsettled >= returns.returned[queue])
 
@@ -101,7 +106,8 @@ def returns_of_those_there(case: Case) -> bool:
 
 def comes_back(case: Case) -> Verdicts:
     """On Artemis. A release of AMQP is no attempt to acknowledge; rollback, recover and a failure are, all alike."""
-    returns, queue = case.poll.returns, case.row
+    returns = case.poll.returns
+    queue = case.row
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
     no_amqp = none_speaks(case, ("AMQP",))
     released = all_of(only_speak(case, ("AMQP",)), negated(attempts_failed(case)))
@@ -128,7 +134,9 @@ def attempts_failed(case: Case) -> Claim:
 
 def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
     """Such a message comes back once from each consumer."""
-    found, returns, queue = case.poll.found, case.poll.returns, case.row
+    found = case.poll.found
+    returns = case.poll.returns
+    queue = case.row
     comes_again = same_messages_come_back(case)
     waits = found.ready[queue]
     idle = not found.consumer.held[case.consumers].any()
@@ -142,7 +150,9 @@ def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
 
 def same_messages_come_back(case: Case) -> Claim:
     """Whether more came back than there were messages, or a consumer got more than ever came to the queue."""
-    found, returns, queue = case.poll.found, case.poll.returns, case.row
+    found = case.poll.found
+    returns = case.poll.returns
+    queue = case.row
     messages = case.queue("messages", "the number of its messages")
     added = case.queue("added", "what ever came to the queue")
     most_returned = (messages.value + returns.settled[queue]) * max(len(case.consumers), 1)
@@ -154,7 +164,8 @@ def same_messages_come_back(case: Case) -> Claim:
 
 def comes_back_openmq(case: Case) -> Verdicts:
     """By how the sessions of its consumers acknowledge: rollback is of transacted ones, the others' only recover."""
-    returns, queue = case.poll.returns, case.row
+    returns = case.poll.returns
+    queue = case.row
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
     transacted = sessions_transacted(case)
     return {
@@ -168,7 +179,8 @@ def comes_back_openmq(case: Case) -> Verdicts:
 
 def sessions_transacted(case: Case) -> Reading:
     """The share of its consumers whose session is transacted."""
-    name, consumers = "the acknowledge mode of its sessions", case.snapshot.consumers
+    name = "the acknowledge mode of its sessions"
+    consumers = case.snapshot.consumers
     if consumers is None or not len(case.consumers) or not case.all_consumers_are_listed.is_so:
         return Reading(name, np.nan)
     modes = consumers["acknowledge_mode"][case.consumers]
@@ -191,7 +203,8 @@ class Deaths:
     """What was killed, and what became of it. Counted over the window of trends, as the dead letters are."""
 
     def __init__(self, case: Case) -> None:
-        returns, queue = case.poll.returns, case.row
+        returns = case.poll.returns
+        queue = case.row
         self.killed = float(returns.killed[queue])
         self.tried = max(float(returns.delivered[queue] - returns.settled[queue]), 0.0)
         dead, others = dead_letters(case)
@@ -234,8 +247,10 @@ def dead_letters(case: Case) -> tuple[Reading, float]:
     """Messages that came to the queues of its dead-letter address, not known where it has none; and how many of them
     may be of other queues.
     """
-    name, address = "what came to its dead-letter address", case.queue_row.dead_letter_address
-    queues, wanted = case.poll.found.queues, {case.queue_row.dead_letter_address} - {""}
+    name = "what came to its dead-letter address"
+    address = case.queue_row.dead_letter_address
+    queues = case.poll.found.queues
+    wanted = {case.queue_row.dead_letter_address} - {""}
     at = queues.where("address", attrgetter("address"), wanted)
     if not len(at) or case.left_out:
         return Reading(name, np.nan), 0.0
@@ -246,12 +261,9 @@ def dead_letters(case: Case) -> tuple[Reading, float]:
 
 def has_room_for_dead_letters(case: Case) -> Claim:
     """Whether dead letters would come to their queue: not at a full address that drops them."""
-    addresses, name = case.snapshot.addresses, "how full the dead-letter address is"
-    if addresses is None:
-        return unread(name)
-    found = [i for i, row in enumerate(addresses.index) if row.name == case.queue_row.dead_letter_address]
-    value = float(addresses["limit_percent"][found[0]]) if found else np.nan
-    return negated(Reading(name, value, case.stale("addresses")).at_least(100))
+    address = case.queue_row.dead_letter_address
+    fullness = case.address_named(address, "limit_percent", "how full the dead-letter address is")
+    return negated(fullness.at_least(100))
 
 
 def rejected(case: Case, deaths: Deaths) -> Verdict:
@@ -359,7 +371,8 @@ def expired_on_arrival(case: Case) -> Verdict:
     """A message that has expired when it comes, while a consumer waits for it, counts as expired and never as added.
     Without one it waits for the broker's next look at the queue.
     """
-    found, queue = case.poll.found, case.row
+    found = case.poll.found
+    queue = case.row
     expired = case.poll.activity.trend.sum(TREND_EXPIRED)[queue]
     left = found.settled[queue] + found.expired[queue] + found.killed[queue]
     never_added = left + found.messages[queue] - found.added[queue]

@@ -96,8 +96,10 @@ class Destination:
     def __init__(self, case: Case) -> None:
         self.messages = case.queue("messages", "the number of its messages")
         self.limit = case.limit("limit_messages", "maxNumMsgs")
-        used, limit_bytes = case.queue("bytes", "its bytes"), case.limit("limit_bytes", "maxTotalMsgBytes")
-        by_count, by_bytes = self.messages.reaches(self.limit), used.reaches(limit_bytes)
+        used = case.queue("bytes", "its bytes")
+        limit_bytes = case.limit("limit_bytes", "maxTotalMsgBytes")
+        by_count = self.messages.reaches(self.limit)
+        by_bytes = used.reaches(limit_bytes)
         self.at_limit = any_of(by_count, by_bytes)
         self.near_limit = any_of(self.at_limit, self._within_a_batch(case))
         self.room = room(self.messages.value, self.limit.value)
@@ -164,7 +166,8 @@ def refused_openmq(case: Case) -> Verdicts:
 
 def broker_full(case: Case) -> Verdict:
     """The limits of the whole broker refuse messages of all destinations alike."""
-    taking, refusing = other_that_takes_all(case), others_that_refuse(case)
+    taking = other_that_takes_all(case)
+    refusing = others_that_refuse(case)
     also = f"{refusing} other destinations refuse messages, too; " if refusing else ""
     compare = "imq.system.max_count was not read; compare it with the messages of the broker (`imqcmd query bkr`)"
     return concluded(

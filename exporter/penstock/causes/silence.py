@@ -44,9 +44,11 @@ def producers_of(case: Case, address: str, name: str) -> Reading:
 
 def moved(poll: RuleInputs, queue: int) -> str:
     """The queue that got its first messages when this one got its last, at a like rate; empty where there is none."""
-    usual, rate = poll.usual, poll.trend.rate_in
+    usual = poll.usual
+    rate = poll.trend.rate_in
     with np.errstate(invalid="ignore"):
-        high, low = usual.expected.inflow[1][queue] / 3600, usual.expected.low[queue]
+        high = usual.expected.inflow[1][queue] / 3600
+        low = usual.expected.low[queue]
         unknown = usual.expected.weeks == 0  # before: history knows what did not begin now
         alike = unknown & (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
         began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))

@@ -1,11 +1,16 @@
 """Who is slow: one client or all of a queue, and whether it is slow on other queues too."""
 
+from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
+
 import numpy as np
 
 from penstock.causes.case import Case
 from penstock.causes.evidence import Claim, Truth, known
 from penstock.causes.verdict import AGAINST, Verdict, Verdicts, concluded, possible
 from penstock.core.table import Mask
+from penstock.model import ConsumerRow
+from penstock.observation.poll import RuleInputs
 
 ALIKE = 2.0
 """Times as long as usual: queues on which a client is slow, too."""
@@ -15,13 +20,12 @@ OTHERS = 2
 
 def slowed(case: Case) -> Verdicts:
     rows = case.rows_of(case.consumers)
-    clients, hosts = {row.client for row in rows}, {row.remote_host for row in rows}
-    consumer = case.poll.found.consumer
-    of_client = queues_of(case, [row.client in clients for row in consumer.index.rows])
-    of_host = queues_of(case, [row.remote_host in hosts for row in consumer.index.rows])
-    some_hosts = ", ".join(sorted(hosts)[:3])
+    hosts = {row.remote_host for row in rows}
+    of_client = others_of(case, case.poll.of(queues_by_client), {row.client for row in rows})
+    of_host = others_of(case, case.poll.of(queues_by_host), hosts)
     slow_of_client = np.count_nonzero(of_client & is_slow(case))
     slow_of_host = np.count_nonzero(of_host & is_slow(case))
+    on_hosts = f"{slow_of_host} more queues with consumers on {', '.join(sorted(hosts)[:3])} are slow"
     return {
         "client_slow": concluded(
             f"its clients are slow on {slow_of_client} more queues" if slow_of_client else "",
@@ -29,7 +33,7 @@ def slowed(case: Case) -> Verdicts:
             otherwise="they are slow on no other queue",
         ),
         "host_slow": concluded(
-            f"{slow_of_host} more queues with consumers on {some_hosts} are slow" if slow_of_host else "",
+            on_hosts if slow_of_host else "",
             excluded_by=none_is_slow(case, of_host, "the pace of another queue on their hosts"),
             otherwise="nothing else on their hosts is slow",
         ),
@@ -37,12 +41,32 @@ def slowed(case: Case) -> Verdicts:
     }
 
 
-def queues_of(case: Case, wanted: list[bool]) -> Mask:
-    """The other queues of these consumers."""
-    queues = np.zeros(len(case.poll.found.queues) + 1, np.bool_)  # the last one: not known
-    queues[case.poll.found.consumer.queue[np.array(wanted, np.bool_)]] = True
-    queues[case.row] = False
-    return queues[:-1]
+QueuesOf = Mapping[str, set[int]]
+"""By the name of a client or a host the positions of the queues that it consumes."""
+
+
+def queues_by_client(poll: RuleInputs) -> QueuesOf:
+    return queues_by(poll, attrgetter("client"))
+
+
+def queues_by_host(poll: RuleInputs) -> QueuesOf:
+    return queues_by(poll, attrgetter("remote_host"))
+
+
+def queues_by(poll: RuleInputs, name: Callable[[ConsumerRow], str]) -> QueuesOf:
+    found: dict[str, set[int]] = {}
+    consumer = poll.found.consumer
+    for row, queue in zip(consumer.index, consumer.queue.tolist(), strict=True):
+        found.setdefault(name(row), set()).add(queue)
+    return found
+
+
+def others_of(case: Case, queues: QueuesOf, names: Collection[str]) -> Mask:
+    """The other queues that these consume."""
+    positions = set[int]().union(*(queues.get(name, set()) for name in names)) - {case.row, -1}
+    mask = np.zeros(len(case.poll.found.queues), np.bool_)
+    mask[sorted(positions)] = True
+    return mask
 
 
 def is_slow(case: Case) -> Mask:
@@ -69,7 +93,8 @@ def broker_slow(case: Case) -> Verdict:
     """A slow disk delays durable messages alone, and no number shows which are: other queues speak against it only."""
     comparable = pace_is_known(case)
     comparable[case.row] = False
-    slow, count = np.count_nonzero(is_slow(case) & comparable), np.count_nonzero(comparable)
+    slow = np.count_nonzero(is_slow(case) & comparable)
+    count = np.count_nonzero(comparable)
     if not count:
         return possible("the pace of no other queue is known; look at the disk of the broker")
     said = f"{slow} of {count} other queues with a backlog are slow, too"

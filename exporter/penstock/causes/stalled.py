@@ -84,7 +84,8 @@ def flat_for(case: ConsumerCase) -> float:
     """Seconds for which messages waited and none was delivered to it; 0 where it may have no right to any, or where
     something that could hold them up was not read.
     """
-    poll, queue = case.poll, case.queue_at
+    poll = case.poll
+    queue = case.queue_at
     consumer = poll.found.consumer
     if queue < 0 or consumer.selective[case.row] or not nothing_holds_up(case).is_so:
         return 0.0
@@ -150,7 +151,8 @@ def forgotten(case: ConsumerCase, flat: float, waits: str) -> Verdict:
 
 def pace(case: ConsumerCase) -> float:
     """Messages per second before it stalled, at least; 0 where it came before the agent."""
-    unacked, row = case.poll.unacked, case.row
+    unacked = case.poll.unacked
+    row = case.row
     seen = unacked.seen_since
     worked_until = unacked.unacked_since[row] + case.poll.found.interval
     came_while_watched = seen[row] > seen.min() and worked_until > seen[row] and not case.left_out
@@ -185,7 +187,9 @@ def blocked_in_send(case: ConsumerCase) -> Verdict:
 
 def frozen(case: ConsumerCase) -> Verdict:
     """A sibling that settled within the last two polls shows that the process works."""
-    poll, consumer, others = case.poll, case.poll.found.consumer, case.siblings
+    poll = case.poll
+    consumer = case.poll.found.consumer
+    others = case.siblings
     settled = np.fmax(poll.unacked.settled, consumer.last_acknowledgement)
     working = others[poll.found.now - settled[others] <= 2 * poll.found.interval]
     if len(working):
@@ -252,7 +256,8 @@ def acknowledged_at_once(case: ConsumerCase) -> Reading:
     """MiB of acknowledgements that were sent together. By default a Core client sends them when it has received 1 MiB,
     all at once.
     """
-    name, found = "the bytes in delivery", case.poll.found
+    name = "the bytes in delivery"
+    found = case.poll.found
     in_bytes = case.queue("delivering_bytes", name)
     count = case.queue("delivering", "the messages in delivery")
     if case.queue_at < 0 or not (in_bytes.is_known and count.is_known):

@@ -18,7 +18,8 @@ def consumers_of(poll: RuleInputs, queue: int) -> Positions:
 
 def stopped_with(poll: RuleInputs, row: int) -> list[str]:
     """Other clients that stopped when this one did."""
-    since, rows = poll.unacked.unacked_since, poll.found.consumer.index.rows
+    since = poll.unacked.unacked_since
+    rows = poll.found.consumer.index.rows
     at = np.flatnonzero(np.abs(since - since[row]) <= TOGETHER)[:100]
     return sorted({rows[i].client for i in at.tolist()} - {rows[row].client})
 
@@ -42,10 +43,13 @@ def full_addresses(poll: RuleInputs) -> Mapping[str, str] | None:
 
     A full address that does not page blocks. Its policy says so too, and is read every few minutes only.
     """
-    addresses, broker_limit = poll.snapshot.addresses, full_broker(poll.broker)
+    addresses = poll.snapshot.addresses
+    broker_limit = full_broker(poll.broker)
     if addresses is None or poll.left_out or not was_read_now(poll, "addresses"):
         return None
-    percent, paging, rows = addresses["limit_percent"], addresses["paging"], addresses.index.rows
+    percent = addresses["limit_percent"]
+    paging = addresses["paging"]
+    rows = addresses.index.rows
     if broker_limit == "disk":
         return {row.name: "the broker's disk is full" for row in rows}
     if broker_limit:
@@ -65,7 +69,9 @@ def was_read_now(poll: RuleInputs, part: str) -> bool:
 
 def sends_to(poll: RuleInputs) -> Mapping[str, tuple[str, float]]:
     """By session: a full address that it has sent to, and since when nothing came in there (broker's clock)."""
-    full, producers, queues = poll.of(full_addresses), poll.snapshot.producers, poll.found.queues
+    full = poll.of(full_addresses)
+    producers = poll.snapshot.producers
+    queues = poll.found.queues
     if not full or producers is None:
         return {}
     closed = dict(zip([row.address for row in queues], poll.timers.blocked.tolist(), strict=True))

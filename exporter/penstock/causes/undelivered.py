@@ -79,7 +79,8 @@ def decide(case: Case) -> Verdicts:
 
 def connections_started(case: Case, idle: Idle) -> Claim:
     """Whether another consumer of each one's connection got messages meanwhile; if none did, that shows nothing."""
-    consumer, still = case.poll.found.consumer, case.poll.timers.still[case.row]
+    consumer = case.poll.found.consumer
+    still = case.poll.timers.still[case.row]
     got_some = [bool((consumer.last_delivery[at] > still).any()) for at in idle.siblings]
     return known(True) if got_some and all(got_some) else UNKNOWN
 

@@ -38,7 +38,8 @@ class OnDemand(Verdicts):
     """Verdicts that are worked out when they are first looked at, as most of a poll never are."""
 
     def __init__(self, decide: Callable[..., Verdicts], *of: Any) -> None:
-        self._decide, self._of = decide, of
+        self._decide = decide
+        self._of = of
 
     @cached_property
     def _known(self) -> Verdicts:

@@ -104,7 +104,8 @@ FAILURES: Final = {
     "rejects": Failure(
         frozenset({"core", "openwire", "amqp", "openmq"}), "redelivery_loop", "rolls_back",
         "read_log set_aside", "look_at_receiver larger_ring", "falling_behind " + LOST,
-        frozenset({"transacted", "accept"}), frozenset({"anycast", "exclusive", "selector"}), seconds=80, differs={"amqp": "releases"},
+        frozenset({"transacted", "accept"}), frozenset({"anycast", "exclusive", "selector"}),
+        seconds=80, differs={"amqp": "releases"},
     ),
     "frozen": Failure(
         JMS | {"openmq"}, "stalled no_consumer", "frozen application_down", "thread_dump start_reader " + CLOSE,
