@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from causes.world import excluded, possible, proven, states, verdicts
+from conditions.openmq_world import openmq, openmq_polls
 from penstock.actions.catalogue import ACTIONS
 from penstock.causes.verdict import Verdict
 from penstock.model import QueueKind
@@ -108,3 +109,38 @@ def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:
 
 def test_a_selector_of_some_leaves_the_rest_to_the_others() -> None:
     assert states(grows({"filter": "k = '1'"}, {}))[proven] == set()
+
+
+def openmq_grows(**queue: float) -> Mapping[str, Verdict]:
+    """More comes than one consumer, or two, take."""
+    world = openmq()
+
+    def said(i: int) -> dict[str, Any]:
+        done = 50.0 * i
+        rows = {name: {"T": 1.0, "N": done / 2 + 1, "L": world.now + 14} for name in ("c", "d")}
+        numbers = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 2.0, **queue}
+        return {"queues": {"q": numbers}, "consumers": rows}
+
+    return openmq_polls(world, 24, said).one("falling_behind").verdicts
+
+
+@pytest.mark.parametrize("active", [2.0, float("nan")])
+def test_openmq_may_take_no_more_active_consumers_and_does_not_say_so(active: float) -> None:
+    """maxNumActiveConsumers is not read, and a consumer beyond it is refused."""
+    found = openmq_grows(active_consumers=active)
+    assert found["max_consumers"].state is possible
+    assert "maxNumActiveConsumers was not read" in found["max_consumers"].fact
+    assert "maxNumActiveConsumers was not read" in found["too_few_consumers"].fact
+
+
+def test_openmq_consumers_that_stand_by_show_that_no_more_are_taken() -> None:
+    found = openmq_grows(active_consumers=1.0)
+    assert found["max_consumers"][:2] == (proven, "1 of 2 are active")
+    assert found["too_few_consumers"].state is excluded
+
+
+@pytest.mark.parametrize("setting", ["exclusive", "max_consumers", "groups"])
+def test_a_setting_that_was_not_read_leaves_it_open_whether_more_would_help(setting: str) -> None:
+    found = grows({}, {}, **{setting: float("nan")})
+    assert found[setting].state is possible
+    assert "was not read" in found["too_few_consumers"].fact

@@ -113,3 +113,17 @@ def test_a_broker_at_its_own_limit_refuses_as_if_messages_were_too_large() -> No
     assert found["too_large"].state is possible
     assert "the limit of the whole broker is reached" in found["too_large"].fact
     assert (found["broker_full"].state, found["broker_full"].likely) == (possible, True)
+
+
+@pytest.mark.parametrize("unread", [{"memory_used_bytes": np.nan}, {"disk_used_ratio": np.nan}])
+def test_a_broker_of_which_memory_or_disk_was_not_read_may_be_full(unread: dict[str, float]) -> None:
+    found = blocked({"limit_percent": 117.0, "memory_used_ratio": 1.17}, about=unread)
+    cause = "memory_full" if "memory_used_bytes" in unread else "disk_full"
+    assert found[cause].state is possible
+
+
+@pytest.mark.parametrize("age", [None, 600.0])
+def test_an_address_whose_limit_was_not_read_since_is_not_without_one(age: float | None) -> None:
+    """The whole broker is full, and shows the same percentage."""
+    found = blocked({"limit_percent": 100.0}, about=MEMORY, settings_age=age)
+    assert (found["address_full"].state, found["memory_full"].state) == (possible, proven)
