@@ -481,6 +481,18 @@ def kind_of(template: ActionTemplate) -> str:
     return min(template.brokers, default="artemis")
 
 
+@pytest.mark.parametrize(("state", "add", "look"), [
+    (CauseState.POSSIBLE, False, True), (CauseState.EXCLUDED, True, False),
+])  # fmt: skip
+def test_consumers_are_added_only_where_it_is_known_that_more_are_let_in(
+    state: CauseState, add: bool, look: bool
+) -> None:
+    causes = on("openmq", "falling_behind").causes
+    verdicts = {"max_consumers": Verdict(state, ""), "too_few_consumers": Verdict(CauseState.POSSIBLE, "")}
+    fits = {one.name for one in ACTIONS if one.fits("falling_behind", verdicts, causes, "openmq", "")}
+    assert ("add_consumers" in fits, "see_consumer_limit" in fits) == (add, look)
+
+
 @pytest.mark.parametrize(("likely", "condition", "spoiled"), [
     ("selector", "falling_behind", {"add_consumers", "faster_consumers"}),
     ("expired_on_arrival", "expiring", {"raise_time_to_live"}),

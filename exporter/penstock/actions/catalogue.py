@@ -21,9 +21,11 @@ class CallTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTemplate:
-    """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any. proof: only while one of these causes is
-    proven; spoiled: not while one of these is, or is likely. done: not where one of these names is known. alerts: those
-    of no condition that it helps with.
+    """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any.
+
+    proof: only while one of these causes is proven. spoiled: not while one of these is, or is likely. decided: not while
+    one of these is possible. done: not where one of these names is known. alerts: those of no condition that it helps
+    with.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ActionTemplate:
     causes: frozenset[str] = frozenset()
     proof: frozenset[str] = frozenset()
     spoiled: frozenset[str] = frozenset()
+    decided: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
     brokers: frozenset[str] = frozenset()
     protocols: frozenset[str] = frozenset()
@@ -55,6 +58,7 @@ class ActionTemplate:
             and (not self.protocols or not protocol or protocol in self.protocols)
             and (not self.proof or not self.proof.isdisjoint(of[CauseState.PROVEN]))
             and self.spoiled.isdisjoint(of[CauseState.PROVEN] | likely)
+            and self.decided.isdisjoint(of[CauseState.POSSIBLE])
             and (not self.causes or not known or bool(causes - of[CauseState.EXCLUDED]))
         )
 

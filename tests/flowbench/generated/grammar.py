@@ -75,7 +75,7 @@ FAILURES: Final = {
     ),
     "slow": Failure(
         ARTEMIS - {"mqtt"}, "slowed falling_behind", "work_slow became_slower",
-        "find_what_is_slow look_at_disk faster_consumers",
+        "find_what_is_slow look_at_disk faster_consumers see_consumer_limit",
         "larger_ring match_selector", "falling_behind slowed " + LOST, frozenset({"auto", "individual", "accept"}),
         rhythms=FLOWING, queues=frozenset({"anycast", "subscription", "selector"}), whole=True, seconds=170,
     ),
@@ -164,7 +164,8 @@ FAILURES: Final = {
         queues=frozenset({"anycast", "ring", "exclusive", "groups", "selector", "last-value"}), whole=True, seconds=45,
     ),
     "overload": Failure(
-        ARTEMIS - {"mqtt"}, "falling_behind", "too_few_consumers", "add_consumers", "faster_consumers larger_ring",
+        ARTEMIS - {"mqtt"}, "falling_behind", "too_few_consumers", "add_consumers see_consumer_limit",
+        "faster_consumers larger_ring",
         "surge " + LOST, frozenset({"auto", "individual", "accept"}), rhythms=FLOWING,
         queues=frozenset({"anycast"}), whole=True, seconds=200,
     ),
