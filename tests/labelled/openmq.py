@@ -41,7 +41,10 @@ class Samples:
         listing = listing_of(rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children")))
         called = DestinationNames.of(row.key for row in destinations)
         depths = [depth(row) for row in destinations]
-        addresses, queues = self._destinations.tables(destinations, depths, self._settings, called, listing, None)
+        settings_read = dict.fromkeys(self._settings, now)
+        addresses, queues = self._destinations.tables(
+            destinations, depths, self._settings, settings_read, called, listing, None
+        )
         consumers, queue, connection = self._consumers.table(listing, called, self._destinations.queue_keys)
         producers, producing = self._connections.producers(rows(Producer, sample["producers"]), by_id, called)
         ends = {(row.host or "", row.port or 0): row for row in connections}

@@ -23,9 +23,9 @@ class CallTemplate:
 class ActionTemplate:
     """As `catalogue.toml` has it. Empty causes, brokers and protocols: of any.
 
-    proof: only while one of these causes is proven. spoiled: not while one of these is, or is likely. decided: not while
-    one of these is possible. done: not where one of these names is known. alerts: those of no condition that it helps
-    with.
+    proof: only while one of these causes is proven. spoiled: not while one of these is, or is likely. decided: not
+    while one of these is possible. done: not where one of these names is known. alerts: those of no condition that it
+    helps with.
     """
 
     name: str
