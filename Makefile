@@ -43,7 +43,7 @@ help:
 	@echo "make test-appservers  GlassFish and Payara with an application: numbers against its own, a bean that hangs (12 min)"
 	@echo "make test-versions  Artemis 2.28, 2.44 and the newest: collectors, numbers, conditions, guard (3 min)"
 	@echo "make test-certificates  a real Artemis behind Jolokia's agent with mutual TLS (1 min)"
-	@echo "make test-causes [ONLY=...]  81 situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
+	@echo "make test-causes [ONLY=...]  84 situations of known cause on a real Artemis: what is proven is true, what is true is not excluded (4 min)"
 	@echo "make test-causes-openmq [ONLY=...]  the same on a real OpenMQ (3 min)"
 	@echo "make failovers [COUNT=20]  of a replicated and of a shared-store pair: each reported once, no counter falls, sums are true (20 min)"
 	@echo "make fuzz-guided [SECONDS=300 TARGETS=...]  inputs that libFuzzer finds by the code they reach, for each reader (30 min)"
