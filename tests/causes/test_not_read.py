@@ -19,7 +19,7 @@ from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls
 from conditions.test_slowed import usual
 from conditions.world import START, Judged
 from penstock.causes.case import Case, ConsumerCase
-from penstock.causes.evidence import Reading
+from penstock.causes.evidence import NumberRead
 from penstock.causes.verdict import CauseState, OnDemand, Verdicts
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Condition
@@ -267,13 +267,13 @@ class Trial:
         verdicts = found[0].verdicts
         assert isinstance(verdicts, OnDemand)
         self.condition, self.poll, self.row, self.since = verdicts._of
-        self.change: Callable[[str, str, Reading], Reading] = lambda _, __, reading: reading
+        self.change: Callable[[str, str, NumberRead], NumberRead] = lambda _, __, reading: reading
         self.asked: dict[tuple[str, str], None] = {}
         for owner, reader in [(Case, one) for one in READERS[:-1]] + [(ConsumerCase, READERS[-1])]:
             monkeypatch.setattr(owner, reader, self._watched(reader, getattr(owner, reader)))
 
-    def _watched(self, reader: str, real: Callable[..., Reading]) -> Callable[..., Reading]:
-        def read(case: Case, column: str, name: str) -> Reading:
+    def _watched(self, reader: str, real: Callable[..., NumberRead]) -> Callable[..., NumberRead]:
+        def read(case: Case, column: str, name: str) -> NumberRead:
             self.asked[reader, column] = None
             return self.change(reader, column, real(case, column, name))
 
@@ -282,7 +282,7 @@ class Trial:
     def judged(self, poll: Any = None) -> Verdicts:
         return decided(self.condition, poll or self.poll, self.row, self.since)
 
-    def with_input(self, where: tuple[str, str], change: Callable[[Reading], Reading]) -> Verdicts:
+    def with_input(self, where: tuple[str, str], change: Callable[[NumberRead], NumberRead]) -> Verdicts:
         self.change = lambda reader, column, reading: change(reading) if (reader, column) == where else reading
         try:
             return self.judged()
@@ -313,7 +313,7 @@ def test_an_input_that_was_not_read_decides_no_cause(name: str, monkeypatch: pyt
         missing = trial.with_input(where, lambda reading: reading._replace(value=np.nan))
         stale = trial.with_input(where, lambda reading: reading._replace(stale_seconds=600.0))
         for value in VALUES:
-            found = trial.with_input(where, partial(Reading._replace, value=value, stale_seconds=0.0))
+            found = trial.with_input(where, partial(NumberRead._replace, value=value, stale_seconds=0.0))
             assert not differing(missing, found), f"{where} is missing, and may be {value}"
             assert not differing(stale, found), f"{where} was read 10 min before, and may be {value}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.causes.evidence import Claim, Reading, any_of, known, unread
+from penstock.causes.evidence import Claim, NumberRead, any_of, known, unread
 from penstock.core.table import Positions, Table
 from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, QueueRow, Snapshot
 from penstock.observation.poll import RuleInputs
@@ -55,31 +55,31 @@ class Case:
 
     # --- numbers
 
-    def queue(self, column: str, name: str) -> Reading:
+    def queue(self, column: str, name: str) -> NumberRead:
         """A number of the queue, which is read at every poll. name: what it is called, for people."""
-        return Reading(name, self._value(self.snapshot.queues, column, self.queue_at))
+        return NumberRead(name, self._value(self.snapshot.queues, column, self.queue_at))
 
-    def address(self, column: str, name: str) -> Reading:
+    def address(self, column: str, name: str) -> NumberRead:
         """A number of the queue's address, which is read at every poll."""
-        return Reading(name, self._address_value(column), self.stale("addresses"))
+        return NumberRead(name, self._address_value(column), self.stale("addresses"))
 
-    def fullness(self, column: str, name: str) -> Reading:
+    def fullness(self, column: str, name: str) -> NumberRead:
         """How full the address is, which Classic shows with its settings."""
         return (self.setting if self.broker.kind is BrokerKind.CLASSIC else self.address)(column, name)
 
-    def setting(self, column: str, name: str) -> Reading:
+    def setting(self, column: str, name: str) -> NumberRead:
         """A setting of the queue's address, which is read every few minutes."""
-        return Reading(name, self._address_value(column), self.settings_stale, "the settings of its address")
+        return NumberRead(name, self._address_value(column), self.settings_stale, "the settings of its address")
 
-    def limit(self, column: str, name: str) -> Reading:
+    def limit(self, column: str, name: str) -> NumberRead:
         """A setting that limits something: infinite where the settings were read and set none."""
         setting = self.setting(column, name)
         was_read = not isnan(self._address_value("settings_stamp"))
         return setting._replace(value=inf) if isnan(setting.value) and was_read else setting
 
-    def broker_number(self, field: str, name: str) -> Reading:
+    def broker_number(self, field: str, name: str) -> NumberRead:
         """A number of the broker itself, which is read first at every poll."""
-        return Reading(name, float(getattr(self.broker, field)))
+        return NumberRead(name, float(getattr(self.broker, field)))
 
     @cached_property
     def address_row(self) -> AddressRow | None:
@@ -90,10 +90,10 @@ class Case:
     def _address_at(self) -> int:
         return self.poll.of(positions_of_addresses).get(self.queue_row.address, -1)
 
-    def address_named(self, address: str, column: str, name: str) -> Reading:
+    def address_named(self, address: str, column: str, name: str) -> NumberRead:
         """A number of another address, which is read at every poll."""
         at = self.poll.of(positions_of_addresses).get(address, -1)
-        return Reading(name, self._value(self.snapshot.addresses, column, at), self.stale("addresses"))
+        return NumberRead(name, self._value(self.snapshot.addresses, column, at), self.stale("addresses"))
 
     def _address_value(self, column: str) -> float:
         return self._value(self.snapshot.addresses, column, self._address_at)
@@ -128,7 +128,7 @@ class Case:
 
     def part_is_fresh(self, part: str, name: str) -> Claim:
         """Whether a part of the poll was read since the condition began; unknown where it was not."""
-        reading = Reading(name, 0.0 if self.was_ever_read(part) else nan, self.stale(part))
+        reading = NumberRead(name, 0.0 if self.was_ever_read(part) else nan, self.stale(part))
         return reading.satisfies(lambda _: True)
 
     def was_ever_read(self, part: str) -> bool:
@@ -194,8 +194,8 @@ class ConsumerCase(Case):
         """Without the version; empty where it was not read."""
         return self.consumer_row.protocol.rstrip("5")
 
-    def consumer(self, column: str, name: str) -> Reading:
-        return Reading(name, self._value(self.snapshot.consumers, column, self.row))
+    def consumer(self, column: str, name: str) -> NumberRead:
+        return NumberRead(name, self._value(self.snapshot.consumers, column, self.row))
 
     @property
     def siblings(self) -> Positions:

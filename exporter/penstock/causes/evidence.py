@@ -1,6 +1,6 @@
 """What was read, and what follows from it: yes, no, or not known because something was not read.
 
-A missing number makes nothing true and nothing false. Every rule of a cause compares `Reading`s, which gives
+A missing number makes nothing true and nothing false. Every rule of a cause compares `NumberRead`s, which gives
 `Claim`s; `concluded` of `verdict.py` makes a verdict of these, and only a claim that is known can prove or exclude.
 """
 
@@ -71,7 +71,7 @@ def lacks_of(*claims: Claim) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lack for claim in claims for lack in claim.lacks))
 
 
-class Reading(NamedTuple):
+class NumberRead(NamedTuple):
     """A number that the broker gave, or did not.
 
     name: what it is called, for people. value: NaN where it was not read. stale_seconds: how long before the condition
@@ -109,7 +109,7 @@ class Reading(NamedTuple):
     def equals(self, wanted: float) -> Claim:
         return self.satisfies(lambda value: value == wanted)
 
-    def reaches(self, limit: "Reading") -> Claim:
+    def reaches(self, limit: "NumberRead") -> Claim:
         """Whether this number is as high as another one that was read."""
         missing = tuple(reading.lack for reading in (self, limit) if not reading.is_known)
         if limit.is_known and isinf(limit.value):

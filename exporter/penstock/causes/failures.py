@@ -7,7 +7,7 @@ from operator import attrgetter
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import UNKNOWN, Claim, Reading, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
 from penstock.causes.verdict import CauseState, Verdict, Verdicts, concluded, possible
 from penstock.core.formatting import duration
 from penstock.core.table import Column
@@ -179,15 +179,15 @@ def comes_back_openmq(case: Case) -> Verdicts:
     }
 
 
-def sessions_transacted(case: Case) -> Reading:
+def sessions_transacted(case: Case) -> NumberRead:
     """The share of its consumers whose session is transacted."""
     name = "the acknowledge mode of its sessions"
     consumers = case.snapshot.consumers
     if consumers is None or not len(case.consumers) or not case.all_consumers_are_listed.is_so:
-        return Reading(name, np.nan)
+        return NumberRead(name, np.nan)
     modes = consumers["acknowledge_mode"][case.consumers]
     share = np.where(np.isnan(modes), np.nan, modes == AcknowledgeMode.TRANSACTED).mean()
-    return Reading(name, float(share))
+    return NumberRead(name, float(share))
 
 
 # --- dead letters
@@ -245,7 +245,7 @@ def dies(case: Case) -> Verdicts:
     }
 
 
-def dead_letters(case: Case) -> tuple[Reading, float]:
+def dead_letters(case: Case) -> tuple[NumberRead, float]:
     """Messages that came to the queues of its dead-letter address, not known where it has none; and how many of them
     may be of other queues.
     """
@@ -255,10 +255,10 @@ def dead_letters(case: Case) -> tuple[Reading, float]:
     wanted = {case.queue_row.dead_letter_address} - {""}
     at = queues.where("address", attrgetter("address"), wanted)
     if not len(at) or case.left_out:
-        return Reading(name, np.nan), 0.0
+        return NumberRead(name, np.nan), 0.0
     sources = queues.where("dead-letter address", attrgetter("dead_letter_address"), {address})
     others = case.poll.of(were_killed)[sources[sources != case.row]].sum()
-    return Reading(name, float(case.poll.of(came_in)[at].sum())), float(others)
+    return NumberRead(name, float(case.poll.of(came_in)[at].sum())), float(others)
 
 
 def has_room_for_dead_letters(case: Case) -> Claim:
@@ -363,7 +363,7 @@ def expires(case: Case) -> Verdicts:
     }
 
 
-def expiry_delay_text(delay: Reading) -> str:
+def expiry_delay_text(delay: NumberRead) -> str:
     if not delay.is_known:
         return ""
     return f"it is {duration(delay.value / 1000)}" if delay.value >= 0 else "the address settings have none"

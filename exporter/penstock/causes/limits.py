@@ -6,7 +6,7 @@ from math import isinf
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import UNKNOWN, Claim, Reading, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
 from penstock.causes.verdict import Verdict, Verdicts, concluded
 from penstock.model import ResourceState
 from penstock.observation.activity import FLOW_IN
@@ -65,7 +65,7 @@ def has_own_limit(case: Case) -> Claim:
     return any_of(*(limit.satisfies(lambda value: not isinf(value)) for limit in limits))
 
 
-def share_of_limit(ratio: Reading, percent: Reading) -> str:
+def share_of_limit(ratio: NumberRead, percent: NumberRead) -> str:
     share = ratio.value if ratio.is_known else percent.value / 100
     return "an unknown share of its limit" if np.isnan(share) else f"{share:.0%} of its limit"
 
@@ -90,7 +90,7 @@ def room(messages: float, limit: float) -> str:
     return f"{messages:,.0f} messages" + ("" if np.isnan(limit) or isinf(limit) else f", its limit is {limit:,.0f}")
 
 
-class Destination:
+class DestinationRoom:
     """How a destination of OpenMQ stands against its own limits."""
 
     def __init__(self, case: Case) -> None:
@@ -117,7 +117,7 @@ class Destination:
 def blocked_openmq(case: Case) -> Verdicts:
     """Producers that still have a part of their last batch must wait before the limit is reached."""
     closed = case.address("producers_paused", "whether an operator paused its producers").above(0)
-    destination = Destination(case)
+    destination = DestinationRoom(case)
     return {
         "address_full": concluded(
             destination.room,
@@ -133,7 +133,7 @@ def blocked_openmq(case: Case) -> Verdicts:
 
 def refused_openmq(case: Case) -> Verdicts:
     """What is refused below the limit is refused one by one, by the whole broker, or had expired when it came."""
-    destination = Destination(case)
+    destination = DestinationRoom(case)
     rejects = known(True) if case.address_row and case.address_row.policy == "reject_newest" else unread("its policy")
     largest = case.limit("message_limit_bytes", "maxBytesPerMsg")
     limits_size = largest.satisfies(lambda value: not isinf(value))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import Reading, all_of, negated
+from penstock.causes.evidence import NumberRead, all_of, negated
 from penstock.causes.verdict import AGAINST, Verdicts, concluded, possible
 from penstock.model import ANONYMOUS
 from penstock.observation.poll import RuleInputs
@@ -33,13 +33,13 @@ def silent(case: Case) -> Verdicts:
     }
 
 
-def producers_of(case: Case, address: str, name: str) -> Reading:
+def producers_of(case: Case, address: str, name: str) -> NumberRead:
     """How many producers of an address were listed since it fell silent."""
     producers = case.snapshot.producers
     if producers is None or case.left_out:
-        return Reading(name, np.nan)
+        return NumberRead(name, np.nan)
     count = sum(row.address == address for row in producers.index)
-    return Reading(name, float(count), case.stale("producers"))
+    return NumberRead(name, float(count), case.stale("producers"))
 
 
 def moved(poll: RuleInputs, queue: int) -> str:

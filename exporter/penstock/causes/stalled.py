@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.causes.case import ConsumerCase
-from penstock.causes.evidence import UNKNOWN, Claim, Reading, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
 from penstock.causes.surroundings import full_addresses, sends_to, stopped_with
 from penstock.causes.verdict import AGAINST, Verdict, Verdicts, concluded, excluded, possible, proven
 from penstock.core.formatting import duration
@@ -252,7 +252,7 @@ def acknowledges_still(case: ConsumerCase) -> Claim:
     return known(True) if is_recent and is_later else UNKNOWN
 
 
-def acknowledged_at_once(case: ConsumerCase) -> Reading:
+def acknowledged_at_once(case: ConsumerCase) -> NumberRead:
     """MiB of acknowledgements that were sent together. By default a Core client sends them when it has received 1 MiB,
     all at once.
     """
@@ -261,10 +261,10 @@ def acknowledged_at_once(case: ConsumerCase) -> Reading:
     in_bytes = case.queue("delivering_bytes", name)
     count = case.queue("delivering", "the messages in delivery")
     if case.queue_at < 0 or not (in_bytes.is_known and count.is_known):
-        return Reading(name, np.nan)
+        return NumberRead(name, np.nan)
     of_one = (in_bytes.value / max(count.value, 1.0) + CONVERTED) / BATCH
     more = found.consumer.d_uncommitted[case.row]
-    return Reading(name, float(of_one * (more if more > 0 else found.consumer.uncommitted[case.row])))
+    return NumberRead(name, float(of_one * (more if more > 0 else found.consumer.uncommitted[case.row])))
 
 
 # --- OpenMQ
