@@ -21,7 +21,8 @@ CAN_REJECT = ("AMQP", "STOMP", "OPENWIRE")
 """Protocols whose clients can send a message to the dead letters at its first delivery: reject, NACK, poison."""
 WITHOUT_RECOVER = ("AMQP", "STOMP", "MQTT")
 SEVERAL = 2.0
-"""Deliveries of each message to one consumer, on average. Set down under load, some were seen to be delivered again."""
+"""Deliveries of each message to one consumer, on average. Under load slightly more than one each was read of messages
+that were set down."""
 EXPIRY_SCAN = 90.0
 """Seconds in which the broker has surely looked for expired messages, which it does each 30 s by default."""
 BY_SETTING = "the queue has purge-on-no-consumers: it is purged when its last consumer goes"
