@@ -25,9 +25,12 @@ from penstock.core.windows import Window
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
+from penstock.observation.onset import at_rows, first_rise
 from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
 from penstock.settings.constants import Constants
 
+REFUSED_NOW, LEFT_UNREAD = range(2)
+"""Variables of the window."""
 NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
 
@@ -98,12 +101,24 @@ class OpenmqAccount:
         books = self.queues
         if books.index is not index:
             return {}
+        refuses = self._went_on(REFUSED_NOW, constants, interval)
+        leaves_unread = self._went_on(LEFT_UNREAD, constants, interval)
         return {
             "removed": books.low[REASONS.index("removed")],
             "refused": books.refused,
-            "refuses": persistent(self.window, 0, self.window.sum(0), constants, interval),
-            "leaves_unread": persistent(self.window, 1, self.window.sum(1), constants, interval),
+            "refuses": refuses,
+            "refuses_since": self._began(REFUSED_NOW, refuses),
+            "leaves_unread": leaves_unread,
+            "leaves_unread_since": self._began(LEFT_UNREAD, leaves_unread),
         }
+
+    def _went_on(self, variable: int, constants: Constants, interval: float) -> Mask:
+        """Where the variable of the window rose again and again."""
+        return persistent(self.window, variable, self.window.sum(variable), constants, interval)
+
+    def _began(self, variable: int, asked: Mask) -> Column:
+        """When the variable first rose in the window; NaN of all but the queues that are `asked` for."""
+        return at_rows(asked, first_rise(self.window, variable, np.flatnonzero(asked)))
 
 
 def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:

@@ -31,6 +31,7 @@ from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, t
 from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.rule_engine.engine import Debounce, rows_of
 from penstock.rule_engine.judgement import Judgement
+from penstock.rule_engine.shown_since import ShownSince
 from penstock.series.connections import Producers
 from penstock.series.labels import TEMPORARY, ClientSeries, ProducerSeries, QueueSeries
 from penstock.series.queues import Reloaded, sum_series
@@ -489,6 +490,7 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
             for name, kept in checkpoint.standing.items()
             if name in CONDITIONS
         },
+        shown_since=ShownSince(restored={name: since for name, _, since in checkpoint.told}),
         incidents=Incidents(tuple(checkpoint.incidents)),
         resumed_at=float(np.fmax(checkpoint.now, checkpoint.recorded)),
     )

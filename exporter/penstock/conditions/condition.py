@@ -67,6 +67,8 @@ class ActiveCondition(NamedTuple):
     why: str = ""
     """What is behind it, where that is known: it is shown in place of the causes."""
     verdicts: Mapping[str, Verdict] = {}
+    begin: float = float("nan")
+    """As `since`, by the broker's clock; NaN of one that was made on request."""
 
 
 class Reported(NamedTuple):

@@ -11,6 +11,7 @@ from penstock.conditions.wording import NAMES
 from penstock.core.table import Column, Mask
 from penstock.core.windows import halves
 from penstock.observation.activity import RETURNED
+from penstock.observation.onset import at_rows, first_rise
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
@@ -99,20 +100,13 @@ def proof(poll: RuleInputs) -> Column:
     return np.full(len(poll.found.queues), poll.constants.proof)
 
 
-def ago(poll: RuleInputs, seconds: float) -> Column:
-    return np.full(len(poll.found.queues), poll.found.now - seconds)
-
-
-def window_begin(poll: RuleInputs) -> Column:
-    return ago(poll, window(poll.constants, poll.found.interval))
-
-
 def goes_on(poll: RuleInputs, variable: int) -> Raised:
-    """Where it happens in both halves of the window."""
+    """Where it happens in both halves of the window, since it first did."""
     seen, interval = poll.activity.window, poll.found.interval
     moved = poll.found.judged & (seen.sum(variable) > 0)
     if len(rows := np.flatnonzero(moved)):
         first, second = halves(seen.of(variable, rows))
         covered = seen.covers(rows, RETURNED, window(poll.constants, interval), interval)
         moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
-    return Raised(moved, window_begin(poll))
+    began = first_rise(seen, variable, np.flatnonzero(moved))
+    return Raised(moved, at_rows(moved, began))

@@ -4,11 +4,12 @@ import numpy as np
 
 from penstock.causes import backlog
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import ago, numbers, trend
+from penstock.conditions.evidence import numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
 from penstock.core.table import Mask, Positions
-from penstock.observation.activity import TREND_GROWTH, TREND_MESSAGES
+from penstock.observation.activity import DEPTH, TREND_GROWTH, TREND_MESSAGES
+from penstock.observation.onset import at_rows, growth_onset
 from penstock.observation.poll import RuleInputs
 
 KNOWN = 2 * 86400.0
@@ -18,7 +19,9 @@ KNOWN = 2 * 86400.0
 def rule(poll: RuleInputs) -> Raised:
     """A ring ends growing at its size: there it is its losses that count."""
     mask = poll.found.judged & poll.trend.behind & np.isnan(poll.found.ring)
-    return Raised(mask, ago(poll, poll.trend.seconds))
+    rows = np.flatnonzero(mask)
+    began = growth_onset(poll.activity.trend, DEPTH, rows, poll.trend.growth_rate[rows])
+    return Raised(mask, at_rows(mask, began))
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:

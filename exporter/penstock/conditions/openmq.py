@@ -24,6 +24,12 @@ def accounted(poll: RuleInputs, name: str) -> Mask:
     return poll.accounted.get(name, np.zeros(len(poll.found.queues))) > 0
 
 
+def accounted_since(poll: RuleInputs, name: str) -> Column:
+    """When it began, of the queues of which `accounted` says that it is so; NaN of all others."""
+    since = poll.accounted.get(f"{name}_since")
+    return np.full(len(poll.found.queues), np.nan) if since is None else np.asarray(since, np.float64)
+
+
 def gives_back(poll: RuleInputs) -> Mask:
     """Consumers that messages left at this poll without being settled."""
     return ~np.isnan(of(poll)[0].consumers.returning_since)

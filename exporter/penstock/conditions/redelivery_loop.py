@@ -5,11 +5,12 @@ import numpy as np
 from penstock.causes import failures
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import numbers, window, window_begin
+from penstock.conditions.evidence import numbers, window
 from penstock.conditions.starving import destructive
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
-from penstock.observation.activity import PERSISTENT_POLLS, Returns
+from penstock.observation.activity import PERSISTENT_POLLS, RETURNED, Returns
+from penstock.observation.onset import at_rows, balance_onset
 from penstock.observation.poll import RuleInputs
 
 DEFAULT_ATTEMPTS = 10.0
@@ -17,7 +18,13 @@ DEFAULT_ATTEMPTS = 10.0
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(loops(poll) & (not poll.found.settling), window_begin(poll))
+    mask = loops(poll) & (not poll.found.settling)
+    return Raised(mask, at_rows(mask, came_back_since(poll, np.flatnonzero(mask))))
+
+
+def came_back_since(poll: RuleInputs, queues: Positions) -> Column:
+    """When messages began to come back to these queues."""
+    return balance_onset(poll.activity.window, RETURNED, queues)
 
 
 def loops(poll: RuleInputs) -> Mask:
@@ -30,8 +37,19 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     """Of a subscription, which counts nothing, a consumer that gives messages back for longer than its threshold."""
     state, said = openmq.of(poll)
     returning = longer(state.consumers.returning_since, poll.found.now, poll.client_patience)
-    by_member = poll.found.of_queue(returning.astype(np.float64)) > 0
-    return Raised((loops(poll) & said.balanced) | (poll.found.judged & ~said.balanced & by_member), window_begin(poll))
+    of_queue = loops(poll) & said.balanced
+    by_member = poll.found.judged & ~said.balanced & poll.found.queues_of(np.flatnonzero(returning))
+    since = at_rows(of_queue, came_back_since(poll, np.flatnonzero(of_queue)))
+    members_since = earliest_of_queue(poll, np.where(returning, state.consumers.returning_since, np.nan))
+    return Raised(of_queue | by_member, np.where(of_queue, since, members_since))
+
+
+def earliest_of_queue(poll: RuleInputs, times: Column) -> Column:
+    """Per queue the earliest of these times of its consumers; NaN where none of them has one."""
+    earliest = np.full(len(poll.found.queues), np.nan)
+    known = np.flatnonzero(~np.isnan(times) & (poll.found.consumer.queue >= 0))
+    np.fmin.at(earliest, poll.found.consumer.queue[known], times[known])
+    return earliest
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:

@@ -3,7 +3,7 @@
 from penstock.causes import limits
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import full_address, full_destination, window, window_begin
+from penstock.conditions.evidence import full_address, full_destination, window
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
@@ -17,7 +17,8 @@ def rule(poll: RuleInputs) -> Raised:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Messages come in, are counted, and are neither there nor have left; and did not just expire on arrival."""
-    return Raised(poll.found.judged & openmq.accounted(poll, "refuses"), window_begin(poll))
+    mask = poll.found.judged & openmq.accounted(poll, "refuses")
+    return Raised(mask, openmq.accounted_since(poll, "refuses"))
 
 
 REJECTING = Condition(

@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, always, declared
-from penstock.conditions.evidence import numbers, window, window_begin
+from penstock.conditions.evidence import numbers, window
 from penstock.observation.activity import PERSISTENT_POLLS
 from penstock.observation.poll import RuleInputs
 
@@ -12,7 +12,8 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """Expired or purged."""
     removes = openmq.facts(poll).removes
-    return Raised(poll.found.judged & ~removes & openmq.accounted(poll, "leaves_unread"), window_begin(poll))
+    mask = poll.found.judged & ~removes & openmq.accounted(poll, "leaves_unread")
+    return Raised(mask, openmq.accounted_since(poll, "leaves_unread"))
 
 
 evidence = numbers(

@@ -6,13 +6,14 @@ from penstock.causes import slowness
 from penstock.causes.backlog import STUCK
 from penstock.conditions import stalled
 from penstock.conditions.condition import Condition, Raised, declared
-from penstock.conditions.evidence import ago, numbers
+from penstock.conditions.evidence import numbers
 from penstock.conditions.paused import PAUSED
 from penstock.conditions.redelivery_loop import rule as redelivery_rule
-from penstock.core.table import Mask
+from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
-from penstock.learned.service import DEEP
+from penstock.learned.service import BUSY_CONSUMERS, BUSY_SETTLED, DEEP
 from penstock.observation.buffers import RISES
+from penstock.observation.onset import at_rows, onset
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -32,9 +33,25 @@ def rule(poll: RuleInputs) -> Raised:
     highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.comes > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
-        mask = usual.service > np.where(usual.windows >= WINDOWS, highest, bound)
+        limit = np.where(usual.windows >= WINDOWS, highest, bound)
+        mask = usual.service > limit
     mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
-    return Raised(mask & ~held_up(poll, mask) if mask.any() else mask, ago(poll, SECONDS))
+    if mask.any():
+        mask = mask & ~held_up(poll, mask)
+    return Raised(mask, at_rows(mask, slow_since(poll, np.flatnonzero(mask), limit[mask])))
+
+
+def slow_since(poll: RuleInputs, queues: Positions, limit: Column) -> Column:
+    """When the consumers of these queues became slow.
+
+    Compared with `limit`, the seconds for a message from which on they are slow, or with half of what they need now,
+    where that is more: a small backlog that they worked off before may have taken a little longer than usual, too.
+    """
+    window = poll.service_window
+    spent = window.of(BUSY_CONSUMERS, queues)
+    settled = window.of(BUSY_SETTLED, queues)
+    compared_with = np.fmax(limit, poll.usual.service[queues] / 2)
+    return onset(window, spent - compared_with * settled)
 
 
 def held_up(poll: RuleInputs, asked: Mask) -> Mask:

@@ -3,7 +3,10 @@
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, always, declared
-from penstock.conditions.evidence import numbers, trend, window_begin
+from penstock.conditions.evidence import numbers, trend
+from penstock.core.table import Column, Positions
+from penstock.observation.activity import FLOW_IN
+from penstock.observation.onset import at_rows, onset, seconds
 from penstock.observation.poll import RuleInputs
 
 TIMES, FEWEST = 1.5, 100.0
@@ -16,7 +19,15 @@ def rule(poll: RuleInputs) -> Raised:
     found, rate = poll.found, poll.trend.rate_in
     with np.errstate(invalid="ignore"):
         mask = (300 * rate >= FEWEST) & (rate > TIMES * poll.usual.peak)
-    return Raised(found.judged & ~found.parked & mask & poll.usual.known_for(found.now, KNOWN), window_begin(poll))
+    mask &= found.judged & ~found.parked & poll.usual.known_for(found.now, KNOWN)
+    return Raised(mask, at_rows(mask, surging_since(poll, np.flatnonzero(mask))))
+
+
+def surging_since(poll: RuleInputs, queues: Positions) -> Column:
+    """When more began to come to these queues than in any five minutes before."""
+    flow = poll.activity.trend
+    most_usual = TIMES * poll.usual.peak[queues] * seconds(flow)[:, None]
+    return onset(flow, flow.of(FLOW_IN, queues) - most_usual)
 
 
 SURGE = Condition(

@@ -3,7 +3,9 @@
 import numpy as np
 
 from penstock.conditions.condition import Evidence, Raised
-from penstock.conditions.evidence import window_begin
+from penstock.core.table import Column, Positions
+from penstock.observation.activity import FLOW_OUT, TREND_EXPIRED, TREND_KILLED
+from penstock.observation.onset import at_rows, onset
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
 
@@ -21,7 +23,16 @@ def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
     at = np.flatnonzero(mask)
     lost = poll.activity.trend.of(variable, at)
     mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)
-    return Raised(mask, window_begin(poll))
+    return Raised(mask, at_rows(mask, unusual_since(poll, kind, variable, np.flatnonzero(mask))))
+
+
+def unusual_since(poll: RuleInputs, kind: int, variable: int, queues: Positions) -> Column:
+    """When more of what left these queues began to be lost than is usual. kind, variable: as above."""
+    flow = poll.activity.trend
+    lost = flow.of(variable, queues)
+    left = sum(flow.of(each, queues) for each in (FLOW_OUT, TREND_EXPIRED, TREND_KILLED))
+    usual_most = unusual_share(poll.usual.expected.highs[kind, queues])
+    return onset(flow, lost - usual_most * left)
 
 
 def against_usual(kind: int, variable: int) -> Evidence:

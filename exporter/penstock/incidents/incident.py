@@ -26,7 +26,7 @@ class Incident:
     that is the root, or what is full, paused or common to several. object: the broker, address, client or queue that
     is it. begin: seconds since 1970. messages: on the queues that it concerns; they grow by `rate` a second; oldest: at
     least so many seconds. who: clients, with host, connection, protocol, user. victims: the first of `victim_count`.
-    changed: what changed shortly before it began, or since, and when. root: the condition that began first; empty where
+    changed: what changed shortly before it began, and when. root: the condition that began first; empty where
     it is none. members: its conditions: name, address, queue, client. places: queues that it concerns beside theirs, by
     address and name, the first 50. size: how many these are, those of an address
     once, and the clients that suffer without one. missed: polls since the root went. stale: when it was read

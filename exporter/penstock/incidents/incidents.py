@@ -26,6 +26,7 @@ from penstock.incidents.roots import CLIENTS, RESOURCES
 from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
 from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
+from penstock.series.clock import JITTER_SECONDS
 
 MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
 """Incidents that are reported, conditions that are linked, the worst first; changes."""
@@ -176,7 +177,7 @@ def incident(continued: Continued, symptoms: Symptoms) -> Incident:
         advice=sentences(texts.get("advice", ()), facts),
         victims=victims[:SHOWN],
         victim_count=len(victims),
-        changed=changed(group, symptoms, {address for address, _ in places}),
+        changed=changed(group, begin, symptoms, {address for address, _ in places}),
         root=key_of(root) if root else ("", "", "", ""),
         members=group.members,
         places=sorted(group.places)[:MOST],
@@ -233,12 +234,16 @@ def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
     return [{name: text for name, field in names.items() if (text := getattr(row, field))} for row in told]
 
 
-def changed(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[tuple[float, str]]:
+def changed(group: Group, begin: float, symptoms: Symptoms, addresses: set[str]) -> list[tuple[float, str]]:
+    """What came or went shortly before the incident began, the changes next to its begin. What came after it is no
+    reason for it. begin: of the incident. addresses: that it concerns.
+    """
     clients = {*group.blocked, *(one.client for one in group.own + group.victims if one.client)}
     by_address, by_client = symptoms.changes_about
     at = {i for name in ("", *addresses) for i in by_address.get(name, ())}
     near = [symptoms.changes[i] for i in sorted(at.union(*(by_client.get(name, ()) for name in clients)))]
-    near = [one for one in near if one.time >= group.begin - RECENT and (group.kind in ABSENT or not one.logins)]
-    found = sorted(((one.time, one.text) for one in near), key=lambda one: abs(one[0] - group.begin))
+    latest = begin + JITTER_SECONDS  # a change that is the begin is stamped by another clock
+    near = [one for one in near if begin - RECENT <= one.time <= latest and (group.kind in ABSENT or not one.logins)]
+    found = sorted(((one.time, one.text) for one in near), reverse=True)
     shown, cut = sorted(found[:SHOWN]), f" ({SHOWN} of {len(found)} changes)" * (len(found) > SHOWN)
     return shown[:-1] + [(at, text + cut) for at, text in shown[-1:]]

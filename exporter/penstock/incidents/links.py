@@ -23,10 +23,8 @@ OF_ADDRESS = {name for name, condition in CONDITIONS.items() if condition.of_add
 
 
 def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bool:
-    """Whether it was there before `root`, by two polls. One that looks back says when its window began."""
-    window, poll = CONDITIONS[one.name].window, symptoms.poll
-    since = one.since + (window(poll.constants, poll.found.interval) if window else 0.0)
-    return since < root.since - 2 * max(poll.found.interval, 0.0)
+    """Whether it was there before `root`, by two polls."""
+    return one.since < root.since - 2 * max(symptoms.poll.found.interval, 0.0)
 
 
 def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:

@@ -119,6 +119,11 @@ class Trend:
     comes: Column = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
 
+    @property
+    def growth_rate(self) -> Column:
+        """Messages per second: the growth is that from the middle of the first quarter to the middle of the last."""
+        return self.growth / max(0.75 * self.seconds, 1e-9)
+
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     """Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least

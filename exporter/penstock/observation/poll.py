@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.core.table import Column, Mask
+from penstock.core.windows import Window
 from penstock.model import Broker, LeftOut, Snapshot
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
@@ -36,7 +37,8 @@ class RuleInputs:
 
     client_patience: per consumer, NaN where it is not judged; eager: with those of a mask, against which more
     than their age speaks.
-    works_since: since when each settles without a longer pause; NaN while it does not.
+    works_since: since when each settles without a longer pause; NaN while it does not. service_window: the last polls
+    of the time that consumers need, as `learned.service` has it.
     queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
     nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
     with the same node id. left_out: beyond the broker's budgets. losses: by the account of an Artemis broker.
@@ -65,6 +67,7 @@ class RuleInputs:
     at_risk: Column
     service_rate: Column
     works_since: Column
+    service_window: Window = field(default_factory=Window)
     buffers: Buffers = field(default_factory=Buffers)
     rivals: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

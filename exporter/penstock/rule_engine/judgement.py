@@ -33,6 +33,7 @@ from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
 from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.reports import active_conditions
+from penstock.rule_engine.shown_since import ShownSince, shown_since
 from penstock.series.clock import Clock
 from penstock.series.labels import CLIENT, QUEUE, Grouping, QueueSeries
 from penstock.series.queues import TARGETS
@@ -78,6 +79,7 @@ class Judgement:
     """What only an OpenMQ broker needs."""
     openmq_account: OpenmqAccount = field(default_factory=OpenmqAccount)
     conditions: tuple[ActiveCondition, ...] = ()
+    shown_since: ShownSince = field(default_factory=ShownSince)
     incidents: Incidents = field(default_factory=Incidents)
     glanced: Seen | None = None
     """By polls since, of which only the account was advanced."""
@@ -155,7 +157,8 @@ def judge(
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
-    conditions = with_silence(active_conditions(debounced, poll, churn, clock), groups)
+    conditions = state.shown_since.applied_to(active_conditions(debounced, poll, churn, clock))
+    conditions = with_silence(conditions, groups)
     oldest = state.oldest.advance(poll)
     judgement = replace(
         now,
@@ -173,6 +176,7 @@ def judge(
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
         conditions=conditions,
+        shown_since=shown_since(conditions),
         incidents=state.incidents.advance(poll, conditions, oldest.latest, state.seen.consumers.index),
     )
     return judgement, True
@@ -285,6 +289,7 @@ def rule_inputs(
         at_risk=lost.at_risk(found),
         service_rate=now.service_rate.best,
         works_since=now.service_rate.since,
+        service_window=now.service.window,
         buffers=now.buffers,
         rivals=snapshot.observation.rivals,
         left_out=snapshot.observation.left_out,

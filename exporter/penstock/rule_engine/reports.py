@@ -60,14 +60,15 @@ def of_rows(
         at, since, count = at[shown], since[shown], np.zeros(np.count_nonzero(shown), np.intp)
     series = grouping.index.rows[grouping.member[at]].tolist()
     severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
-    begins, numbers = (since - clock.applied).tolist(), evidence(condition, poll, at, since)
+    numbers = evidence(condition, poll, at, since)
     whys = [condition.why(poll, i) for i in at.tolist()] if condition.why else [""] * len(at)
-    for row, began, of, how, begin, found, consumers, why in zip(
-        at.tolist(), since.tolist(), series, severities, begins, numbers, count.tolist(), whys, strict=True
+    for row, of, how, begin, found, consumers, why in zip(
+        at.tolist(), series, severities, since.tolist(), numbers, count.tolist(), whys, strict=True
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        known = OnDemand(decided, condition, poll, row, began) if condition.decide else {}
-        yield ActiveCondition(condition.name, *where, how, begin, found, consumers, False, why, known)
+        known = OnDemand(decided, condition, poll, row, begin) if condition.decide else {}
+        shown = begin - clock.applied
+        yield ActiveCondition(condition.name, *where, how, shown, found, consumers, False, why, known, begin)
 
 
 def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> Verdicts:
@@ -86,7 +87,8 @@ def of_broker(
     how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
     began, why = float(since[0]), condition.why(poll, 0) if condition.why else ""
     numbers = {"age": poll.found.now - began}
-    yield ActiveCondition(condition.name, poll.groups.broker, "", "", "", how, began - clock.applied, numbers, why=why)
+    where = (poll.groups.broker, "", "", "")
+    yield ActiveCondition(condition.name, *where, how, began - clock.applied, numbers, why=why, begin=began)
 
 
 def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Column, Positions]:
@@ -118,8 +120,10 @@ def reported(
     for one, how in zip(reports, severities, strict=True):
         where = (one.client.broker, one.client.address, one.client.queue, one.client.client)
         consumers = int(clients.number_of(one.client, present)) if one.counts_consumers else 0
-        begin = one.since - clock.applied
-        yield ActiveCondition(condition.name, *where, how, begin, one.evidence, consumers, verdicts=one.verdicts)
+        shown = one.since - clock.applied
+        yield ActiveCondition(
+            condition.name, *where, how, shown, one.evidence, consumers, verdicts=one.verdicts, begin=one.since
+        )
 
 
 def evidence(condition: Condition, poll: RuleInputs, at: Positions, since: Column) -> list[dict[str, float]]:

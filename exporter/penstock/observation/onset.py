@@ -1,0 +1,86 @@
+"""Since when something has been so, for rules that look back over a window of polls.
+
+The window says that something happens. When it began is in the window too: it is where the numbers changed, and not
+where the window happens to begin.
+"""
+
+import numpy as np
+
+from penstock.core.table import Column, Mask, Matrix, Positions
+from penstock.core.windows import Window
+
+
+def onset(window: Window, excess: Matrix) -> Column:
+    """When some rows began to be above what they are compared with.
+
+    The running sum of the excess falls, or stays, until the change and rises after it. So the change is in the sample
+    behind the last one at which the sum was lowest.
+
+    Args:
+        window: The samples of the last polls.
+        excess: Of shape (samples of the window, rows): by how much each sample is above what it is compared with.
+
+    Returns:
+        One time for each row, by the broker's clock, in seconds: the end of the sample in which the change was first
+        seen, so that it is never before the change.
+    """
+    ends = np.array([sample.stamp for sample in window.samples])
+    before_the_first = np.zeros((1, excess.shape[1]))
+    running = np.vstack([before_the_first, np.cumsum(excess, axis=0)])
+    from_the_last = np.argmin(running[::-1], axis=0)
+    lowest = len(running) - 1 - from_the_last
+    first_above = np.minimum(lowest, len(ends) - 1)
+    return np.asarray(ends[first_above])
+
+
+def first_rise(window: Window, variable: int, rows: Positions) -> Column:
+    """When the variable, which counts what happens, was first above 0 in the window; of these rows."""
+    happened = np.maximum(window.of(variable, rows), 0.0)
+    return onset(window, happened)
+
+
+def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
+    """When the variable, a balance that reading makes go up and down, began to rise; of these rows.
+
+    Compared with half of its mean: before the change it is below that, after it above.
+    """
+    changes = window.of(variable, rows)
+    half_of_mean = changes.mean(axis=0) / 2
+    return onset(window, changes - half_of_mean)
+
+
+def growth_onset(window: Window, variable: int, rows: Positions, per_second: Column) -> Column:
+    """When the variable, a level, began to grow; of these rows.
+
+    Args:
+        window: The samples of the last polls.
+        variable: A level: its value at the end of each sample.
+        rows: The rows that are asked for.
+        per_second: How fast each of them grows over the whole window. Half of that divides a level that stands from
+            one that grows.
+    """
+    levels = filled_forward(window.of(variable, rows, np.nan))
+    growth = np.diff(levels, axis=0, prepend=levels[:1])
+    return onset(window, growth - seconds(window)[:, None] * per_second / 2)
+
+
+def seconds(window: Window) -> Column:
+    """How long each sample of the window lasted; 0 for the first one of all, which has no poll before it."""
+    lasted = [sample.stamp - sample.begin for sample in window.samples]
+    return np.nan_to_num(np.array(lasted))
+
+
+def filled_forward(levels: Matrix) -> Matrix:
+    """The levels of shape (samples, rows), the last known one in place of one that is missing; 0 before the first."""
+    filled = levels.copy()
+    filled[0] = np.nan_to_num(filled[0])
+    for line in range(1, len(filled)):
+        filled[line] = np.where(np.isnan(filled[line]), filled[line - 1], filled[line])
+    return filled
+
+
+def at_rows(asked: Mask, times: Column) -> Column:
+    """As long as `asked`: the times, one for each row that is asked for, and NaN for all others."""
+    placed = np.full(len(asked), np.nan)
+    placed[asked] = times
+    return placed
