@@ -1,4 +1,4 @@
-"""Healthy, watching, unhealthy, unknown or stale: what may be said of a queue, and on what."""
+"""Healthy, watching, notice, warning, critical, unknown or stale: what may be said of a queue, and on what."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,7 +72,7 @@ def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world:
             assert (one.condition, one.client, one.needed) == ("stalled", "quiet", 300)
             assert "holds 3 messages" in one.proves
     first = states.index("watching")
-    assert states == ["healthy"] * first + ["watching"] * states.count("watching") + ["unhealthy"]
+    assert states == ["healthy"] * first + ["watching"] * states.count("watching") + ["warning"]
     assert 2 <= first <= 6  # a quarter of 300 s, at polls each 15 s
 
 
@@ -96,11 +96,11 @@ def test_what_is_not_judged_is_unknown_and_not_healthy() -> None:
     assert found.knowledge.why == "queues of kind link are not judged"
 
 
-def test_a_condition_is_unhealthy_and_named() -> None:
+def test_a_condition_makes_the_state_and_is_named() -> None:
     world = busy()
     work(world, 20)
     known = told(world, "orders").knowledge
-    assert known.state == "unhealthy"
+    assert known.state == "warning"
     assert "stalled" in known.why
 
 
@@ -145,7 +145,7 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         assert lines[3] == "What follows is what was last seen."
         assert [one.condition for one in found.conditions] == [one.condition for one in before.conditions]
         assert "stale" in (await page.get("queue?broker=b1&queue=orders")).text
-        assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "stale"
+        assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "down"
         down.on = False
         await poller.poll()
-        assert page.agent.lookups.explain("b1", "orders", None, None).knowledge.state == "unhealthy"
+        assert page.agent.lookups.explain("b1", "orders", None, None).knowledge.state == before.knowledge.state

@@ -203,7 +203,7 @@ def not_readable(world: World, polls: int) -> BrokerView:
 def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     world = busy()
     work(world, 30)
-    assert explain_broker(of_world(world, {}), None).knowledge.state == "unhealthy"  # a client of it is stuck
+    assert explain_broker(of_world(world, {}), None).knowledge.state == "critical"  # a client of it is stuck
     found = not_readable(world, 80)
     views = [
         explain_broker(found, None),
@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     assert all("queues and consumers could not be read" in one.knowledge.why for one in views)
 
 
-@pytest.mark.parametrize(("polls", "state"), [(3, "unhealthy"), (4, "unknown")])
+@pytest.mark.parametrize(("polls", "state"), [(3, "critical"), (4, "unknown")])
 def test_a_hiccup_leaves_what_was_judged_and_more_is_unknown(polls: int, state: str) -> None:
     world = busy()
     work(world, 30)
@@ -269,7 +269,7 @@ def test_what_is_too_young_is_unknown_and_one_new_queue_makes_nothing_so() -> No
 
 
 def test_what_is_critical_of_the_broker_concerns_its_addresses(broker: Broker) -> None:
-    for severity, state in ((Severity.WARNING, "watching"), (Severity.CRITICAL, "unhealthy")):
+    for severity, state in ((Severity.WARNING, "watching"), (Severity.CRITICAL, "critical")):
         one = ActiveCondition("two_actives", "b1", "", "", "", severity, 0.0, {})
         broker.state = replace(broker.state, judgement=replace(broker.state.judgement, conditions=(one,)))
         assert explain_address(view(broker), "orders", None).knowledge.state == state
@@ -465,9 +465,9 @@ def test_a_sibling_that_works_is_not_unhealthy() -> None:
     assert "stalled" in world.names()
     found = of_world(world, {"10": "HUNG", "13": "WORKS"})
     states = {name: explain_connection(found, name, None).knowledge.state for name in ("HUNG", "WORKS")}
-    assert states == {"HUNG": "unhealthy", "WORKS": "healthy"}
+    assert states == {"HUNG": "warning", "WORKS": "healthy"}
     both = of_world(world, {"10": "BOTH", "13": "BOTH"})
-    assert explain_connection(both, "BOTH", None).knowledge.state == "unhealthy"
+    assert explain_connection(both, "BOTH", None).knowledge.state == "warning"
 
 
 def test_all_consumers_of_a_connection_count_and_under_the_names_that_are_shown() -> None:
@@ -481,6 +481,6 @@ def test_all_consumers_of_a_connection_count_and_under_the_names_that_are_shown(
     work(world, 40)
     assert "(other)" in {one.client for one in world.conditions if one.name == "stalled"}
     found = of_world(world, {str(200 + i): "MANY" for i in range(60)} | {"300": "OTHER"})
-    for name in ("MANY", "OTHER"):
+    for name, state in (("MANY", "critical"), ("OTHER", "warning")):
         known = explain_connection(found, name, None)
-        assert (known.knowledge.state, len(known.related) <= 51) == ("unhealthy", True)
+        assert (known.knowledge.state, len(known.related) <= 51) == (state, True)

@@ -19,6 +19,7 @@ from penstock.agent.record import Record, Written, record_of, written_as
 from penstock.agent.tables import SERIES, SeriesBudget
 from penstock.agent.workers import Lane
 from penstock.assessment.assess import State, Tables, assess
+from penstock.assessment.states import all_stale
 from penstock.conditions.condition import Severity
 from penstock.core.table import Table
 from penstock.exposition.render import BrokerBlocks
@@ -288,6 +289,8 @@ class Assessor:
             "collector": own.collector_table(self.name, self.collectors),
             "poll": own.poll_table(self.name, polls),
         }
+        if poll.result is Result.FAILED and "known" in tables:
+            tables["known"] = all_stale(tables["known"])
         numbers = {
             "up": float(poll.result is not Result.FAILED),
             "poll_duration": round(poll.seconds, 6),

@@ -17,6 +17,7 @@ from penstock.agent.journal import KEPT, Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values, with_history
+from penstock.assessment.object_state import ObjectState
 from penstock.config import Broker
 from penstock.core.errors import Hinted
 from penstock.exposition.body import Exposition
@@ -106,7 +107,10 @@ class Lookups:
             return self.broker(broker.name)
         except Hinted as error:
             up, why = False if isinstance(error, Busy) else None, str(error)
-            return BrokerState(name=broker.name, kind=broker.kind, version="", role="", up=up, age=None, error=why)
+            state = ObjectState.UNKNOWN if up is None else ObjectState.DOWN
+            return BrokerState(
+                name=broker.name, state=state, kind=broker.kind, version="", role="", up=up, age=None, error=why
+            )
 
     @where_polled
     def broker(self, broker: str) -> BrokerState:
@@ -118,6 +122,7 @@ class Lookups:
         about = snapshot.broker if snapshot else None
         return BrokerState(
             name=polled.broker.name,
+            state=self._broker_state(broker),
             kind=polled.broker.kind,
             version=about.product_version or about.version if about else "",
             role=next((row.role for row in view.table("broker").index), "") if view else "",
@@ -128,6 +133,15 @@ class Lookups:
             findings=findings(view.state.findings.found) if view else (),
             numbers=lists.broker_numbers(view) if view else {},
         )
+
+    def _broker_state(self, broker: str) -> ObjectState:
+        poller = self._fleet.polled[broker].poller
+        if poller.last is None:
+            return ObjectState.UNKNOWN
+        if poller.last.result is Result.FAILED or poller.assessor.last_view is None:
+            return ObjectState.DOWN
+        view, failing = self._last_view(broker)
+        return ObjectState(objects.known_broker(view, failing).state)
 
     @where_polled
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:

@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.assessment import health, openmq
 from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexplained
+from penstock.assessment.states import with_states
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
 from penstock.model import Broker, QueueRow, Role, Snapshot, TransactionState
@@ -121,7 +122,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
     if snapshot.links is not None:
         state = replace(state, links=grouped_links(state.links, snapshot.links, policy))
         tables["link"] = link_table(state.links, snapshot.links)
-    return state, tables
+    return state, tables | with_states(state, snapshot, tables, policy)
 
 
 def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:

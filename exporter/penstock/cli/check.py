@@ -16,12 +16,14 @@ from penstock.agent.named_files import file_faults
 from penstock.agent.process import limit_mib, needed_mb, worker_processes
 from penstock.agent.processes.pool import LARGE, rows, share_of
 from penstock.agent.trends import StoredTrends
+from penstock.assessment.object_state import ObjectState
 from penstock.cli import options
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
 from penstock.insight.explain import findings
+from penstock.insight.objects import known_broker
 from penstock.insight.text import text_lines
 from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
@@ -115,9 +117,11 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return found | {"reached": False}
-    about = snapshot.broker
+    about, known = snapshot.broker, None if assessor.view is None else known_broker(assessor.view, None)
     return found | {
         "reached": True,
+        "state": known.state if known else ObjectState.UNKNOWN,
+        "why": known.why if known else error,
         "product": about.kind.product,
         "version": about.version,
         "product_version": about.product_version,

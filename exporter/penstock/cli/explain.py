@@ -10,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from penstock.agent import Result
+from penstock.assessment.object_state import CALM
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
@@ -18,7 +19,6 @@ from penstock.core.errors import PenstockError
 from penstock.insight.answers import BrokerList, ConditionList, Explanation, IncidentList, ObjectView
 from penstock.insight.explain import BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
-from penstock.insight.knowledge import HEALTHY
 from penstock.insight.lists import ListQuery, condition_list, incident_list
 from penstock.insight.objects import explain_address, explain_broker, explain_connection
 from penstock.insight.text import explanation, object_lines
@@ -49,7 +49,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
 
     Without a name: the worst of all brokers. With a BROKER: its incidents first. With a QUEUE: its clients too; a
     CLIENT is one of them. With --config.file, conditions that need more time than --polls covers are not found: ask a
-    running agent for those. Exit status 1 where something is unhealthy or unknown.
+    running agent for those. Exit status 1 where it is critical, a warning, unknown, stale or down.
     """
     logs.set_up("error", "logfmt")
     asked: Ask = partial(ask, url, http_config_file)
@@ -77,7 +77,7 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         active = await asked("/api/v1/conditions", ConditionList, broker=broker, limit=MOST)
         found = replace(await asked("/api/v1/broker", ObjectView, broker=broker), conditions=active.rows)
     options.show(found, explanation(found) if isinstance(found, Explanation) else object_lines(found), form)
-    return int(found.knowledge.state not in HEALTHY)
+    return int(found.knowledge.state not in CALM)
 
 
 async def polled(config_file: Path, broker: str | None, polls: int) -> BrokerView:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field, json
 from msgspec.structs import asdict, fields
 
+from penstock.assessment.object_state import ObjectState
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.conditions.wording import Cause
@@ -36,6 +37,9 @@ Total = Annotated[int, Meta(description="How many there are, beyond the limit to
 Numbers = Annotated[dict[str, Number], Meta(description="By name, in the units of the metrics; only what is known.")]
 ConditionName = Annotated[str, _one_of(CONDITION_NAMES)]
 SeverityName = Annotated[str, _one_of(SEVERITIES), Meta(description="`info`: pages and texts call it a notice.")]
+
+
+ObjectStateName = Annotated[str, _one_of(ObjectState), Meta(description="As in `knowledge.state`.")]
 
 
 class Error(Struct, frozen=True):
@@ -170,12 +174,14 @@ class TimeSeries(Struct, frozen=True):
 
 class BrokerState(Struct, frozen=True, kw_only=True):
     """
-    version, role: empty while unknown. up: whether the last poll reached it; null before the first. age: of the data in
-    seconds; null while there is none. error: why the last poll failed. notes: what this broker cannot give, and why.
-    numbers: sums of its queues, and how many conditions are critical or warnings; empty while nothing is known.
+    state: as the broker's `knowledge` has it; unknown before its first poll. version, role: empty while unknown. up:
+    whether the last poll reached it; null before the first. age: of the data in seconds; null while there is none.
+    error: why the last poll failed. notes: what this broker cannot give, and why. numbers: sums of its queues, and how
+    many conditions are critical or warnings; empty while nothing is known.
     """
 
     name: str
+    state: ObjectStateName
     kind: Annotated[str, Meta(description="As in the configuration."), _one_of(BROKER_KINDS)]
     version: str
     role: str
@@ -194,8 +200,11 @@ class OnQueue(Struct, frozen=True):
 
 
 class ListedRow(OnQueue, frozen=True, kw_only=True):
-    """stale: when the row was read last; only where the broker cannot be read now."""
+    """state: as its `knowledge` has it; of a consumer that of its client. stale: when the row was read last; only where
+    the broker cannot be read now.
+    """
 
+    state: ObjectStateName
     conditions: list[ConditionSummary]
     stale: Time | UnsetType = UNSET
 
@@ -327,6 +336,7 @@ class QueueClient(Struct, frozen=True):
     """A client of the queue. patience: its stall threshold."""
 
     client: str
+    state: ObjectStateName
     numbers: Numbers
     patience: StallThreshold | None
     rules: list[AppliedRule]
@@ -384,13 +394,15 @@ class Watched(Struct, frozen=True):
 
 
 class Knowledge(Struct, frozen=True):
-    """How sure it is what is said of an object. why: on what it was judged healthy, or why that cannot be said.
+    """The state of an object, and why: the conditions that make it so, on what it was judged healthy, or why that
+    cannot be said.
 
-    state: healthy (judged, on fresh data), watching (so far, and something in `watched` may change that), unhealthy,
-    unknown (not judged), stale (what is said is of an earlier poll: the broker cannot be read, `since` then).
+    state: critical, warning, notice (the worst that is active), unknown (not judged), watching (nothing so far, and
+    something in `watched` may change that), healthy (judged, on fresh data); down of a broker that cannot be read
+    since `since`, stale of what is on it and was read before.
     """
 
-    state: Literal["healthy", "watching", "unhealthy", "unknown", "stale"]
+    state: ObjectStateName
     why: str
     since: Time | None
     watched: list[Watched]
@@ -424,7 +436,7 @@ class Related(Struct, frozen=True):
 
 class Explanation(OnQueue, frozen=True):
     """
-    All that is known of a queue. healthy: `knowledge` says healthy or watching. incidents: of which it is the root or
+    All that is known of a queue. healthy: `knowledge` says so. incidents: of which it is the root or
     a victim. account: its sheet and its address's; empty where there is no account. usual: on what it rests what is
     expected at this hour of the week.
     """

@@ -5,6 +5,7 @@ what is not known and why.
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from penstock.assessment.assess import State, Tables
+from penstock.assessment.object_state import ObjectState
+from penstock.assessment.states import OF_BROKER, not_judged, state_at
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Scope
 from penstock.conditions.evidence import UNITS
@@ -28,13 +31,12 @@ from penstock.insight.actions import Actions
 from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
 from penstock.insight.flow_control import connections_of, flow_of
 from penstock.insight.formatting import NAMES, amount_text, client_name_text, counted, duration
-from penstock.insight.knowledge import HEALTHY, OF_BROKER, Failing
+from penstock.insight.knowledge import Concerning, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
-from penstock.observation.facts import PARKED
 from penstock.observation.usual import WINDOWS
-from penstock.series.labels import ClientSeries, QueueSeries
+from penstock.series.labels import CLIENT, ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 from penstock.settings.rules import KEYS, Resolved
 
@@ -47,6 +49,8 @@ MOST_RELATED = 50
 MAX_CLIENTS = 200
 """Clients of one queue that are shown one by one, those with a condition first."""
 
+CLIENT_OF_KEY = itemgetter(1, 2, 3)
+"""Of a key of a condition: address, queue and client."""
 SOURCES = ("learned by the agent", "from history")
 
 ConditionT = TypeVar("ConditionT", bound=answers.Condition)
@@ -102,6 +106,13 @@ class BrokerView:
 
 
 # --- parts of it
+
+
+def state_of_row(view: BrokerView, table: Table[Any], row: int) -> ObjectState:
+    """Of a queue or a client, by its row in the table of the view."""
+    if view.stale is not UNSET:
+        return ObjectState.STALE
+    return state_at(table, row) if row < len(table) else ObjectState.UNKNOWN
 
 
 def summaries(conditions: Sequence[ActiveCondition]) -> list[ConditionSummary]:
@@ -210,8 +221,10 @@ def explain(
     here += unknown_conditions(view, series, [one.client for one in clients])
     flow = {name: json_number(column[i]) for name, column in rates(view).items()}
     incidents = [one for one in view.incidents.told if concerns(one, series, client)]
-    known = knowledge_of_queue(view, i, here, clients, failing, alone=client is not None)
-    known = sure.with_incidents(known, incidents)
+    if client is None:
+        known = knowledge_of_queue(view, i, here, clients, incidents, failing)
+    else:
+        known = knowledge_of_client(view, series, client, here, clients, failing)
     return answers.Explanation(
         broker=series.broker,
         address=series.address,
@@ -220,7 +233,7 @@ def explain(
         kind=str(series.kind),
         routing_type=series.routing_type,
         stamp=round(view.snapshot.stamp, 3),
-        healthy=known.state in HEALTHY,
+        healthy=known.state == ObjectState.HEALTHY,
         knowledge=known,
         incidents=incidents_in_full(view, incidents),
         conditions=in_full(view, here, condition_in_full),
@@ -246,20 +259,49 @@ def knowledge_of_queue(
     i: int,
     here: Sequence[ActiveCondition],
     clients: Sequence[QueueClient],
+    incidents: Sequence[Incident],
     failing: Failing | None,
-    *,
-    alone: bool,
 ) -> answers.Knowledge:
-    """Of the queue that is shown as row i; here: what is active on it. alone: of its one client that is given."""
-    state, policy, interval = view.state, view.policy, view.interval
+    """Of the queue that is shown as row i. here: what is active on it and its broker; clients, incidents: its own."""
+    table: Table[QueueSeries] = view.tables["queue"]
     watched = [*sure.watched_of_clients(clients, here, view.snapshot.stamp)]
-    if not watched and view.tables["queue"].index.rows[i].kind not in PARKED:
-        watched += sure.watched_of_queue(state, policy, i, interval, here)
-    watched += sure.watched_of_broker(state, policy, interval)
-    bad = [one for one in here if sure.speaks_of_queue(one)]
-    on = sure.judged(state, view.kind.name, interval, Scope.QUEUE, Scope.CLIENT)
-    why = next((one.why for one in here if alone and one.name == UNKNOWN.name), "")
-    return sure.knowledge(here, bad, watched, on, failing, why)
+    if not watched:
+        watched += sure.watched_of_queue(view.state, view.policy, i, here)
+    watched += sure.watched_of_broker(view.state, view.policy)
+    about = Concerning(
+        conditions=[one for one in here if sure.concerns_queue(one)],
+        incidents=incidents,
+        unknown=next((one.why for one in here if one.name == UNKNOWN.name and not one.client), ""),
+        watched=watched,
+        judged=sure.judged(view.state, view.kind.name, view.interval, Scope.QUEUE, Scope.CLIENT),
+    )
+    state = sure.unread_as(failing) or state_of_row(view, table, i)
+    return sure.knowledge(state, about, failing)
+
+
+def knowledge_of_client(
+    view: BrokerView,
+    series: QueueSeries,
+    client: str,
+    here: Sequence[ActiveCondition],
+    clients: Sequence[QueueClient],
+    failing: Failing | None,
+) -> answers.Knowledge:
+    """Of a client of a queue. here, clients: as above."""
+    table: Table[ClientSeries] = view.table("client")
+    name = (series.address, series.queue, client)
+    row = next((i for i, one in enumerate(table.index) if CLIENT(one) == name), len(table))
+    watched = [*sure.watched_of_clients(clients, here, view.snapshot.stamp)]
+    watched += sure.watched_of_broker(view.state, view.policy)
+    about = Concerning(
+        conditions=[one for one in here if one.client == client],
+        incidents=[one for one in view.incidents.told if any(CLIENT_OF_KEY(key) == name for key in one.members)],
+        unknown=next((one.why for one in here if one.name == UNKNOWN.name), "it does not consume from the queue now"),
+        watched=watched,
+        judged=sure.judged(view.state, view.kind.name, view.interval, Scope.CLIENT),
+    )
+    state = sure.unread_as(failing) or state_of_row(view, table, row)
+    return sure.knowledge(state, about, failing)
 
 
 def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incident]:
@@ -419,7 +461,8 @@ def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueC
     row: ClientSeries = table.index.rows[i]
     given = view.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
     threshold = stall_threshold(view, table, i, given)
-    return QueueClient(row.client, numbers_at(table, CLIENT_NUMBERS, i), threshold, applied_rules(given))
+    state, numbers = state_of_row(view, table, i), numbers_at(table, CLIENT_NUMBERS, i)
+    return QueueClient(row.client, state, numbers, threshold, applied_rules(given))
 
 
 def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given: Resolved) -> StallThreshold | None:
@@ -483,7 +526,7 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
     for note in snapshot.notes:
         yield "part of the broker", note
     trend = view.state.judgement.activity.trend
-    why = sure.not_judged(view.state, snapshot)
+    why = not_judged(view.state.judgement, snapshot)
     if why:
         yield "all conditions", why
     elif trend.seconds < view.policy.constants.window:

@@ -1,11 +1,15 @@
 """How sure it is what is said of an object, and of what nothing can be: "healthy" needs as much proof as an alarm."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.assessment.assess import State
+from penstock.assessment.object_state import OF_SEVERITY, ObjectState, object_state
+from penstock.assessment.states import BY_NAME, OF_BROKER, not_judged, severity_of
+from penstock.assessment.watching import EARLY, WAITING, waiting_queues, window_is_young, window_seconds
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.no_consumer import NO_CONSUMER
@@ -17,13 +21,10 @@ from penstock.insight.answers import Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
 from penstock.learned.warm_up import POLLS, SECONDS
 from penstock.model import Snapshot
-from penstock.observation.facts import JUDGED, NEEDED, time_of
+from penstock.observation.facts import JUDGED
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 
-HEALTHY = frozenset({"healthy", "watching"})
-EARLY = 0.25
-"""Of the time that proof needs: what has lasted less is not worth watching."""
 WAITS = {
     NO_CONSUMER.name: "messages wait, and a consumer that comes ends it",
     NOT_DISPATCHING.name: "messages wait, and one that is delivered ends it",
@@ -31,8 +32,6 @@ WAITS = {
 NO_NUMBERS = (
     "this version of the broker shows no numbers per consumer; Artemis shows them from 2.28 (AMQ Broker 7.11) on"
 )
-OF_BROKER = ("", "")
-"""Address and queue of a condition of the broker itself: it concerns every queue."""
 
 
 class Failing(NamedTuple):
@@ -43,44 +42,75 @@ class Failing(NamedTuple):
     read: float
 
 
-def knowledge(
-    told: Sequence[ActiveCondition],
-    bad: Sequence[ActiveCondition],
-    watched: Sequence[Watched],
-    judged: str,
-    failing: Failing | None,
-    unknown: str = "",
-) -> Knowledge:
-    """Of an object. told: all active conditions that concern it. bad: those that make it unhealthy. judged: on what it
-    is called healthy. unknown: why nothing is judged of it but what is bad; empty where more is.
+@dataclass(frozen=True, slots=True)
+class Concerning:
+    """What is said of an object. conditions: that are active and make it what it is, silenced ones too. incidents: of
+    which it is the root or a victim. unknown: why nothing is judged of it; empty where something is. watched: what
+    would be a condition if it lasted. judged: on what it would be called healthy.
     """
-    if failing is not None:
-        why = f"broker down since {moment(failing.since)}, last seen {moment(failing.read)}: {failing.error}"
-        return Knowledge("stale", why, round(failing.since, 3), [])
-    for one in told:
-        if one.name == UNKNOWN.name and not one.client:
-            return Knowledge("unknown", one.why, round(one.since, 3), [])
-    if bad:
-        since, names = min(one.since for one in bad), dict.fromkeys(one.name for one in bad)
-        return Knowledge("unhealthy", ", ".join(names), round(since, 3), list(watched))
-    if unknown:
-        return Knowledge("unknown", unknown, None, [])
-    if watched:
-        return Knowledge("watching", f"no warnings so far; {judged}", None, list(watched))
-    return Knowledge("healthy", judged, None, [])
+
+    conditions: Sequence[ActiveCondition] = ()
+    incidents: Sequence[Incident] = ()
+    unknown: str = ""
+    watched: Sequence[Watched] = ()
+    judged: str = ""
+
+    @property
+    def severity(self) -> Severity | None:
+        """The worst of all; None where nothing is active."""
+        of_conditions = [severity_of(one) for one in self.conditions if one.name != UNKNOWN.name]
+        of_incidents = [BY_NAME[one.severity] for one in self.incidents]
+        return max(of_conditions + of_incidents, default=None)
+
+    def state(self, unread: ObjectState | None = None, *, watching: bool = False) -> ObjectState:
+        """unread: its broker cannot be read. watching: parts of it are watched that `watched` does not name."""
+        watched = watching or bool(self.watched)
+        return object_state(self.severity, unknown=bool(self.unknown), watched=watched, unread=unread)
 
 
-def with_incidents(known: Knowledge, found: Sequence[Incident]) -> Knowledge:
-    """found: that concern the object. Some have a root that is no condition: a bridge that takes nothing."""
-    if known.state not in HEALTHY or not found:
-        return known
-    return Knowledge("unhealthy", found[0].title, round(found[0].begin, 3), known.watched)
+def knowledge(state: ObjectState, about: Concerning, failing: Failing | None) -> Knowledge:
+    """The state of an object with the reason. failing: why its broker cannot be read now, where that is so."""
+    watched = [*about.watched]
+    match state:
+        case ObjectState.DOWN | ObjectState.STALE:
+            assert failing is not None  # noqa: S101 - else it is read
+            why = f"broker down since {moment(failing.since)}, last seen {moment(failing.read)}: {failing.error}"
+            return Knowledge(state, why, round(failing.since, 3), [])
+        case ObjectState.CRITICAL | ObjectState.WARNING | ObjectState.NOTICE:
+            why, since = reason(about, state)
+            return Knowledge(state, why, since, watched)
+        case ObjectState.UNKNOWN:
+            since = next((one.since for one in about.conditions if one.name == UNKNOWN.name), None)
+            return Knowledge(state, about.unknown, None if since is None else round(since, 3), [])
+        case ObjectState.WATCHING:
+            return Knowledge(state, f"no warnings so far; {about.judged}", None, watched)
+        case _:
+            return Knowledge(state, about.judged, None, [])
 
 
-def speaks_of_queue(condition: ActiveCondition) -> bool:
-    """Whether it makes the queue that it is shown with unhealthy; a warning of the broker is none of its queues'."""
+def reason(about: Concerning, state: ObjectState) -> tuple[str, float | None]:
+    """What makes the object critical, a warning or a notice, and since when the first of that is active."""
+    own = [one for one in about.conditions if one.name != UNKNOWN.name and OF_SEVERITY[severity_of(one)] is state]
+    if own:
+        names = dict.fromkeys(f"{one.name} (silenced)" if one.silenced else one.name for one in own)
+        return ", ".join(names), round(min(one.since for one in own), 3)
+    for incident in about.incidents:
+        if OF_SEVERITY[BY_NAME[incident.severity]] is state:
+            return incident.title, round(incident.begin, 3)
+    return "", None
+
+
+def unread_as(failing: Failing | None, *, broker: bool = False) -> ObjectState | None:
+    """What an object is whose broker cannot be read: the broker itself is down, all on it is stale."""
+    if failing is None:
+        return None
+    return ObjectState.DOWN if broker else ObjectState.STALE
+
+
+def concerns_queue(condition: ActiveCondition) -> bool:
+    """Whether it counts for the queue that it is shown with; a warning of the broker is none of its queues'."""
     of_broker = (condition.address, condition.queue) == OF_BROKER
-    return condition.severity > (Severity.WARNING if of_broker else Severity.INFO) and not condition.silenced
+    return not of_broker or severity_of(condition) is Severity.CRITICAL
 
 
 def judged(state: State, kind: str, interval: float, *scopes: Scope) -> str:
@@ -92,30 +122,21 @@ def judged(state: State, kind: str, interval: float, *scopes: Scope) -> str:
     )
 
 
-def watched_of_broker(state: State, policy: Policy, interval: float) -> Iterator[Watched]:
+def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
     """What is to be seen of every object yet."""
-    seconds, needed = state.judgement.activity.trend.seconds, policy.constants.trend_seconds(interval)
-    if seconds < needed - interval:
+    if window_is_young(state.judgement, policy.constants):
+        seconds, needed = window_seconds(state.judgement, policy.constants)
         proves = "growing backlogs and returning messages show only over that time"
         yield Watched("window", "", json_seconds(seconds), json_seconds(needed), proves)
 
 
-def watched_of_queue(
-    state: State, policy: Policy, i: int, interval: float, told: Sequence[ActiveCondition]
-) -> Iterator[Watched]:
+def watched_of_queue(state: State, policy: Policy, i: int, told: Sequence[ActiveCondition]) -> Iterator[Watched]:
     """What holds of the queue that is shown as row i, and would be a condition if it lasted."""
-    grouping, judgement, constants = state.queues.grouping, state.judgement, policy.constants
-    timers, now, rows = judgement.timers, judgement.seen.times.now, np.flatnonzero(grouping.member == i)
-    if len(rows) != 1 or timers.index is not grouping.source or any(one.name in WAITS for one in told):
-        return
-    ready, absent, still = timers.ready[rows[0]], timers.absent[rows[0]], timers.still[rows[0]]
-    if np.isnan(absent):
-        name, since, needed = NOT_DISPATCHING.name, still, judgement.dispatch.seconds(constants, interval, rows=rows)[0]
-    else:
-        name, since, needed = NO_CONSUMER.name, absent, judgement.absence_seconds(constants)[rows[0]]
-    lasts = float(now - max(ready, since))
-    if EARLY * needed < lasts < needed:
-        yield Watched(name, "", json_seconds(lasts), json_seconds(float(needed)), WAITS[name])
+    waits = waiting_queues(state.judgement, state.queues.grouping, policy.constants)
+    lasts = waits.long_enough[i] and waits.not_yet_due[i]
+    if lasts and not any(one.name in WAITING for one in told):
+        name = NO_CONSUMER.name if waits.without_consumer[i] else NOT_DISPATCHING.name
+        yield Watched(name, "", json_seconds(waits.seconds[i]), json_seconds(waits.needed[i]), WAITS[name])
 
 
 def watched_of_clients(
@@ -142,7 +163,7 @@ def undecided_conditions(
     state: State, snapshot: Snapshot, series: QueueSeries, clients: Iterable[str] = ()
 ) -> Iterator[ActiveCondition]:
     """Of the queue, and of these clients of it; where nothing of it is judged the queue says so, and they do not."""
-    why = not_judged(state, snapshot)
+    why = not_judged(state.judgement, snapshot)
     if not why and series.kind not in JUDGED:
         why = f"queues of kind {series.kind} are not judged"
     if why:
@@ -166,15 +187,6 @@ def undecided_conditions(
             yield found
 
 
-def not_judged(state: State, snapshot: Snapshot) -> str:
-    """Why nothing is judged; empty where it was at one of the last polls."""
-    times = state.judgement.seen.times
-    if time_of(snapshot) - times.now <= POLLS * max(0.0, times.interval):
-        return ""
-    missing = [name for name in NEEDED if name in snapshot.collectors and not snapshot.collectors[name].usable]
-    return f"the last polls could not be judged: {' and '.join(missing) or 'queues or consumers'} could not be read"
-
-
 def too_young(state: State, snapshot: Snapshot, series: QueueSeries, client: str, polls: int) -> ActiveCondition | None:
     """Of what was seen at so many `polls`."""
     if polls >= POLLS:
@@ -186,7 +198,8 @@ def undecided(
     state: State, snapshot: Snapshot, series: QueueSeries, client: str, why: str, polls: int = 0
 ) -> ActiveCondition:
     stamps = state.judgement.warm_up.stamps[-polls:] if polls else ()
-    begin = stamps[0] - state.clock.applied if stamps else snapshot.stamp
+    judged_last = state.judgement.seen.times.now - state.clock.applied
+    begin = stamps[0] - state.clock.applied if stamps else judged_last if np.isfinite(judged_last) else snapshot.stamp
     evidence = {"polls": float(polls)} if polls else {}
     where = (series.broker, series.address, series.queue, client)
     return ActiveCondition(UNKNOWN.name, *where, Severity.INFO, begin, evidence, why=why)

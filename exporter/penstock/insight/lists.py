@@ -296,6 +296,7 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
         row: QueueSeries = table.index.rows[i]
         more = () if unknown else explain.unknown_conditions(view, row)
         return Queue(
+            state=explain.state_of_row(view, table, i),
             kind=str(row.kind),
             **named(row, ("broker", "address", "queue", "owner", "team"))
             | {name: json_number(column[i]) for name, column in read.items()},
@@ -318,6 +319,7 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
         row: ClientSeries = table.index.rows[i]
         return Client(
+            state=explain.state_of_row(view, table, i),
             **named(row, ("broker", *CLIENT_NAMES)) | explain.numbers_at(table, names, i),
             conditions=explain.summaries(conditions),
             stale=view.stale,
@@ -338,11 +340,13 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     table = view.snapshot.consumers
     read = {name: table.columns[name] for name in columns(Consumer) if name in table}
     read |= {name: read[name] - view.state.clock.applied for name in TIMES if name in read}
+    clients: Table[ClientSeries] = view.table("client")
 
     def consumer(i: int, conditions: Sequence[ActiveCondition]) -> Consumer:
         row = table.index.rows[i]
         series: ClientSeries = grouping.index.rows[grouping.member[i]]
         return Consumer(
+            state=explain.state_of_row(view, clients, int(grouping.member[i])),
             broker=series.broker,
             client=series.client,
             consumer=row.id,

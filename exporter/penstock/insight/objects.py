@@ -1,6 +1,7 @@
 """What is known of an object that is no queue: the broker, an address also over several brokers, a connection."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,15 +9,18 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from penstock.assessment.object_state import ORDER, ObjectState, worst_of
+from penstock.assessment.states import OF_BROKER, STATE, not_judged
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
 from penstock.core.table import Index, Positions, Table
+from penstock.incidents.incident import Incident
 from penstock.insight import explain
 from penstock.insight import knowledge as sure
-from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related
+from penstock.insight.answers import Fact, Knowledge, ListedCondition, ObjectView, Related, Watched
 from penstock.insight.explain import MOST_RELATED, BrokerView, NotFound, json_number
-from penstock.insight.formatting import NAMES, UNITS, moment
-from penstock.insight.knowledge import OF_BROKER, Failing
+from penstock.insight.formatting import NAMES, UNITS, counted, moment
+from penstock.insight.knowledge import Concerning, Failing
 from penstock.insight.sheets import sheets_of
 from penstock.model import LinkRow, QueueKind, Role
 from penstock.observation.facts import JUDGED
@@ -24,6 +28,10 @@ from penstock.series.labels import CLIENT, HIDDEN, QUEUE, ProducerSeries, QueueS
 
 FACTS: Mapping[str, Sequence[str]] = {kind: names.split() for kind, names in NAMES["facts"].items()}
 """What a table says of an object, by its kind."""
+EARLY = [ORDER.index(ObjectState.WATCHING), ORDER.index(ObjectState.UNKNOWN)]
+"""What is too early to call healthy, where something is judged at all."""
+UNREAD = (ObjectState.DOWN, ObjectState.STALE)
+NO_CONSUMERS = "it has no consumer, and only consumers are judged"
 SUMS = ("messages", "ready", "delivering", "consumers", "added", "acknowledged", "redistributed")
 MOVED = ("messages", "ready", "added")
 """What redistribution moves, so that it may be on two brokers by what was read of them at two moments."""
@@ -42,8 +50,30 @@ def explain_broker(view: BrokerView, failing: Failing | None, pair: Iterable[Rel
         count = sum(one.severity is severity and not one.silenced for one in view.conditions)
         facts.append(Fact(f"{severity.name.lower()} conditions", count))
     own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
-    why = _not_judged(view, ((row, "") for row in view.table("queue").index if row.kind in JUDGED))
-    return _made(view, "broker", view.policy.broker, facts, own, related, _known(view, "broker", own, failing, why))
+    known = known_broker(view, failing)
+    return _made(view, ("broker", view.policy.broker), facts, own, related, known, view.incidents.told)
+
+
+def known_broker(view: BrokerView, failing: Failing | None) -> Knowledge:
+    """Of a broker with all that is on it: it is no better than the worst of its queues.
+
+    A queue that was only just found makes it no worse than watched: it is judged at the next polls.
+    """
+    about = view.snapshot.broker
+    if about is not None and about.role is Role.PASSIVE:
+        on = f"it is passive and serves no client; last read at {moment(view.snapshot.stamp)}"
+        return _known(view, Concerning(view.conditions, judged=on), failing, broker=True)
+    index = view.table("queue").index
+    judged = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
+    why = _not_judged(view, ((row, "") for row in index.rows[judged])) or not_read(view)
+    parts = Concerning(view.conditions, view.incidents.told, why, watched_of(view), judged_on(view))
+    return _known(view, parts, failing, judged, broker=True)
+
+
+def not_read(view: BrokerView) -> str:
+    """The parts of the broker that could not be read at the last poll, and why; empty where all were."""
+    failed = {name: one.error for name, one in view.snapshot.collectors.items() if one.error}
+    return "; ".join(f"{name} could not be read: {error}" for name, error in failed.items())
 
 
 def explain_address(view: BrokerView, address: str, failing: Failing | None) -> ObjectView:
@@ -68,9 +98,28 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
         *explain.dead_letters(queues, address),
     ]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
-    why = _not_judged(view, ((row, "") for row in queues.index if row.address == address))
-    found = _made(view, "address", address, facts, told, related, _known(view, "address", told, failing, why))
+    incidents = _incidents_of(view, address)
+    known = known_address(view, address, told, incidents, failing)
+    found = _made(view, ("address", address), facts, told, related, known, incidents)
     return replace(found, account=sheets_of(view, address, "")[:1])
+
+
+def known_address(
+    view: BrokerView,
+    address: str,
+    told: Sequence[ActiveCondition],
+    incidents: Sequence[Incident],
+    failing: Failing | None,
+) -> Knowledge:
+    """Of an address on one broker, with its queues; empty: of all. told: on them and on the broker."""
+    table = view.table("queue")
+    at = [i for i, row in enumerate(table.index) if (row.address == address if address else row.kind in JUDGED)]
+    why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
+    if not at and not why:
+        why = "it has no queue, and addresses are judged by their queues"
+    conditions = [one for one in told if sure.concerns_queue(one)]
+    about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
+    return _known(view, about, failing, np.array(at, np.intp))
 
 
 def explain_connection(view: BrokerView, connection: str, failing: Failing | None) -> ObjectView:
@@ -98,16 +147,32 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
     rows = {(row.address, row.queue): row for row in view.table("queue").index}
     asked = ((rows[name[:2]], name[2]) for name in clients if name[:2] in rows)
     why = _not_judged(view, asked) or ("" if consumers is not None else "its consumers could not be read")
+    if not clients and not why:
+        why = NO_CONSUMERS
     facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, FACTS["connection"], i)]
-    return _made(view, "connection", connection, facts, told, related, _known(view, "connection", told, failing, why))
+    incidents = _incidents_of(view, connection)
+    conditions = [one for one in told if sure.concerns_queue(one)]
+    about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
+    known = _known(view, about, failing, _client_rows(view, clients), table="client")
+    return _made(view, ("connection", connection), facts, told, related, known, incidents)
+
+
+def _client_rows(view: BrokerView, clients: Collection[tuple[str, str, str]]) -> Positions:
+    """Their places in the table of clients. clients: by address, queue and name."""
+    return view.table("client").index.where("client", CLIENT, set(clients))
 
 
 def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
     """Of a client on all its queues."""
     told = [one for one in view.conditions if one.client == client]
-    queues = {QUEUE(row) for row in view.table("client").index if row.client == client}
+    table = view.table("client")
+    at = np.array([i for i, row in enumerate(table.index) if row.client == client], np.intp)
+    queues = {QUEUE(row) for row in table.index.rows[at]}
     asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
-    return _known(view, "client", told, failing, _not_judged(view, asked))
+    why = _not_judged(view, asked) or ("" if len(at) else NO_CONSUMERS)
+    incidents = [one for one in view.incidents.told if any(key[3] == client for key in one.members)]
+    about = Concerning(told, incidents, why, watched_of(view), judged_on(view))
+    return _known(view, about, failing, at, table="client")
 
 
 def linked(view: BrokerView) -> Table[LinkRow]:
@@ -177,7 +242,8 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     links = linked(view)
     forwards = [row.kind == "cluster" for row in links.index]
     told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
-    why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
+    incidents = _incidents_of(view, address) if address else view.incidents.told
+    known = known_broker(view, failing) if passive else known_address(view, address, told, incidents, failing)
     stamp, times = view.snapshot.stamp, view.state.judgement.seen.times
     books = view.state.judgement.account.books
     own = np.array([row.address == address if address else row.kind in JUDGED for row in books.index], bool)
@@ -198,13 +264,9 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         on_its_way=float(np.nansum(links["pending"][forwards])),
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
         told=[explain.listed(one, view) for one in told if not one.silenced],
-        known=_known(view, "address", told, failing, why),
+        known=known,
         counts=len(at) > 0 or ("queue" not in view.tables and not passive),
     )
-
-
-WORST = ("unhealthy", "stale", "unknown", "watching", "healthy")
-"""What decides over several brokers, first."""
 
 
 def sum_of_address(address: str, parts: Iterable[AddressSum], missing: Mapping[str, str]) -> ObjectView:
@@ -227,7 +289,7 @@ def clusters(parts: Iterable[AddressSum]) -> list[ObjectView]:
         if any(one.counts for one in serving(group)) and (len(group) > 1 or group[0].links):
             view = _summed("cluster", ", ".join(one.broker for one in group), serving(group), {})
             for one in group:
-                down = one.known.why if one.known.state == "stale" else ""
+                down = one.known.why if one.known.state in UNREAD else ""
                 if one.passive or one.mirror_of or down:
                     role = "mirrors" if one.mirror_of else "has passive" if one.passive else "has"
                     view.related.append(Related(role, "broker", one.broker, down))
@@ -276,7 +338,7 @@ def _summed(
     related += [Related("may be on", "broker", name, f"not known: {why}") for name, why in missing.items()]
     found = {one.broker: one.known for one in parts}
     found |= {name: Knowledge("unknown", f"not known: {why}", None, []) for name, why in missing.items()}
-    state = min((one.state for one in found.values()), key=WORST.index)
+    state = worst_of([ObjectState(one.state) for one in found.values()])
     deciding = {name: one for name, one in found.items() if one.state == state}
     why = "; ".join(f"{name}: {one.why}" for name, one in deciding.items())
     since = min((one.since for one in deciding.values() if one.since is not None), default=None)
@@ -318,45 +380,65 @@ def _facts(table: Table[Any], names: Sequence[str], i: int) -> Iterator[Fact]:
 
 def _made(
     view: BrokerView,
-    kind: Literal["broker", "address", "connection"],
-    name: str,
+    thing: tuple[Literal["broker", "address", "connection"], str],
     facts: list[Fact],
     told: Sequence[ActiveCondition],
     related: list[Related],
     known: Knowledge,
+    incidents: Sequence[Incident],
 ) -> ObjectView:
+    """thing: its kind and name."""
     conditions = explain.in_full(view, told, explain.listed, MOST_RELATED)
     stamp = round(view.snapshot.stamp, 3)
-    of_it = [
+    shown = explain.incidents_in_full(view, incidents)
+    return ObjectView(view.policy.broker, *thing, stamp, known, facts, conditions, related, [], shown)
+
+
+def _incidents_of(view: BrokerView, name: str) -> list[Incident]:
+    """Those of which an address or a connection of this name is the root or a victim."""
+    return [
         one
         for one in view.incidents.told
-        if kind == "broker"
-        or name in {one.object, *one.victims, *(key[1] for key in one.members), *(address for address, _ in one.places)}
+        if name in {one.object, *one.victims, *(key[1] for key in one.members), *(address for address, _ in one.places)}
     ]
-    shown = explain.incidents_in_full(view, of_it)
-    known = sure.with_incidents(known, of_it)
-    return ObjectView(view.policy.broker, kind, name, stamp, known, facts, conditions, related, [], shown)
+
+
+def watched_of(view: BrokerView) -> list[Watched]:
+    return [*sure.watched_of_broker(view.state, view.policy)]
+
+
+def judged_on(view: BrokerView) -> str:
+    """On what an object is called healthy."""
+    return sure.judged(view.state, view.kind.name, view.interval, *Scope)
 
 
 def _known(
-    view: BrokerView, kind: str, told: Sequence[ActiveCondition], failing: Failing | None, why: str
+    view: BrokerView,
+    about: Concerning,
+    failing: Failing | None,
+    rows: Positions | None = None,
+    *,
+    table: str = "queue",
+    broker: bool = False,
 ) -> Knowledge:
-    """why: nothing is judged of it; empty where something is."""
-    about, own = view.snapshot.broker, kind == "broker"
-    bad = [
-        one for one in told if sure.speaks_of_queue(one) or (own and one.severity > Severity.INFO and not one.silenced)
-    ]
-    if own and about is not None and about.role is Role.PASSIVE:
-        on = f"it is passive and serves no client; last read at {moment(view.snapshot.stamp)}"
-        return sure.knowledge(told, bad, [], on, failing)
-    watched = [*sure.watched_of_broker(view.state, view.policy, view.interval)]
-    on = sure.judged(view.state, view.kind.name, view.interval, *Scope)
-    return sure.knowledge(told, bad, watched, on, failing, why)
+    """Of an object that is no better than its parts. rows: of these, in a table of the view. broker: it is one.
+
+    What was active counts as long as it is judged: of what was not read for some polls nothing is known.
+    """
+    if not_judged(view.state.judgement, view.snapshot):
+        about = dataclasses.replace(about, conditions=(), incidents=())
+    codes = np.empty(0) if rows is None else view.table(table)[STATE][rows]
+    early = int(np.count_nonzero(np.isin(codes, EARLY)))
+    state = about.state(sure.unread_as(failing, broker=broker), watching=early > 0)
+    if state is ObjectState.WATCHING and early:
+        said = f"{early:,} of {counted(len(codes), table)} watched or too young to judge; {about.judged}"
+        about = dataclasses.replace(about, judged=said)
+    return sure.knowledge(state, about, failing)
 
 
 def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> str:
     """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
-    why = sure.not_judged(view.state, view.snapshot)
+    why = not_judged(view.state.judgement, view.snapshot)
     for row, client in () if why else asked:
         found = next(explain.unknown_conditions(view, row, [client] if client else []), None)
         if found is None:

@@ -60,7 +60,7 @@ class QueueSeries:
         " paused added acknowledged expired killed removed evicted lost_by_consumer ring_limit ring_used_ratio"
         " ring_at_risk ring_scheduled_at_risk ring_retention ring_overflow ring_oversize_since ring_retention_target"
         " drain drain_target oldest_message oldest_earliest oldest_latest expected_consumers imbalance capacity"
-        " unexplained in_doubt redistributed expected_messages_per_second_low expected_messages_per_second_high"
+        " unexplained in_doubt redistributed expected_messages_per_second_low expected_messages_per_second_high state"
     )
 
     broker: str
@@ -84,6 +84,7 @@ class QueueSeries:
 class ClientSeries:
     COLUMNS: ClassVar = declared(
         "consumers buffered buffered_bytes uncommitted delivered acknowledged starved at_limit blocked_since patience"
+        " state"
     )
 
     broker: str

@@ -18,8 +18,15 @@ from penstock.tui.sparkline import RecentValues, sparkline
 GAP = 2
 POINTS = 30
 """Values of a sparkline, at most."""
-MARKS: Final = {"critical": "!!", "warning": "! ", "info": "i ", "unknown": "? "}
-STYLES: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan", "down": "bold red"}
+MARKS: Final = {
+    "down": "!!", "stale": "? ", "critical": "!!", "warning": "! ", "unknown": "? ", "notice": "i ", "watching": "~ ",
+    "healthy": "  ",
+}  # fmt: skip
+"""By state; a colour says the same."""
+STYLES: Final = {
+    "down": "bold red", "stale": "dim", "critical": "bold red", "warning": "yellow", "unknown": "cyan",
+    "notice": "cyan", "watching": "cyan", "healthy": "green",
+}  # fmt: skip
 
 Listed: TypeAlias = Queue | Client | Consumer
 Row: TypeAlias = BrokerState | Listed
@@ -137,14 +144,15 @@ def brief(seconds: float) -> str:
 
 
 def state(seen: CellContext[Listed]) -> str:
-    """The worst condition with its mark, and the others as there is room: in short `+lost` where messages are lost,
-    and how many; `healthy` where none is; of a broker that is down neither.
+    """The mark of the state with the worst condition, and the others as there is room: in short `+lost` where messages
+    are lost, and how many. The word for the state where no condition is active.
     """
-    found = active(seen.row)
+    row = seen.row
+    mark, found = MARKS[row.state], active(row)
     if not found:
-        return "?  last seen" if seen.row.stale else "   silenced" if seen.row.conditions else "   healthy"
+        return f"{mark} {'silenced' if row.state == 'notice' and row.conditions else row.state}"
     worst, *others = dict.fromkeys(one.condition for one in found)
-    line = f"{'? ' if seen.row.stale else MARKS.get(worst) or MARKS[found[0].severity]} {', '.join([worst, *others])}"
+    line = f"{mark} {', '.join([worst, *others])}"
     if len(line) <= seen.width or not others:
         return line
     lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
@@ -165,22 +173,14 @@ def since(seen: CellContext[Listed]) -> str:
 def broker_state(seen: CellContext[BrokerState]) -> str:
     row = seen.row
     if row.up is None:
-        return "?  not asked yet"
-    if not row.up:
-        return "!! DOWN"
-    for severity in ("critical", "warning"):
-        if row.numbers.get(severity):
-            return f"{MARKS[severity]} {row.numbers[severity]} {severity}"
-    return "   healthy"
+        return f"{MARKS[row.state]} not asked yet"
+    count = row.numbers.get(row.state)
+    return f"{MARKS[row.state]} {count} {row.state}" if count else f"{MARKS[row.state]} {row.state}"
 
 
 def style_of(row: Row) -> str:
     """Colour of the state; its mark says the same."""
-    if isinstance(row, BrokerState):
-        worst = next((one for one in ("critical", "warning") if row.numbers.get(one)), "")
-        return STYLES["down"] if row.up is False else STYLES.get(worst, "green" if row.up else "dim")
-    found = active(row)
-    return "dim" if row.stale else STYLES[found[0].severity] if found else "green"
+    return STYLES[row.state]
 
 
 def _of(name: str) -> Show:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.assessment.object_state import OF_SEVERITY, ObjectState, worst_of
 from penstock.insight.answers import BrokerState, Knowledge, Recent
 from penstock.insight.explain import NotFound
 from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
@@ -20,7 +21,7 @@ PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "clus
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 TITLE = 120
 """Characters of a title."""
-HEALTHY = "No active conditions"
+CALM = "No active conditions"
 POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
@@ -38,7 +39,7 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     return "overview.html", {
         **_frame(given, agent, f"{headline}: {told[0].title} ({told[0].broker})" if told else headline, brokers),
         "headline": headline,
-        "healthy": headline == HEALTHY,
+        "state": worst_of([ObjectState(one.state) for one in brokers]) if brokers else ObjectState.UNKNOWN,
         "incidents": incidents,
         "conditions": found.rows,
         **_pages("./", given, query, found.total),
@@ -188,7 +189,7 @@ def _frame(given: Given, agent: AgentView, title: str, brokers: Sequence[BrokerS
 
 def _titled(name: str, known: Knowledge) -> str:
     """What is wrong with it, where something is."""
-    return f"{name}: {words(known.why) if known.state == 'unhealthy' else known.state}"
+    return f"{name}: {words(known.why) if ObjectState(known.state) in OF_SEVERITY.values() else known.state}"
 
 
 def _headline(brokers: Sequence[BrokerState]) -> str:
@@ -201,7 +202,7 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
         f"warning{'s' if warnings > 1 else ''}": warnings,
     }
     parts = [f"{count:,} {name}" for name, count in counts.items() if count]
-    return ", ".join(parts) or (HEALTHY if any(one.up for one in brokers) else "Not polled yet")
+    return ", ".join(parts) or (CALM if any(one.up for one in brokers) else "Not polled yet")
 
 
 def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
