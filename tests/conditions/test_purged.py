@@ -27,6 +27,16 @@ def test_a_purge_is_told_for_a_while() -> None:
     assert not raised(broker)
 
 
+def test_a_second_purge_has_the_total_of_the_account() -> None:
+    """Two totals of one loss, of which one begins again, are read as two losses."""
+    broker = Broker(step=10.0)
+    killed(broker, 0, polls=4)
+    killed(broker, 300, polls=20)
+    killed(broker, 500, polls=3)
+    in_account = broker.state.judgement.account.dead_letters.purged
+    assert broker.one("purged").evidence["lost"] == in_account.max() == 500
+
+
 def test_dead_letters_and_what_was_purged_before_are_none() -> None:
     broker = Broker()
     killed(broker, 300, polls=4)

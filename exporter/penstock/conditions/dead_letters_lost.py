@@ -24,7 +24,8 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    return {"lost": np.where(poll.found.parked, poll.losses.lost[TARGET], poll.losses.lost[PLACELESS])[at]}
+    in_all = poll.losses.amount
+    return {"lost": np.where(poll.found.parked, in_all[TARGET], in_all[PLACELESS])[at]}
 
 
 def why(poll: RuleInputs, queue: int) -> str:

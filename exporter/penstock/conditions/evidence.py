@@ -25,9 +25,13 @@ def numbers(**places: str | Callable[[RuleInputs], Column]) -> Evidence:
 
 
 def lost(line: int, *, share: bool = False) -> Evidence:
-    """Messages of a line of `Losses` in the present spell; share: in percent of those sent, too."""
+    """Messages of a line of `Losses` as the account has them, in all.
+
+    share: in percent of those sent in the present spell, too. A loss has one total, the account's: a number of the
+    spell beside it would be read as another one.
+    """
     return lambda poll, at: (
-        {"lost": poll.losses.lost[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
+        {"lost": poll.losses.amount[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
     )
 
 

@@ -31,10 +31,6 @@ def who_returned(poll: RuleInputs, queue: int) -> str:
     return "; ".join([f"{went}: {amount} messages{together}", *ways])
 
 
-evidence = numbers(
-    lost=lambda poll: or_zero(poll.evictions.low_last),
-    lost_at_most="evictions.high_last",
-    lost_in_all="evictions.by_consumers",
-    evicted="evictions.evicted",
-)
+evidence = numbers(lost=lambda poll: or_zero(poll.evictions.by_consumers), evicted="evictions.evicted")
+"""In all, as the account has it; what went last, and by whom, is in `who_returned`."""
 RING_LOST_BY_CONSUMER = Condition(rule=rule, evidence=evidence, why=who_returned, **declared("ring_lost_by_consumer"))
