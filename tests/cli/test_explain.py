@@ -24,7 +24,7 @@ async def test_without_a_name_the_worst_is_explained(tmp_path: Path) -> None:
         assert "\nCRITICAL  " in worst.output
         assert worst.exit_code == 1
         whole = await explained(agent, "b1")
-        assert whole.output.startswith("b1\n\nUNHEALTHY since ")
+        assert whole.output.startswith("b1\n\nCRITICAL since ")
         assert "  stuck acknowledges nothing on queue orders\n" in whole.output
         assert re.search(r"\n[2-9] conditions belong to these incidents: `penstock explain b1 QUEUE`\n", whole.output)
         assert "orders: stalled" not in whole.output

@@ -37,12 +37,13 @@ def test_numbers_in_short(value: float, text: str) -> None:
 
 def test_what_is_not_judged_is_no_notice() -> None:
     unknown = ConditionSummary("unknown", "info", silenced=False, client="", since=0.0)
-    row = Queue("b", "a", "q", kind="internal", owner="", team="", conditions=[unknown])
+    row = Queue("b", "a", "q", state="unknown", kind="internal", owner="", team="", conditions=[unknown])
     assert screens.state(CellContext(row, "q", RecentValues(), 0.0, 19)) == "?  unknown"
 
 
 def test_what_is_not_known_is_empty() -> None:
-    row = Queue("b", "a", "q", kind="user", owner="", team="", ready=None, rate_in=None, conditions=[])
+    given = {"state": "healthy", "kind": "user", "owner": "", "team": ""}
+    row = Queue("b", "a", "q", ready=None, rate_in=None, conditions=[], **given)
     seen = CellContext(row, "q", RecentValues(), 0.0, 9)
     shown = {column.title: column.show(seen) for column in QUEUES.columns}
     assert {title for title, text in shown.items() if text} == {"State", "Queue", "Broker"}
@@ -113,7 +114,11 @@ def test_the_agent_does_not_load_it() -> None:
 
 
 def queue_with(*conditions: ConditionSummary, **given: Any) -> CellContext[Any]:
+    """Its state: the worst that is not silenced; a notice of what is; healthy without a condition."""
     recent = TimeSeries(15, 0.0, ready=[8, 8, None, 8], delivering=[0, 0, 0, 8])
+    severities = ["info" if one.silenced else one.severity for one in conditions]
+    worst = next((one for one in ("critical", "warning", "info") if one in severities), "healthy")
+    given = {"state": {"info": "notice"}.get(worst, worst), **given}
     row = Queue("b1", "q", "q", kind="user", owner="", team="", conditions=[*conditions], recent=recent, **given)
     return CellContext(row, "q", RecentValues(), 100.0, 19)
 
@@ -135,7 +140,7 @@ STALLED, LOSING = condition("stalled", "critical", "c"), condition("ring_losing"
         ([STALLED, condition("stalled", client="d")], "!! stalled"),
         ([condition("slowed"), condition("paused")], "!  slowed, paused"),
         ([STALLED, condition("ring_losing", silenced=True)], "!! stalled"),
-        ([condition("stalled", silenced=True)], "   silenced"),
+        ([condition("stalled", silenced=True)], "i  silenced"),
         ([], "   healthy"),
     ],
 )
@@ -148,10 +153,10 @@ def test_conditions_of_losses_are_those_of_the_catalogue() -> None:
 
 
 def test_what_a_broker_that_is_down_said_last_is_marked() -> None:
-    seen = queue_with(STALLED, LOSING, stale=50.0)
+    seen = queue_with(STALLED, LOSING, stale=50.0, state="stale")
     assert screens.state(seen) == "?  stalled +lost"
     assert screens.style_of(seen.row) == "dim"
-    assert screens.state(queue_with(stale=50.0)) == "?  last seen"
+    assert screens.state(queue_with(stale=50.0, state="stale")) == "?  stale"
 
 
 def test_the_history_is_that_of_what_the_condition_is_about() -> None:

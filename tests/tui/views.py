@@ -14,6 +14,7 @@ from penstock.insight.answers import BrokerList, BrokerState, EventList, Explana
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery
+from penstock.insight.objects import known_broker
 from penstock.tui.app import Top
 from penstock.tui.grid import Grid
 
@@ -68,6 +69,7 @@ class Made:
         name = view.policy.broker
         return BrokerState(
             name=name,
+            state="down" if name in self.down else known_broker(view, None).state,
             kind="artemis",
             version="2.44.0",
             role="active",

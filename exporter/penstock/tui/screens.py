@@ -174,6 +174,8 @@ def broker_state(seen: CellContext[BrokerState]) -> str:
     row = seen.row
     if row.up is None:
         return f"{MARKS[row.state]} not asked yet"
+    if not row.up:
+        return f"{MARKS[row.state]} DOWN"
     count = row.numbers.get(row.state)
     return f"{MARKS[row.state]} {count} {row.state}" if count else f"{MARKS[row.state]} {row.state}"
 
