@@ -42,8 +42,7 @@ def test_what_is_not_judged_is_no_notice() -> None:
 
 
 def test_what_is_not_known_is_empty() -> None:
-    given = {"state": "healthy", "kind": "user", "owner": "", "team": ""}
-    row = Queue("b", "a", "q", ready=None, rate_in=None, conditions=[], **given)
+    row = Queue("b", "a", "q", state="healthy", kind="user", owner="", team="", ready=None, rate_in=None, conditions=[])
     seen = CellContext(row, "q", RecentValues(), 0.0, 9)
     shown = {column.title: column.show(seen) for column in QUEUES.columns}
     assert {title for title, text in shown.items() if text} == {"State", "Queue", "Broker"}
