@@ -135,7 +135,7 @@ ALSO_COLUMNS = {
 WORDS = {
     "unknown": {
         "insight/objects.py",
-        "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/knowledge.py", "insight/text.py",
+        "assessment/object_state.py", "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/knowledge.py", "insight/text.py",
         "brokers/classic/tables.py", "cli/main.py", "core/formatting.py", "tui/screens.py",
     }
 }  # fmt: skip

@@ -16,6 +16,8 @@ from conditions.scenarios import arrivals, every, together, working
 from conditions.test_slowed import usual
 from conditions.world import Judged, Queue, World
 from penstock.agent.checkpoint import checkpoint_of
+from penstock.conditions.catalogue import on
+from penstock.conditions.wording import action
 from penstock.model import AcknowledgeMode, Snapshot
 
 LATE = 3
@@ -164,6 +166,9 @@ def test_what_a_member_of_a_subscription_gives_back_it_gives_back_since_then() -
         "consumers": {"c": {"queue": "s", "N": 20 + 5000 * i, "T": 20, "acknowledge_mode": AcknowledgeMode.TRANSACTED}},
     })  # fmt: skip
     assert_begins_with(world, "redelivery_loop", fault)
+    found = world.one("redelivery_loop")
+    assert "returned" not in found.evidence, "a subscription counts nothing, and 0 of 0 is no reason"
+    assert "0 of 0" not in action(on("openmq", "redelivery_loop"), found.evidence)
 
 
 # --- it stays

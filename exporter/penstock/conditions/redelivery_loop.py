@@ -5,7 +5,7 @@ import numpy as np
 from penstock.causes import failures
 from penstock.conditions import openmq
 from penstock.conditions.condition import Condition, Raised, Variant, declared
-from penstock.conditions.evidence import numbers, window
+from penstock.conditions.evidence import window
 from penstock.conditions.starving import destructive
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
@@ -67,13 +67,20 @@ def only_few_fail(returns: Returns, attempts: Column) -> Mask:
     return (returns.settled > 0) & (lasting < share + 3 * np.sqrt(share))
 
 
-evidence = numbers(
-    returned="returns.returned",
-    delivered="returns.delivered",
-    settled="returns.settled",
-    killed="returns.killed",
-    max_delivery_attempts="found.address.max_delivery_attempts",
-)
+def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
+    """Over the window. Of a subscription of OpenMQ, which counts nothing, nothing: it is no 0."""
+    returns = poll.returns
+    columns = {
+        "returned": returns.returned[at],
+        "delivered": returns.delivered[at],
+        "settled": returns.settled[at],
+        "killed": returns.killed[at],
+    }
+    counted = columns["returned"] > 0
+    of_deliveries = {name: np.where(counted, column, np.nan) for name, column in columns.items()}
+    return {**of_deliveries, "max_delivery_attempts": poll.found.address.max_delivery_attempts[at]}
+
+
 REDELIVERY_LOOP = Condition(
     rule=rule,
     evidence=evidence,

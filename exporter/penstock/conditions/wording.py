@@ -65,6 +65,7 @@ def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
     numbers["leak_text"] = leak(evidence)
     numbers["attempts_text"] = attempts(evidence)
+    numbers["returned_text"] = returned(evidence)
     numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
     numbers["pause_text"] = (USUAL if evidence.get("weeks") else EVER).format_map(NumbersToTell(numbers))
     return condition.action.format_map(NumbersToTell(numbers))
@@ -78,6 +79,13 @@ def attempts(evidence: Mapping[str, float]) -> str:
     if most < 0:
         return "; max-delivery-attempts is -1: no message ever goes to the dead letters"
     return f"; after {most:.0f} deliveries a message goes to the dead letters (max-delivery-attempts)"
+def returned(evidence: Mapping[str, float]) -> str:
+    """How many deliveries came back; empty where that was not counted: none is no reason."""
+    back = evidence.get("returned", 0.0)
+    if not back > 0:
+        return ""
+    deliveries, settled = (number_text(evidence.get(name, 0.0)) for name in ("delivered", "settled"))
+    return f": {number_text(back)} of {deliveries} deliveries came back, {settled} were settled"
 
 
 def leak(evidence: Mapping[str, float]) -> str:
