@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.assessment.object_state import NOTHING, ORDER, Codes, ObjectState, Severities, object_states
-from penstock.assessment.watching import WAITING, holding_clients, waiting_queues, window_is_young
+from penstock.assessment.watching import WAITING, holding_clients, interval_of, waiting_queues, window_is_young
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Column, Index, Mask, Table
 from penstock.incidents.incident import Incident
@@ -47,12 +47,14 @@ def with_states(state: "State", snapshot: Snapshot, tables: Mapping[str, Table[A
     judgement = state.judgement
     unread = bool(not_judged(judgement, snapshot))
     queues: Table[QueueSeries] = tables["queue"]
-    clients: Table[ClientSeries] = tables.get("client", Table(Index.empty()))
+    nobody: Table[ClientSeries] = Table(Index.empty())
+    clients: Table[ClientSeries] = tables.get("client", nobody)
     watched_clients = holding(judgement, clients, snapshot.stamp)
-    kind_not_judged = queues.index.column("kind not judged", lambda row: row.kind not in JUDGED) > 0
-    elsewhere = {QUEUE(row) for row in queues.index.rows[kind_not_judged]}
+    of_other_kinds = kind_not_judged(queues.index)
+    elsewhere = {QUEUE(row) for row in queues.index.rows[of_other_kinds]}
     unknown_clients = unread | unknown_among(judgement, clients, elsewhere)
-    unknown_queues = unread | kind_not_judged | young(judgement.warm_up.queues, queues.index)
+    young_queues = young(judgement.warm_up.queues, queues.index)
+    unknown_queues = unread | of_other_kinds | young_queues
     waits = waiting(state, policy, queues, clients.index.rows[watched_clients].tolist())
     holds = watched_clients | window_is_young(judgement, policy.constants)
     if unread:  # what was active then may be over, or worse
@@ -73,14 +75,22 @@ def state_at(table: Table[Any], row: int) -> ObjectState:
 
 def not_judged(judgement: Judgement, snapshot: Snapshot) -> str:
     """Why nothing is judged; empty where it was at one of the last polls."""
-    times = judgement.seen.times
-    if time_of(snapshot) - times.now <= POLLS * max(0.0, times.interval):
+    since_judged = time_of(snapshot) - judgement.seen.times.now
+    if since_judged <= POLLS * interval_of(judgement):
         return ""
-    missing = [name for name in NEEDED if name in snapshot.collectors and not snapshot.collectors[name].usable]
-    return f"the last polls could not be judged: {' and '.join(missing) or 'queues or consumers'} could not be read"
+    asked = [name for name in NEEDED if name in snapshot.collectors]
+    missing = [name for name in asked if not snapshot.collectors[name].usable]
+    what = " and ".join(missing) or "queues or consumers"
+    return f"the last polls could not be judged: {what} could not be read"
 
 
 # --- queues
+
+
+def kind_not_judged(index: Index[QueueSeries]) -> Mask:
+    """Queues that the rules leave out: links, internal and temporary ones."""
+    column = index.column("kind not judged", lambda row: row.kind not in JUDGED)
+    return np.asarray(column > 0)
 
 
 def queue_severities(judgement: Judgement, index: Index[QueueSeries]) -> Severities:
@@ -95,7 +105,8 @@ def queue_severities(judgement: Judgement, index: Index[QueueSeries]) -> Severit
             note(places, place, severity)
         note(addresses, incident.object, severity)
     of_broker = places.pop(OF_BROKER, None)
-    least = of_broker if of_broker is Severity.CRITICAL else NOTHING
+    concerns_all = of_broker is Severity.CRITICAL
+    least = Severity.CRITICAL if concerns_all else NOTHING
     severities = np.full(len(index), least, np.int64)
     raise_to(severities, index, "queue", QUEUE, places)
     raise_to(severities, index, "address of queue", lambda row: row.address, addresses)
@@ -200,7 +211,8 @@ def counted(broker: str, of_objects: Iterable[Codes]) -> Table[KnownObjects]:
     for codes in of_objects:
         total += np.bincount(codes, minlength=len(ORDER))
     rows = [KnownObjects(broker, str(one)) for one in OF_OBJECTS]
-    return Table(Index.of(rows), {"objects": total[[ORDER.index(one) for one in OF_OBJECTS]]})
+    at = [ORDER.index(one) for one in OF_OBJECTS]
+    return Table(Index.of(rows), {"objects": total[at]})
 
 
 def all_stale(known: Table[KnownObjects]) -> Table[KnownObjects]:

@@ -61,21 +61,26 @@ def interval_of(judgement: Judgement) -> float:
 def waiting_queues(judgement: Judgement, grouping: Grouping[QueueSeries], constants: Constants) -> Lasting:
     """Messages that wait in a queue, by the queues' series. Not of sums, nor of what keeps dead letters."""
     size = len(grouping.index)
-    seconds, needed, without = np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, np.bool_)
+    seconds = np.full(size, np.nan)
+    needed = np.full(size, np.nan)
+    without = np.zeros(size, np.bool_)
     timers = judgement.timers
     if timers.index is not grouping.source:
         return Lasting(seconds, needed, without)
     one_queue = grouping.index.column("watched alone", lambda row: not row.summed and row.kind not in PARKED) > 0
     shown = np.append(one_queue, np.False_)[grouping.member]
-    rows = np.flatnonzero(shown & ~np.isnan(timers.ready))
+    waits = ~np.isnan(timers.ready)
+    rows = np.flatnonzero(shown & waits)
     if not len(rows):
         return Lasting(seconds, needed, without)
     absent = ~np.isnan(timers.absent[rows])
     began = np.where(absent, timers.absent[rows], timers.still[rows])
     dispatch = judgement.dispatch.seconds(constants, interval_of(judgement), rows=rows)
     series = grouping.member[rows]
-    seconds[series] = judgement.seen.times.now - np.maximum(timers.ready[rows], began)
-    needed[series] = np.where(absent, judgement.absence_seconds(constants)[rows], dispatch)
+    both_since = np.maximum(timers.ready[rows], began)
+    seconds[series] = judgement.seen.times.now - both_since
+    absence = judgement.absence_seconds(constants)[rows]
+    needed[series] = np.where(absent, absence, dispatch)
     without[series] = absent
     return Lasting(seconds, needed, without)
 

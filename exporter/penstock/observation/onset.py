@@ -24,18 +24,28 @@ def onset(window: Window, excess: Matrix) -> Column:
         One time for each row, by the broker's clock, in seconds: the end of the sample in which the change was first
         seen, so that it is never before the change.
     """
-    ends = np.array([sample.stamp for sample in window.samples])
-    before_the_first = np.zeros((1, excess.shape[1]))
-    running = np.vstack([before_the_first, np.cumsum(excess, axis=0)])
+    rows = excess.shape[1]
+    before_the_first = np.zeros((1, rows))
+    sums = np.cumsum(excess, axis=0)
+    running = np.vstack([before_the_first, sums])
+    last = len(running) - 1
     from_the_last = np.argmin(running[::-1], axis=0)
-    lowest = len(running) - 1 - from_the_last
-    first_above = np.minimum(lowest, len(ends) - 1)
-    return np.asarray(ends[first_above])
+    lowest = last - from_the_last
+    samples = len(window.samples)
+    first_above = np.minimum(lowest, samples - 1)
+    return ends(window)[first_above]
+
+
+def ends(window: Window) -> Column:
+    """When each sample of the window was taken; of several polls in one the last of them."""
+    times = [sample.stamp for sample in window.samples]
+    return np.array(times)
 
 
 def first_rise(window: Window, variable: int, rows: Positions) -> Column:
     """When the variable, which counts what happens, was first above 0 in the window; of these rows."""
-    happened = np.maximum(window.of(variable, rows), 0.0)
+    changes = window.of(variable, rows)
+    happened = np.maximum(changes, 0.0)
     return onset(window, happened)
 
 
@@ -45,8 +55,9 @@ def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
     Compared with half of its mean: before the change it is below that, after it above.
     """
     changes = window.of(variable, rows)
-    half_of_mean = changes.mean(axis=0) / 2
-    return onset(window, changes - half_of_mean)
+    mean = changes.mean(axis=0)
+    excess = changes - mean / 2
+    return onset(window, excess)
 
 
 def growth_onset(window: Window, variable: int, rows: Positions, per_second: Column) -> Column:
@@ -59,9 +70,12 @@ def growth_onset(window: Window, variable: int, rows: Positions, per_second: Col
         per_second: How fast each of them grows over the whole window. Half of that divides a level that stands from
             one that grows.
     """
-    levels = filled_forward(window.of(variable, rows, np.nan))
+    as_read = window.of(variable, rows, np.nan)
+    levels = filled_forward(as_read)
     growth = np.diff(levels, axis=0, prepend=levels[:1])
-    return onset(window, growth - seconds(window)[:, None] * per_second / 2)
+    of_samples = seconds(window)[:, None]
+    usual = of_samples * per_second / 2
+    return onset(window, growth - usual)
 
 
 def seconds(window: Window) -> Column:
@@ -73,9 +87,11 @@ def seconds(window: Window) -> Column:
 def filled_forward(levels: Matrix) -> Matrix:
     """The levels of shape (samples, rows), the last known one in place of one that is missing; 0 before the first."""
     filled = levels.copy()
-    filled[0] = np.nan_to_num(filled[0])
-    for line in range(1, len(filled)):
-        filled[line] = np.where(np.isnan(filled[line]), filled[line - 1], filled[line])
+    before = np.zeros(levels.shape[1])
+    for line, read in enumerate(levels):
+        missing = np.isnan(read)
+        filled[line] = np.where(missing, before, read)
+        before = filled[line]
     return filled
 
 

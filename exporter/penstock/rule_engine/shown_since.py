@@ -28,13 +28,15 @@ class ShownSince:
         return tuple(one._replace(since=self._of(one)) for one in conditions)
 
     def _of(self, one: ActiveCondition) -> float:
-        shown = self.by_begin.get((key_of(one), one.begin))
-        if shown is not None:
-            return shown
-        earlier = self.restored.get(key_of(one))
-        if earlier is not None and abs(one.since - earlier) < JITTER_SECONDS:
-            return earlier
-        return one.since
+        key = key_of(one)
+        before = self.by_begin.get((key, one.begin))
+        if before is not None:
+            return before
+        earlier = self.restored.get(key)
+        if earlier is None:
+            return one.since
+        differs = abs(one.since - earlier)
+        return earlier if differs < JITTER_SECONDS else one.since
 
 
 def shown_since(conditions: Sequence[ActiveCondition]) -> ShownSince:
