@@ -25,7 +25,7 @@ def view(scene: Scene) -> BrokerView:
 def test_a_victim_names_its_root_first() -> None:
     seen = view(blocked_in_send())
     lines = [*explanation(explain(seen, "x.req"))]
-    heads = [line for line in lines if line.startswith(("CRITICAL", "WARNING"))]
+    heads = [line for line in lines if line.startswith(("CRITICAL  ", "WARNING  "))]
     assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
     assert "stalled" in heads[1]
     assert not explain(seen, "y").incidents

@@ -57,7 +57,7 @@ async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Ser
     start = await page.get("")
     queue = await page.get(start.link("queue", queue="orders"))
     assert STALLED.when.partition("{")[0] in queue.text
-    assert "Client stuck on h , connection c1 CORE as u 200 messages, the oldest for at least" in queue.text
+    assert "Client stuck on h , connection c1 CORE as u 200 messages, the oldest has waited for at least" in queue.text
     client = await page.get(queue.link("client", client="stuck"))
     assert "stalled on orders" in client.text
     assert "Sends to" not in client.text
