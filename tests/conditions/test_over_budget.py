@@ -46,12 +46,14 @@ def test_it_is_a_warning_of_the_broker_that_names_the_budget() -> None:
     assert "raise these budgets" in lines
 
 
-def test_its_queues_stay_healthy_and_one_that_is_not_there_may_be_left_out() -> None:
+def test_its_queues_stay_as_they_are_and_one_that_is_not_there_may_be_left_out() -> None:
     one = polled(world(), QUEUES, polls=3)
     snapshot = one.snapshot()
     snapshot = replace(snapshot, observation=replace(snapshot.observation, left_out=(QUEUES,)))
     view = BrokerView(one.state, one.tables, snapshot, one.policy, 15.0)
-    assert explain(view, "orders").healthy
+    assert explain(view, "orders").knowledge.state == "watching", (
+        "the agent is young; the warning is of the broker alone"
+    )
     with pytest.raises(NotFound) as found:
         explain(view, "elsewhere")
     assert (str(found.value), found.value.hint) == (
