@@ -1,10 +1,15 @@
 """A sum is checked before it is shown: a message count that cannot be is not believed, nor the one after it."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from account.openmq_world import openmq_broker
 from account.world import Broker, queue
 from penstock.insight.sum_check import content_that_adds_up
+
+if TYPE_CHECKING:
+    from penstock.insight.answers import Amount
 
 NOT_READ = float("nan")
 """As a reader makes of a MessageCount of -20."""
@@ -50,7 +55,7 @@ def test_what_a_ring_evicts_is_no_wrong_count() -> None:
 
 
 def test_bounds_that_leave_room_are_no_wrong_count() -> None:
-    there = {"ready": 10}
+    there: dict[str, Amount] = {"ready": 10}
     assert content_that_adds_up({"added": 50}, there, {"acknowledged": (20, 40)}) == (there, "")
 
 

@@ -61,7 +61,8 @@ PROVEN, POSSIBLE, EXCLUDED = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.
 def test_an_operator_is_proven_only_where_the_queue_does_not_purge_itself(
     purges: bool | None, deletes: bool | None, operator: CauseState, by_itself: CauseState
 ) -> None:
-    broker, settings = Broker(step=10.0), {"purge_on_no_consumers": purges, "auto_delete": deletes}
+    broker = Broker(step=10.0)
+    settings: dict[str, Any] = {"purge_on_no_consumers": purges, "auto_delete": deletes}
     killed(broker, 0, polls=4, **settings)
     killed(broker, 300, polls=3, **settings)
     found = broker.one("purged").verdicts
