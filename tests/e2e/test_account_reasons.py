@@ -116,6 +116,7 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
         sender.send(5)
         sender.commit()
         assert (sender.counts.sent, sender.counts.returned) == (5, 20)
+        watched.polls(3)  # what it commits is seen to arrive, so the 20 were no messages for another kind of queue
     eventually(lambda: watched.sheets("sends")[""]["left"]["rolled_back"], 20, timeout=20)
     found = watched.sheets("sends")
     assert found[""]["there"]["uncommitted"] == 0
