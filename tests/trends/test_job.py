@@ -221,7 +221,7 @@ def test_spark_submit_takes_rules_as_the_command_does(tmp_path: Path, monkeypatc
     assert job.main(arguments[:4]) == 0
     assert taken[-1].flow_target == 0.999
     rules.write_text("rules: 5\n")
-    assert job.main(arguments) == 1, "an error is said, not raised"
+    assert job.main(arguments) == 2, "an error is said, not raised"
 
 
 def test_a_counter_that_cannot_be_stops_no_report(spark: Any, own_fleet: Store, tmp_path: Path) -> None:
