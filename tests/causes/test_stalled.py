@@ -200,6 +200,20 @@ def test_three_clients_that_stop_at_once_wait_for_something_in_common(apart: flo
     assert found["a0"] == (possible, fact, likely)
 
 
+def test_a_client_that_goes_on_acknowledging_and_never_commits_has_not_stopped() -> None:
+    world = Beside()
+    for i in range(12):
+        done = 40.0 + 5.0 * i
+        stalled = {"queue": "q", "client": "stalled", "T": 10.0, "C": 0.0, "N": 10.0, "Ld": START + world.step - 1}
+        open_transaction = {"queue": "other", "client": "goes on", "W": done, "C": done, "N": done}
+        latest = world.now + world.step - 1
+        queues = {"q": {"A": 40.0 + i, "M": 40.0 + i, "D": 10.0}, "other": {"A": done, "M": done, "D": done}}
+        world.poll(queues, {"c": stalled, "d": {**open_transaction, "L": latest, "Ld": latest}})
+    found = {one.client: one for one in world.conditions}
+    assert found["goes on"].name == "open_transaction"
+    assert found["stalled"].verdicts["outside"].fact == f"{AGAINST}no other client stopped within 2 s of it"
+
+
 # --- a send that does not return
 
 

@@ -8,8 +8,10 @@ from penstock.core.table import Positions
 from penstock.model import Broker
 from penstock.observation.poll import RuleInputs
 
-TOGETHER, NEAR = 2.0, 90.0
-"""Seconds within which something in common stops clients; percent of its limit below which no address blocks."""
+TOGETHER = 2.0
+"""Seconds within which something in common stops clients."""
+NEAR = 90.0
+"""Percent of its limit below which no address blocks."""
 
 
 def consumers_of(poll: RuleInputs, queue: int) -> Positions:
@@ -17,10 +19,13 @@ def consumers_of(poll: RuleInputs, queue: int) -> Positions:
 
 
 def stopped_with(poll: RuleInputs, row: int) -> list[str]:
-    """Other clients that stopped when this one did."""
+    """Other clients that stopped when this one did. One that acknowledged later has not stopped: it may not commit."""
     since = poll.unacked.unacked_since
-    rows = poll.found.consumer.index.rows
-    at = np.flatnonzero(np.abs(since - since[row]) <= TOGETHER)[:100]
+    consumer = poll.found.consumer
+    rows = consumer.index.rows
+    began_together = np.abs(since - since[row]) <= TOGETHER
+    went_on = consumer.last_acknowledgement - since > TOGETHER
+    at = np.flatnonzero(began_together & ~went_on)[:100]
     return sorted({rows[i].client for i in at.tolist()} - {rows[row].client})
 
 
