@@ -79,6 +79,8 @@ def attempts(evidence: Mapping[str, float]) -> str:
     if most < 0:
         return "; max-delivery-attempts is -1: no message ever goes to the dead letters"
     return f"; after {most:.0f} deliveries a message goes to the dead letters (max-delivery-attempts)"
+
+
 def returned(evidence: Mapping[str, float]) -> str:
     """How many deliveries came back; empty where that was not counted: none is no reason."""
     back = evidence.get("returned", 0.0)
