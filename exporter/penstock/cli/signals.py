@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
 _early_hangups: list[int] = []
 """One entry for each SIGHUP that came while no event loop took them."""
-
-
-STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def take_early_signals() -> None:
