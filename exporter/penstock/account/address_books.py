@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
-from penstock.account.wildcards import Wildcards, is_wildcard
+from penstock.account.wildcards import Wildcards, is_wildcard, new_rows
 from penstock.core.state import By, RowState, column, counter, declared, mask, unindexed
 from penstock.core.table import Column, Index, Mask, Matrix, Table, put, take_or_fill
 from penstock.model import AddressRow, QueueKind, QueueRow, Snapshot
@@ -128,8 +128,7 @@ class AddressBooks(RowState):
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
         was_listed = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
-        new = np.zeros(len(addresses), np.bool_)
-        new[addresses.index.new_since(self.addresses)] = True
+        new = new_rows(addresses.index, self.addresses)
         born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = put(before.routed0, begins, put(routed, born, 0.0))
         came0 = put(before.came0, begins, put(books.came, born, 0.0))

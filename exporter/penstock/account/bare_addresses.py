@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.account.address_books import AddressBooks
-from penstock.account.wildcards import Wildcards, rises
+from penstock.account.wildcards import INTERNAL, Wildcards, new_rows, rises
 from penstock.core.state import RowState, column, mask, unindexed
-from penstock.core.table import Column, Mask, Table, put, take_or_fill
+from penstock.core.table import Column, Index, Mask, Table, put, take_or_fill
 from penstock.model import AddressRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
-INTERNAL = ("$", "activemq.", "ActiveMQ.Advisory.")
+SENT_TO_BY_BROKER = (*INTERNAL, "ActiveMQ.Advisory.")
 """What the names of addresses begin with to which the broker itself sends."""
 MOST_KEPT = 10_000
 """Addresses that are not listed now and whose numbers are kept for their return."""
@@ -53,64 +53,69 @@ class BareAddresses(RowState):
         *, watched: bool,
     ) -> "BareAddresses":  # fmt: skip
         """wildcards: of this poll. watched: as of `QueueBooks.advance`."""
-        before, size = self.returned(addresses, restarted=found.restarted), len(addresses)
-        unrouted, routed = addresses["messages_unrouted"], addresses["messages_added"]
-        bare = np.ones(size, np.bool_)
-        bare[join.at[join.at >= 0]] = False
-        bare &= ~(addresses.index.column("of the broker", lambda row: row.name.startswith(INTERNAL)) > 0)
-        bare &= ~(addresses["temporary"] > 0)
+        before = self.returned(addresses, restarted=found.restarted)
+        unrouted = addresses["messages_unrouted"]
+        routed = addresses["messages_added"]
         from_zero = watched or found.restarted
-        came = rises(before.counter, unrouted, self.index, addresses.index, watched=from_zero)
+        unrouted_now = rises(before.counter, unrouted, self.index, addresses.index, watched=from_zero)
         routed_now = rises(before.own, routed, self.index, addresses.index, watched=from_zero)
-        new = np.zeros(size, np.bool_)
-        new[addresses.index.new_since(self.index)] = True
+        bare = without_queue(addresses, join)
         # What was routed while it still had a queue went there.
-        without_queue = bare & (before.bare | new)
-        diverted = np.zeros(size, np.bool_)
-        if snapshot.diverts:
-            sources = {source for source, _ in snapshot.diverts}
-            diverted[addresses.index.where("name", lambda row: row.name, sources)] = True
+        was_bare = before.bare | new_rows(addresses.index, self.index)
         return BareAddresses(
             index=addresses.index,
             bare=bare,
             since=put(before.since, np.isnan(before.since), found.now),
-            unrouted=before.unrouted + np.where(bare, came, 0.0),
-            routed=before.routed + np.where(without_queue, routed_now, 0.0),
+            unrouted=before.unrouted + np.where(bare, unrouted_now, 0.0),
+            routed=before.routed + np.where(bare & was_bare, routed_now, 0.0),
             counter=np.where(np.isnan(unrouted), before.counter, unrouted),
             own=np.where(np.isnan(routed), before.own, routed),
             to_wildcard=wildcards.reaches,
-            diverted=diverted,
+            diverted=with_divert(addresses.index, snapshot),
             kept=before.kept,
         )
 
     def returned(self, addresses: Table[AddressRow], *, restarted: bool) -> "BareAddresses":
         """By the rows of `addresses`, with what is kept of those that are listed again; others are kept."""
-        if addresses.index is self.index:
+        index = addresses.index
+        if index is self.index:
             return self
-        moved, kept = self.reindexed(addresses.index), dict(self.kept)
-        gone = addresses.index.positions(self.index.keys) < 0
-        for at in np.flatnonzero(gone & (self.unrouted > 0)).tolist():
-            kept[self.index.rows[at].name] = Kept(*map(float, (self.unrouted[at], self.counter[at], self.since[at])))
-        new = addresses.index.new_since(self.index).tolist() if kept else []
-        back = {at: kept.pop(name) for at in new if (name := addresses.index.rows[at].name) in kept}
+        moved = self.reindexed(index)
+        kept = {**self.kept, **self._numbers_of(index.positions(self.index.keys) < 0)}
+        rows: list[int] = []
+        numbers: list[Kept] = []
+        for row in index.new_since(self.index).tolist() if kept else ():
+            known = kept.pop(index.rows[row].name, None)
+            if known is not None:
+                rows.append(row)
+                numbers.append(known)
         while len(kept) > MOST_KEPT:
             del kept[next(iter(kept))]
-        if not back:
+        if not rows:
             return replace(moved, kept=kept)
-        places, (total, counter, since) = [*back], (np.array(one) for one in zip(*back.values(), strict=True))
-        columns = {name: getattr(moved, name).copy() for name in ("unrouted", "counter", "since")}
-        columns["unrouted"][places] = total
-        columns["counter"][places] = 0.0 if restarted else counter  # a broker counts from 0 on when it starts
-        columns["since"][places] = since
-        return replace(moved, kept=kept, **columns)
+        unrouted = moved.unrouted.copy()
+        unrouted[rows] = [known.unrouted for known in numbers]
+        counter = moved.counter.copy()
+        counter[rows] = 0.0 if restarted else [known.counter for known in numbers]  # a broker that starts counts from 0
+        since = moved.since.copy()
+        since[rows] = [known.since for known in numbers]
+        return replace(moved, unrouted=unrouted, counter=counter, since=since, kept=kept)
+
+    def _numbers_of(self, wanted: Mask | np.bool_) -> dict[str, Kept]:
+        """By name, of the addresses that are `wanted` and have lost something."""
+        numbers: dict[str, Kept] = {}
+        for row in np.flatnonzero((self.unrouted > 0) & wanted).tolist():
+            unrouted, counter, since = self.unrouted[row], self.counter[row], self.since[row]
+            numbers[self.index.rows[row].name] = Kept(float(unrouted), float(counter), float(since))
+        return numbers
 
     def with_queues(self, join: AddressJoin, books: AddressBooks) -> "BareAddresses":
         """With what the account of addresses with queues says, so that it goes on when the last queue goes."""
         if books.index is not join.queues or not len(join.at):
             return self
-        here = join.at >= 0
+        listed = join.at >= 0
         unrouted = self.unrouted.copy()
-        unrouted[join.at[here]] = or_zero(books.unrouted - books.refused)[here]
+        unrouted[join.at[listed]] = or_zero(books.unrouted - books.refused)[listed]
         return replace(self, unrouted=unrouted)
 
     def by_queue(self, join: AddressJoin) -> Column:
@@ -121,17 +126,29 @@ class BareAddresses(RowState):
         return take_or_fill(take_or_fill(self.unrouted, at, 0.0), join.at, 0.0)
 
     def begun_anew(self) -> "BareAddresses":
-        """Another process counts from now on, and numbers addresses otherwise: what was unrouted is kept by name."""
-        some = np.flatnonzero(self.unrouted > 0).tolist()
-        names = {self.index.rows[at].name: Kept(float(self.unrouted[at]), 0.0, float(self.since[at])) for at in some}
-        return BareAddresses(kept={**self.kept, **names})
+        """Another process counts from 0 on, and numbers addresses otherwise: what was unrouted is kept by name."""
+        numbers = {name: known._replace(counter=0.0) for name, known in self._numbers_of(np.True_).items()}
+        return BareAddresses(kept={**self.kept, **numbers})
 
     @property
     def totals(self) -> dict[str, Kept]:
         """By name, also of those that are not listed."""
-        some = np.flatnonzero(self.unrouted > 0).tolist()
-        listed = {
-            self.index.rows[at].name: Kept(*map(float, (self.unrouted[at], self.counter[at], self.since[at])))
-            for at in some
-        }
-        return {**self.kept, **listed}
+        return {**self.kept, **self._numbers_of(np.True_)}
+
+
+def without_queue(addresses: Table[AddressRow], join: AddressJoin) -> Mask:
+    """Addresses that have no queue, and to which applications send."""
+    bare = np.ones(len(addresses), np.bool_)
+    bare[join.at[join.at >= 0]] = False
+    by_broker = addresses.index.column("of the broker", lambda row: row.name.startswith(SENT_TO_BY_BROKER)) > 0
+    is_temporary = addresses["temporary"] > 0
+    return bare & ~by_broker & ~is_temporary
+
+
+def with_divert(addresses: Index[AddressRow], snapshot: Snapshot) -> Mask:
+    """Addresses of which a divert takes messages."""
+    diverted = np.zeros(len(addresses), np.bool_)
+    if snapshot.diverts:
+        sources = {source for source, _ in snapshot.diverts}
+        diverted[addresses.where("name", lambda row: row.name, sources)] = True
+    return diverted

@@ -35,27 +35,29 @@ class UnlistedQueues:
         """Positions in `index` of those that are listed again. known: the queues of the poll before."""
         if not len(self.index) or queues is known:
             return np.empty(0, np.intp)
-        at = queues.positions(self.index.keys)
-        absent = known.positions(self.index.keys) < 0
-        candidates = np.flatnonzero((at >= 0) & absent)
-        same = [is_same(self.index.rows[i], queues.rows[at[i]]) for i in candidates.tolist()]
-        return candidates[np.array(same, np.bool_)]
+        places = queues.positions(self.index.keys)
+        was_absent = known.positions(self.index.keys) < 0
+        candidates = np.flatnonzero((places >= 0) & was_absent)
+        is_back = [is_same(self.index.rows[i], queues.rows[places[i]]) for i in candidates.tolist()]
+        return candidates[np.array(is_back, np.bool_)]
 
     def after(self, parts: Mapping[str, RowState], known: Index[QueueRow], queues: Index[QueueRow]) -> "UnlistedQueues":
         """With those of `known` that `queues` lack, and without those that came back. parts: by the rows of `known`."""
         if queues is known:
             return self
-        gone = np.flatnonzero(queues.positions(known.keys) < 0)
-        stay = np.flatnonzero((queues.positions(self.index.keys) < 0) & (self.listings < MOST_LISTINGS))
-        if not len(gone) and len(stay) == len(self.index):
+        lacking = np.flatnonzero(queues.positions(known.keys) < 0)
+        is_absent = queues.positions(self.index.keys) < 0
+        stay = np.flatnonzero(is_absent & (self.listings < MOST_LISTINGS))
+        if not len(lacking) and len(stay) == len(self.index):
             return replace(self, listings=self.listings + 1)
-        index = with_rows(self.index, stay, known, gone)
+        index = with_rows(self.index, stay, known, lacking)
         listings = np.zeros(len(index), np.int64)
-        listings[index.positions(self.index.keys[stay])] = self.listings[stay] + 1
-        kept = {
-            name: joined(self.parts[name], part, index) if name in self.parts else part.reindexed(index)
-            for name, part in parts.items()
-        }
+        stay_at = index.positions(self.index.keys[stay])
+        listings[stay_at] = self.listings[stay] + 1
+        kept: dict[str, RowState] = {}
+        for name, part in parts.items():
+            before = self.parts.get(name)
+            kept[name] = part.reindexed(index) if before is None else joined(before, part, index)
         return UnlistedQueues(index, kept, listings)
 
 
@@ -78,16 +80,17 @@ def joined(first: StateT, second: StateT, index: Index[QueueRow], *, saved_only:
     others of `first` than outlive the agent.
     """
     moved = second.reindexed(index)
-    at = first.index.positions(index.keys)
-    only_first = (at >= 0) & (second.index.positions(index.keys) < 0)
+    places = first.index.positions(index.keys)
+    only_first = (places >= 0) & (second.index.positions(index.keys) < 0)
     if not only_first.any():
         return moved
     columns: dict[str, Any] = {}
-    for name, one in declared(type(moved)).items():
-        if saved_only and not one.names:
+    for name, declaration in declared(type(moved)).items():
+        if saved_only and not declaration.names:
             continue
+        of_first = getattr(first, name)
         values = np.array(getattr(moved, name))
-        values[..., only_first] = getattr(first, name)[..., at[only_first]]
+        values[..., only_first] = of_first[..., places[only_first]]
         columns[name] = values
     return replace(moved, **columns)
 

@@ -41,29 +41,33 @@ class Matches:
     def advance(
         self, queues: Index[QueueRow], addresses: Index[AddressRow], diverts: tuple[tuple[str, str], ...]
     ) -> "Matches":
-        """Found again when a queue, an address or a divert came or went."""
+        """The matches again, where a queue, an address or a divert came or went."""
         if queues is self.queues and addresses is self.addresses and diverts == self.diverts:
             return self
         patterns = sorted({row.address for row in queues if is_wildcard(row.address)})
         if not patterns:
             return Matches(queues, addresses, diverts)
-        names = [row.name for row in addresses]
-        place = {name: at for at, name in enumerate(names)}
-        other_ways = {row.address for row in queues} | {source for source, _ in diverts}
-        in_order = sorted(name for name in names if not is_wildcard(name))
-        pairs: list[tuple[int, int, bool]] = []
+        place = {row.name: position for position, row in enumerate(addresses)}
+        in_order = sorted(name for name in place if not is_wildcard(name))
+        names: list[str] = []
+        wildcard: list[int] = []
         for pattern in patterns:
             if pattern not in place:
                 continue
-            pairs += [
-                (place[pattern], place[name], name not in other_ways and not name.startswith(INTERNAL))
-                for name in matching(pattern, in_order)
-            ]
-            if len(pairs) > MOST_MATCHES:
+            matched_names = [*matching(pattern, in_order)]
+            names += matched_names
+            wildcard += [place[pattern]] * len(matched_names)
+            if len(names) > MOST_MATCHES:
                 return Matches(queues, addresses, diverts, complete=False)
-        wildcard, matched, sure = (np.array([pair[part] for pair in pairs]) for part in range(3))
+        have_other_ways = {row.address for row in queues} | {source for source, _ in diverts}
+        sure = [name not in have_other_ways and not name.startswith(INTERNAL) for name in names]
         return Matches(
-            queues, addresses, diverts, wildcard.astype(np.intp), matched.astype(np.intp), sure.astype(np.float64)
+            queues,
+            addresses,
+            diverts,
+            wildcard=np.array(wildcard, np.intp),
+            matched=np.array([place[name] for name in names], np.intp),
+            sure=np.array(sure, np.float64),
         )
 
 
@@ -82,17 +86,16 @@ class Wildcards(RowState):
         self, snapshot: Snapshot, queues: Index[QueueRow], addresses: Table[AddressRow], *, watched: bool
     ) -> "Wildcards":
         """watched: as of `QueueBooks.advance`: an address that is new began at 0."""
-        before, matches = (
-            self.reindexed(addresses.index),
-            self.matches.advance(queues, addresses.index, snapshot.diverts),
-        )
+        before = self.reindexed(addresses.index)
+        matches = self.matches.advance(queues, addresses.index, snapshot.diverts)
         routed = addresses["messages_added"]
         if not len(matches.wildcard):
             return replace(before, own=routed, matches=matches)
         rose = rises(before.own, routed, self.index, addresses.index, watched=watched)
-        size, of_pairs = len(addresses), rose[matches.matched]
-        total = before.total + sum_by(matches.wildcard, of_pairs, size)
-        unsure = before.unsure + sum_by(matches.wildcard, of_pairs * (1.0 - matches.sure), size)
+        of_pairs = rose[matches.matched]
+        unsure_of_pairs = of_pairs * (1.0 - matches.sure)
+        total = before.total + sum_by(matches.wildcard, of_pairs, len(addresses))
+        unsure = before.unsure + sum_by(matches.wildcard, unsure_of_pairs, len(addresses))
         own = np.where(np.isnan(routed), before.own, routed)
         return Wildcards(index=addresses.index, own=own, total=total, unsure=unsure, matches=matches)
 
@@ -112,11 +115,16 @@ def rises(
 ) -> Column:
     """By how much a counter rose at each address since the poll before. known: the addresses of that poll."""
     rose = np.where(now >= before, now - before, now)
-    first = np.isnan(before)
+    is_first = np.isnan(before)
+    counts_from_zero = new_rows(addresses, known) & watched
+    return or_zero(np.where(is_first & ~counts_from_zero, 0.0, rose))
+
+
+def new_rows(addresses: Index[AddressRow], known: Index[AddressRow]) -> Mask:
+    """Addresses that are not among those `known`."""
     new = np.zeros(len(addresses), np.bool_)
     new[addresses.new_since(known)] = True
-    counts_from_zero = new & watched
-    return or_zero(np.where(first & ~counts_from_zero, 0.0, rose))
+    return new
 
 
 def is_wildcard(address: str) -> bool:
@@ -136,11 +144,11 @@ def matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
 
 def expression_of(pattern: str) -> re.Pattern[str]:
     """Of a wildcard address in the broker's default syntax: words with dots between, `*` one word, `#` any number."""
-    found = ""
-    for at, word in enumerate(pattern.split(".")):
-        dot = r"\." if at else ""
+    expression = ""
+    for position, word in enumerate(pattern.split(".")):
+        dot = r"\." if position else ""
         if word == "#":
-            found += rf"(?:{dot}.*)?"
+            expression += rf"(?:{dot}.*)?"
         else:
-            found += dot + re.escape(word).replace(r"\*", r"[^.]+")
-    return re.compile(found)
+            expression += dot + re.escape(word).replace(r"\*", r"[^.]+")
+    return re.compile(expression)
