@@ -45,26 +45,27 @@ def with_states(state: "State", snapshot: Snapshot, tables: Mapping[str, Table[A
     if "queue" not in tables:
         return {}
     judgement = state.judgement
-    unread = bool(not_judged(judgement, snapshot))
+    was_judged = not not_judged(judgement, snapshot)
     queues: Table[QueueSeries] = tables["queue"]
-    nobody: Table[ClientSeries] = Table(Index.empty())
-    clients: Table[ClientSeries] = tables.get("client", nobody)
-    watched_clients = holding(judgement, clients, snapshot.stamp)
+    no_clients: Table[ClientSeries] = Table(Index.empty())
+    clients: Table[ClientSeries] = tables.get("client", no_clients)
     of_other_kinds = kind_not_judged(queues.index)
-    elsewhere = {QUEUE(row) for row in queues.index.rows[of_other_kinds]}
-    unknown_clients = unread | unknown_among(judgement, clients, elsewhere)
-    young_queues = young(judgement.warm_up.queues, queues.index)
-    unknown_queues = unread | of_other_kinds | young_queues
-    waits = waiting(state, policy, queues, clients.index.rows[watched_clients].tolist())
-    holds = watched_clients | window_is_young(judgement, policy.constants)
-    if unread:  # what was active then may be over, or worse
-        judgement = replace(judgement, conditions=(), incidents=Incidents())
-    of_clients = object_states(client_severities(judgement, clients.index), unknown_clients, holds)
-    of_queues = object_states(queue_severities(judgement, queues.index), unknown_queues, waits)
-    found = {"queue": with_column(queues, of_queues), "known": counted(policy.broker, (of_queues, of_clients))}
+    watched_clients = holding(judgement, clients, snapshot.stamp)
+    unknown_queues = of_other_kinds | young(judgement.warm_up.queues, queues.index)
+    unknown_clients = unknown_among(judgement, clients, {QUEUE(row) for row in queues.index.rows[of_other_kinds]})
+    watched_queues = waiting(state, policy, queues, clients.index.rows[watched_clients].tolist())
+    if not was_judged:
+        unknown_queues[:] = True
+        unknown_clients[:] = True
+        judgement = replace(judgement, conditions=(), incidents=Incidents())  # what was active may be over, or worse
+    if window_is_young(judgement, policy.constants):
+        watched_clients[:] = True
+    of_queues = object_states(queue_severities(judgement, queues.index), unknown_queues, watched_queues)
+    of_clients = object_states(client_severities(judgement, clients.index), unknown_clients, watched_clients)
+    shown = {"queue": with_column(queues, of_queues), "known": counted(policy.broker, (of_queues, of_clients))}
     if "client" in tables:
-        found["client"] = with_column(clients, of_clients)
-    return found
+        shown["client"] = with_column(clients, of_clients)
+    return shown
 
 
 def state_at(table: Table[Any], row: int) -> ObjectState:
@@ -80,8 +81,8 @@ def not_judged(judgement: Judgement, snapshot: Snapshot) -> str:
         return ""
     asked = [name for name in NEEDED if name in snapshot.collectors]
     missing = [name for name in asked if not snapshot.collectors[name].usable]
-    what = " and ".join(missing) or "queues or consumers"
-    return f"the last polls could not be judged: {what} could not be read"
+    parts = " and ".join(missing) or "queues or consumers"
+    return f"the last polls could not be judged: {parts} could not be read"
 
 
 # --- queues
