@@ -26,7 +26,7 @@ from penstock.observation.facts import AddressJoin, Facts, or_zero
 LEFT_ALONE = 3
 QUIET = 30.0
 """After so many polls, and seconds, without a producer and without an arrival all transactions are over."""
-NOBODY = -1
+NO_PRODUCER = -1
 """In place of a producer's key: none has sent to the address since it was compared first."""
 SEVERAL = -2
 """In place of a producer's key: more than one did, or one that is not listed."""
@@ -36,12 +36,12 @@ SEVERAL = -2
 class Tenure(RowState):
     """Per queue, of its address: the time in which one producer alone sends to it.
 
-    producer: its key, `NOBODY` or `SEVERAL`. lacked: messages that the queues lacked at its begin, at most: they are of
-    others. rolled_back: how many were rolled back by then. delivers: what it sends reaches the queues. listed: some
-    producer was, at the last poll.
+    producer: its key, `NO_PRODUCER` or `SEVERAL`. lacked: messages that the queues lacked at its begin, at most: they
+    are of others. rolled_back: how many were rolled back by then. delivers: what it sends reaches the queues. listed:
+    some producer was, at the last poll.
     """
 
-    producer: Keys = column(NOBODY, dtype=np.int64, saved=False)
+    producer: Keys = column(NO_PRODUCER, dtype=np.int64, saved=False)
     lacked: Column = column(0.0, saved=False)
     rolled_back: Column = column(0.0, saved=False)
     delivers: Mask = mask(saved=False)
@@ -50,22 +50,22 @@ class Tenure(RowState):
     def advance(
         self, join: AddressJoin, present: Keys, lacked: Column, rolled_back: Column, arrives: Mask, *, begins: Mask
     ) -> "Tenure":
-        """present: the producer that is there now, `NOBODY` or `SEVERAL`. lacked, rolled_back: at the poll before.
+        """present: the producer that is there now, `NO_PRODUCER` or `SEVERAL`. lacked, rolled_back: at the poll before.
         arrives: something came to the queues since then. begins: they are compared first at this poll.
         """
         last = with_siblings(self, join)
         alone = present >= 0
-        follows_nobody = alone & (last.producer == NOBODY)
-        replaces_another = alone & (last.producer != NOBODY) & (present != last.producer)
-        starts = begins | follows_nobody | replaces_another
-        producer = np.where(present == NOBODY, np.where(begins, NOBODY, last.producer), present)
+        is_first = alone & (last.producer == NO_PRODUCER)
+        replaces_another = alone & (last.producer != NO_PRODUCER) & (present != last.producer)
+        starts = begins | is_first | replaces_another
+        producer = np.where(present == NO_PRODUCER, np.where(begins, NO_PRODUCER, last.producer), present)
         return Tenure(
             index=last.index,
             producer=producer,
             lacked=np.where(starts, np.where(begins, 0.0, lacked), last.lacked),
             rolled_back=np.where(starts, rolled_back, last.rolled_back),
             delivers=(last.delivers & ~starts) | (alone & arrives & ~begins),
-            listed=present != NOBODY,
+            listed=present != NO_PRODUCER,
         )
 
     @property
@@ -134,17 +134,17 @@ class Rollbacks(RowState):
         none_prepared = has_none_prepared(snapshot)
         count, only = senders(duplicates.producers, visits, join)
         unnamed = bool(anonymous(producers).any())
-        nobody = (count == 0) & (not unnamed)
-        alone = np.where(nobody & none_prepared & (arrivals.still | (last.alone == 0)), last.alone + 1, 0.0)
+        no_producer = (count == 0) & (not unnamed)
+        alone = np.where(no_producer & none_prepared & (arrivals.still | (last.alone == 0)), last.alone + 1, 0.0)
         since = np.where(alone > 1, last.since, found.now)
         over = (alone >= LEFT_ALONE) & (found.now - since >= QUIET)
 
         # What comes at the poll after the last one that listed a producer may be from that one.
         is_sent = (arrivals.routed > last.routed) & ~begins
-        by_nobody = nobody & ~with_siblings(tenure, join).listed & is_sent
-        more_than_they_sent = ~nobody & (duplicates.unsent[-1] < 0)
-        unlisted = unnamed | more_than_they_sent | by_nobody
-        present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NOBODY))
+        by_no_producer = no_producer & ~with_siblings(tenure, join).listed & is_sent
+        more_than_they_sent = ~no_producer & (duplicates.unsent[-1] < 0)
+        unlisted = unnamed | more_than_they_sent | by_no_producer
+        present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NO_PRODUCER))
         tenure = tenure.advance(join, present, last.at_most, last.rolled_back, arrives, begins=begins)
 
         # Its only producer has decided all that it had sent before it committed what came now.
@@ -196,6 +196,6 @@ def senders(sent: Sent, visits: Visits, join: AddressJoin) -> tuple[Column, Keys
     at, size = visits.index.positions(sent.address), len(visits.index)
     listed = at >= 0
     count = np.bincount(at[listed], minlength=size).astype(np.float64)
-    only = np.full(size, NOBODY, np.int64)
+    only = np.full(size, NO_PRODUCER, np.int64)
     only[at[listed]] = sent.index.keys[listed]
-    return take_or_fill(count, join.at, np.nan, join.unknown), take_or_fill(only, join.at, NOBODY, join.unknown)
+    return take_or_fill(count, join.at, np.nan, join.unknown), take_or_fill(only, join.at, NO_PRODUCER, join.unknown)
