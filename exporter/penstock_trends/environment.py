@@ -116,7 +116,7 @@ def java_of_path(path: str | None) -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """By the file `release` beside it, as starting it takes as long as a part of the job; None: it does not say."""
+    """By the file `release` of its directory: starting it takes as long as a part of the job. None: it does not say."""
     home = java.resolve().parents[1]
     try:
         text = (home / "release").read_text(errors="replace")

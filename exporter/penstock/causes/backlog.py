@@ -59,7 +59,7 @@ def max_consumers(case: Case) -> Verdict:
 
 
 def max_active_consumers(case: Case) -> Verdict:
-    """A consumer beyond maxNumActiveConsumers stands by as a backup, or is refused, which no number shows."""
+    """A consumer beyond maxNumActiveConsumers is a backup that gets none, or is refused, which no number shows."""
     count = case.queue("consumers", "the number of consumers")
     active = case.queue("active_consumers", "the number of active consumers")
     name = "maxNumActiveConsumers"

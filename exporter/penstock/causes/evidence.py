@@ -53,7 +53,7 @@ def negated(claim: Claim) -> Claim:
 
 
 def all_of(*claims: Claim) -> Claim:
-    """No as soon as one is not so; yes where all are so; else unknown, for want of what the unknown ones lack."""
+    """No as soon as one is not so; yes where all are so; else unknown, with what the unknown ones lack."""
     if any(claim.is_not_so for claim in claims):
         return known(False)
     if all(claim.is_so for claim in claims):

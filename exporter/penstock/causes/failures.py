@@ -297,7 +297,7 @@ def slow_consumer_killed(case: Case, deaths: Deaths) -> Verdict:
 
 
 def purge_on_no_consumers(case: Case, deaths: Deaths) -> Verdict:
-    """A purge by the queue's own setting, which no counter tells apart from an operator's."""
+    """A purge by the queue's own setting: no counter distinguishes it from one by an operator."""
     purges = purges_by_itself(case)
     return concluded(
         how_it_purges(case),

@@ -91,7 +91,7 @@ def room(messages: float, limit: float) -> str:
 
 
 class DestinationRoom:
-    """How a destination of OpenMQ stands against its own limits."""
+    """How much of its own limits a destination of OpenMQ has used."""
 
     def __init__(self, case: Case) -> None:
         self.messages = case.queue("messages", "the number of its messages")

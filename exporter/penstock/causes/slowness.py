@@ -15,7 +15,7 @@ from penstock.observation.poll import RuleInputs
 ALIKE = 2.0
 """Times as long as usual: queues on which a client is slow, too."""
 OTHERS = 2
-"""Queues besides this one whose pace is known, from which on it is said of the whole broker."""
+"""Other queues whose pace is known, from which on it is said of the whole broker."""
 
 
 def slowed(case: Case) -> Verdicts:

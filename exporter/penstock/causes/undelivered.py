@@ -51,8 +51,8 @@ def decide(case: Case) -> Verdicts:
     foreign = "no idle consumer speaks Core or OpenWire"
     asks = negated(idle.none_speaks(ASK))
     started = connections_started(case, idle)
-    beside = "other consumers of the same connections got messages meanwhile"
-    shown = beside if started.is_so else "not shown by the broker"
+    others_work = "other consumers of the same connections got messages meanwhile"
+    shown = others_work if started.is_so else "not shown by the broker"
     none_asked = all_of(idle.none_has_selector, idle.all_speak(ASK), started)
     return of_the_queue(case) | {
         "selector": concluded(
@@ -69,7 +69,9 @@ def decide(case: Case) -> Verdicts:
             otherwise="no idle consumer speaks AMQP",
         ),
         "not_started": concluded(
-            shown, excluded_by=any_of(idle.none_speaks(ASK), started), otherwise=foreign if asks.is_not_so else beside
+            shown,
+            excluded_by=any_of(idle.none_speaks(ASK), started),
+            otherwise=foreign if asks.is_not_so else others_work,
         ),
         "never_receives": concluded(shown, excluded_by=idle.none_speaks(ASK), proof=none_asked, otherwise=foreign),
         "undeliverable_here": undeliverable_here(case, idle),

@@ -78,7 +78,7 @@ class SheetMaker:
         return self._view.missing(what, name, [*names, *others], "addresses and queues")
 
     def listed(self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()) -> AccountList:
-        """total: how many sheets there are; unknown: what may be lost beside them."""
+        """total: how many sheets there are; unknown: what else may be lost."""
         return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total, list(unknown))
 
     def _begun(self, since: float) -> float | None:

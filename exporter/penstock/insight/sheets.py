@@ -153,7 +153,7 @@ def amounts(fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]) -> tupl
 
 
 def why_left(books: DestinationBooks, i: int) -> dict[str, str]:
-    """Why it is not known how messages left, where that has a reason beside those of each fate."""
+    """Why it is not known how messages left, where that has a reason other than those of each fate."""
     if not is_untraced(books, i):
         return {}
     why = WHY["unset"] if books.undecided[i] > 0 else WHY["untraced"]

@@ -67,7 +67,7 @@ def growth_onset(window: Window, variable: int, rows: Positions, per_second: Col
         window: The samples of the last polls.
         variable: A level: its value at the end of each sample.
         rows: The rows that are asked for.
-        per_second: How fast each of them grows over the whole window. Half of that divides a level that stands from
+        per_second: How fast each of them grows over the whole window. Half of that divides a level that stays from
             one that grows.
     """
     as_read = window.of(variable, rows, np.nan)
