@@ -107,7 +107,7 @@ def test_a_connection_with_what_its_consumers_hold() -> None:
     found = explain_connection(view(broker), "abc123", None)
     assert {one.name: one.value for one in found.facts}["from"] == "10.0.0.7:5"
     assert told(found)["belongs to", "client", "app"] == ""
-    assert told(found)["consumes from", "queue", "q"].startswith("buffered 5, ")
+    assert told(found)["consumes from", "queue", "q"] == "5 buffered; 5 delivered"
     with pytest.raises(NotFound):
         explain_connection(view(broker), "zzz", None)
 
