@@ -70,9 +70,10 @@ COMMANDS = """\
 
 Made from the commands themselves by `python docs/generate.py`; do not edit.
 
-Exit status: 0 when all is healthy; 1 when something is unhealthy or unknown, or a broker or an agent cannot be read; 2
-when the command line or a configuration is wrong. Where standard output is closed or full, each command says so in one
-line and ends with 1; where its reader goes away, as behind `| head`, it ends silently by SIGPIPE, as `grep` does.
+Exit status: 0 when all is healthy, watching or a notice; 1 when something is critical, a warning or unknown, or when a
+broker or an agent cannot be read; 2 when the command line or a configuration is wrong. Where standard output is closed
+or full, each command says so in one line and ends with 1; where its reader goes away, as behind `| head`, it ends
+silently by SIGPIPE, as `grep` does.
 Errors go to standard error and say what to do. Colours are for terminals only, and not when `NO_COLOR` is set.
 
 Completion in bash: `eval "$(penstock completion bash)"` in `~/.bashrc`; in zsh and fish:
