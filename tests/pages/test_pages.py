@@ -151,6 +151,15 @@ async def test_of_a_healthy_broker(tmp_path: Path) -> None:
         assert "It has no consumers." in (await page.get("queue?broker=b1&queue=calm")).text
 
 
+async def test_the_headline_of_a_young_broker_does_not_call_it_healthy(tmp_path: Path) -> None:
+    world = World()
+    world.queue(1, "calm", messages=0, added=0)
+    async with served(world, tmp_path, rests, polls=5) as page:
+        found = await page.get("")
+        assert found.text.startswith("No warnings so far · Penstock")
+        assert "No active conditions on what could be read." in found.text
+
+
 async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with served(troubled(), tmp_path, works, polls=6) as page:
         (poller,) = page.agent.pollers()

@@ -21,7 +21,13 @@ PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "clus
 EVENTS_OFFSET = integer("offset", "Events to pass over.", 0, 10_000)
 TITLE = 120
 """Characters of a title."""
-CALM = "No active conditions"
+CALM = {
+    ObjectState.UNKNOWN: "Not judged",
+    ObjectState.NOTICE: "Notices only",
+    ObjectState.WATCHING: "No warnings so far",
+    ObjectState.HEALTHY: "No active conditions",
+}
+"""The headline where nothing is critical, a warning or down, by the worst state of the brokers."""
 POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
@@ -202,7 +208,13 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
         f"warning{'s' if warnings > 1 else ''}": warnings,
     }
     parts = [f"{count:,} {name}" for name, count in counts.items() if count]
-    return ", ".join(parts) or (CALM if any(one.up for one in brokers) else "Not polled yet")
+    if parts:
+        return ", ".join(parts)
+    read = [ObjectState(one.state) for one in brokers if one.up]
+    if not read:
+        return "Not polled yet"
+    worst = worst_of(read)
+    return CALM.get(worst, words(worst).capitalize())
 
 
 def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
