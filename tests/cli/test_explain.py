@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -40,6 +41,23 @@ async def test_where_nothing_is_wrong_it_says_so(tmp_path: Path) -> None:
     async with served(world, tmp_path, rests, polls=3) as agent:
         found = await explained(agent)
         assert (found.output, found.exit_code) == ("No active conditions.\n", 0)
+
+
+class PartlyRefused(World):
+    def snapshot(self) -> Snapshot:
+        read = super().snapshot()
+        refused = replace(read.collectors["consumers"], error="the account may not list consumers")
+        return replace(read, collectors={**read.collectors, "consumers": refused})
+
+
+async def test_of_a_broker_that_was_not_read_it_does_not_say_that_nothing_is_wrong(tmp_path: Path) -> None:
+    world = PartlyRefused()
+    world.queue(1, "orders")
+    async with served(world, tmp_path, rests, polls=3) as agent:
+        found = await explained(agent)
+        assert found.output == "Not all of b1 was read or judged: see `penstock explain b1`.\n"
+        assert found.exit_code == 1
+        assert "consumers could not be read" in (await explained(agent, "b1")).output
 
 
 class Gone(World):

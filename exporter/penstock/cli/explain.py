@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from penstock.agent import Result
-from penstock.assessment.object_state import CALM
+from penstock.assessment.object_state import CALM, ObjectState
 from penstock.cli import completion, logs, options
 from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
@@ -56,14 +56,19 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
     if config_file is not None:
         asked = partial(of_view, await polled(config_file, broker, polls))
     if broker is None:
-        down = [one for one in (await asked("/api/v1/brokers", BrokerList)).rows if one.up is False]
+        brokers = (await asked("/api/v1/brokers", BrokerList)).rows
+        down = [one for one in brokers if one.up is False]
+        unknown = [one for one in brokers if one.state == ObjectState.UNKNOWN]
         worst = await asked("/api/v1/conditions", ConditionList, limit=1)
         roots = await asked("/api/v1/incidents", IncidentList, limit=1)
         if form == "text":
             say(*(f"{one.name} is down: {one.error}" for one in down))
         if not worst.rows and not roots.rows:
-            options.show(worst, [] if down else ["No active conditions."], form)
-            return int(bool(down))
+            lines = [f"Not all of {one.name} was read or judged: see `penstock explain {one.name}`." for one in unknown]
+            if not down and not unknown:
+                lines = ["No active conditions."]
+            options.show(worst, lines, form)
+            return int(bool(down or unknown))
         first, *_ = worst.rows or roots.rows
         broker, queue, address = (getattr(first, name, "") or None for name in ("broker", "queue", "address"))
     found: Explanation | ObjectView
