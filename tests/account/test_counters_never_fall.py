@@ -143,3 +143,11 @@ def test_nothing_is_missing_from_the_account_where_all_is_listed() -> None:
     _, now = watched(Broker(), ())
     fates = {name[-1] for name in now if name[0] == "mq_account_messages_total"}
     assert {*FATES} - fates <= {"lost_at_restart", "moved", "purged"}
+
+
+@pytest.mark.parametrize("missing", [LISTINGS, ("senders",)])
+def test_what_a_producer_has_sent_is_no_duplicate_when_it_comes_back(missing: Sequence[str]) -> None:
+    _, now = watched(Broker(), missing)
+    told = {name[2:]: value for name, value in now.items() if name[0] == "mq_account_messages_total"}
+    duplicates = {name[0] for name in told if name[-1] == "duplicate"}
+    assert duplicates <= {"twice"}

@@ -4,6 +4,7 @@ Producers are read after their addresses, so what they sent may be ahead of what
 poll before is not. A producer that names an address with each message shows no number for any.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,9 @@ from penstock.core.table import Column, Index, Keys, Matrix, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
+MOST_UNLISTED = 20_000
+"""Producers that no listing has any more, of which is kept what they have sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent(RowState):
@@ -22,12 +26,14 @@ class Sent(RowState):
 
     produced: Column = column(saved=False)
     address: Keys = column(-1, dtype=np.int64, saved=False)
+    unlisted: Mapping[int, float] = unindexed(dict)
+    """By key, what producers have sent that the last listings lacked: they go on from there when they come back."""
 
     def advance(
         self, producers: Table[ProducerRow], addresses: Index[AddressRow], *, watched: bool
     ) -> tuple["Sent", Column]:
         """And by address what was sent since the poll before."""
-        before = self.reindexed(producers.index)
+        before = self.with_returned(producers.index)
         now, keys = producers["produced"], before.address
         unknown = np.flatnonzero(keys < 0)
         if len(unknown):
@@ -39,7 +45,23 @@ class Sent(RowState):
         rose = np.where(np.isnan(before.produced), fresh, np.where(now < before.produced, now, now - before.produced))
         at = addresses.positions(keys)
         by_address = np.bincount(at[at >= 0], weights=or_zero(rose)[at >= 0], minlength=len(addresses))
-        return Sent(producers.index, np.where(np.isnan(now), before.produced, now), keys), by_address.astype(np.float64)
+        produced = np.where(np.isnan(now), before.produced, now)
+        return Sent(producers.index, produced, keys, before.unlisted), by_address.astype(np.float64)
+
+    def with_returned(self, producers: Index[ProducerRow]) -> "Sent":
+        """By the rows of `producers`: one that a listing lacked has what it had sent when it was listed last."""
+        if producers is self.index:
+            return self
+        unlisted = dict(self.unlisted)
+        for at in np.flatnonzero(producers.positions(self.index.keys) < 0).tolist():
+            unlisted[int(self.index.keys[at])] = float(self.produced[at])
+        moved = self.reindexed(producers)
+        produced = moved.produced.copy()
+        for at in np.flatnonzero(self.index.positions(producers.keys) < 0).tolist():
+            produced[at] = unlisted.pop(int(producers.keys[at]), np.nan)
+        for key in list(unlisted)[: max(len(unlisted) - MOST_UNLISTED, 0)]:
+            del unlisted[key]
+        return replace(moved, produced=produced, unlisted=unlisted)
 
 
 @dataclass(frozen=True, slots=True)
