@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from conditions.world import Judged, Numbers
-from penstock.core.table import Column, Index, Table
+from penstock.core.table import Column, Index, Keys, Table
 from penstock.model import AcknowledgeMode, AddressRow, BrokerKind, ProducerRow, QueueKind, Snapshot, TransactionRow
 from penstock.settings.constants import Constants
 
@@ -25,6 +25,7 @@ class OpenmqJudged(Judged):
     settings_age: float | None = 0.0
     """Seconds since the settings of destinations were read; None: they never were."""
     _ids: dict[str, int] = field(default_factory=dict)
+    _address_rows: Index[AddressRow] = field(default_factory=Index.empty)
 
     def snapshot(
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
@@ -58,13 +59,22 @@ class OpenmqJudged(Judged):
             found,
             broker=replace(found.broker, kind=BrokerKind.OPENMQ, version="6.5.1", clock=np.nan),
             queues=Table(found.queues.index, columns),
-            addresses=Table(Index.of(rows), stamps | dict(found.addresses.columns)),
+            addresses=Table(self._address_index(found.addresses.index.keys, rows), stamps | dict(found.addresses.columns)),
             transactions=transactions,
             producers=producers,
             consumer_connection=connection,
             producer_connection=producing,
             transaction_connection=of,
         )
+
+    def _address_index(self, keys: Keys, rows: list[AddressRow]) -> Index[AddressRow]:
+        """An address keeps its key from poll to poll, also where a poll lacks it."""
+        at = self._address_rows.positions(keys).tolist()
+        changed = [i for i, p in enumerate(at) if p >= 0 and self._address_rows.rows[p] != rows[i]]
+        self._address_rows, _ = self._address_rows.advance(
+            keys, lambda new: [rows[i] for i in new], changed=keys[changed]
+        )
+        return self._address_rows
 
     def _linked(self, rows: list[Any], numbers: Mapping[str, Mapping[str, Any]]) -> tuple[Table[Any], Any]:
         names = {name for said in numbers.values() for name in said} - {"address", "connection"}

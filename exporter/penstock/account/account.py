@@ -16,7 +16,7 @@ from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import read
 from penstock.account.ring_losses import RingLosses
 from penstock.account.rollbacks import Rollbacks, Tenure
-from penstock.account.unlisted import UnlistedQueues, came_back, joined, with_rows
+from penstock.account.unlisted import UnlistedRows, came_back, joined, with_rows
 from penstock.account.visits import Visits
 from penstock.account.wildcards import Wildcards
 from penstock.core.state import By, RowState
@@ -48,7 +48,7 @@ class MessageAccount:
     rollbacks: Rollbacks = field(default_factory=Rollbacks)
     tenure: Tenure = field(default_factory=Tenure)
     returns: GivenBack = field(default_factory=GivenBack)
-    unlisted: UnlistedQueues = field(default_factory=UnlistedQueues)
+    unlisted: UnlistedRows = field(default_factory=UnlistedRows)
     watched: bool = False
 
     def advance(

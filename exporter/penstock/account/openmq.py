@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from penstock.account.openmq_books import (
     TopicBooks,
 )
 from penstock.account.reading import SPREAD, read, seconds_between
+from penstock.account.unlisted import UnlistedRows, joined, with_rows
 from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.core.windows import Window
 from penstock.model import AddressRow, QueueRow, Snapshot
@@ -29,6 +30,9 @@ from penstock.observation.onset import at_rows, first_rise
 from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
 from penstock.settings.constants import Constants
 
+BooksT = TypeVar("BooksT", bound=DestinationBooks)
+BOOKS = "books"
+"""The one part of what is kept of an unlisted destination."""
 REFUSED_NOW, LEFT_UNREAD = range(2)
 """Variables of the window."""
 NEARLY_FULL = 0.9
@@ -52,6 +56,9 @@ class OpenmqAccount:
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
     watched: bool = False
+    unlisted: UnlistedRows = field(default_factory=UnlistedRows)
+    unlisted_topics: UnlistedRows = field(default_factory=UnlistedRows)
+    """Books of destinations that the last listings lacked."""
 
     def advance(self, found: Facts, reported: OpenmqFacts, snapshot: Snapshot, constants: Constants) -> "OpenmqAccount":
         """found: as OpenMQ counts."""
@@ -62,8 +69,10 @@ class OpenmqAccount:
         watched, restarted = self.watched and whole and not found.restarted, found.restarted
         of_queues = polled_queues(found, reported, snapshot)
         of_topics, at = polled_topics(addresses, self.topics.index)
-        queues = self.queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
-        topics = self.topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
+        known_queues, unlisted = with_returned(self.queues, self.unlisted, of_queues.index, found.now)
+        known_topics, unlisted_topics = with_returned(self.topics, self.unlisted_topics, of_topics.index, found.now)
+        queues = known_queues.counted(of_queues, found.now, watched=watched, restarted=restarted)
+        topics = known_topics.counted(of_topics, found.now, watched=watched, restarted=restarted)
         sent, producers = self.sent, read(snapshot, snapshot.producers, "producers")
         if producers is None:
             topics = topics.without_sent(watched=watched)
@@ -90,7 +99,18 @@ class OpenmqAccount:
         seconds = constants.window_seconds(found.interval)
         window = self.window.reindexed(found.queues, found.known & reported.balanced)
         window = window.push(found.now, values, seconds, seconds / SAMPLES)
-        return OpenmqAccount(queues, topics, sent, unclaimed, hidden, recent, window, watched=True)
+        return OpenmqAccount(
+            queues,
+            topics,
+            sent,
+            unclaimed,
+            hidden,
+            recent,
+            window,
+            watched=True,
+            unlisted=unlisted,
+            unlisted_topics=unlisted_topics,
+        )
 
     def begun_anew(self) -> "OpenmqAccount":
         """Another process counts from now on: what was counted stays."""
@@ -119,6 +139,19 @@ class OpenmqAccount:
     def _began(self, variable: int, asked: Mask) -> Column:
         """When the variable first rose in the window; NaN of all but the queues that are `asked` for."""
         return at_rows(asked, first_rise(self.window, variable, np.flatnonzero(asked)))
+
+
+def with_returned(
+    books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float
+) -> tuple[BooksT, UnlistedRows]:
+    """The books, also of destinations that are listed again, and what is kept of those that are not listed."""
+    kept = unlisted.after({BOOKS: books}, books.index, listed)
+    returning = unlisted.returning(listed, books.index)
+    if not len(returning):
+        return books, kept
+    index = with_rows(unlisted.index, returning, books.index, np.arange(len(books.index)))
+    again: BooksT = joined(unlisted.parts[BOOKS], books, index)
+    return again.with_returned(unlisted.index.keys[returning], now), kept
 
 
 def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from penstock.core.state import By, RowState, column, counter, mask
-from penstock.core.table import Column, Index, Mask, Matrix
+from penstock.core.state import By, RowState, column, counter, declared, mask
+from penstock.core.table import Column, Index, Keys, Mask, Matrix
 from penstock.observation.facts import or_zero
 from penstock.observation.openmq import MARGIN
 
@@ -262,6 +262,24 @@ class DestinationBooks(RowState):
             bytes_in=np.vstack([before.bytes_in[1:], polled.entered_bytes]),
         )
 
+    def with_returned(self, returned: Keys, now: float) -> Self:
+        """With these, by their keys, as after a time in which they were not seen: nothing is known that rests on the
+        polls just before, their consumers may have come and gone, and their limits may have been reached.
+        """
+        at = np.flatnonzero(np.isin(self.index.keys, returned))
+        changed: dict[str, Any] = {}
+        for name, one in declared(type(self)).items():
+            if one.counter or one.outlives:
+                continue
+            values = np.array(getattr(self, name))
+            values[..., at] = one.fill
+            changed[name] = values
+        for name in ("moved", "filled", "carried"):
+            changed[name][..., at] = True
+        moved_at = self.moved_at.copy()
+        moved_at[at] = now
+        return replace(self, moved_at=moved_at, **changed)
+
     def level_reached(self, noise: Column) -> Column:
         """What O - R has reached, of which only more is news: its peak, but for what a rollback has taken off for good.
 
@@ -416,11 +434,15 @@ class TopicBooks(DestinationBooks):
     """Per topic; it ends with the agent. unwanted: what no subscription wanted, which the topic does not count."""
 
     BY: ClassVar[By | None] = None
-    unwanted: Column = column(0.0, saved=False)
+    unwanted: Column = column(0.0, outlives=True, saved=False)
     unsent: Matrix = column(lines=SAMPLES, saved=False)
     """Sent less what came, at the last polls: too low by what producers sent unseen before they went."""
-    partly: Mask = mask(saved=False)
+    partly: Mask = mask(outlives=True, saved=False)
     """Producers went, or could not be read: it may be more."""
+
+    def with_returned(self, returned: Keys, now: float) -> Self:
+        books = super(TopicBooks, self).with_returned(returned, now)
+        return replace(books, partly=books.partly | np.isin(books.index.keys, returned))
 
     def with_sent(self, sent: Column, gone: Mask, *, watched: bool) -> Self:
         """sent: by the producers that are listed, since the poll before. gone: topics that a producer has left."""

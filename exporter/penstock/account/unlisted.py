@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.core.state import RowState, declared
 from penstock.core.table import Index, Keys, Mask, Positions
-from penstock.model import QueueRow
+from penstock.model import AddressRow, QueueRow
 
 StateT = TypeVar("StateT", bound=RowState)
 
@@ -22,16 +22,16 @@ MOST_LISTINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class UnlistedQueues:
+class UnlistedRows:
     """index: the queues that are kept. parts: their books, by the field of the account. listings: how many changes of
     the listing each has been away for.
     """
 
-    index: Index[QueueRow] = field(default_factory=Index.empty)
+    index: Index[Any] = field(default_factory=Index.empty)
     parts: Mapping[str, RowState] = field(default_factory=dict)
     listings: Keys = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def returning(self, queues: Index[QueueRow], known: Index[QueueRow]) -> Positions:
+    def returning(self, queues: Index[Any], known: Index[Any]) -> Positions:
         """Positions in `index` of those that are listed again. known: the queues of the poll before."""
         if not len(self.index) or queues is known:
             return np.empty(0, np.intp)
@@ -41,7 +41,7 @@ class UnlistedQueues:
         is_back = [is_same(self.index.rows[i], queues.rows[places[i]]) for i in candidates.tolist()]
         return candidates[np.array(is_back, np.bool_)]
 
-    def after(self, parts: Mapping[str, RowState], known: Index[QueueRow], queues: Index[QueueRow]) -> "UnlistedQueues":
+    def after(self, parts: Mapping[str, RowState], known: Index[Any], queues: Index[Any]) -> "UnlistedRows":
         """With those of `known` that `queues` lack, and without those that came back. parts: by the rows of `known`."""
         if queues is known:
             return self
@@ -58,24 +58,24 @@ class UnlistedQueues:
         for name, part in parts.items():
             before = self.parts.get(name)
             kept[name] = part.reindexed(index) if before is None else joined(before, part, index)
-        return UnlistedQueues(index, kept, listings)
+        return UnlistedRows(index, kept, listings)
 
 
-def is_same(before: QueueRow, now: QueueRow) -> bool:
-    return (before.name, before.address) == (now.name, now.address)
+def is_same(before: QueueRow | AddressRow, now: QueueRow | AddressRow) -> bool:
+    return (before.name, getattr(before, "address", "")) == (now.name, getattr(now, "address", ""))
 
 
 def with_rows(
-    first: Index[QueueRow], of_first: Positions, second: Index[QueueRow], of_second: Positions
-) -> Index[QueueRow]:
+    first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions
+) -> Index[Any]:
     """An index of its own, of some rows of two that have no key in common."""
     keys = np.append(first.keys[of_first], second.keys[of_second])
     rows = np.append(first.rows[of_first], second.rows[of_second])
-    index, _ = Index[QueueRow].empty().advance(keys, lambda new: [rows[i] for i in new])
+    index, _ = Index[Any].empty().advance(keys, lambda new: [rows[i] for i in new])
     return index
 
 
-def joined(first: StateT, second: StateT, index: Index[QueueRow], *, saved_only: bool = False) -> StateT:
+def joined(first: StateT, second: StateT, index: Index[Any], *, saved_only: bool = False) -> StateT:
     """`second` by the rows of `index`, with the numbers of `first` in the rows that only `first` knows. saved_only: no
     others of `first` than outlive the agent.
     """
@@ -95,6 +95,6 @@ def joined(first: StateT, second: StateT, index: Index[QueueRow], *, saved_only:
     return replace(moved, **columns)
 
 
-def came_back(queues: Index[QueueRow], returned: Keys) -> Mask:
+def came_back(queues: Index[Any], returned: Keys) -> Mask:
     """Per queue, whether it is one of those that came back."""
     return np.isin(queues.keys, returned)
