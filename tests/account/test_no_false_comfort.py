@@ -246,6 +246,31 @@ def test_what_a_queue_expired_is_lost_unless_it_has_an_expiry_address() -> None:
     assert SAFE in expiring(has_expiry_address=1.0)
 
 
-def expiring(**said: float) -> str:
-    broker = Broker().see({"q": queue(0, 0, **said)}, senders={}, polls=3)
-    return sentence(broker.see({"q": queue(5, 0, E=5.0, **said)}, senders={"p": ("q", 5.0)}, polls=3))
+@pytest.mark.parametrize(
+    ("others", "kept"),
+    [
+        ({}, False),  # no queue, and no address
+        ({"late": queue(5, 5)}, True),
+        ({"all": queue(5, 5, address="#")}, True),  # of a wildcard address
+        ({"other": queue(0, 0)}, False),
+    ],
+    ids=["no queue", "queue", "wildcard", "another queue"],
+)
+def test_what_expires_to_an_address_without_a_queue_is_lost(others: dict[str, Any], kept: bool) -> None:
+    said: dict[str, Any] = {"has_expiry_address": 1.0, "expiry_address": "late"}
+    lines = expiring(others, **said)
+    assert ("5  expired" not in lines) is kept
+
+
+def test_an_expiry_address_that_routed_all_had_a_queue() -> None:
+    """Its queue was removed when its reader was done."""
+    said: dict[str, Any] = {"has_expiry_address": 1.0, "expiry_address": "late"}
+    late = {"late": {"messages_added": 5.0, "messages_unrouted": 0.0}}
+    assert "5  expired" not in expiring(addresses=late, **said)
+
+
+def expiring(others: dict[str, Any] | None = None, addresses: dict[str, Any] | None = None, **said: Any) -> str:
+    others = others or {}
+    broker = Broker().see({"q": queue(0, 0, **said), **others}, addresses or {}, senders={}, polls=3)
+    rows = {"q": queue(5, 0, E=5.0, **said), **others}
+    return sentence(broker.see(rows, addresses or {}, senders={"p": ("q", 5.0)}, polls=3))

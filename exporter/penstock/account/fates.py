@@ -7,9 +7,10 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
+from penstock.account.wildcards import expression_of, is_wildcard
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index, Mask, Table
-from penstock.model import QueueRow
+from penstock.model import AddressRow, QueueRow
 
 QUEUE_FATES = (
     "acknowledged", "moved", "expired", "dead_lettered", "purged", "evicted", "replaced", "lost_at_restart",
@@ -86,13 +87,33 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
     }
 
 
-def kept_elsewhere(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Mask]:
-    """Of fates whose outcome is `KEPT_OR_LOST`: the queues whose messages of that fate go to another address."""
+def kept_elsewhere(
+    account: MessageAccount, queues: Table[QueueRow], addresses: Table[AddressRow] | None
+) -> dict[str, Mask]:
+    """Of fates whose outcome is `KEPT_OR_LOST`: the queues whose messages of that fate are in another address's."""
     return {
-        "expired": queues["has_expiry_address"] > 0,
+        "expired": (queues["has_expiry_address"] > 0) & ~expiry_reaches_no_queue(queues.index, addresses),
         "dead_lettered": ~account.dead_letters.placeless,
         "purged": np.zeros(len(queues), np.bool_),
     }
+
+
+def expiry_reaches_no_queue(queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> Mask:
+    """The queues whose expiry address is known, and has no queue that gets what expires.
+
+    addresses: None where they were not read. One that has routed all that came to it had a queue.
+    """
+    with_queue = {row.address for row in queues}
+    wildcards = [expression_of(address) for address in with_queue if is_wildcard(address)]
+    if addresses is not None:
+        routed_all = (addresses["messages_added"] > 0) & (addresses["messages_unrouted"] == 0)
+        with_queue |= {row.name for row in addresses.index.rows[routed_all]}
+
+    def has_queue(address: str) -> bool:
+        return address in with_queue or any(wildcard.fullmatch(address) for wildcard in wildcards)
+
+    nowhere = {row.expiry_address for row in queues if row.expiry_address and not has_queue(row.expiry_address)}
+    return np.array([row.expiry_address in nowhere for row in queues], np.bool_)
 
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:

@@ -141,9 +141,7 @@ class OpenmqAccount:
         return at_rows(asked, first_rise(self.window, variable, np.flatnonzero(asked)))
 
 
-def with_returned(
-    books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float
-) -> tuple[BooksT, UnlistedRows]:
+def with_returned(books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float) -> tuple[BooksT, UnlistedRows]:
     """The books, also of destinations that are listed again, and what is kept of those that are not listed."""
     kept = unlisted.after({BOOKS: books}, books.index, listed)
     returning = unlisted.returning(listed, books.index)

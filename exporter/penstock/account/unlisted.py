@@ -65,9 +65,7 @@ def is_same(before: QueueRow | AddressRow, now: QueueRow | AddressRow) -> bool:
     return (before.name, getattr(before, "address", "")) == (now.name, getattr(now, "address", ""))
 
 
-def with_rows(
-    first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions
-) -> Index[Any]:
+def with_rows(first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions) -> Index[Any]:
     """An index of its own, of some rows of two that have no key in common."""
     keys = np.append(first.keys[of_first], second.keys[of_second])
     rows = np.append(first.rows[of_first], second.rows[of_second])

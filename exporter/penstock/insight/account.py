@@ -103,7 +103,7 @@ class Sheets(SheetMaker):
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
-        self._kept = kept_elsewhere(account, queues)
+        self._kept = kept_elsewhere(account, queues, view.snapshot.addresses)
         self._bare = account.bare
         of_addresses = view.state.addresses.grouping
         members = np.append(of_addresses.member, HIDDEN)[of_addresses.source.positions(self._bare.index.keys)]
