@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def with_returned(books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now
     if not len(returning):
         return books, kept
     index = with_rows(unlisted.index, returning, books.index, np.arange(len(books.index)))
-    again: BooksT = joined(unlisted.parts[BOOKS], books, index)
+    again = joined(cast("BooksT", unlisted.parts[BOOKS]), books, index)
     return again.with_returned(unlisted.index.keys[returning], now), kept
 
 

@@ -111,9 +111,9 @@ class DestinationBooks(RowState):
 
     Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
     left_unseen, the same while consumers came and went, one of which may have acknowledged it; alone_surely, the part
-    of it that no client can have acknowledged; still_alone, such a part of the poll before that is so still; passed_by, while there
-    were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
-    dead letters that no other destination surely sent.
+    of it that no client can have acknowledged; still_alone, such a part of the poll before that is so still; passed_by,
+    while there were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it;
+    other_dead, dead letters that no other destination surely sent.
 
     At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; peak, the highest of
     these; full, filled, as its depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately,
