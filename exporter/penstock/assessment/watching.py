@@ -44,7 +44,7 @@ class Lasting:
 
 def window_seconds(judgement: Judgement, constants: Constants) -> tuple[float, float]:
     """For how long the agent has watched the broker, and how long the rules on trends look back, in seconds."""
-    return judgement.activity.trend.seconds, constants.trend_seconds(interval_of(judgement))
+    return judgement.activity.trend.known_seconds, constants.trend_seconds(interval_of(judgement))
 
 
 def window_is_young(judgement: Judgement, constants: Constants) -> bool:

@@ -111,6 +111,17 @@ class Window:
         return self.samples[-1].stamp - self.samples[0].stamp if self.samples else 0.0
 
     @property
+    def known_seconds(self) -> float:
+        """For how long it knows what changed. As soon as an older sample has gone this is never less than the time for
+        which samples are kept, whatever the intervals of the polls are.
+        """
+        if not self.samples:
+            return 0.0
+        first = self.samples[0]
+        begin = first.stamp if np.isnan(first.begin) else first.begin
+        return self.samples[-1].stamp - begin
+
+    @property
     def polls(self) -> int:
         return sum(sample.polls for sample in self.samples)
 
