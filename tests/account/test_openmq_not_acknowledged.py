@@ -23,29 +23,13 @@ def full_store(broker: Openmq, *, polls: int = 6, **said: Any) -> Openmq:
 
 
 def test_what_a_full_store_refuses_is_not_acknowledged() -> None:
-    """What was refused since the last poll but one is sure at the next poll."""
     broker = full_store(openmq_broker())
-    assert broker.left() == {"acknowledged": (40, 50), "left_unacknowledged": (50, 60)}
-    broker.see(100, 100, consumers={"c": (40, 0)}, idle=True)
     assert broker.left() == {"acknowledged": 40, "left_unacknowledged": 60}
     assert broker.sheet().sums == "100 added = 40 acknowledged + 60 left unacknowledged"
 
 
 def test_what_a_full_store_refuses_is_in_the_list_of_losses() -> None:
     assert [sheet.queue for sheet in full_store(openmq_broker()).losses()] == ["q"]
-
-
-@pytest.mark.parametrize("torn", [1, 2, 3, 4])
-@pytest.mark.parametrize("at", [3, 6])
-def test_a_row_that_was_read_while_it_changed_proves_no_loss(torn: int, at: int) -> None:
-    """One poll lacks what the consumer had acknowledged, the next one has it."""
-    broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
-    for n in range(1, 12):
-        lacks = torn if n == at else 0
-        broker.see(10 * n, 10 * n, consumers={"c": (10 * n - lacks, 0)})
-    left = broker.left()
-    assert left["left_unacknowledged"] == (0, torn)
-    assert left["acknowledged"] == (110 - torn, 110)
 
 
 def test_a_queue_that_settles_all_is_in_no_list() -> None:

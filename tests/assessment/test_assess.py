@@ -176,6 +176,7 @@ class Ledger:
 
     A thing is known by its key for as long as one process of the broker answers, however its text changes: a temporary
     queue learns its dead-letter address when it has counted for a while. Of another process it is only with its text.
+    One that a listing lacked goes on from what it said last.
     """
 
     def __init__(self) -> None:
@@ -189,8 +190,9 @@ class Ledger:
         """`said`: key and text of a thing → its labels (None: hidden) and its counter."""
         if self.restarted:
             self._last = {key: value for key, value in self._last.items() if (key, self._texts[key]) in said}
-        self.restarted, self._texts = False, dict(said.keys())
-        last = {key: self._last.get(key, 0.0) for key, _ in said}
+        self.restarted = False
+        self._texts = dict(said.keys())
+        last = {**self._last, **{key: self._last.get(key, 0.0) for key, _ in said}}
         for (thing, _), (labels, value) in said.items():
             if labels is not None:
                 self.totals.setdefault(labels, 0.0)

@@ -110,10 +110,9 @@ class DestinationBooks(RowState):
     whatever reason. sends_dead: it once had dead letters.
 
     Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
-    left_unseen, the same while consumers came and went, one of which may have acknowledged it; alone_surely, the part
-    of it that no client can have acknowledged; still_alone, such a part of the poll before that is so still; passed_by,
-    while there were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it;
-    other_dead, dead letters that no other destination surely sent.
+    left_unseen, the same while consumers came and went, one of which may have acknowledged it; passed_by, while there
+    were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
+    dead letters that no other destination surely sent.
 
     At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; peak, the highest of
     these; full, filled, as its depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately,
@@ -149,8 +148,6 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     left_unseen: Column = column(0.0, saved=False)
-    still_alone: Column = column(0.0, saved=False)
-    alone_surely: Column = column(0.0, saved=False)
     alone_before: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
@@ -232,8 +229,6 @@ class DestinationBooks(RowState):
         reached = before.level_reached(noise)
         grew = np.fmax(or_zero(level - reached), 0.0)
         certain = grew > np.where(moved, polled.skew, noise)
-        # A row that was read while it changed lacks what its consumer had acknowledged: the next poll has it.
-        still_alone = np.clip(or_zero(level - before.peak) + before.left_alone, 0.0, before.alone_surely)
         return replace(
             before,
             since=np.where(first, now, before.since),
@@ -256,7 +251,6 @@ class DestinationBooks(RowState):
             d_apart=apart - before.apart,
             left_alone=np.where(conclusive, grew, 0.0),
             left_unseen=np.where(~conclusive & certain, grew, 0.0),
-            still_alone=np.where(moved, 0.0, still_alone),
             peak=np.where(moved, or_zero(level), np.fmax(reached, level)),
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
@@ -347,7 +341,7 @@ class DestinationBooks(RowState):
         untraced = np.where(polled.silent & ~polled.is_dead, self.undecided + left, 0.0)
         # What leaves the dead message queue unread has a bound of its own.
         plain = ~(transacted | whole | polled.is_dead)
-        alone_surely = np.where(plain & self.surely_alone(now), rest_least, 0.0)
+        unexplained_least = np.where(plain & self.surely_alone(now), rest_least, 0.0)
         # That it was a dead letter shows a poll later.
         proven_dead = np.fmin(dead_low, alone + self.alone_before)
         unexplained_most = np.where(plain, alone, 0.0) - proven_dead
@@ -360,7 +354,7 @@ class DestinationBooks(RowState):
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
             *refused,
             (np.zeros_like(untraced), untraced),
-            (self.still_alone, unexplained_most + unseen),
+            (unexplained_least, unexplained_most + unseen),
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
@@ -373,8 +367,7 @@ class DestinationBooks(RowState):
             more=more,
             acknowledged=np.fmax(self.acknowledged, surely),
             undecided=undecided,
-            alone_surely=alone_surely,
-            not_acknowledged=self.not_acknowledged + self.still_alone,
+            not_acknowledged=self.not_acknowledged + np.where(self.surely_alone(now), alone, 0.0),
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
