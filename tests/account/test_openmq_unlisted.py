@@ -33,10 +33,23 @@ def listings(n: int) -> dict[str, Rows]:
     addresses = {name: {**SETTINGS, "limit_messages": 1e6} for name in queues}
     addresses["removes"] = {**SETTINGS, "policy": "remove_oldest"}
     addresses["topic"] = {
-        **SETTINGS, "topic": 1, "messages_added": came, "removed": came, "messages": 0.0, "uncommitted": 0.0, "exact": 1.0,
+        **SETTINGS,
+        "topic": 1,
+        "messages_added": came,
+        "removed": came,
+        "messages": 0.0,
+        "uncommitted": 0.0,
+        "exact": 1.0,
     }
-    queues["sub"] = {"A": float("nan"), "K": float("nan"), "M": 0.0, "D": 0.0, "kind": QueueKind.SUBSCRIPTION,
-                     "address": "topic", "routing_type": "multicast"}
+    queues["sub"] = {
+        "A": float("nan"),
+        "K": float("nan"),
+        "M": 0.0,
+        "D": 0.0,
+        "kind": QueueKind.SUBSCRIPTION,
+        "address": "topic",
+        "routing_type": "multicast",
+    }
     consumers = {
         f"c.{name}": {"queue": name, "client": f"reader of {name}", "N": said["K"], "T": 0.0}
         for name, said in queues.items()

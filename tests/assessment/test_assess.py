@@ -189,7 +189,7 @@ class Ledger:
     def count(self, said: Mapping[tuple[int, Any], tuple[Any, float]]) -> None:
         """`said`: key and text of a thing → its labels (None: hidden) and its counter."""
         if self.restarted:
-            self._last = {key: value for key, value in self._last.items() if (key, self._texts[key]) in said}
+            self._last = {key: value for key, value in self._last.items() if (key, self._texts.get(key)) in said}
         self.restarted = False
         self._texts = dict(said.keys())
         last = {**self._last, **{key: self._last.get(key, 0.0) for key, _ in said}}

@@ -59,7 +59,9 @@ class OpenmqJudged(Judged):
             found,
             broker=replace(found.broker, kind=BrokerKind.OPENMQ, version="6.5.1", clock=np.nan),
             queues=Table(found.queues.index, columns),
-            addresses=Table(self._address_index(found.addresses.index.keys, rows), stamps | dict(found.addresses.columns)),
+            addresses=Table(
+                self._address_index(found.addresses.index.keys, rows), stamps | dict(found.addresses.columns)
+            ),
             transactions=transactions,
             producers=producers,
             consumer_connection=connection,
