@@ -143,6 +143,11 @@ class Watched:
         body = b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode()
         return [line for line in body.splitlines() if not line.startswith("#")]
 
+    def close(self) -> None:
+        """Close the files of the history."""
+        if self.history is not None:
+            self.history.finish()
+
     def store(self) -> Store:
         """What was written, published."""
         assert self.history is not None

@@ -237,6 +237,12 @@ def test_numbers_that_cannot_be(kind: str, data: st.DataObject, tmp_path_factory
 
     async def play() -> None:
         watched = Watched(kind, tmp_path_factory.mktemp("impossible"))
+        try:
+            await judged(watched)
+        finally:
+            watched.close()  # an example that is given up leaves no file open
+
+    async def judged(watched: Watched) -> None:
         await watched.poll()
         for _ in range(data.draw(st.integers(1, 4))):
             values, rows = data.draw(changes), data.draw(st.sampled_from([1, 10**6]))
