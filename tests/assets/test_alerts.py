@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from assets.mutation import mutants
+from assets.situations import alerts, document
 from assets.worlds import Rule, Test, of_recording, worlds
 from penstock.assets.rule_files import ALERTS, RECORDING, rule_files
 from rig.prometheus import tool
@@ -19,7 +20,6 @@ from rig.prometheus import tool
 pytestmark = pytest.mark.prometheus
 
 FOLDER = Path(__file__).parents[2] / "alerts"
-TESTS = FOLDER / "tests"
 FILES = rule_files()
 RULES: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[ALERTS])["groups"] for rule in group["rules"]]
 RECORDED: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[RECORDING])["groups"] for rule in group["rules"]]
@@ -31,11 +31,6 @@ NAMES = sorted({rule["alert"] for rule in RULES})
 def promtool(*arguments: str | Path) -> tuple[int, str]:
     done = subprocess.run([tool("promtool"), *arguments], check=False, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
-
-
-def document(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load((TESTS / f"{name}.yaml").read_text())
-    return found
 
 
 def rules_of(name: str) -> Sequence[Rule]:
@@ -107,7 +102,7 @@ def test_unit_tests_and_other_worlds(tmp_path: Path) -> None:
 
 
 def test_every_alert_has_its_tests() -> None:
-    assert sorted(file.stem for file in TESTS.glob("*.yaml")) == sorted([*NAMES, "recording"])
+    assert sorted(alerts()) == sorted([*NAMES, "recording"])
 
 
 @pytest.mark.parametrize("name", NAMES)
