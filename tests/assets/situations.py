@@ -1,4 +1,4 @@
-"""The situations of `alerts/situations.yaml` as tests for promtool.
+"""The situations of `tests/assets/situations.yaml` as tests for promtool.
 
 The table names for each alert what Prometheus has (`given`) and which alerts fire at which time (`then`). What is the
 same for most series and most alerts is filled in here: labels of a scrape, of a broker and of a queue.
@@ -16,7 +16,7 @@ import yaml
 from assets.promql import FAMILIES
 from penstock.assets.runbooks import part, section
 
-TABLE: Final = Path(__file__).parents[2] / "alerts" / "situations.yaml"
+TABLE: Final = Path(__file__).with_name("situations.yaml")
 Test = dict[str, Any]
 Entry = Mapping[str, Any]
 """An alert of the table."""
