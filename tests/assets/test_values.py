@@ -162,7 +162,7 @@ def test_an_address_with_a_query_keeps_it(tmp_path: Path) -> None:
 def test_an_option_that_is_no_address_is_named(option: str, url: str, tmp_path: Path) -> None:
     """Prometheus takes braces for a template, and refuses the whole file."""
     status, output, alerts = written(tmp_path, option, url)
-    assert status == 1
+    assert status == 2
     assert alerts == []
     assert f"cannot use {option} '{url}': give an address such as https://grafana.example" in output
 
@@ -180,9 +180,9 @@ def test_rules_that_no_release_selects_are_said(tmp_path: Path) -> None:
     assert status == 0
     assert "add --release NAME" in output
     status, output, _ = written(tmp_path, "--release", "monitoring")
-    assert status == 1
+    assert status == 2
     assert "the preset prometheus writes none" in output
-    assert written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0] == 1
+    assert written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0] == 2
 
 
 def test_identity_has_no_label_of_an_agent() -> None:

