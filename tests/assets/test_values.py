@@ -180,7 +180,7 @@ def test_rules_that_no_release_selects_are_said(tmp_path: Path) -> None:
     assert status == 0
     assert "add --release NAME" in output
     status, output, _ = written(tmp_path, "--release", "monitoring")
-    assert status == 2
+    assert status == 1
     assert "the preset prometheus writes none" in output
     assert written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0] == 2
 
