@@ -131,6 +131,15 @@ _LOAD = Row(
             unit="mps",
         ),
         graph(
+            "Queues and clients by state",
+            "How many queues and clients are in each state. Unknown: they could not be judged, see the panel Collectors"
+            " of the board Penstock. Watching: something would be a condition if it lasted. Healthy is only what was"
+            " read, judged and found without fault.",
+            Query(largest("state", _OF_BROKER("mq_object_knowledge")), "{{state}}"),
+            unit="locale",
+            stacked=True,
+        ),
+        graph(
             "Memory",
             "Memory used by messages and its limit. When the line nears the limit, see below which address uses it.",
             Query(largest("broker", S("mq_broker_memory_used_bytes")), "{{broker}} used"),
@@ -160,6 +169,7 @@ _LOAD = Row(
             " give it more heap, or process the largest queues.",
             Query(largest("broker", S("mq_broker_resource_state")), "{{broker}} heap"),
             mappings={"0": ("green", OK), "1": ("yellow", "#F0E442"), "2": ("orange", WARNING), "3": ("red", CRITICAL)},
+            width=6,
         ),
         graph(
             "Connections",
@@ -167,6 +177,7 @@ _LOAD = Row(
             " message.",
             Query(largest("broker", S("mq_broker_connections")), "{{broker}} connections"),
             unit="locale",
+            width=6,
         ),
         graph(
             "Expired and dead-lettered",
@@ -176,6 +187,7 @@ _LOAD = Row(
             Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "dead-lettered"),
             unit="mps",
             decimals=2,
+            width=6,
         ),
         graph(
             "Refused logins",
@@ -183,6 +195,7 @@ _LOAD = Row(
             Query(rate("broker", S("mq_broker_authentication_failures_total")), "{{broker}} refused"),
             unit="cps",
             decimals=2,
+            width=6,
         ),
     ),
 )

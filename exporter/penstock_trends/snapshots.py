@@ -1,7 +1,7 @@
 """Record batches as the Snapshots they were: what is judged twice is the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +14,9 @@ from penstock.history import schema
 from penstock.history.schema import BROKER, TABLES, TEXT, RowType
 from penstock.history.snapshots import column_of
 from penstock.model import BROKER_KINDS, Broker, BrokerKind, Collector, Observation, Process, Snapshot
+
+NULL_CODE = -1
+"""Of a flag that was not read, and of a text that an older version did not write."""
 
 
 class RowReader:
@@ -112,11 +115,11 @@ class RowReader:
 
 
 def _codes(column: Any) -> NDArray[np.int64]:
-    """Numbers that are equal where the texts are; the dictionary is the same for all polls."""
+    """Numbers that are equal where the texts or flags are; the dictionary is the same for all polls."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     column = column.indices if pa.types.is_dictionary(column.type) else column
-    codes: NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    codes: NDArray[np.int64] = column.cast(pa.int64()).fill_null(NULL_CODE).to_numpy(zero_copy_only=False)
     return codes
 
 
@@ -127,9 +130,12 @@ def parts_of(text: str) -> dict[str, list[str]]:
 
 
 def _row(of: type, values: dict[str, Any]) -> Any:
-    """A row object; texts that name a choice become that choice again."""
+    """A row object; texts that name a choice become that choice again. What is null has the field's default, if any."""
     for one in fields(of):
         name = values[one.name]
+        if name is None and one.default is not MISSING:
+            values[one.name] = one.default
+            continue
         if one.type is BrokerKind:
             values[one.name] = BROKER_KINDS.get(name) or BrokerKind(name)
         elif isinstance(one.type, type) and issubclass(one.type, StrEnum):

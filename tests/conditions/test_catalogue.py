@@ -134,7 +134,7 @@ ALSO_COLUMNS = {
 """Names that are also columns of a snapshot or of the metrics, fates, or causes."""
 WORDS = {
     "unknown": {
-        "assessment/object_state.py", "insight/objects.py",
+        "assessment/object_state.py", "causes/evidence.py", "insight/objects.py",
         "brokers/clients.py", "insight/answers.py", "insight/formatting.py", "insight/knowledge.py", "insight/text.py",
         "brokers/classic/tables.py", "cli/main.py", "core/formatting.py", "tui/screens.py",
     }

@@ -173,7 +173,11 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 
 # --- nothing is written in another way
 
-ELSEWHERE = {"core/safe_files.py": "it is this", "history/store.py": "an object of an object store"}
+ELSEWHERE = {
+    "core/safe_files.py": "it is this",
+    "core/standard_streams.py": "/dev/null and the standard streams themselves",
+    "history/store.py": "an object of an object store",
+}
 WRITE = {"write_text", "write_bytes", "open_output_stream", "touch", "mkstemp", "NamedTemporaryFile"}
 OPEN = {"open", "fdopen", "OSFile"}
 

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from history.polls import NAMES, POLICY, Clock, files, judged, recorded, rows, write, writer
 from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.cli.replay import as_configured
 from penstock.core.errors import SourceError
-from penstock.history import compact
+from penstock.history import compact, schema
 from penstock.history.compact import Keep, read, tidy
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES, TABLES
@@ -29,12 +30,32 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def read_back(store: Store) -> list[Snapshot]:
+    return list(RowReader().snapshots(tables_of(store)))
+
+
+def tables_of(store: Store) -> dict[str, pa.Table]:
     there = files(store)
-    tables = {
+    return {
         name: read(store, [entry.path for entry in there if f"kind={name}/" in entry.path], kind)
         for name, kind in ROW_TYPES.items()
     }
-    return list(RowReader().snapshots(tables))
+
+
+def test_a_text_and_a_flag_that_an_older_version_did_not_write_are_not_read(tmp_path: Path) -> None:
+    _, polls = complete(RECORDINGS / "artemis-2.44.0.jsonl.gz")
+    tables = tables_of(write(tmp_path, list(judged(polls))))
+    older = {
+        "address": tables["address"].drop_columns(["page_full_policy"]),
+        "queue": tables["queue"].drop_columns(["auto_delete", "purge_on_no_consumers"]),
+    }
+    fitted = {name: schema.fitted(table, ROW_TYPES[name].schema) for name, table in older.items()}
+    snapshots = list(RowReader().snapshots({**tables, **fitted}))
+    assert len(snapshots) == len(polls)
+    for snapshot in snapshots:
+        assert snapshot.addresses is not None
+        assert snapshot.queues is not None
+        assert {row.page_full_policy for row in snapshot.addresses.index} == {""}
+        assert {(row.auto_delete, row.purge_on_no_consumers) for row in snapshot.queues.index} == {(None, None)}
 
 
 @pytest.mark.slow  # forty recordings, which tests/labelled judges too

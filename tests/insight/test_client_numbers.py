@@ -51,4 +51,4 @@ def test_the_metric_says_it() -> None:
 def test_top_says_it(level: str) -> None:
     levels = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text())["levels"]
     (title,) = [one["title"] for one in levels[level]["columns"] if one.get("rate") == "acknowledged"]
-    assert title == "Settl+rb/s"
+    assert title == "Ack+rb"

@@ -25,6 +25,8 @@ COUNT: Final = pa.int64()
 REAL: Final = pa.float64()
 FLAG: Final = pa.int8()
 KEY: Final = pa.int64()
+FLAGS: Final = (bool, bool | None)
+"""Types of the fields of row objects that are true or false; null is what was not read."""
 TYPES: Final = {"count": COUNT, "flag": FLAG, "real": REAL, "small": pa.float32(), "text": TEXT, "time": TIME}
 """By their names in `schema.toml`."""
 
@@ -33,7 +35,7 @@ TYPES: Final = {"count": COUNT, "flag": FLAG, "real": REAL, "small": pa.float32(
 class RowType:
     """One kind of row, as `schema.toml` has it.
 
-    texts: field of the row objects → column; flags: which of these are true or false instead. numbers: columns of the
+    texts: field of the row objects → column; flags: which of these are true, false or not read. numbers: columns of the
     table, with their type. extra: further columns. joins: attribute of the Snapshot that holds a key of another
     table per row → column. identity: fields that name its series. counters: columns that never fall in one life.
     """
@@ -91,7 +93,7 @@ def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
         name,
         row,
         {field: said.get("renamed", {}).get(field, field) for field in texts},
-        frozenset(field for field in texts if kept[field] is bool),
+        frozenset(field for field in texts if kept[field] in FLAGS),
         {field: REAL for field, kind in kept.items() if kind is float} | _columns(said.get("numbers", ())),
         _columns(said.get("extra", ())),
         said.get("joins", {}),

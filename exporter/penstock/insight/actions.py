@@ -13,6 +13,7 @@ from penstock.brokers.artemis.requests import queue_object
 from penstock.brokers.requests import quote
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import ActiveCondition, Condition
+from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
 from penstock.core.formatting import moment
@@ -26,7 +27,7 @@ TO_OTHERS, TO_NONE = "and at once to its other consumers", "and wait for a consu
 """Where messages go that are returned."""
 CONSUMER_LIMITS = {"artemis": "max-consumers", "openmq": "maxNumActiveConsumers"}
 """By kind of broker the setting that limits the consumers of a queue."""
-HOLDS_MOST = frozenset({"depaging_frozen"})
+HOLDS_MOST = frozenset({DEPAGING_FROZEN.name})
 """Conditions of a queue that the consumer brings about which buffers most."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
