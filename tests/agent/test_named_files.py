@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from agent.interleavings import World, world
 from agent.test_reload import body, changes, until
 from penstock.agent import Agent, supervisor
 from penstock.agent.factory import LastPassword
-from penstock.agent.named_files import NamedFiles, file_faults
+from penstock.agent.named_files import FileNews, NamedFiles, file_faults
 from penstock.cli import main
 from penstock.config import Broker, load
 from penstock.core.errors import ConfigError
@@ -36,17 +37,28 @@ AUTHORITY = trustme.CA()
 MISMATCH = "the key is not that of the certificate"
 
 
+def put(file: Path, content: bytes) -> None:
+    """The file holds the old content or the new one, never a part: the agent may read it at any moment."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_bytes(content)
+    new.replace(file)
+
+
 def write_files(folder: Path) -> None:
-    AUTHORITY.cert_pem.write_to_path(folder / "ca.pem")
-    (folder / "password").write_text("secret-word")
-    write_key(folder).cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    put(folder / "ca.pem", AUTHORITY.cert_pem.bytes())
+    put(folder / "password", b"secret-word")
+    write_certificate(folder, write_key(folder))
 
 
 def write_key(folder: Path) -> trustme.LeafCert:
-    """A new key; the certificate that belongs to it is given."""
+    """A new key; the certificate that belongs to it is returned."""
     pair = AUTHORITY.issue_cert("client")
-    pair.private_key_pem.write_to_path(folder / "tls.key")
+    put(folder / "tls.key", pair.private_key_pem.bytes())
     return pair
+
+
+def write_certificate(folder: Path, pair: trustme.LeafCert) -> None:
+    put(folder / "tls.crt", pair.cert_chain_pems[0].bytes())
 
 
 def write_configuration(file: Path, *brokers: dict[str, Any], **more: Any) -> None:
@@ -66,7 +78,7 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     write_configuration(world.file)
     agent = world.agent()
     await agent.start()
-    await until(lambda: agent.lookups.ready()[0] and agent._named_files._before is not None)
+    await until(lambda: agent.lookups.ready()[0] and agent._named_files._judged is not None)
     yield agent
     await agent.stop()
 
@@ -76,7 +88,7 @@ async def test_a_reload_is_refused_where_a_file_cannot_be_used(running: Agent, w
     with pytest.raises(ConfigError, match=f"broker one: tls.cert_file .*tls.crt: .*{MISMATCH}"):
         await running.reload()
     assert BAD in body(running)
-    pair.cert_chain_pems[0].write_to_path(world.folder / "tls.crt")
+    write_certificate(world.folder, pair)
     await running.reload()
     await until(lambda: GOOD in body(running))
 
@@ -89,7 +101,7 @@ async def test_without_a_reload_a_fault_is_reported_once_and_so_is_its_end(
     pair = write_key(world.folder)
     await until(lambda: BAD in body(running))
     assert "penstock_config_reload_failures_total 1" in body(running)
-    pair.cert_chain_pems[0].write_to_path(world.folder / "tls.crt")
+    write_certificate(world.folder, pair)
     await until(lambda: GOOD in body(running))
     assert caplog.text.count(MISMATCH) == 1
     assert "files have changed, and are used from the next poll on: " in caplog.text
@@ -118,10 +130,45 @@ async def test_good_files_make_no_good_configuration(running: Agent, world: Worl
 
 
 async def test_a_secret_is_in_no_report(running: Agent, world: World, caplog: pytest.LogCaptureFixture) -> None:
-    (world.folder / "password").write_text("another-secret" * 1000)  # larger than a password may be
+    put(world.folder / "password", b"another-secret" * 1000)  # larger than a password may be
     await until(lambda: BAD in body(running))
     assert "larger than" in caplog.text
     assert "another-secret" not in caplog.text
+
+
+@dataclass
+class Web:
+    """A web configuration: what cannot be taken of it now, and what of that is reported without a reload."""
+
+    refusal: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    async def take_changes(self) -> tuple[str, ...]:
+        return self.refusal
+
+
+async def test_a_reload_is_refused_where_the_web_configuration_cannot_be_taken(running: Agent, world: World) -> None:
+    web = running.web_configuration = Web(refusal=("web configuration: cannot use server.pem",))
+    pair = write_key(world.folder)
+    with pytest.raises(ConfigError) as refused:
+        await running.reload()
+    assert [MISMATCH in refused.value.args[0], refused.value.args[1:]] == [True, web.refusal]
+    write_certificate(world.folder, pair)
+    with pytest.raises(ConfigError, match="cannot use server"):
+        await running.reload()
+    web.refusal = ()
+    await running.reload()
+
+
+async def test_a_fault_of_the_web_configuration_is_reported_as_one_of_other_files(
+    running: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    web = running.web_configuration = Web(faults=("web configuration: cannot use server.pem",))
+    await until(lambda: BAD in body(running))
+    assert caplog.text.count("web configuration: cannot use server.pem; what was read before stays in use") == 1
+    await until(lambda: changes(running)[-1] is Change.CONFIG_REFUSED)
+    web.faults = ()
+    await until(lambda: GOOD in body(running))
 
 
 def test_one_fault_of_many_brokers_is_one_sentence(tmp_path: Path) -> None:
@@ -159,8 +206,50 @@ def test_files_of_a_broker_that_is_new_or_gone_are_no_news(tmp_path: Path) -> No
     assert looking.look([]) == looking.look([broker]) == looking.look([broker]) == looking.look([])
     looking.look([broker])
     (tmp_path / "ca.pem").write_bytes((tmp_path / "ca.pem").read_bytes() + b"\n")
-    news = looking.look([broker])
-    assert (news.changed, news.faults) == ([tmp_path / "ca.pem"], [])
+    assert looking.look([broker]) == FileNews((tmp_path / "ca.pem",))
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "tls.crt", "tls.key", "password"])
+def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, name: str) -> None:
+    write_files(tmp_path)
+    brokers = loaded(tmp_path, OVER_TLS)
+    looking = NamedFiles()
+    looking.look(brokers)
+    file = tmp_path / name
+    whole = file.read_bytes() + b"\n"
+    for written in (b"", whole[: len(whole) // 2 - 1]):
+        file.write_bytes(written)
+        assert looking.look(brokers).faults == ()
+    file.write_bytes(whole)
+    assert looking.look(brokers) == FileNews((file,))
+
+
+def test_a_key_and_its_certificate_are_not_written_at_the_same_moment(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    brokers = loaded(tmp_path, OVER_TLS)
+    looking = NamedFiles()
+    looking.look(brokers)
+    pair = write_key(tmp_path)
+    assert looking.look(brokers) == FileNews()
+    write_certificate(tmp_path, pair)
+    assert looking.look(brokers) == FileNews((tmp_path / "tls.crt", tmp_path / "tls.key"))
+
+
+def test_what_stays_wrong_is_reported_by_the_second_look(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    brokers = loaded(tmp_path, OVER_TLS)
+    looking = NamedFiles()
+    looking.look(brokers)
+    pair = write_key(tmp_path)
+    looking.look(brokers)
+    for _ in range(2):
+        (fault,) = looking.look(brokers).faults
+        assert MISMATCH in fault
+    put(tmp_path / "password", b"")  # one more, which may be half of a file
+    assert looking.look(brokers).faults == (fault,)
+    put(tmp_path / "password", b"secret-word")
+    write_certificate(tmp_path, pair)
+    assert looking.look(brokers) == FileNews((tmp_path / "tls.crt",))
 
 
 def test_a_password_stays_while_its_file_is_replaced(tmp_path: Path) -> None:

@@ -84,27 +84,41 @@ def named_files(brokers: Iterable[Broker]) -> set[Path]:
 class FileNews:
     """What a look found. changed: files that hold something else, or are gone; faults: what cannot be used now."""
 
-    changed: Sequence[Path] = ()
-    faults: Sequence[str] = ()
+    changed: tuple[Path, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 class NamedFiles:
-    """Finds what has changed since it looked last. Not to be used by two threads at once."""
+    """Finds what has changed since it looked last. Not to be used by two threads at once.
+
+    A file may be read while it is being written. So what is wrong with files is reported only after two looks in a row
+    found the same contents; what can be used is reported at once.
+    """
 
     def __init__(self) -> None:
         self._contents = FileContents()
-        self._before: Contents | None = None
-        self._faults: Sequence[str] = ()
+        self._last_look: Contents | None = None
+        self._judged: Contents | None = None
+        """What the files held when their faults were last reported, or that there are none."""
+        self._faults: tuple[str, ...] = ()
 
     def look(self, brokers: Sequence[Broker]) -> FileNews:
-        """The files of brokers that are new since the look before are no news, their faults are."""
+        """Changes and faults of the files that these brokers name.
+
+        Files of a broker that is new since the look before are not reported as changed; their faults are reported.
+        """
         named = named_files(brokers)
         now = self._contents.of(named)
-        before = now if self._before is None else self._before
-        seen_before = named & before.keys()
-        changed = sorted(file for file in seen_before if before[file] != now.get(file))
-        is_first = self._before is None
-        if is_first or changed or self._faults or before.keys() != now.keys():
-            self._faults = file_faults(brokers)
-        self._before = now
-        return FileNews(changed, self._faults)
+        at_rest = now == self._last_look
+        self._last_look = now
+        if now == self._judged and not self._faults:
+            return FileNews()
+        faults = tuple(file_faults(brokers))
+        if faults and not at_rest:
+            return FileNews(faults=self._faults)
+        judged_before = now if self._judged is None else self._judged
+        seen_before = named & judged_before.keys()
+        changed = tuple(sorted(file for file in seen_before if judged_before[file] != now.get(file)))
+        self._judged = now
+        self._faults = faults
+        return FileNews(changed, faults)

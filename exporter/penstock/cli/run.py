@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 MOST_PROBES = 64
 """Connections at once at the address for probes."""
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 2.5
+"""Between two looks at the configuration file; a change is taken by the second look that finds it."""
 
 
 @options.command()
@@ -99,11 +100,17 @@ async def _reload_when_asked(agent: Agent, asked: asyncio.Event) -> None:
 
 
 async def _changes(config_file: Path, file: FileContents, read: Contents, reload: Callable[[], None]) -> None:
-    """Reload when it holds something else than was read, also where a link to it was moved, as Kubernetes does."""
+    """Reload when it holds something else than was read, also where a link to it was moved, as Kubernetes does.
+
+    A file may be read while it is being written: two looks in a row must find the same contents.
+    """
+    last_look = read
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         found = await asyncio.to_thread(file.of, [config_file])
-        if found and found != read:  # not found: it is being replaced; the agent goes on with what it has
+        at_rest = found == last_look
+        last_look = found
+        if found and at_rest and found != read:  # not found: it is being replaced; the agent goes on with what it has
             read = found
             reload()
 
@@ -120,6 +127,7 @@ async def _served(
     """The agent on the addresses of the command line. PenstockError: it cannot be served there."""
     app = make_app(agent.lookups, **app_options)
     authentication = authentication_of(web_config_file, agent.refused_logins.note)
+    agent.web_configuration = authentication
     probed = [] if probe_listen_address is None else [probe_listen_address]
     async with (
         serve(make_probe_app(agent.lookups), probed, max_connections=MOST_PROBES) as probe_addresses,
