@@ -120,23 +120,60 @@ async def test_users_changed_on_disk_take_effect(home: Path) -> None:
         assert await status(url, headers=user("prom", PASSWORD)) == 401
 
 
-async def test_a_change_that_cannot_be_taken_leaves_all_as_it_was(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_change_that_cannot_be_taken_leaves_all_as_it_was(home: Path) -> None:
     one = authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
     (home / "web.yml").write_text(f"basic_auth_users: {{prom: {CANARY}}}\n")
-    assert not one.reload_changed()
-    assert "not taken" in caplog.text
-    assert CANARY not in caplog.text
+    (fault,) = await one.take_changes()
+    assert fault.startswith(f"web configuration: {home}/web.yml:1: basic_auth_users: user 1 has no bcrypt hash")
+    assert CANARY not in fault
     async with server(one) as port:
         assert await status(f"http://127.0.0.1:{port}/metrics") == 401
         assert await status(f"http://127.0.0.1:{port}/metrics", headers=user("prom", PASSWORD)) == 200
 
 
-async def test_tls_is_not_switched_off_while_running(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("without_tls", ["", "rate_limit: {burst: 2}\n"])
+async def test_tls_is_not_switched_off_while_running(home: Path, without_tls: str) -> None:
     one = authentication(home, TLS)
-    (home / "web.yml").write_text("rate_limit: {burst: 2}\n")
-    assert not one.reload_changed()
+    (home / "web.yml").write_text(without_tls)
+    (fault,) = await one.take_changes()
     assert one.context is not None
-    assert "by a restart only" in caplog.text
+    assert fault.endswith("the server goes on with TLS, restart it to serve plain HTTP")
+
+
+async def test_tls_is_not_switched_on_while_running(home: Path) -> None:
+    one = authentication(home, "")
+    (home / "web.yml").write_text(TLS)
+    (fault,) = await one.take_changes()
+    assert one.context is None
+    assert fault.endswith("the server goes on with plain HTTP, restart it to serve TLS")
+
+
+async def test_what_is_read_while_it_is_written_is_no_fault(home: Path, authority: trustme.CA) -> None:
+    """A reload reports what the files hold now, whatever they may hold in a moment."""
+    one = authentication(home, TLS)
+    whole = (home / "server.pem").read_bytes()
+    for written in (b"", whole[:100], whole[:200]):
+        (home / "server.pem").write_bytes(written)
+        (refusal,) = await one.take_changes()
+        assert "server.pem" in refusal
+        assert one.faults == ()
+    assert await one.take_changes() == one.faults == (refusal,)
+    certificate(home, authority)
+    assert await one.take_changes() == one.faults == ()
+
+
+@pytest.mark.parametrize("name", ["server.pem", "server.key", "web.yml"])
+async def test_a_file_that_is_gone_is_a_fault_until_it_is_back(home: Path, name: str) -> None:
+    one = authentication(home, TLS)
+    before = one.context
+    (home / name).rename(home / "aside")
+    for _ in range(2):
+        (fault,) = await one.take_changes()
+        assert name in fault
+    assert one.faults == (fault,)
+    assert one.context is before
+    (home / "aside").rename(home / name)
+    assert await one.take_changes() == one.faults == ()
 
 
 async def test_a_change_while_the_files_are_read_is_taken_next(
@@ -158,9 +195,7 @@ async def test_a_change_while_the_files_are_read_is_taken_next(
     assert not one.reload_changed()
 
 
-async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(
-    home: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(home: Path, authority: trustme.CA) -> None:
     one = authentication(home, TLS)
     before = one.context
     pair = authority.issue_cert("localhost")
@@ -168,7 +203,8 @@ async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(
     for _ in range(3):
         assert not one.reload_changed()
     assert one.context is before
-    assert caplog.text.count("was not taken, the old one stays") == 1
+    (fault,) = one.faults
+    assert "KEY_VALUES_MISMATCH" in fault
     pair.cert_chain_pems[0].write_to_path(home / "server.pem")
     assert one.reload_changed()
     assert one.context is not before

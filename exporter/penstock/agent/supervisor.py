@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from penstock import __version__
 from penstock.agent.assessor import Assessor
@@ -42,6 +43,17 @@ MAX_DETAIL = 2_000
 IN_FORCE = "The configuration is in force."
 STOP_SECONDS = 2.5
 """A stop takes no longer, whatever is under way: what is shown is in the journal of the state file by then."""
+
+
+class WebConfiguration(Protocol):
+    """The web configuration of the server, which is taken with a reload and whose faults the agent reports."""
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """Why the files cannot be taken, a line for each fault; empty where they can, or are being written."""
+
+    async def take_changes(self) -> Sequence[str]:
+        """Take what the files hold now. Returns why that cannot be taken, a line for each fault."""
 
 
 class Agent:
@@ -95,6 +107,7 @@ class Agent:
         self._stopping: asyncio.Task[None] | None = None
         self._lock: int | None = None
         self.service_manager = ServiceManager()
+        self.web_configuration: WebConfiguration | None = None
 
     def pollers(self) -> list[Poller]:
         """Of all brokers, in the configuration's order; may be called in any thread."""
@@ -203,7 +216,8 @@ class Agent:
             written = await asyncio.to_thread(self._load)
             found = await self._look(written)
             users = [*self._own(found), *written.discovery.profiles.values()]
-            if faults := await asyncio.to_thread(file_faults, users):
+            faults = [*await asyncio.to_thread(file_faults, users), *await self._take_web_configuration()]
+            if faults:
                 raise ConfigError(*faults)  # noqa: TRY301 - reported as any other refusal
             await self._put_in_force(written, found)
         except Exception as error:
@@ -222,6 +236,12 @@ class Agent:
         await asyncio.wait([recorded])
         await asyncio.to_thread(self._pool.reload)
 
+    async def _take_web_configuration(self) -> Sequence[str]:
+        """Why it cannot be taken. It is also taken without a reload, so it does not wait for the other files."""
+        if self.web_configuration is None:
+            return ()
+        return await self.web_configuration.take_changes()
+
     def _load(self) -> Config:
         return load(self._file)
 
@@ -231,18 +251,20 @@ class Agent:
         """What has changed is used by the readers of the brokers; here it is reported."""
         while True:
             try:
-                self._report(await asyncio.to_thread(self._named_files.look, self._fleet.config.brokers))
+                news = await asyncio.to_thread(self._named_files.look, self._fleet.config.brokers)
+                web_faults = () if self.web_configuration is None else self.web_configuration.faults
+                self._report(news, web_faults)
             except Exception:
                 log.exception("the files that the configuration names could not be looked at; please report this")
             await asyncio.sleep(FILE_SECONDS)
 
-    def _report(self, news: FileNews) -> None:
-        faults = frozenset(news.faults)
+    def _report(self, news: FileNews, web_faults: Sequence[str]) -> None:
+        faults = frozenset((*news.faults, *web_faults))
         for fault in sorted(faults - self._file_faults):
             log.error("%s; what was read before stays in use", fault)
             self._record(Change.CONFIG_REFUSED, f"{fault}; what was read before stays in use")
             self._self_metrics.files_refused()
-        if news.changed and not faults:
+        if news.changed and not news.faults:
             names = ", ".join(map(str, news.changed))
             log.info("files have changed, and are used from the next poll on: %s", names)
             self._record(Change.CONFIG_RELOAD, f"files have changed: {names}")

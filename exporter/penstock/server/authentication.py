@@ -35,45 +35,76 @@ class RefusedLogin(Protocol):
 class Authentication:
     """The web configuration in force. refused: called in the event loop for each login that is refused.
 
-    Raises ConfigError when it cannot be taken. Later changes that cannot be taken are logged, and the old stays.
+    Raises ConfigError when it cannot be taken. A later change that cannot be taken leaves the old one in force.
     """
 
     def __init__(self, path: Path, refused: RefusedLogin | None = None) -> None:
         self._path = path
         self._contents = FileContents()
         self._config, self._taken = self._load()
-        self._fault = ""
-        """Why what the files hold now was not taken."""
+        self._last_look = self._taken
+        """What the files held when they were looked at last."""
+        self._not_taken: tuple[str, ...] = ()
+        """Why what they held then was not taken."""
+        self.faults: tuple[str, ...] = ()
+        """The same, of contents that two looks in a row have found: a file may be read while it is being written."""
         self._passwords = Passwords(_hashes(self._config))
         self._refused = refused
         self._limit = Bucket(self._config.rate_limit)
         self.context = _context(self._config)
         """TLS of new connections; None: plain HTTP."""
+        self._looking = asyncio.Lock()
+        self._renew: Callable[[], Awaitable[None]] | None = None
+
+    async def take_changes(self) -> tuple[str, ...]:
+        """Take what the files hold now. Returns why that cannot be taken, a line for each fault."""
+        async with self._looking:
+            needs_renewal = await asyncio.to_thread(self.reload_changed)
+            if needs_renewal and self._renew is not None:
+                await self._renew()
+            return self._not_taken
 
     def reload_changed(self) -> bool:
         """Reload the files when one changed; whether new connections need another `context`."""
-        if self._contents.of(_files(self._path, self._config)) == self._taken:
-            self._fault = ""
-            return False
-        try:
-            config, taken = self._load()
-            if (config.tls_server_config is None) != (self.context is None):
-                raise ConfigError(f"{self._path}: TLS is switched on or off by a restart only")  # noqa: TRY301
-            context = _context(config)
-        except ConfigError as error:  # tried again at the next check: a file may be half written
-            if str(error) != self._fault:
-                log.error("the web configuration was not taken, the old one stays: %s", error)  # noqa: TRY400
-            self._fault = str(error)
-            return False
+        now = self._contents.of(_files(self._path, self._config))
+        at_rest = now == self._last_look
+        self._last_look = now
+        self._not_taken = ()
+        needs_renewal = False
+        if now != self._taken:
+            try:
+                needs_renewal = self._take()
+            except ConfigError as error:
+                self._not_taken = tuple(f"web configuration: {line}" for line in error.args)
+        if at_rest or not self._not_taken:
+            self.faults = self._not_taken
+        return needs_renewal
+
+    def _take(self) -> bool:
+        """Put in force what the files hold; whether new connections need another `context`. Raises ConfigError."""
+        config, taken = self._load()
+        self._check_tls_stays(config)
+        context = _context(config)
         if config.rate_limit != self._config.rate_limit:
             self._limit = Bucket(config.rate_limit)
         self._passwords.replace(_hashes(config))
         self._config = config
         self._taken = taken
-        self._fault = ""
         self.context = context
         log.info("the web configuration was reloaded")
         return context is not None
+
+    def _check_tls_stays(self, config: WebConfig) -> None:
+        """Raises ConfigError where it would switch TLS on or off: an emptied file must not end the encryption."""
+        has_tls = config.tls_server_config is not None
+        had_tls = self.context is not None
+        if has_tls == had_tls:
+            return
+        if had_tls:
+            change = "has no tls_server_config any more; the server goes on with TLS, restart it to serve plain HTTP"
+        else:
+            change = "has a tls_server_config now; the server goes on with plain HTTP, restart it to serve TLS"
+        raise ConfigError(f"{self._path}: {change}")
 
     def _load(self) -> tuple[WebConfig, Contents]:
         """The configuration, and what its files held before they were read. Raises ConfigError."""
@@ -113,10 +144,10 @@ class Authentication:
 
     async def watch(self, renew: Callable[[], Awaitable[None]]) -> None:
         """Reload changed files for ever; `renew` is called when new connections need another `context`."""
+        self._renew = renew
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            if await asyncio.to_thread(self.reload_changed):
-                await renew()
+            await self.take_changes()
 
     def close(self) -> None:
         self._passwords.close()

@@ -34,7 +34,7 @@ class AgentView(Protocol):
         """Whether the first poll of every broker was tried, and in words what is waited for."""
 
     async def reload(self) -> None:
-        """Read the configuration again. ConfigError: it is refused and the old one stays."""
+        """Read the configuration again, the web configuration too. ConfigError: it is refused and the old one stays."""
 
     def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList: ...
     def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList: ...
