@@ -59,6 +59,29 @@ def test_an_outage_is_told_with_the_times_of_the_recording(with_an_outage: Path)
     ]
 
 
+@pytest.mark.parametrize("kept", [0.4, 0.7, 0.999])
+def test_a_recording_that_is_cut_off_is_no_outage(tmp_path: Path, kept: float) -> None:
+    content = RECORDING.read_bytes()
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes(content[: round(len(content) * kept)])
+    result = run("replay", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    polls, error = result.stderr.splitlines()
+    assert polls in {f"{number} polls, 0 changes" for number in range(3)}
+    assert f"penstock: {path}: the recording ends after" in error
+    assert "the file is cut off" in error
+
+
+def test_a_recording_with_a_broken_line_is_no_outage(tmp_path: Path) -> None:
+    lines = gzip.decompress(RECORDING.read_bytes()).splitlines(keepends=True)
+    lines[-1] = b"[3]\n"
+    path = tmp_path / "broken.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(lines)))
+    result = run("replay", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the recording ends after 2 whole polls: a line is no recorded call" in result.stderr
+
+
 def test_the_rules_of_a_configuration(tmp_path: Path) -> None:
     """Consumers that are missing only in the eyes of the operator."""
     config = tmp_path / "p.yml"

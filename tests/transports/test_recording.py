@@ -141,15 +141,24 @@ async def test_a_recording_that_was_cut_off_ends_where_it_is_whole(tmp_path: Pat
     transport = RecordingTransport(path)
     await transport.begin_poll()
     assert (await transport.ask(ASK, 1)).body == b"[1]"
+    for _ in range(2):
+        with pytest.raises(BadAnswer, match="ends after 1 whole poll: the file is cut off"):
+            await transport.begin_poll()
+        assert transport.ended
+    await transport.close()
+
+
+async def test_a_line_that_is_cut_off(tmp_path: Path) -> None:
+    transport = RecordingTransport(written(tmp_path / "r.gz", lines(HEADER, {"poll": 1}, CALL, {"poll": 2}, CALL)[:-9]))
     await transport.begin_poll()
-    with pytest.raises(Unreachable, match="has ended"):
+    with pytest.raises(BadAnswer, match="ends after 1 whole poll: the file is cut off"):
         await transport.begin_poll()
     await transport.close()
 
 
 async def test_a_line_that_is_no_call(tmp_path: Path) -> None:
     transport = RecordingTransport(written(tmp_path / "r.gz", lines(HEADER, {"poll": 1}, [3])))
-    with pytest.raises(BadAnswer, match="a line is no recorded call"):
+    with pytest.raises(BadAnswer, match="ends after 0 whole polls: a line is no recorded call"):
         await transport.begin_poll()
     await transport.close()
 

@@ -12,7 +12,7 @@ from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.cli import options
 from penstock.config import Config, load
-from penstock.core.errors import ConfigError, SourceError
+from penstock.core.errors import ConfigError, PenstockError, SourceError
 from penstock.insight.events import Event, StatusSummary, changes, summarize
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
@@ -32,6 +32,7 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
     """Evaluate the rules on a recording, and list what changed.
 
     Edit rules or constants, replay, and see which conditions would have been raised. Times are those of the recording.
+    Exit status 1 when the file is cut off or damaged: the polls before that are evaluated.
     """
     config = None if config_file is None else load(config_file)
     transport = RecordingTransport(file)
@@ -43,6 +44,8 @@ async def replay(file: Path, config_file: Path | None, name: str | None, form: s
         for event in events:
             options.show_event(event, form)
     say(f"{polls} polls, {told} changes", err=True)
+    if transport.damage:
+        raise PenstockError(transport.damage)
     return 0
 
 

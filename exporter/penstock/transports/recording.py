@@ -165,7 +165,8 @@ class Recorder(PassingOn):
 class RecordingTransport:
     """Answers from a recording: each poll of the reader gets one recorded poll, each request what was answered to it.
 
-    Raises `ConfigError` for a file that is no recording, `Unreachable` when it has come to its end.
+    Raises `ConfigError` for a file that is no recording, `Unreachable` when it has come to its end, `BadAnswer` where
+    the rest of it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -181,7 +182,12 @@ class RecordingTransport:
             raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
         self._polls = self._read_polls()
         self._calls: list[RecordedCall] = []
+        self._whole_polls = 0
+        """Read so far."""
         self.ended = False
+        """Nothing more can be read: each poll from here on is an error."""
+        self.damage = ""
+        """Why the rest of the file cannot be read; empty where it was read to its end, or has not been read yet."""
         self.last_stamp = 0.0
         """Of the last answer."""
 
@@ -189,7 +195,10 @@ class RecordingTransport:
         calls = next(self._polls, None)
         if calls is None:
             self.ended = True
+            if self.damage:
+                raise BadAnswer(self.damage)
             raise Unreachable(f"{self._path}: the recording has ended")
+        self._whole_polls += 1
         self._calls = calls
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
@@ -216,10 +225,11 @@ class RecordingTransport:
     def _line(self) -> bytes:
         line = self._file.readline(MAX_LINE)
         if len(line) == MAX_LINE:
-            raise BadAnswer(f"{self._path}: a line is longer than {MAX_LINE} bytes")
+            raise BadAnswer(f"a line is longer than {MAX_LINE} bytes")
         return line
 
     def _read_polls(self) -> Iterator[list[RecordedCall]]:
+        """The polls that are whole."""
         calls: list[RecordedCall] | None = None
         for call in self._read_calls():
             if call.poll is not None:
@@ -228,22 +238,27 @@ class RecordingTransport:
                 calls = []
             elif calls is not None:
                 calls.append(call)
-        if calls is not None:
+        if calls is not None and not self.damage:
             yield calls
 
     def _read_calls(self) -> Iterator[RecordedCall]:
-        """A recording that was cut off (the agent was killed) ends where it is still whole."""
+        """Up to the end of the file, or to where it is damaged, as one is that was not copied in full."""
         decode = msgspec.json.Decoder(RecordedCall).decode
-        while True:
-            try:
-                line = self._line()
-                if not line:
-                    return
+        line = b""
+        try:
+            while line := self._line():
                 yield decode(line)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                return
-            except UNREADABLE as error:
-                raise BadAnswer(f"{self._path}: a line is no recorded call: {error}") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            self._is_damaged("the file is cut off, or was changed")
+        except BadAnswer as error:
+            self._is_damaged(str(error))
+        except UNREADABLE as error:
+            is_cut = not line.endswith(b"\n")
+            self._is_damaged("the file is cut off" if is_cut else f"a line is no recorded call: {error}")
+
+    def _is_damaged(self, why: str) -> None:
+        polls = f"{self._whole_polls} whole poll{'' if self._whole_polls == 1 else 's'}"
+        self.damage = f"{self._path}: the recording ends after {polls}: {why}; copy the file again, or record again"
 
 
 class _Named(msgspec.Struct):
