@@ -80,6 +80,16 @@ def test_so_is_one_of_the_environment(config: Path, monkeypatch: pytest.MonkeyPa
     assert "canary" not in said
 
 
+def test_a_user_whose_password_takes_seconds_to_check_is_named(config: Path) -> None:
+    web = config.with_name("web.yml")
+    web.write_text(f"basic_auth_users: {{canary: '$2b$15${'x' * 53}'}}\n")
+    words = ["check", "--offline", "--config.file", str(config), "--web.config.file", str(web)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0
+    assert f"{web}: basic_auth_users: user 1 has a bcrypt hash of cost 15: the first login takes seconds" in done.output
+    assert "canary" not in done.output
+
+
 @pytest.mark.parametrize("content", ["", "# nothing\n", "---\n", "{}", "\ufeff", "tls_server_config: {}\n"])
 def test_an_empty_web_configuration_is_taken(config: Path, content: str) -> None:
     web = config.with_name("web.yml")

@@ -318,6 +318,23 @@ def test_what_is_refused_and_why(home: Path, name: str) -> None:
     assert CANARY not in str(refused.value)
 
 
+def of_cost(cost: int) -> str:
+    """A user whose hash says this cost; nothing is hashed."""
+    return f"basic_auth_users: {{prom: '{hashed(PASSWORD).replace('$04$', f'${cost:02}$')}'}}\n"
+
+
+@pytest.mark.parametrize("cost", [17, 31])
+def test_a_hash_that_takes_too_long_to_check_is_refused(home: Path, cost: int) -> None:
+    with pytest.raises(ConfigError, match=f"user 1 has a bcrypt hash of cost {cost}, which takes too long to check"):
+        authentication(home, of_cost(cost))
+
+
+@pytest.mark.parametrize(("cost", "is_slow"), [(4, False), (14, False), (15, True), (16, True)])
+def test_check_names_a_hash_that_takes_seconds(home: Path, cost: int, is_slow: bool) -> None:
+    sentences = list(authentication(home, of_cost(cost)).slow_users())
+    assert [f"user 1 has a bcrypt hash of cost {cost}" in sentence for sentence in sentences] == [True] * is_slow
+
+
 def test_an_encrypted_key_is_refused(home: Path) -> None:
     (home / "server.key").write_bytes(
         subprocess.run(

@@ -46,6 +46,7 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if authentication := authentication_of(web_config_file):
         authentication.close()
         valid.append(f"{web_config_file}: valid")
+        valid += [f"{web_config_file}: {sentence}" for sentence in authentication.slow_users()]
     for broker in config.brokers:
         open_reader(config, broker)  # recordings are opened: a ConfigError here is one of the file
     if unusable := file_faults([*config.brokers, *config.discovery.profiles.values()]):

@@ -2,7 +2,7 @@
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -21,7 +21,11 @@ TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls
 Version = Literal["TLS12", "TLS13"]
 VERSIONS: dict[Version, ssl.TLSVersion] = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
-_BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+_BCRYPT = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+HIGHEST_COST = 16
+"""Of a hash: one check takes about 5 s of CPU, and twice as long for each 1 more. A scrape may take 10 s by default."""
+SLOW_COST = 14
+"""Above it one check takes seconds; all other first logins wait for it."""
 
 
 class ClientAuth(StrEnum):
@@ -143,9 +147,34 @@ class WebConfig(Section):
         for at, (user, hashed) in enumerate(value.items(), 1):
             if not user or ":" in user:
                 raise ValueError(f"user {at} has an empty name or one with a colon, which no client can send")
-            if not _BCRYPT.fullmatch(hashed.get_secret_value()):
-                raise ValueError(f"user {at} has no bcrypt hash; make one with: htpasswd -nBC 10 USER")
+            cost = bcrypt_cost(hashed)
+            if cost is None:
+                raise ValueError(f"user {at} has no bcrypt hash; {_HOW_TO_HASH}")
+            if cost > HIGHEST_COST:
+                raise ValueError(
+                    f"user {at} has a bcrypt hash of cost {cost}, which takes too long to check; the highest cost is"
+                    f" {HIGHEST_COST}, {_HOW_TO_HASH}"
+                )
         return value
+
+    def slow_users(self) -> Iterator[str]:
+        """A sentence for each user whose password takes seconds to check; without names and hashes."""
+        for at, hashed in enumerate(self.basic_auth_users.values(), 1):
+            cost = bcrypt_cost(hashed) or 0
+            if cost > SLOW_COST:
+                yield (
+                    f"basic_auth_users: user {at} has a bcrypt hash of cost {cost}: the first login takes seconds, and"
+                    f" other first logins wait; {_HOW_TO_HASH}"
+                )
+
+
+_HOW_TO_HASH = "make one with: htpasswd -nBC 10 USER"
+
+
+def bcrypt_cost(hashed: SecretStr) -> int | None:
+    """The binary logarithm of the rounds that one check takes; None where it is no bcrypt hash."""
+    found = _BCRYPT.fullmatch(hashed.get_secret_value())
+    return None if found is None else int(found["cost"])
 
 
 def load_web(path: Path) -> WebConfig:

@@ -6,7 +6,7 @@ import math
 import ssl
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +55,10 @@ class Authentication:
         """TLS of new connections; None: plain HTTP."""
         self._looking = asyncio.Lock()
         self._renew: Callable[[], Awaitable[None]] | None = None
+
+    def slow_users(self) -> Iterator[str]:
+        """A sentence for each user whose password takes seconds to check."""
+        return self._config.slow_users()
 
     async def take_changes(self) -> tuple[str, ...]:
         """Take what the files hold now. Returns why that cannot be taken, a line for each fault."""
