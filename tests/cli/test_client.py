@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 from click.testing import CliRunner, Result
 
 from penstock.cli import main
-from penstock.cli.client import AgentClient
+from penstock.cli.client import AgentClient, checked
 from penstock.core.errors import PenstockError
 from penstock.insight.answers import EventList
 from penstock.server.authentication import Authentication
@@ -227,3 +227,7 @@ def test_top_needs_a_terminal() -> None:
     assert (result.exit_code, result.stderr) == (
         1, "penstock: top needs a terminal; for a table: penstock once --format table\n",
     )  # fmt: skip
+
+
+def test_the_zone_of_an_address_may_be_written_as_in_a_url() -> None:
+    assert checked("http://[fe80::1%25eth0]:19771/") == "http://[fe80::1%eth0]:19771"

@@ -432,6 +432,27 @@ def test_brokers_may_share_keys_by_merging(write: Write) -> None:
     assert [(one.name, one.username, one.url) for one in config.brokers] == [("b1", "u", URL), ("b2", "v", URL)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "more", "url"),
+    [
+        ("artemis", "", "https://[fe80::1ZONE]:8161/console/jolokia/"),
+        ("openmq", ", transport: jmx", "mq://[fe80::1ZONE]:7676"),
+    ],
+)
+def test_the_zone_of_an_address_may_be_written_as_in_a_url(kind: str, more: str, url: str, write: Write) -> None:
+    escaped = url.replace("ZONE", "%25eth0")
+    (broker,) = load(write(f"brokers: [{{name: a, kind: {kind}{more}, url: '{escaped}'}}]\n")).brokers
+    assert broker.url == url.replace("ZONE", "%eth0")
+    if kind == "openmq":
+        assert broker.port_mapper_at() == ("fe80::1%eth0", 7676)
+
+
+def test_the_zone_of_a_port_mapper(write: Write) -> None:
+    more = "url: 'http://h:7777/jolokia/', port_mapper: '[fe80::1%25eth0]:7676'"
+    (broker,) = load(write(f"brokers: [{{name: a, kind: openmq, {more}}}]\n")).brokers
+    assert broker.port_mapper_at() == ("fe80::1%eth0", 7676)
+
+
 def test_a_recording_stands_beside_the_configuration(write: Write) -> None:
     path = write(broker("kind: artemis\ntransport: recording\nurl: recording:r.gz\n"))
     (path.parent / "r.gz").write_bytes(b"")

@@ -139,6 +139,8 @@ def test_a_file_without_a_password_is_refused(tmp_path: Path, content: bytes) ->
     [
         ("fe80::1%eth0", "fe80::1%eth0", None),
         ("[fe80::1%br-4f.100]:8161", "fe80::1%br-4f.100", 8161),
+        ("[fe80::1%25eth0]:8161", "fe80::1%eth0", 8161),
+        ("[fe80::1%25]:8161", "fe80::1%25", 8161),
         ("b\u00fccher.example", "b\u00fccher.example", None),
         ("\u65e5\u672c.example:8161", "\u65e5\u672c.example", 8161),
         ("xn--bcher-kva.example", "xn--bcher-kva.example", None),

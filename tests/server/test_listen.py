@@ -31,6 +31,11 @@ def test_address(text: str, expected: Address) -> None:
     assert str(expected) == text
 
 
+def test_the_zone_of_an_address_may_be_written_as_in_a_url() -> None:
+    assert parse_address("[fe80::1%25eth0]:9000") == Address("fe80::1%eth0", 9000)
+    assert parse_address("[fe80::1%25]:9000") == Address("fe80::1%25", 9000), "the interface of this number"
+
+
 @pytest.mark.parametrize(
     "text", ["", "19771", "host", "host:", ":65536", ":-1", "::1:80", "[::1]", "a b:1", "http://h:1", ":1x"]
 )

@@ -11,7 +11,7 @@ import msgspec
 from penstock import __version__
 from penstock.config.http import HttpConfig
 from penstock.config.loading import load_as
-from penstock.config.values import http_url
+from penstock.config.values import http_url, plain_zone
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.insight.answers import Error
 from penstock.server import DEFAULT_PORT
@@ -187,7 +187,7 @@ def checked(url: str) -> str:
     except ValueError as error:
         text = str(error).replace("username and password or password_file", "--http.config.file")
         raise ConfigError(f"--url {text}; the default is {DEFAULT_URL}") from None
-    return url.rstrip("/")
+    return plain_zone(url).rstrip("/")
 
 
 async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:

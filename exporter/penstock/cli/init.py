@@ -10,6 +10,7 @@ import click
 
 from penstock.cli import options
 from penstock.cli.authorities import tls_of
+from penstock.config.values import plain_zone
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.setup import artemis, classic, configuration, openmq
 from penstock.setup.changes import RECORD, FileChange, apply, undo
@@ -52,6 +53,7 @@ def init(  # noqa: PLR0913 - options
     Without DIRECTORY it makes Penstock's own files only, for the broker at --url, and lists what to do on its machine.
     Of a URL with https the certificate is tried; where it is of an authority of your own, give --ca.file, or be asked.
     """
+    url = plain_zone(url) if url else None
     kind, instance = _found(directory, name, url)
     folder = config_file.absolute().parent
     record = (instance.etc if instance else folder) / RECORD

@@ -180,6 +180,7 @@ class Broker(Section):
             return f"recording:{values.existing_file(file, info)}"
         if transport is Transport.RECORDING:
             raise ValueError("must be recording:FILE, as transport is recording")
+        value = values.plain_zone(value)
         if transport is Transport.JOLOKIA:
             values.http_url(value)
         else:

@@ -166,10 +166,21 @@ def check_origin(value: str) -> str:
     return value.rstrip("/") if value.isascii() else origin_of_url(value) + port
 
 
+_ZONE_OF_URL = re.compile(r"(\[[0-9A-Fa-f:.]+)%25(?=[^\]]+\])")
+
+
+def plain_zone(text: str) -> str:
+    """A URL or HOST:PORT with the zone of an IPv6 address as the system writes it: `[fe80::1%eth0]`.
+
+    In a URL the mark before a zone may be written `%25` (RFC 6874). `[fe80::1%25]` is zone 25.
+    """
+    return _ZONE_OF_URL.sub(r"\1%", text, count=1)
+
+
 def host_port(value: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`; a host of IPv6 is in brackets."""
     try:
-        parts = urlsplit(f"//{value}")
+        parts = urlsplit(f"//{plain_zone(value)}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None

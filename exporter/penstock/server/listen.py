@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web, web_response
 
+from penstock.config.values import plain_zone
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.tasks import end
 from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
@@ -55,8 +56,8 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`:19771`, `host:19771`, `[::1]:19771`. ConfigError says what is allowed."""
-    found = _ADDRESS.fullmatch(text)
+    """`:19771`, `host:19771`, `[::1]:19771`, `[fe80::1%eth0]:19771`. ConfigError says what is allowed."""
+    found = _ADDRESS.fullmatch(plain_zone(text))
     if not found or int(found["port"]) > 65535:
         raise ConfigError(f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port")
     return Address(found["v6"] or found["host"] or "", int(found["port"]))
