@@ -70,6 +70,7 @@ def test_numbers_are_those_of_the_clients(set_up: tuple[ClassicBroker, Path]) ->
     broker, config = set_up
     assert "FAILED" not in (checked := run("check", "--config.file", str(config))).output
     assert checked.exit_code == 0, checked.output
+    assert "Jolokia's proxy" not in checked.output
     assert "Apache ActiveMQ Classic 5.18.3" in checked.output
     first = [("fill", "backlog", 50), ("visit", "backlog", 20), ("fill", "held", 30), ("hold", "held", 10)]
     with Clients(broker, [*first, ("durable", "news", 0), ("lazy", "kept", 0), ("fill", "kept", 7)]) as clients:

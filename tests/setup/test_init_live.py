@@ -25,6 +25,7 @@ def check(config: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "FAILED" not in done.output
     assert "management_guard_off" not in done.output
+    assert "Jolokia's proxy" not in done.output
     assert "every user can read" not in done.output
 
 

@@ -18,6 +18,7 @@ from penstock.agent.processes.pool import LARGE, rows, share_of
 from penstock.agent.trends import StoredTrends
 from penstock.assessment.object_state import ObjectState
 from penstock.cli import options
+from penstock.cli.jolokia_proxy import proxy_notes
 from penstock.cli.polling import poll_once, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Broker, Config, load
@@ -42,6 +43,28 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     read in full or discovery fails.
     """
     config = load(config_file)
+    valid = valid_lines(config, config_file, web_config_file)
+    if form == "text":
+        say(*valid)
+    config, faults = await with_found(config, config_file, ask_dns=not offline)
+    polled = [] if offline else await poll_once(config, config.brokers)
+    pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
+    found = [found_of(url, poller) for url, poller in pollers]
+    needs = memory_of(polled)
+    await add_proxy_notes(config, found)
+    told = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
+    for one in found:
+        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
+    if needs:
+        told.append(
+            f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
+        )
+    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, told, form)
+    return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
+
+
+def valid_lines(config: Config, config_file: Path, web_config_file: Path | None) -> list[str]:
+    """What is valid, and what of it should not be so, a line for each. Raises ConfigError as `penstock run` would."""
     valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]
     if authentication := authentication_of(web_config_file):
         authentication.close()
@@ -60,21 +83,14 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     for name, profile in config.discovery.profiles.items():
         if profile.username is not None and not profile.hosts:
             valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
-    if form == "text":
-        say(*valid)
-    config, faults = await with_found(config, config_file, ask_dns=not offline)
-    polled = [] if offline else await poll_once(config, config.brokers)
-    pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
-    found, needs = [found_of(url, poller) for url, poller in pollers], memory_of(polled)
-    told = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
-    for one in found:
-        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
-    if needs:
-        told.append(
-            f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
-        )
-    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, told, form)
-    return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
+    return valid
+
+
+async def add_proxy_notes(config: Config, found: Sequence[dict[str, Any]]) -> None:
+    """Add what is to be said of Jolokia's proxy to what was found of each broker, in the order of the configuration."""
+    for broker, one in zip(config.brokers, found, strict=False):
+        if one["reached"]:
+            one["notes"] += await proxy_notes(broker, config.timeout_of(broker))
 
 
 def sources_of(config: Config) -> dict[str, Broker]:
