@@ -68,7 +68,8 @@ async def running_agent(file: Path, storage: Path, processes: int = 1) -> AsyncI
         await agent.stop()
 
 
-async def until(holds: Callable[[], Any], seconds: float = 60.0) -> None:
+async def until(holds: Callable[[], Any], seconds: float = 180.0) -> None:
+    """Generous: the machine may be busy."""
     async with asyncio.timeout(seconds):
         while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(0.02)
@@ -201,13 +202,17 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     async with running_agent(file, tmp_path / "data") as agent:
         await moved(agent, "one")
         await until(lambda: len(counters(samples(agent, "one"))) > 50)
-        before = samples(agent, "one")
+        (worker,) = agent._pool.workers
+        command = worker._command
+        worker._command = ("/does/not/exist",)  # until the test has seen what is shown meanwhile
+        before = await at_rest(agent, "one")
         os.kill(pid(agent), signal.SIGKILL)
         await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 0)
-        assert steady(samples(agent, "one")) == {**steady(before), 'mq_up{broker="one"}': 0}, "stays for a while"
+        assert steady(samples(agent, "one")) == {**before, 'mq_up{broker="one"}': 0}, "stays for a while"
+        worker._command = command
         await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 1)
-        await until(lambda: steady(samples(agent, "one")) == steady(before))
-        (event,) = [one for one in agent._journal.last(100) if one.change is Change.WORKER_END]
+        await until(lambda: steady(samples(agent, "one")) == before)
+        event, *_ = [one for one in agent._journal.last(100) if one.change is Change.WORKER_END]
         assert event.detail == "worker-1: killed by signal 9"
         await hangs(agent, monkeypatch)
         await reloads(agent, file, brokers)
@@ -242,7 +247,7 @@ async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, broker
 async def test_one_that_hangs_while_it_is_sent_something_is_killed(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "HUNG_SECONDS", 1.0)
+    monkeypatch.setattr(handle, "HUNG_SECONDS", 5.0)
     monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
     async with running_agent(written(tmp_path / "p.yml", brokers), tmp_path / "data") as agent:
         await moved(agent, "one")
@@ -250,17 +255,25 @@ async def test_one_that_hangs_while_it_is_sent_something_is_killed(
         starts = worker.starts
         os.kill(pid(agent), signal.SIGSTOP)
         sending = asyncio.create_task(asyncio.to_thread(worker.ask, "status", b"x" * 5_000_000, seconds=60.0))
-        await asyncio.sleep(0.1)
-        began = time.monotonic()
+        await until(worker._sending.locked)
         with pytest.raises(Busy):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
-        assert time.monotonic() - began < 0.9, "does not wait for the other to be sent"
-        with pytest.raises(Busy):
+        assert not sending.done(), "does not wait for the other to be sent"
+        with pytest.raises(Busy, match="has ended"):
             await sending
-        assert time.monotonic() - began < 10
         await until(lambda: worker.starts > starts)
         last = stamp(agent, "one")
         await until(lambda: stamp(agent, "one") > last)
+
+
+async def at_rest(agent: Agent, broker: str) -> dict[str, float]:
+    """What is shown steadily of a broker once its worker process is stopped, and all that it sent was taken."""
+    os.kill(pid(agent), signal.SIGSTOP)
+    shown = [{"": 0.0}, steady(samples(agent, broker))]
+    while shown[-1] != shown[-2]:
+        await asyncio.sleep(0.1)
+        shown.append(steady(samples(agent, broker)))
+    return shown[-1]
 
 
 async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,11 +282,10 @@ async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(handle, "ANSWER_SECONDS", 0.3)
         starts = agent._pool.workers[0].starts
         os.kill(pid(agent), signal.SIGSTOP)
-        began = time.monotonic()
         with pytest.raises(Busy, match=r"did not answer in time|does not answer"):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
-        assert time.monotonic() - began < 3
+        assert agent._pool.workers[0].starts == starts, "both were answered while it still hangs"
         assert samples(agent, "one")['mq_up{broker="one"}'] == 1
         await until(lambda: agent._pool.workers[0].unanswered > 0)
         patched.setattr(pool, "HUNG_SECONDS", 0.5)
