@@ -1,7 +1,8 @@
 """A connection is ours until its first head is whole, then a handler's; what it counts for in between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -94,6 +95,55 @@ class World:
 
         await self.handle(transport, answer)
         return protocol, transport
+
+
+class Sending(Transport):
+    """Of a connection whose request has come, and was not read yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.sendall(HEAD)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.ours if name == "socket" else default
+
+
+@pytest.fixture
+def sending() -> Iterator[Sending]:
+    found = Sending()
+    with found.ours, found.theirs:
+        yield found
+
+
+async def test_one_whose_request_was_not_read_yet_makes_no_room_for_others(sending: Sending) -> None:
+    world = World()
+    protocol = world.limit()
+    protocol.connection_made(sending)
+    _, silent = world.connect()
+    world.connect()
+    assert (sending.closed, silent.closed) == (False, True)
+    protocol.data_received(sending.ours.recv(1000))
+    assert world.handlers[0].calls == ["made", HEAD]
+
+
+async def test_a_probe_that_was_not_read_yet_is_answered_among_many_that_are_refused(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_limit, "RESERVE", 0)
+    world = World()
+    for _ in range(2):
+        protocol, _ = world.connect()
+        protocol.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0)  # they get their handlers
+    _, silent = world.connect()
+    monkeypatch.setattr(ConnectionLimit, "probes_fit", True)
+    probe = world.limit()
+    probe.connection_made(sending)
+    await asyncio.sleep(0.01)  # the others that are refused end at once
+    assert (sending.closed, silent.closed) == (False, True)
+    probe.data_received(sending.ours.recv(1000))
+    assert world.handlers[-1].calls == ["made", HEAD]
 
 
 async def test_the_handler_gets_everything_from_the_first_head_on() -> None:

@@ -5,9 +5,11 @@ A connection costs little until the head of its first request is there; only the
 
 import asyncio
 import resource
+import select
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from itertools import islice
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -23,6 +25,8 @@ SILENT_SECONDS = 1.0
 """A new connection may be about to send its request, or what it sent may be about to be handled."""
 REFUSE_SECONDS = 1.0
 """For a refused connection to send something: only then it can read the answer."""
+LOOKED_AT = 64
+"""Silent connections, the oldest, of which one may make room: each look is a call to the system."""
 AT_ONCE = 2
 """Handlers that begin in one turn of the loop."""
 PROBE_PATHS = ("/-/healthy", "/-/ready")
@@ -93,7 +97,7 @@ class ConnectionLimit:
 
     def _make_room(self, count: int, now: float) -> bool:
         """Whether one more of so many may come."""
-        oldest, since = next(iter(self._silent.items()), (None, now))
+        oldest, since = self._oldest_silent(now)
         if oldest is not None and now - since >= SILENT_SECONDS:
             oldest.drop()
             return True
@@ -103,6 +107,13 @@ class ConnectionLimit:
             oldest.drop()
             return True
         return count < self._most + RESERVE
+
+    def _oldest_silent(self, now: float) -> "tuple[_Waiting | None, float]":
+        """And since when it is silent. One whose request is there and waits to be read, on a busy machine, is not."""
+        for waiting, since in islice(self._silent.items(), LOOKED_AT):
+            if not waiting.has_unread():
+                return waiting, since
+        return None, now
 
     def _close_idle(self, now: float) -> bool:
         for connection in self._handled.values():
@@ -211,6 +222,15 @@ class _Connection(asyncio.Protocol):
         """Whether no request is under way; one that has not begun in time is none, as half the preface of HTTP/2."""
         return self.use is _Use.IDLE or (self.use is _Use.BEGINS and now - self.let_in_at >= SILENT_SECONDS)
 
+    def has_unread(self) -> bool:
+        """Whether something came that was not read yet."""
+        socket = self.transport.get_extra_info("socket")
+        if socket is None or socket.fileno() < 0:
+            return False
+        ready = select.poll()
+        ready.register(socket.fileno(), select.POLLIN)
+        return bool(ready.poll(0))
+
     def hand_over(self, handler: asyncio.Protocol) -> None:
         self._handler, head, self.head = handler, self.head, b""
         handler.connection_made(self.transport)
@@ -280,12 +300,16 @@ class _Waiting(_Connection):
 
 
 class _Refused(_Connection):
-    """Answers that there is no room once something was asked; ends without an answer when too many are refused."""
+    """Answers that there is no room once something was asked.
+
+    When too many are refused, one that has asked nothing yet ends without an answer.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._limit.refused += 1
-        wait = REFUSE_SECONDS if self._limit.refused <= RESERVE else 0.0
+        may_wait = self._limit.refused <= RESERVE or self.has_unread()
+        wait = REFUSE_SECONDS if may_wait else 0.0
         self._end = asyncio.get_running_loop().call_later(wait, self.transport.abort)
 
     def gathered(self) -> None:
