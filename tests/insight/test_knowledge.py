@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec import UNSET
 
 from agent.test_restart import busy, work, work_once
 from agent.test_state_file import Reader
@@ -11,17 +12,22 @@ from agent.world import World
 from pages.served import served, troubled
 from penstock.agent import supervisor
 from penstock.core.errors import Unreachable
+from penstock.core.formatting import duration
 from penstock.insight.answers import Explanation
 from penstock.insight.explain import BrokerView, explain
+from penstock.insight.lists import ListQuery, client_list
 from penstock.insight.text import explanation
 from penstock.model import QueueKind, Snapshot
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
 
+def view_of(world: World) -> BrokerView:
+    return BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
+
+
 def told(world: World, queue: str, client: str | None = None) -> Explanation:
-    view = BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
-    return explain(view, queue, client=client)
+    return explain(view_of(world), queue, client=client)
 
 
 @pytest.fixture
@@ -57,6 +63,8 @@ def test_a_young_agent_watches_until_it_has_seen_a_window(world: World) -> None:
     known = told(world, "q").knowledge
     assert (known.state, [one.condition for one in known.watched]) == ("watching", ["window"])
     assert (known.watched[0].seconds, known.watched[0].needed) == (60, 300)
+    said = "Penstock has read this broker for 1 min and needs 5 min: growing backlogs and returning messages are found"
+    assert f"  watching  {said} only over that time" in "\n".join(explanation(told(world, "q")))
 
 
 def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world: World) -> None:
@@ -70,10 +78,26 @@ def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world:
         if found.knowledge.watched:
             (one,) = found.knowledge.watched
             assert (one.condition, one.client, one.needed) == ("stalled", "quiet", 300)
-            assert "holds 3 messages" in one.proves
+            assert "buffers 3 messages" in one.proves
+            lasts = f"for {duration(one.seconds)}, a condition after 5 min: it buffers 3 messages"
+            assert f"  watching  stalled of client quiet: {lasts}" in "\n".join(explanation(found))
     first = states.index("watching")
     assert states == ["healthy"] * first + ["watching"] * states.count("watching") + ["warning"]
     assert 2 <= first <= 6  # a quarter of 300 s, at polls each 15 s
+
+
+def test_what_is_shorter_than_an_interval_is_not_said(world: World) -> None:
+    works(world, 3)
+    world.consumer(2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 14.901)
+    said = []
+    for _ in range(3):
+        works(world, 1)
+        found = told(world, "q")
+        (row,) = [one for one in client_list([view_of(world)], ListQuery()).rows if one.client == "quiet"]
+        (client,) = [one for one in found.clients if one.client == "quiet"]
+        lines = "\n".join(explanation(found))
+        said.append([row.blocked_since is not UNSET, "blocked_since" in client.numbers, "no acknowledg" in lines])
+    assert said == [[False] * 3, [True] * 3, [True] * 3]
 
 
 def test_what_waits_for_nobody_is_watched(world: World) -> None:

@@ -14,6 +14,8 @@ from penstock.settings.constants import Constants
 
 EARLY = 0.25
 """Of the time that proof needs: what has lasted less is not worth watching."""
+NEARLY = 0.9
+"""Polls are not made to the moment."""
 WAITING = frozenset({NO_CONSUMER.name, NOT_DISPATCHING.name})
 """Conditions that say that messages wait: where one is active nothing more is watched."""
 
@@ -40,6 +42,14 @@ class Lasting:
         """Where the rule does not decide yet."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.seconds < self.needed)
+
+
+def spans_polls(since: float, read: float, interval: float) -> bool:
+    """Whether something lasts from one poll to the next at least; the last one was read at `read`, all in seconds.
+
+    A consumer at work has unacknowledged messages at each poll: what is shorter says nothing about it.
+    """
+    return read - since > NEARLY * interval
 
 
 def window_seconds(judgement: Judgement, constants: Constants) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 from penstock.agent import Poller, Result
 from penstock.core.formatting import duration
 from penstock.core.table import Column, Table
-from penstock.insight.explain import BrokerView
+from penstock.insight.explain import BrokerView, client_numbers
 from penstock.insight.lists import ListQuery, condition_list
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.tui.styled import Line, add_row, styled
@@ -33,8 +33,8 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
             parts.append(conditions(view, rows))
         if "queue" in tables:
             parts.append(queues(tables["queue"], rows))
-        if "client" in tables:
-            parts.append(clients(tables["client"], rows))
+        if view is not None and "client" in tables:
+            parts.append(clients(view, rows))
     return Group(*parts)
 
 
@@ -73,12 +73,14 @@ def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
     return grid
 
 
-def clients(table: Table[ClientSeries], rows: int = ROWS) -> Grid:
+def clients(view: BrokerView, rows: int = ROWS) -> Grid:
+    table: Table[ClientSeries] = view.table("client")
     grid = _grid("client", "queue", *CLIENT_COLUMNS, "no acks for")
     held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
         row, numbers = table.index.rows[i], [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
-        add_row(grid, row.client, row.queue, *numbers, _age(table["blocked_since"][i]))
+        since = client_numbers(view, table, ("blocked_since",), i).get("blocked_since", math.nan)
+        add_row(grid, row.client, row.queue, *numbers, _age(since))
     return grid
 
 

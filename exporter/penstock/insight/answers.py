@@ -381,8 +381,14 @@ class Unknown(Struct, frozen=True):
     why: str
 
 
+WINDOW = "window"
+"""In place of a condition: what is watched is the broker as a whole."""
+
+
 class Watched(Struct, frozen=True):
-    """What holds, and is a condition if it lasts. condition: its name, or `window`. seconds: of those that are needed.
+    """What has been so for `seconds`, and becomes a condition when it lasts for `needed` seconds.
+
+    condition: its name; `window`: for how long the agent has read the broker, and how long some conditions look back.
     proves: what it is, and what would end it.
     """
 

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from penstock.assessment.assess import State, Tables
 from penstock.assessment.object_state import ObjectState
 from penstock.assessment.states import OF_BROKER, not_judged, state_at
+from penstock.assessment.watching import spans_polls
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Scope
 from penstock.conditions.evidence import UNITS
@@ -176,6 +177,15 @@ def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> dict[str, Num
     """What is known of the row, by name; a column that is missing as a whole is not made up to be read."""
     found = {name: json_number(table.columns[name][i]) for name in names if name in table}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def client_numbers(view: BrokerView, table: Table[ClientSeries], names: Sequence[str], i: int) -> dict[str, Number]:
+    """The same of a client; since when it acknowledges nothing only where that lasts from poll to poll."""
+    found = numbers_at(table, names, i)
+    since = found.get("blocked_since")
+    if since is not None and not spans_polls(since, view.snapshot.stamp, view.interval):
+        del found["blocked_since"]
+    return found
 
 
 def findings(found: Sequence[Finding]) -> list[answers.Finding]:
@@ -461,7 +471,8 @@ def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueC
     row: ClientSeries = table.index.rows[i]
     given = view.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
     threshold = stall_threshold(view, table, i, given)
-    state, numbers = state_of_row(view, table, i), numbers_at(table, CLIENT_NUMBERS, i)
+    state = state_of_row(view, table, i)
+    numbers = client_numbers(view, table, CLIENT_NUMBERS, i)
     return QueueClient(row.client, state, numbers, threshold, applied_rules(given))
 
 

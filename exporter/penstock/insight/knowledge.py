@@ -17,7 +17,7 @@ from penstock.conditions.not_dispatching import NOT_DISPATCHING
 from penstock.conditions.stalled import STALLED
 from penstock.conditions.unknown import UNKNOWN
 from penstock.incidents.incident import Incident
-from penstock.insight.answers import Knowledge, QueueClient, Watched
+from penstock.insight.answers import WINDOW, Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
 from penstock.learned.warm_up import POLLS, SECONDS
 from penstock.model import Snapshot
@@ -26,8 +26,8 @@ from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 
 WAITS = {
-    NO_CONSUMER.name: "messages wait, and a consumer that comes ends it",
-    NOT_DISPATCHING.name: "messages wait, and one that is delivered ends it",
+    NO_CONSUMER.name: "messages wait; the first consumer that connects ends this",
+    NOT_DISPATCHING.name: "messages wait; the first message that is delivered ends this",
 }
 NO_NUMBERS = (
     "this version of the broker shows no numbers per consumer; Artemis shows them from 2.28 (AMQ Broker 7.11) on"
@@ -126,8 +126,8 @@ def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
     """What is to be seen of every object yet."""
     if window_is_young(state.judgement, policy.constants):
         seconds, needed = window_seconds(state.judgement, policy.constants)
-        proves = "growing backlogs and returning messages show only over that time"
-        yield Watched("window", "", json_seconds(seconds), json_seconds(needed), proves)
+        proves = "growing backlogs and returning messages are found only over that time"
+        yield Watched(WINDOW, "", json_seconds(seconds), json_seconds(needed), proves)
 
 
 def watched_of_queue(state: State, policy: Policy, i: int, told: Sequence[ActiveCondition]) -> Iterator[Watched]:
@@ -142,13 +142,17 @@ def watched_of_queue(state: State, policy: Policy, i: int, told: Sequence[Active
 def watched_of_clients(
     clients: Sequence[QueueClient], told: Sequence[ActiveCondition], now: float
 ) -> Iterator[Watched]:
-    """Clients that hold messages and settle none, for a part of their patience. now: by the agent's clock."""
+    """Clients that buffer messages and acknowledge none, for a part of their stall threshold.
+
+    now: by the agent's clock.
+    """
     named = {one.client for one in told}
     for one in clients:
         since, needed = one.numbers.get("blocked_since"), one.patience.seconds if one.patience else None
         if one.client in named or since is None or needed is None or now - since <= EARLY * needed:
             continue
-        proves = f"it holds {one.numbers.get('buffered', 0):,} messages; one that it settles ends it"
+        buffered = one.numbers.get("buffered", 0)
+        proves = f"it buffers {buffered:,} messages; the first that it acknowledges ends this"
         yield Watched(STALLED.name, one.client, json_seconds(now - since), needed, proves)
 
 

@@ -320,7 +320,7 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
         row: ClientSeries = table.index.rows[i]
         return Client(
             state=explain.state_of_row(view, table, i),
-            **named(row, ("broker", *CLIENT_NAMES)) | explain.numbers_at(table, names, i),
+            **named(row, ("broker", *CLIENT_NAMES)) | explain.client_numbers(view, table, names, i),
             conditions=explain.summaries(conditions),
             stale=view.stale,
             recent=recent(view, i),

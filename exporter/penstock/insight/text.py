@@ -61,10 +61,20 @@ def _macros(package: str) -> Any:
         "number": number_text,
         "severity": lambda name: NOTICE.get(name, name),
         "size": in_bytes,
+        "watched": watched,
         "worth_telling": worth_telling,
     }
     made.globals |= {"blank": "", "handled": (HANDLED, UNCOMMITTED), "losses": LOSSES, "unknown": UNKNOWN}
     return made.get_template("texts.jinja").module
+
+
+def watched(one: answers.Watched) -> str:
+    """For how long it has been so, what that would become, and what would end it."""
+    if one.condition == answers.WINDOW:
+        so_far = f"Penstock has read this broker for {duration(one.seconds)} and needs {duration(one.needed)}"
+    else:
+        so_far = f"for {duration(one.seconds)}, a condition after {duration(one.needed)}"
+    return f"{so_far}: {one.proves}"
 
 
 def _shown(value: object) -> Markup:

@@ -79,7 +79,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    own = (amount, words, with_code, last_hour.percent, text.impact, text.worth_telling)
+    own = (amount, words, with_code, last_hour.percent, text.impact, text.watched, text.worth_telling)
     made.filters |= {one.__name__: one for one in own}
     made.filters |= {name: getattr(formatting, name) for name in ("amount_text", "duration", "moment", "name_text")}
     made.globals |= {one.__name__: one for one in (link, links, last_hour.line, last_hour.thinned)}
