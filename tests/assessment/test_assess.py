@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core import things
 from core.things import Source, by, patiently, snapshot
 from penstock.assessment.assess import State, Tables, assess
+from penstock.core.counters import SMALL_FALL
 from penstock.core.table import Table
 from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, ProducerRow, QueueKind, QueueRow, Snapshot
 from penstock.series.labels import NON_DURABLE, TEMPORARY
@@ -177,9 +178,13 @@ class Ledger:
     A thing is known by its key for as long as one process of the broker answers, however its text changes: a temporary
     queue learns its dead-letter address when it has counted for a while. Of another process it is only with its text.
     One that a listing lacked goes on from what it said last.
+
+    may_be_torn: its counters change while they are read. One that falls by a few messages, and not to 0, has not begun
+    again: it counts on where it has passed what it said before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_be_torn: bool = False) -> None:
+        self.may_be_torn = may_be_torn
         self.totals: dict[Any, float] = {}
         self.restarted = False
         """Another process answers since things were counted last."""
@@ -196,12 +201,15 @@ class Ledger:
         for (thing, _), (labels, value) in said.items():
             if labels is not None:
                 self.totals.setdefault(labels, 0.0)
-            if np.isnan(value):
+            if np.isnan(value) or self._is_torn(last[thing], value):
                 continue
             if labels is not None:
                 self.totals[labels] += value - last[thing] if value >= last[thing] else value
             last[thing] = value
         self._last = last
+
+    def _is_torn(self, before: float, now: float) -> bool:
+        return self.may_be_torn and now > 0 and 0 < before - now <= SMALL_FALL
 
 
 def summed(pairs: list[tuple[Any, float]]) -> dict[Any, float]:
@@ -220,7 +228,8 @@ class Reference:
         self.queues: dict[int, QueueRow] = {}
         self.addresses: dict[str, tuple[str, ...]] = {}
         """Name → as what it is shown; nothing: hidden."""
-        self.ledgers: dict[str, Ledger] = {name: Ledger() for name in (*COUNTERS, "delivered", "produced")}
+        self.ledgers: dict[str, Ledger] = {name: Ledger() for name in (*COUNTERS, "produced")}
+        self.ledgers["delivered"] = Ledger(may_be_torn=True)
 
     def check(self, poll: Poll, wish: Wish, consumers: Mapping[int, ConsumerRow], tables: Tables) -> None:
         if poll.queues is not None:
