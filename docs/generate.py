@@ -250,7 +250,7 @@ def one_action(one: ActionTemplate) -> Iterator[str]:
 
 def in_capitals(text: str) -> str:
     """With the names in braces as capitals; what is not always there is left out."""
-    return re.sub(r"\{(\w+)\}", lambda one: "" if one[1] in SOMETIMES else one[1].upper(), text)
+    return re.sub(r"\{(\w+)\}", lambda one: SOMETIMES.get(one[1], one[1].upper()), text)
 
 
 # --- incidents.md

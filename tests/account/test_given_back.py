@@ -41,6 +41,24 @@ def test_rollbacks_of_core_are_exact() -> None:
     assert broker.sheet().given_back == 84
 
 
+def test_of_a_ring_that_never_had_a_consumer_nothing_was_delivered() -> None:
+    """What it evicts counts as attempted, and is known as evicted a poll later."""
+    broker = Broker()
+    for came in range(0, 1000, 100):
+        evicted = max(came - 50, 0)
+        broker.see({"q": queue(came, min(came, 50), Att=float(evicted), ring_limit=50.0)})
+        assert broker.sheet().given_back == 0
+    broker.see({"q": queue(1000, 50, Att=950.0, ring_limit=50.0)}, consumers={"c": core()})
+    broker.see({"q": queue(1100, 50, Att=1050.0, ring_limit=50.0)}, consumers={"c": core()})
+    assert broker.sheet().given_back == (0, 100)
+
+
+def test_a_client_that_no_poll_saw_may_have_given_back_what_was_attempted() -> None:
+    broker = Broker().see({"q": queue(100, 100, Att=0.0)}, polls=3)
+    broker.see({"q": queue(100, 100, Att=7.0)})
+    assert given_back(broker)[1] == 7
+
+
 def test_what_is_not_committed_yet_was_not_given_back() -> None:
     broker = see(idle(), 0, 20, {"c": core(N=20.0, C=20.0, W=20.0)}, D=20.0)
     assert given_back(broker) == (0, 0)

@@ -96,13 +96,9 @@ def samples(agent: Agent, broker: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-WARMING_UP = "mq_object_knowledge"
-"""Until a process has seen three polls, it knows of no client whether it is healthy."""
-
-
 def steady(found: dict[str, float]) -> dict[str, float]:
     """What does not change while the broker does nothing, and is no time."""
-    left_out = ("penstock_", "mq_broker_clock_skew", "mq_queue_oldest", "mq_address_info", WARMING_UP)
+    left_out = ("penstock_", "mq_broker_clock_skew", "mq_queue_oldest", "mq_address_info")
     return {name: value for name, value in found.items() if not name.startswith(left_out) and "seconds" not in name}
 
 

@@ -9,6 +9,10 @@ from causes.world import MIB, Beside, excluded, possible, proven, states, verdic
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.world import START
 from penstock.causes.verdict import AGAINST, CauseState
+from penstock.conditions.catalogue import on
+from penstock.conditions.wording import action as action_text
+from penstock.insight.actions import Actions
+from penstock.insight.answers import Action
 from penstock.model import AcknowledgeMode, TransactionState
 
 NAN = float("nan")
@@ -341,3 +345,50 @@ def test_what_the_broker_does_not_say_is_no_number() -> None:
     facts = [verdict.fact for one in world.conditions for verdict in one.verdicts.values()]
     assert len(facts) > 10
     assert not [fact for fact in facts if "nan" in fact]
+
+
+def offered(condition: str, world: Beside) -> list[Action]:
+    one = world.one(condition)
+    assert world.read is not None
+    found = Actions(world.read, world.state).of(one, on("artemis", condition))
+    assert found
+    return found
+
+
+def never_commits(**more: float) -> Beside:
+    """Its acknowledgements go on, one by one, and it commits none of them: it does not hang."""
+    world = Beside()
+    for i in range(14):
+        now = START + (i + 1) * world.step
+        row = {"T": 0.0, "W": 5.0 * i, "C": 5.0 * i, "N": 5.0 * i, "L": now - 1, "Ld": now - 1, **more}
+        world.poll({"q": {"A": 200.0, "M": 200.0, "D": 5.0 * i, "delivering_bytes": 1000.0}}, {"c": row})
+    return world
+
+
+def test_what_is_done_first_follows_no_cause_that_is_excluded() -> None:
+    world = never_commits()
+    verdicts = world.one("open_transaction").verdicts
+    assert verdicts["listener_hangs"].state is CauseState.EXCLUDED
+    actions = offered("open_transaction", world)
+    assert actions[0].name == "commit_in_client"
+    assert actions[0].do.startswith("It does not hang: ")
+    assert not any("f it hangs" in action.do or "thread dumps" in action.do + action.never for action in actions)
+    assert actions[0].check.startswith("Its uncommitted messages fall")
+
+
+def test_one_that_buffers_has_these_to_fall() -> None:
+    actions = offered("open_transaction", never_commits(T=10.0))
+    assert actions[0].check.startswith("Its buffered messages fall")
+
+
+def test_where_it_may_hang_the_dumps_come_first_and_the_short_advice_does_not_close_it_before() -> None:
+    world = Beside()
+    for i in range(14):
+        done = 5.0 * min(i, 2)
+        last = START + min(i + 1, 3) * world.step
+        row = {"T": 10.0, "W": done, "C": done, "N": done + 10, "L": last, "Ld": last}
+        world.poll({"q": {"A": 200.0, "M": 200.0, "D": done + 10, "delivering_bytes": 1000.0}}, {"c": row})
+    actions = offered("open_transaction", world)
+    assert actions[0].name == "thread_dump"
+    one = world.one("open_transaction")
+    assert "before you close its connection" in action_text(on("artemis", one.name), one.evidence)

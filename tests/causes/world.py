@@ -33,6 +33,8 @@ class Beside(Judged):
     producers: dict[str, dict[str, Any]] | None = field(default_factory=dict)
     settings_age: float | None = 0.0
     purges: bool | None = False
+    read: Snapshot | None = None
+    """What the last poll read."""
 
     def __post_init__(self) -> None:
         self.about = HAS_ROOM | self.about
@@ -56,7 +58,8 @@ class Beside(Judged):
         rows = [ProducerRow(name, str(one["address"]), "app", str(one["session"])) for name, one in said.items()]
         produced = np.array([float(one["produced"]) for one in said.values()])
         producers = None if self.producers is None else Table(Index.of(rows), {"produced": produced})
-        return replace(found, consumer_connection=np.array(connection, np.int64), producers=producers)
+        self.read = replace(found, consumer_connection=np.array(connection, np.int64), producers=producers)
+        return self.read
 
 
 Said = Callable[[int, float], dict[str, Any]]

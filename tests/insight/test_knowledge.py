@@ -1,5 +1,6 @@
 """Healthy, watching, notice, warning, critical, unknown or stale: what may be said of a queue, and on what."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,13 @@ from agent.test_state_file import Reader
 from agent.world import World
 from pages.served import served, troubled
 from penstock.agent import supervisor
+from penstock.agent.checkpoint import checkpoint_of
+from penstock.assessment.assess import assess
 from penstock.core.errors import Unreachable
 from penstock.core.formatting import duration
+from penstock.core.table import Table
 from penstock.insight.answers import Explanation
-from penstock.insight.explain import BrokerView, explain
+from penstock.insight.explain import BrokerView, explain, unknown_conditions
 from penstock.insight.lists import ListQuery, client_list
 from penstock.insight.text import explanation
 from penstock.model import QueueKind, Snapshot
@@ -173,3 +177,73 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         down.on = False
         await poller.poll()
         assert page.agent.lookups.explain("b1", "orders", None, None).knowledge.state == before.knowledge.state
+
+
+@pytest.mark.parametrize("kind", [QueueKind.LINK, QueueKind.INTERNAL, QueueKind.RETROACTIVE, QueueKind.TEMPORARY])
+def test_what_is_never_judged_is_unknown_since_it_was_seen_first_and_not_worth_waiting_for(kind: QueueKind) -> None:
+    world = World()
+    world.queue(1, "q", messages=4)
+    world.queue(2, "own", messages=4, row={"kind": kind, "temporary": kind is QueueKind.TEMPORARY})
+    world.poll()
+    began = world.now
+    (shown,) = [row.queue for row in world.tables["queue"].index if row.kind is kind]
+    for _ in range(5):
+        found = told(world, shown)
+        (condition,) = found.conditions
+        assert (found.knowledge.since, condition.since) == (began, began)
+        assert condition.advice.startswith("do not wait")
+        world.poll()
+
+
+def test_where_no_poll_was_ever_judged_it_is_unknown_since_the_first_of_them() -> None:
+    world = World()
+    world.queue(1, "q", messages=4)
+    began = world.now + 15
+    for _ in range(3):
+        world.now += 15
+        snapshot = replace(world.snapshot(), consumers=None)
+        world.state, world.tables = assess(world.state, snapshot, world.policy)
+        view = BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
+        (found,) = unknown_conditions(view, world.tables["queue"].index.rows[0])
+        assert found.since == began
+        assert "penstock check" in found.advice
+
+
+def test_a_client_whose_broker_shows_no_numbers_is_unknown_since_it_was_seen_first() -> None:
+    world = World()
+    world.queue(1, "q", messages=4)
+    world.consumer(1, 1, "c")
+    for name in ("buffered", "delivered", "acknowledged"):
+        world.consumers[1][name] = float("nan")
+    began = world.now + 15
+    for _ in range(5):
+        world.now += 15
+        read = world.snapshot()
+        assert read.consumers is not None
+        shown = ("buffered", "delivered", "acknowledged", "awaiting_commit")
+        columns = {name: column for name, column in read.consumers.columns.items() if name not in shown}
+        snapshot = replace(read, consumers=Table(read.consumers.index, columns))
+        world.state, world.tables = assess(world.state, snapshot, world.policy)
+        view = BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
+        found = [one for one in unknown_conditions(view, world.tables["queue"].index.rows[0], ["c"]) if one.client]
+        assert [one.since for one in found] == [began]
+
+
+def test_a_young_thing_is_worth_waiting_for() -> None:
+    world = World()
+    world.queue(1, "q", messages=4)
+    world.poll()
+    (condition,) = told(world, "q").conditions
+    assert condition.advice == "wait for more polls"
+
+
+@pytest.mark.parametrize(("polls", "seconds", "state"), [(6, 15, "watching"), (6, 900, "unknown"), (1, 15, "unknown")])
+def test_what_was_seen_before_a_short_restart_of_the_agent_is_not_new(polls: int, seconds: float, state: str) -> None:
+    """Also where another process of the agent polls the broker from now on."""
+    world = World()
+    world.queue(1, "q", messages=1, added=1)
+    world.consumer(1, 1, "good")
+    works(world, polls)
+    again = world.restarted_agent(seconds - 15, checkpoint_of(world.state, world.snapshot(), world.policy))
+    again.poll()
+    assert (told(again, "q").knowledge.state, told(again, "q", "good").knowledge.state) == (state, state)

@@ -51,6 +51,7 @@ class AlsoKnown(NamedTuple):
 class AddressBooks(RowState):
     """Per queue, of its address. routed0, came0: R, and what came to this queue, when they were compared first.
 
+    earlier: R from `since` of the queue's books until then; their sheets are of both.
     slack: at most so many were missing then, or came between those two reads, negative: fewer were missing since;
     floor: at least. least, most: missing since then, whatever the reason. booked: the part that is in dropped, rejected
     or unwanted. aside: missing before there was such a reason. refused: of `unrouted`, by the filters of its queues,
@@ -66,6 +67,7 @@ class AddressBooks(RowState):
     STORED_AS = "account_"
     routed0: Column = counter()
     came0: Column = counter()
+    earlier: Column = counter(0.0, outlives=True)
     slack: Column = counter()
     floor: Column = counter()
     booked: Column = counter()
@@ -132,6 +134,8 @@ class AddressBooks(RowState):
         born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = put(before.routed0, begins, put(routed, born, 0.0))
         came0 = put(before.came0, begins, put(books.came, born, 0.0))
+        since_then = or_zero(routed) if found.restarted else routed_until(before, routed)
+        earlier = before.earlier + np.where(begins & ~born, since_then, 0.0)
         unsure0 = put(before.unsure0, begins, put(unsure, born, 0.0))
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
@@ -155,6 +159,7 @@ class AddressBooks(RowState):
             before,
             routed0=routed0,
             came0=came0,
+            earlier=earlier,
             slack=slack,
             floor=floor,
             low=low,
@@ -172,6 +177,18 @@ class AddressBooks(RowState):
             addresses=addresses.index,
         )
         return compared.with_reasons(before, found, addresses, join, wildcards)
+
+    def begun_anew(self) -> "AddressBooks":
+        """The broker counts from 0 again."""
+        routed = np.fmax(or_zero(self.routed - self.routed0), 0.0)
+        closed = replace(self, earlier=self.earlier + routed)
+        return super(AddressBooks, closed).begun_anew()
+
+    @property
+    def routed_in_all(self) -> Column:
+        """R since the queues' books began; NaN where it was not read."""
+        total: Column = self.earlier + self.routed - self.routed0
+        return total
 
     def with_reasons(
         self,
@@ -219,6 +236,16 @@ class AddressBooks(RowState):
             policy=policy,
             unfiltered=unfiltered,
         )
+
+
+def routed_until(before: AddressBooks, routed: Column) -> Column:
+    """What was routed since the queues were compared first, until they are compared anew: at least, where R fell.
+
+    before: of the poll before. routed: R now.
+    """
+    goes_on = routed >= np.fmax(before.routed0, or_zero(before.routed))
+    until = np.where(goes_on, routed, before.routed)
+    return np.fmax(or_zero(until - before.routed0), 0.0)
 
 
 def with_siblings(state: StateT, join: AddressJoin) -> StateT:

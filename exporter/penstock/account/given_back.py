@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.account.moves import Moves
-from penstock.account.queue_books import QueueBooks
+from penstock.account.queue_books import QueueBooks, ledgered
 from penstock.account.reading import hides_consumers, left_by, read
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, Mask, put
@@ -25,6 +25,8 @@ class GivenBack(RowState):
     attempts: of the last poll; attempted: those that neither settled a message nor are open, at most; attempted0: when
     these were compared first, less what was given back before. paged: the broker attempts less for messages of page
     files. vague: a consumer went, is not of Core or beyond the budget, or no one looked for a time: there may be more.
+    visited: it had a consumer, or something was settled: else nothing was delivered. What a ring removes is attempted,
+    too, and known to be removed a poll later.
     """
 
     BY = By.QUEUE
@@ -33,6 +35,7 @@ class GivenBack(RowState):
     from_rows: Column = counter(0.0, outlives=True)
     paged: Column = counter(0.0, outlives=True)
     vague: Column = counter(0.0, outlives=True)
+    visited: Column = counter(0.0, outlives=True)
     attempts: Column = column(saved=False)
     attempted: Column = column(saved=False)
     attempted0: Column = column(saved=False)
@@ -67,6 +70,9 @@ class GivenBack(RowState):
             held = held - np.fmax(or_zero(books.unheld[-1] - books.unheld[-2]), 0.0)
         rows = np.fmax(held - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0) - or_zero(found.d_expired), 0.0)
         from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
+        has_settled = (found.settled > 0) | (before.given_back > 0)
+        has_settled |= ~ledgered(found) & (attempts > before.attempts)
+        is_taken = (found.consumers > 0) | (found.listed > 0) | (found.delivering > 0)
         others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE) > 0
         return GivenBack(
             index=found.queues,
@@ -74,6 +80,7 @@ class GivenBack(RowState):
             from_rows=from_rows,
             paged=paged,
             vague=put(before.vague, went | hidden | (begins & older) | (found.of_queue(others) > 0), 1.0),
+            visited=put(before.visited, went | is_taken | has_settled, 1.0),
             attempts=attempts,
             attempted=now,
             attempted0=attempted0,
@@ -88,4 +95,6 @@ class GivenBack(RowState):
     def most(self) -> Column:
         """Infinite where no most is known."""
         high = np.fmax(self.attempted - self.attempted0, self.given_back)
-        return np.where((self.paged > 0) | (self.vague > 0) | np.isnan(self.attempted), np.inf, high)
+        is_unbounded = (self.paged > 0) | (self.vague > 0) | np.isnan(self.attempted)
+        most = np.where(is_unbounded, np.inf, high)
+        return np.where(self.visited > 0, most, self.given_back)

@@ -63,8 +63,10 @@ class ActionTemplate:
         )
 
 
-SOMETIMES = dict.fromkeys(("at_risk", "others", "stay", "freed", "killed"), "")
-"""Names that are empty where there is nothing to say."""
+MAY_HANG = {"if_it_hangs": "If it hangs", "last_if_it_hangs": "if it hangs", "unless_it_hangs": "If it does not hang: "}
+"""Words for a client of which it is not known whether it hangs."""
+SOMETIMES = dict.fromkeys(("at_risk", "others", "stay", "freed", "killed"), "") | MAY_HANG | {"to_fall": "buffered"}
+"""What names say where nothing else is known."""
 _READ = read_toml("penstock.actions")["action"]
 _FULL = [one | {"do": one["do"].replace("{raise_limit}", RAISE_LIMIT)} for one in _READ]
 ACTIONS = msgspec.convert(_FULL, tuple[ActionTemplate, ...])

@@ -26,6 +26,7 @@ from penstock.insight.events import ConditionKey, by_name
 from penstock.learned.churn import Churn, CrashLoop, CrashLoops, Departure, Streak
 from penstock.learned.normal import ABSENCES, FLOWS, Normal
 from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
+from penstock.learned.warm_up import SeenBefore, SeenPolls, WarmUp
 from penstock.model import Broker, ConsumerRow, Process, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
 from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, time_of
 from penstock.observation.unacked import QueueTimers, Unacked
@@ -145,6 +146,10 @@ class Checkpoint:
     """When each prepared transaction was seen first, by its Xid."""
     unrouted: Sequence[SavedUnrouted] = ()
     """By the name of an address: what reached none of its queues."""
+    judged: Sequence[float] = ()
+    """Polls of the last minutes that were judged, by the broker's clock."""
+    young: Sequence[tuple[tuple[str, ...], int]] = ()
+    """By the names of queues and clients that were seen at a few polls only: at how many."""
     cut: Sequence[str] = ()
     """Tables of which budgets left rows out at the last poll."""
     ring_losers: Sequence[SavedLoss] = ()
@@ -227,10 +232,16 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         read=judgement.timers.were_read(np.ones(len(judgement.timers.index), np.bool_)),
         prepared=list(judgement.account.in_doubt.since.items()),
         unrouted=unrouted(judgement),
+        judged=judgement.warm_up.stamps,
+        young=young(judgement.warm_up),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
         incidents=[replace(one, members=one.members[:MOST_MEMBERS]) for one in judgement.incidents.told],
     )
+
+
+def young(warm_up: WarmUp) -> list[tuple[tuple[str, ...], int]]:
+    return list((warm_up.queues.polls_by_name() | warm_up.clients.polls_by_name()).items())
 
 
 def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
@@ -473,6 +484,7 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
 
     return replace(
         judgement,
+        warm_up=restored_warm_up(checkpoint),
         account=replace(judgement.account, ring_losses=losses),
         seen=replace(judgement.seen, times=times),
         unacked=without_unseen_ends(judgement, snapshot.consumers),
@@ -493,6 +505,16 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
         shown_since=ShownSince(restored={name: since for name, _, since in checkpoint.told}),
         incidents=Incidents(tuple(checkpoint.incidents)),
         resumed_at=float(np.fmax(checkpoint.now, checkpoint.recorded)),
+    )
+
+
+def restored_warm_up(checkpoint: Checkpoint) -> WarmUp:
+    """Queues and clients that were seen before are not new."""
+    polls = {tuple(name): number for name, number in checkpoint.young}
+    return WarmUp(
+        tuple(checkpoint.judged),
+        queues=SeenPolls(before=SeenBefore(checkpoint.queue_keys, polls)),
+        clients=SeenPolls(before=SeenBefore(checkpoint.consumer_keys, polls)),
     )
 
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import UNKNOWN, Claim, all_of, any_of, known, negated
+from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated
 from penstock.causes.slowness import ALIKE
 from penstock.causes.verdict import AGAINST, CauseState, Verdict, Verdicts, concluded, excluded, possible
 from penstock.core.table import Positions
@@ -119,10 +119,10 @@ def holders(case: Case) -> Verdict:
 
 def became_slower(case: Case) -> Verdict:
     """Against the usual, where that is known; else one half of the window against the other."""
-    times = case.poll.usual.times[case.row]
+    times = NumberRead("how long a message takes against the usual", float(case.poll.usual.times[case.row]))
     if usual_is_known(case):
-        said = f"a message takes {times:.1f} times as long as usual"
-        return concluded(said, excluded_by=known(times < ALIKE), proof=known(times >= ALIKE), otherwise=said)
+        said = f"a message takes {times.value:.1f} times as long as usual"
+        return concluded(said, excluded_by=times.below(ALIKE), proof=times.at_least(ALIKE), otherwise=said)
     first, second = acknowledged_by_halves(case)
     return possible(f"{first:.0f} were acknowledged in the first half of the time, {second:.0f} in the second")
 

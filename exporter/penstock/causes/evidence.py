@@ -9,6 +9,8 @@ from enum import Enum
 from math import isinf, isnan
 from typing import NamedTuple
 
+import numpy as np
+
 from penstock.core.formatting import duration
 
 
@@ -37,8 +39,16 @@ UNKNOWN = Claim(Truth.UNKNOWN)
 """No number of the broker shows it."""
 
 
-def known(is_so: object) -> Claim:
-    """A claim about what was read."""
+def known(is_so: bool | np.bool_) -> Claim:
+    """A claim about what was read.
+
+    Not for comparisons of numbers: one that was not read is NaN, which compares as false. `NumberRead` compares these.
+
+    Raises:
+        TypeError: it is no truth value, such as a number or an array.
+    """
+    if not isinstance(is_so, bool | np.bool_):
+        raise TypeError(f"a claim is yes or no, not {type(is_so).__name__}")
     return Claim(Truth.YES if is_so else Truth.NO)
 
 
@@ -101,13 +111,21 @@ class NumberRead(NamedTuple):
         return known(test(self.value)) if self.is_known else Claim(Truth.UNKNOWN, (self.lack,))
 
     def above(self, bound: float) -> Claim:
-        return self.satisfies(lambda value: value > bound)
+        return self._compared(lambda value: value > bound, bound)
+
+    def below(self, bound: float) -> Claim:
+        return self._compared(lambda value: value < bound, bound)
 
     def at_least(self, bound: float) -> Claim:
-        return self.satisfies(lambda value: value >= bound)
+        return self._compared(lambda value: value >= bound, bound)
 
     def equals(self, wanted: float) -> Claim:
-        return self.satisfies(lambda value: value == wanted)
+        return self._compared(lambda value: value == wanted, wanted)
+
+    def _compared(self, test: Callable[[float], bool], bound: float) -> Claim:
+        if isnan(bound):
+            return Claim(Truth.UNKNOWN, (f"what {self.name} is compared with was not read",))
+        return self.satisfies(test)
 
     def reaches(self, limit: "NumberRead") -> Claim:
         """Whether this number is as high as another one that was read."""
@@ -116,4 +134,4 @@ class NumberRead(NamedTuple):
             return known(False)
         if missing:
             return Claim(Truth.UNKNOWN, missing)
-        return known(self.value >= limit.value)
+        return self.at_least(limit.value)

@@ -66,8 +66,10 @@ def consumers_stay(case: Case) -> Claim:
     first_seen = poll.unacked.seen_since
     watched_since = first_seen.min() if len(first_seen) else poll.found.now
     came = first_seen[case.consumers]
+    if np.isnan(came).any():
+        return unread("since when each of its consumers is there")
     stayed = (poll.found.now - came >= window) | (came <= watched_since)
-    return all_of(case.all_consumers_are_listed, case.consumers_show_numbers, known(stayed.all()))
+    return all_of(case.all_consumers_are_listed, case.consumers_show_numbers, known(bool(stayed.all())))
 
 
 def went_lately(case: Case) -> bool:
@@ -87,7 +89,7 @@ def goes_away(case: Case) -> Verdict:
     window = poll.constants.window_seconds(poll.found.interval)
     if not went_lately(case):
         stay = consumers_stay(case)
-        explained = all_of(stay, known(returns_of_those_there(case)))
+        explained = all_of(stay, returns_of_those_there(case))
         return concluded("", excluded_by=explained, otherwise="its consumers stayed, and gave back as many themselves")
     given = losses.lost[IN_HAND][queue]
     lasts = now - losses.since[IN_HAND][queue]
@@ -96,12 +98,14 @@ def goes_away(case: Case) -> Verdict:
     return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
 
 
-def returns_of_those_there(case: Case) -> bool:
+def returns_of_those_there(case: Case) -> Claim:
     """Whether the consumers that are listed let go of what came back."""
     returns = case.poll.returns
     queue = case.row
     unsettled = returns.delivered[queue] - returns.settled[queue]
-    return bool(returns.returned[queue] > 0 and unsettled >= returns.returned[queue])
+    came_back = NumberRead("what came back", float(returns.returned[queue]))
+    let_go = NumberRead("what they did not settle", float(unsettled))
+    return all_of(came_back.above(0), let_go.reaches(came_back))
 
 
 # --- deliveries that come back
@@ -379,16 +383,18 @@ def expired_on_arrival(case: Case) -> Verdict:
     expired = case.poll.activity.trend.sum(TREND_EXPIRED)[queue]
     left = found.settled[queue] + found.expired[queue] + found.killed[queue]
     never_added = left + found.messages[queue] - found.added[queue]
-    was_not_added = bool(never_added > max(SKEW, expired / 2))
+    left_more = NumberRead("what left without being added", float(never_added))
+    was_not_added = left_more.above(float(np.maximum(SKEW, expired / 2)))
     waits = case.queue("messages", "the number of its messages")
     rate_in = case.poll.trend.rate_in[queue]
-    lives = waits.satisfies(lambda count: bool(count >= EXPIRY_SCAN * rate_in > 0))
+    comes = NumberRead("what comes to it", float(rate_in))
+    lives = all_of(comes.above(0), waits.at_least(EXPIRY_SCAN * rate_in))
     compare = "compare the clocks of its producers with the broker's"
     return concluded(
-        f"{never_added:.0f} left that were never added: {compare}" if was_not_added else "",
-        excluded_by=all_of(lives, known(not was_not_added)),
+        f"{never_added:.0f} left that were never added: {compare}" if was_not_added.is_so else "",
+        excluded_by=all_of(lives, negated(was_not_added)),
         otherwise=f"messages wait for longer than {duration(EXPIRY_SCAN)} before they expire",
-        likely=was_not_added,
+        likely=was_not_added.is_so,
     )
 
 

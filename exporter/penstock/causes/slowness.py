@@ -86,7 +86,7 @@ def none_is_slow(case: Case, queues: Mask, name: str) -> Claim:
     known_ones = queues & pace_is_known(case)
     if not known_ones.any():
         return Claim(Truth.UNKNOWN, (f"{name} is not known",))
-    return known(not (queues & is_slow(case)).any())
+    return known(not (known_ones & is_slow(case)).any())
 
 
 def broker_slow(case: Case) -> Verdict:

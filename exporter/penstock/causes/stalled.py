@@ -126,7 +126,7 @@ def pages_are_read(case: ConsumerCase) -> Claim:
     does_not_page = paging.equals(0)
     if not (delivering.is_known and limit.is_known):
         return does_not_page
-    return any_of(does_not_page, known(delivering.value < 0.5 * limit.value))
+    return any_of(does_not_page, delivering.below(0.5 * limit.value))
 
 
 def nothing_delivered(case: ConsumerCase, flat: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 
 from penstock.causes.case import Case, siblings_of
-from penstock.causes.evidence import UNKNOWN, Claim, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
 from penstock.causes.verdict import Verdict, Verdicts, concluded, possible
 
 ASK = frozenset({"CORE", "OPENWIRE"})
@@ -103,9 +103,10 @@ def undeliverable_here(case: Case, idle: Idle) -> Verdict:
 def socket_full(case: Case, idle: Idle) -> Verdict:
     keys = case.snapshot.consumer_connection
     connections_known = len(idle.at) > 0 and len(keys) > 0 and bool((keys[idle.at] >= 0).all())
-    sent = case.poll.found.consumer.held[np.concatenate([idle.at[:0], *idle.siblings])].sum()
-    under_way = f"{sent:.0f} messages are under way on the same connections"
-    nothing_sent = known(not sent) if connections_known else unread("their connections")
+    held = case.poll.found.consumer.held[np.concatenate([idle.at[:0], *idle.siblings])].sum()
+    sent = NumberRead("what is under way on the same connections", float(held))
+    under_way = f"{held:.0f} messages are under way on the same connections"
+    nothing_sent = sent.equals(0) if connections_known else unread("their connections")
     return concluded(
         under_way if connections_known else "",
         excluded_by=all_of(nothing_sent, idle.are_known, case.consumers_show_numbers),

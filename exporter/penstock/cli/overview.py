@@ -51,7 +51,7 @@ def heading(poller: Poller) -> Line:
 QUEUE_COLUMNS = {"msgs": "messages", "ready": "ready", "deliv": "delivering", "sched": "scheduled", "cons": "consumers",
                  "added": "added", "acked": "acknowledged"}  # fmt: skip
 CLIENT_COLUMNS = {"cons": "consumers", "buff": "buffered", "uncom": "uncommitted", "deliv": "delivered",
-                  "settl+rb": "acknowledged"}  # fmt: skip
+                  "acks+rb": "acknowledged"}  # fmt: skip
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "default"}
 
 

@@ -69,6 +69,8 @@ class ActiveCondition(NamedTuple):
     verdicts: Mapping[str, Verdict] = {}
     begin: float = float("nan")
     """As `since`, by the broker's clock; NaN of one that was made on request."""
+    advice: str = ""
+    """What to do, where it follows from `why`: it is shown in place of the catalogue's."""
 
 
 class Reported(NamedTuple):

@@ -280,11 +280,12 @@ class Sheets(SheetMaker):
         if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
             left["rejected"] = None
         reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
-        routed, least = of.routed[i] - of.routed0[i], float(np.nan_to_num(of.least[i]))
+        routed = float(of.routed_in_all[i])
+        least, most = self._reached_no_queue(i)
         came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
-        missing = amount(least, of.most[i])
+        missing = amount(least, most)
         # What was open before it was compared may come later, so that more come than were routed since.
-        to_queues = amount(max(routed - of.most[i], 0.0), max(routed - least, 0.0))
+        to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
         if not exact(missing):
             reasons["routed"] = WHY["busy"] if came["routed"] is not None else WHY["not_read"]
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to no queue"
@@ -292,6 +293,17 @@ class Sheets(SheetMaker):
             self._view.policy.broker, self._queues.index.rows[i].address, "", self._begun(self._account.books.since[i]),
             came, there, left, {}, {}, {}, None, 0, reasons, total,
         )  # fmt: skip
+
+    def _reached_no_queue(self, i: int) -> tuple[float, float]:
+        """Of what the address routed since the books began, at least and at most so many."""
+        of = self._account.address_books
+        least, most = float(np.nan_to_num(of.least[i])), float(of.most[i])
+        if not of.earlier[i] > 0:
+            return least, most
+        # What was missing before it was compared anew is known only by its fates.
+        booked = sum(self._bounds(fate, i)[0] for fate in ("dropped", "rejected", "unwanted", "rolled_back", "missing"))
+        least = float(max(least, np.nan_to_num(booked - of.refused[i])))
+        return least, max(least, float(np.nan_to_num(of.routed_in_all[i])))
 
     def of_client(self, client: str) -> AccountSheet | None:
         """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""

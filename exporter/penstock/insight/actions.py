@@ -29,6 +29,14 @@ CONSUMER_LIMITS = {"artemis": "max-consumers", "openmq": "maxNumActiveConsumers"
 """By kind of broker the setting that limits the consumers of a queue."""
 HOLDS_MOST = frozenset({DEPAGING_FROZEN.name})
 """Conditions of a queue that the consumer brings about which buffers most."""
+HANGS = frozenset({"listener_hangs", "frozen", "long_job", "outside"})
+"""Causes by which a client hangs, or seems to."""
+CANNOT_HANG = {
+    "if_it_hangs": "To free its messages at once",
+    "last_if_it_hangs": "to free its messages at once",
+    "unless_it_hangs": "It does not hang: ",
+}
+"""In place of `MAY_HANG`: an action is for something else than to end a hang."""
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
@@ -72,6 +80,10 @@ class Actions:
         names["freed"] = " Producers that are blocked go on within seconds." * (one.name == "producers_blocked")
         names |= self._of_address(one) | self._of_consumer(one) | self._of_producer(one)
         names["limit_name"] = CONSUMER_LIMITS.get(self._kind, "its limit of consumers")
+        if cannot_hang(one):
+            names |= CANNOT_HANG
+        if is_all_uncommitted(one):
+            names["to_fall"] = "uncommitted"
         names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
         names["queue_json"] = json.dumps(one.queue)[1:-1]
         if one.address:
@@ -207,6 +219,17 @@ class Actions:
     @cached_property
     def _queues(self) -> dict[tuple[str, str], QueueRow]:
         return {(row.address, row.name): row for row in (self._snapshot.queues.index if self._snapshot.queues else ())}
+
+
+def cannot_hang(one: ActiveCondition) -> bool:
+    """Whether every cause by which the client could hang is excluded."""
+    found = [verdict for name, verdict in one.verdicts.items() if name in HANGS]
+    return bool(found) and all(verdict.state is CauseState.EXCLUDED for verdict in found)
+
+
+def is_all_uncommitted(one: ActiveCondition) -> bool:
+    """Whether all that the client has is acknowledged, and nothing buffered could fall."""
+    return one.evidence.get("uncommitted", 0.0) > 0 and not one.evidence.get("held", 0.0) > 0
 
 
 def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:

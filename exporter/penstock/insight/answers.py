@@ -229,9 +229,9 @@ class Queue(ListedRow, frozen=True, kw_only=True):
 
 
 class Client(ListedRow, frozen=True, kw_only=True):
-    """A client on one queue. acknowledged: settled, rollbacks included: what it acknowledges and rolls back counts each
-    time; the queue's own number is true at commit. patience: its stall threshold. recent: only when `points` are asked
-    for.
+    """A client on one queue. acknowledged: acknowledged, also uncommitted and rolled back: each acknowledgement counts
+    when it is made; the queue's own number is true at commit. patience: its stall threshold. recent: only when `points`
+    are asked for.
     """
 
     client: str
@@ -246,8 +246,8 @@ class Client(ListedRow, frozen=True, kw_only=True):
 
 
 class Consumer(ListedRow, frozen=True, kw_only=True):
-    """consumer: the broker's id of it. filter: its selector. acknowledged: settled, rollbacks included, as of `Client`.
-    conditions: of its client.
+    """consumer: the broker's id of it. filter: its selector. acknowledged: acknowledged, also uncommitted and rolled
+    back, as of `Client`. conditions: of its client.
     """
 
     client: str

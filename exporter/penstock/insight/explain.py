@@ -134,7 +134,7 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
         evidence=evidence(one.evidence, UNITS),
         rule=rule(about, view.policy.constants),
         causes=causes(about, one),
-        advice=action(about, one.evidence),
+        advice=one.advice or action(about, one.evidence),
         actions=actions.of(one, about) if actions else [],
     )
 
@@ -431,7 +431,7 @@ def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
 
 
 def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
-    """As "24 buffered; 8 settled, rollbacks included"."""
+    """As "24 buffered; 8 acknowledged, also uncommitted and rolled back"."""
     values = {name: table[name][i] for name in names if name in table}
     amounts = {name: amount_text(None if np.isnan(value) else int(value)) for name, value in values.items()}
     return "; ".join(f"{amount} {client_name_text(name)}" for name, amount in amounts.items())

@@ -1,7 +1,8 @@
 """How sure it is what is said of an object, and of what nothing can be: "healthy" needs as much proof as an alarm."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from penstock.incidents.incident import Incident
 from penstock.insight.answers import WINDOW, Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
 from penstock.learned.warm_up import POLLS, SECONDS
-from penstock.model import Snapshot
+from penstock.model import QueueKind, Snapshot
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
@@ -29,6 +30,23 @@ WAITS = {
     NO_CONSUMER.name: "messages wait; the first consumer that connects ends this",
     NOT_DISPATCHING.name: "messages wait; the first message that is delivered ends this",
 }
+ADVICE_YOUNG = "wait for more polls"
+ADVICE_UNREAD = "see why a part of the broker could not be read: `penstock check`"
+ADVICE_NO_NUMBERS = "upgrade the broker; until then see the numbers of the queue itself"
+ADVICE_OWN_QUEUE = (
+    "do not wait: no rule judges queues that the broker makes for itself; see its depth and its consumers, and"
+    " `penstock account` for what came to it and what left it"
+)
+ADVICE_BY_KIND: Mapping[QueueKind, str] = {
+    QueueKind.INTERNAL: ADVICE_OWN_QUEUE,
+    QueueKind.RETROACTIVE: ADVICE_OWN_QUEUE,
+    QueueKind.LINK: "do not wait: no rule judges the queue of a link; see the link itself and what it has not sent yet",
+    QueueKind.TEMPORARY: (
+        "do not wait: no rule judges temporary queues; see their depth, and the client that made them: it should take"
+        " the answers that it asked for"
+    ),
+}
+"""Of queues that are never judged: what to look at."""
 NO_NUMBERS = (
     "this version of the broker shows no numbers per consumer; Artemis shows them from 2.28 (AMQ Broker 7.11) on"
 )
@@ -168,13 +186,15 @@ def undecided_conditions(
 ) -> Iterator[ActiveCondition]:
     """Of the queue, and of these clients of it; where nothing of it is judged the queue says so, and they do not."""
     why = not_judged(state.judgement, snapshot)
-    if not why and series.kind not in JUDGED:
-        why = f"queues of kind {series.kind} are not judged"
     if why:
-        yield undecided(state, snapshot, series, "", why)
+        yield undecided(series, "", why, unjudged_since(state, snapshot), ADVICE_UNREAD)
+        return
+    if series.kind not in JUDGED:
+        why = f"queues of kind {series.kind} are not judged"
+        yield undecided(series, "", why, queue_seen_since(state, snapshot, series), ADVICE_BY_KIND[series.kind])
         return
     key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
-    young = too_young(state, snapshot, series, "", POLLS if key is None else warm_up.queues.polls_of(key))
+    young = too_young(state, series, "", POLLS if key is None else warm_up.queues.polls_of(key))
     if young is not None:
         yield young
     here = (series.address, series.queue)
@@ -184,26 +204,57 @@ def undecided_conditions(
         if client in told:
             continue
         key = state.consumers.clients.key_of(ClientSeries(series.broker, *here, client))
-        found = too_young(state, snapshot, series, client, POLLS if key is None else warm_up.clients.polls_of(key))
+        found = too_young(state, series, client, POLLS if key is None else warm_up.clients.polls_of(key))
         if not numbers:
-            found = undecided(state, snapshot, series, client, NO_NUMBERS)
+            since = on_agents_clock(state, snapshot, warm_up.clients.since_of(key))
+            found = undecided(series, client, NO_NUMBERS, since, ADVICE_NO_NUMBERS)
         if found is not None:
             yield found
 
 
-def too_young(state: State, snapshot: Snapshot, series: QueueSeries, client: str, polls: int) -> ActiveCondition | None:
+def too_young(state: State, series: QueueSeries, client: str, polls: int) -> ActiveCondition | None:
     """Of what was seen at so many `polls`."""
     if polls >= POLLS:
         return None
-    return undecided(state, snapshot, series, client, f"seen at {polls} of the {POLLS} polls that it takes", polls)
+    first_seen = state.judgement.warm_up.stamps[-polls] - state.clock.applied
+    why = f"seen at {polls} of the {POLLS} polls that it takes"
+    return undecided(series, client, why, first_seen, ADVICE_YOUNG, {"polls": float(polls)})
 
 
 def undecided(
-    state: State, snapshot: Snapshot, series: QueueSeries, client: str, why: str, polls: int = 0
+    series: QueueSeries,
+    client: str,
+    why: str,
+    since: float,
+    advice: str,
+    evidence: Mapping[str, float] = MappingProxyType({}),
 ) -> ActiveCondition:
-    stamps = state.judgement.warm_up.stamps[-polls:] if polls else ()
-    judged_last = state.judgement.seen.times.now - state.clock.applied
-    begin = stamps[0] - state.clock.applied if stamps else judged_last if np.isfinite(judged_last) else snapshot.stamp
-    evidence = {"polls": float(polls)} if polls else {}
+    """since: when this began, by the agent's clock: the same at each read while it lasts."""
     where = (series.broker, series.address, series.queue, client)
-    return ActiveCondition(UNKNOWN.name, *where, Severity.INFO, begin, evidence, why=why)
+    return ActiveCondition(UNKNOWN.name, *where, Severity.INFO, since, evidence, why=why, advice=advice)
+
+
+def unjudged_since(state: State, snapshot: Snapshot) -> float:
+    """The last poll that was judged; where none ever was, the first that could not be. By the agent's clock."""
+    judged_last = state.judgement.seen.times.now
+    if np.isfinite(judged_last):
+        return float(judged_last - state.clock.applied)
+    since = state.judgement.unjudged_since
+    return snapshot.stamp if np.isnan(since) else since
+
+
+def queue_seen_since(state: State, snapshot: Snapshot, series: QueueSeries) -> float:
+    """When a queue was seen first, or the first of those that are shown as one. By the agent's clock."""
+    judgement, grouping = state.judgement, state.queues.grouping
+    key = grouping.key_of(series)
+    seen = judgement.warm_up.queues.since_of(key)
+    account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
+    if key is not None and account.index is grouping.source:  # which outlives a restart of the agent
+        at = int(grouping.index.positions(np.array([key], np.int64))[0])
+        seen = float(np.fmin.reduce(account.since[grouping.member == at], initial=seen))
+    return on_agents_clock(state, snapshot, seen)
+
+
+def on_agents_clock(state: State, snapshot: Snapshot, moment_of_broker: float) -> float:
+    """The moment of the broker by the clock of the agent; that of the last poll where there is none."""
+    return snapshot.stamp if np.isnan(moment_of_broker) else moment_of_broker - state.clock.applied

@@ -85,6 +85,8 @@ class Judgement:
     """By polls since, of which only the account was advanced."""
     rings_held: bool = False
     """Clients buffer more messages than some ring has room for."""
+    unjudged_since: float = np.nan
+    """Since when no poll can be judged, by the agent's clock; NaN where the last one was."""
     resumed_at: float = np.nan
     """Last poll of the agent before its restart, where its judgement goes on; the windows started again then."""
 
@@ -128,11 +130,13 @@ class Judgement:
 
     def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
         """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
+        since = snapshot.stamp if np.isnan(self.unjudged_since) else self.unjudged_since
         if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
-            return self.begun_anew(snapshot.stamp)
+            return replace(self.begun_anew(snapshot.stamp), unjudged_since=since)
         # Verdicts stay for a while, then nothing is known.
-        stays = self.still_stands(time_of(snapshot), constants) or not self.conditions
-        return self if stays else replace(self, conditions=(), incidents=Incidents())
+        if self.conditions and not self.still_stands(time_of(snapshot), constants):
+            return replace(self, conditions=(), incidents=Incidents(), unjudged_since=since)
+        return replace(self, unjudged_since=since)
 
 
 def judge(
@@ -171,11 +175,12 @@ def judge(
         oldest=oldest,
         shares=state.shares.advance(found, groups.clients),
         prefetch=state.prefetch.advance(found, groups.clients),
-        warm_up=state.warm_up.advance(found.now, groups.queues.index, groups.clients.index),
+        warm_up=state.warm_up.advance(found.now, groups.queues, groups.clients),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
         conditions=conditions,
+        unjudged_since=np.nan,
         shown_since=shown_since(conditions),
         incidents=state.incidents.advance(poll, conditions, oldest.latest, state.seen.consumers.index),
     )
