@@ -32,6 +32,37 @@ def test_what_a_full_store_refuses_is_in_the_list_of_losses() -> None:
     assert [sheet.queue for sheet in full_store(openmq_broker()).losses()] == ["q"]
 
 
+@pytest.mark.parametrize("torn", [1, 2, 3])
+@pytest.mark.parametrize("at", [3, 6])
+def test_a_row_that_was_read_while_it_changed_is_no_loss_for_good(torn: int, at: int) -> None:
+    """One poll lacks what the consumer had acknowledged, the next one has it."""
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
+    for n in range(1, 9):
+        lacks = torn if n == at else 0
+        broker.see(10 * n, 10 * n, consumers={"c": (10 * n - lacks, 0)})
+        wide = {"acknowledged": (10 * n - torn, 10 * n), "left_unacknowledged": (0, torn)}
+        assert broker.left() == (wide if lacks else {"acknowledged": 10 * n})
+    assert broker.losses() == []
+
+
+def test_after_such_a_row_a_loss_is_a_loss() -> None:
+    """The store is full: one message each poll leaves alone."""
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
+    broker.see(10, 10, consumers={"c": (9, 0)}).see(20, 20, consumers={"c": (20, 0)})
+    for lost in range(1, 6):
+        broker.see(20 + lost, 20 + lost, consumers={"c": (20, 0)}, idle=True)
+        low, high = bounds(broker.left()["left_unacknowledged"])
+        assert low <= lost <= high
+        low, high = bounds(broker.left()["acknowledged"])
+        assert low <= 20 <= high
+    broker.see(25, 25, consumers={"c": (20, 0)}, idle=True)
+    assert broker.left() == {"acknowledged": 20, "left_unacknowledged": 5}
+
+
+def bounds(value: Any) -> tuple[float, float]:
+    return value if isinstance(value, tuple) else (value, value)
+
+
 def test_a_queue_that_settles_all_is_in_no_list() -> None:
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
     for n in range(1, 7):

@@ -102,6 +102,13 @@ def steady(found: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in found.items() if not name.startswith(left_out) and "seconds" not in name}
 
 
+def all_judged(found: dict[str, float]) -> bool:
+    """Every object was seen at as many polls as it takes."""
+    return not any(
+        value for name, value in found.items() if name.startswith("mq_object_") and 'state="unknown"' in name
+    )
+
+
 def counters(found: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in found.items() if "_added_total{" in name or "_delivered_total{" in name}
 
@@ -197,7 +204,7 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     file = written(tmp_path / "p.yml", brokers)
     async with running_agent(file, tmp_path / "data") as agent:
         await moved(agent, "one")
-        await until(lambda: len(counters(samples(agent, "one"))) > 50)
+        await until(lambda: len(counters(samples(agent, "one"))) > 50 and all_judged(samples(agent, "one")))
         (worker,) = agent._pool.workers
         command = worker._command
         worker._command = ("/does/not/exist",)  # until the test has seen what is shown meanwhile

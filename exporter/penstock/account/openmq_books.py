@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from penstock.core.counters import SMALL_FALL
 from penstock.core.state import By, RowState, column, counter, declared, mask
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
 from penstock.observation.facts import or_zero
@@ -110,6 +111,8 @@ class DestinationBooks(RowState):
     whatever reason. sends_dead: it once had dead letters.
 
     Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
+    seen_alone, a few more by this poll alone: the next one shows whether a row was read while it changed; dead_early,
+    dead letters, at least and at most, of which only the next poll may show that they left alone;
     left_unseen, the same while consumers came and went, one of which may have acknowledged it; passed_by, while there
     were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
     dead letters that no other destination surely sent.
@@ -148,6 +151,8 @@ class DestinationBooks(RowState):
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
     left_unseen: Column = column(0.0, saved=False)
+    seen_alone: Column = column(0.0, saved=False)
+    dead_early: Matrix = column(0.0, lines=2, saved=False)
     alone_before: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
@@ -190,6 +195,8 @@ class DestinationBooks(RowState):
         for name in REFUSED:
             least, most = found[name]
             found[name] = least, most + self.seen_once
+        least, most = found[UNACKNOWLEDGED]
+        found[UNACKNOWLEDGED] = least, most + self.seen_alone
         others = np.fmax(self.low[list(OF_GONE)].sum(axis=0), self.not_acknowledged)
         most = np.fmax(self.gone - others, self.acknowledged)
         return {"acknowledged": (self.acknowledged, most), **found}
@@ -227,7 +234,10 @@ class DestinationBooks(RowState):
         conclusive = ~moved & (np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED)
         noise = np.fmax(MARGIN, polled.skew)
         reached = before.level_reached(noise)
-        grew = np.fmax(or_zero(level - reached), 0.0)
+        rose = np.fmax(or_zero(level - reached), 0.0)
+        # A row that was read while it changed lacks a few that its consumer acknowledged: the next poll has them.
+        may_be_torn = conclusive & (rose <= SMALL_FALL)
+        grew = np.where(may_be_torn, np.clip(or_zero(before.levels[-1] - reached), 0.0, rose), rose)
         certain = grew > np.where(moved, polled.skew, noise)
         return replace(
             before,
@@ -250,8 +260,11 @@ class DestinationBooks(RowState):
             lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
             d_apart=apart - before.apart,
             left_alone=np.where(conclusive, grew, 0.0),
+            seen_alone=rose - grew,
             left_unseen=np.where(~conclusive & certain, grew, 0.0),
-            peak=np.where(moved, or_zero(level), np.fmax(reached, level)),
+            peak=np.where(
+                moved, or_zero(level), np.where(may_be_torn, or_zero(reached) + grew, np.fmax(reached, level))
+            ),
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
             moved_at=np.where(polled.moved & ~begins, now, before.moved_at),
@@ -333,7 +346,7 @@ class DestinationBooks(RowState):
         sends_dead = self.sends_dead | (dead_low > 0)
         sends_dead |= polled.dead_letters & (alone > 0) & ~transacted & ~whole & (dead.arrived > 0)
         dead_most = np.where(sends_dead & ~limited, np.fmax(np.fmin(left, most), new), new)
-        rest_least = np.fmax(alone - dead_most, 0.0)
+        rest_least = np.fmax(alone - dead_most - self.dead_early[1], 0.0)
         # Clients that no poll saw may have settled it where some have done so before.
         sure = now - self.unseen_at > SHORT_LIVED
         settled = np.where(transacted | whole, 0.0, rest_least)
@@ -343,7 +356,8 @@ class DestinationBooks(RowState):
         plain = ~(transacted | whole | polled.is_dead)
         unexplained_least = np.where(plain & self.surely_alone(now), rest_least, 0.0)
         # That it was a dead letter shows a poll later.
-        proven_dead = np.fmin(dead_low, alone + self.alone_before)
+        proven_dead = np.fmin(dead_low + self.dead_early[0], alone + self.alone_before)
+        later = np.fmin(self.seen_alone, [dead_low, dead_most])
         unexplained_most = np.where(plain, alone, 0.0) - proven_dead
         unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
         reasons = (
@@ -358,7 +372,7 @@ class DestinationBooks(RowState):
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
-        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided
+        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided - self.seen_alone
         (rejected, rejected_most), (large, _), (expired, _) = refused
         passed_by = np.where(polled.consumers > 0, self.left_alone, 0.0)  # its dead letters may show a poll later
         books = replace(
@@ -372,6 +386,7 @@ class DestinationBooks(RowState):
             sends_dead=sends_dead,
             other_dead=others,
             alone_before=alone,
+            dead_early=later,
             unread=np.fmax(dead_low - self.passed_by, passed_by),
             passed_by=passed_by,
             uncommitted=polled.uncommitted,

@@ -191,7 +191,9 @@ def undecided_conditions(
         return
     if series.kind not in JUDGED:
         why = f"queues of kind {series.kind} are not judged"
-        yield undecided(series, "", why, queue_seen_since(state, snapshot, series), ADVICE_BY_KIND[series.kind])
+        yield undecided(
+            series, "", why, queue_seen_since(state, snapshot, series), ADVICE_BY_KIND[QueueKind(series.kind)]
+        )
         return
     key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
     young = too_young(state, series, "", POLLS if key is None else warm_up.queues.polls_of(key))

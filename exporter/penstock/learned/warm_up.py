@@ -1,6 +1,6 @@
 """Which polls could be judged, and what is not known for long enough to say anything of it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ class SeenBefore:
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    polls: Mapping[Hashable, int] = field(default_factory=dict)
+    polls: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     def polls_by_series(self, groups: Grouping[Any]) -> Positions:
         """At how many polls each series of `groups` had been seen: POLLS at most, 0 where it is new."""
