@@ -297,3 +297,33 @@ def test_a_restart_of_the_agent_keeps_what_it_was_not_sure_of() -> None:
     for _ in range(6):
         queue.poll(settled=10)
     assert queue.told == ((120, 130), (0, 10))
+
+
+def settles_unread(broker: Broker, elsewhere: str, *, polls: int, has_queue: bool = False) -> None:
+    """Its consumers settle some between the reads, and are replaced now and then; messages come to another address."""
+    consumer, earlier = "c", 0.0
+    for n in range(1, polls + 1):
+        settled = 20.0 * n
+        done = settled - n % 4
+        if n % 8 == 0:
+            consumer, earlier = f"c{n}", done
+        taker = {consumer: {"queue": "q", "N": done - earlier, "C": done - earlier, "T": 0.0}}
+        rows = {"q": queue(9000, 9000 - settled, K=settled, consumers=1.0)}
+        if has_queue:
+            rows[elsewhere] = queue(50 * n, 50 * n)
+        routed = {elsewhere: {"messages_added": 50.0 * n, "messages_unrouted": 0.0}}
+        broker.see(rows, routed, consumers=taker, senders={"p": ("q", 0.0)})
+
+
+def test_to_an_address_without_a_queue_nothing_is_moved() -> None:
+    """What comes to it a divert has sent; the queue beside it is healthy."""
+    broker = Broker()
+    settles_unread(broker, "audit", polls=23)
+    assert broker.fate("moved") == (0, 3), "what the rows of this poll do not show yet"
+    assert broker.fate("acknowledged") == (437, 440)
+
+
+def test_to_an_address_with_a_queue_they_may_have_been_moved() -> None:
+    broker = Broker()
+    settles_unread(broker, "to", polls=23, has_queue=True)
+    assert broker.fate("moved")[1] > 10

@@ -167,7 +167,8 @@ class MessageAccount:
         """With what one counter of the broker counts in two ways. last: of the poll before."""
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
         sent, has_address = self.duplicates.rose, snapshot.queues["has_dead_letter_address"]
-        visits = last.advance(found, snapshot, join, self.books, sent, watched=watched)
+        to_wildcard = self.wildcards.reaches
+        visits = last.advance(found, snapshot, join, self.books, sent, to_wildcard, watched=watched)
         unlisted = self.ring_losses.unlisted
         letters = self.dead_letters.advance(
             found, has_address, self.books, last, visits, watched=watched, unlisted=unlisted

@@ -70,7 +70,7 @@ class Moves(RowState):
         before, settled = self.reindexed(found.queues), or_zero(found.d_settled)
         unseen = before.unseen[-1] + settled - found.d_left + found.d_uncommitted
         vain = put(attempted_in_vain(found, snapshot, books), paged, np.nan)
-        came = 0.0 if visits is None else float(visits.grew.sum())
+        came = 0.0 if visits is None else float(visits.may_have_moved.sum())
         # What a link takes is not listed at all.
         listed = found.consumers <= found.listed
         by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
@@ -101,7 +101,7 @@ class Moves(RowState):
             moved, either = moved.copy(), either.copy()
             moved[at] += came
             either[at] -= came
-            to = visits.index.rows[visits.grew.any(axis=0)]
+            to = visits.index.rows[visits.may_have_moved.any(axis=0)]
             proven = (Move(int(found.queues.keys[at[0]]), int(came), tuple(row.name for row in to)),)
         # What no poll is sure of may have been moved.
         pending = np.fmax(seen[-1] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0)

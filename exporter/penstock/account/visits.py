@@ -46,6 +46,8 @@ class Visits(RowState):
     """Per address, in all. arrived: R; at an address that refuses, which counts a dead letter at each attempt, what
     came to its queues. sent: by listed producers; others: with what expired into it. strange: from none of them and no
     dead letter, the most so far; grew: by so much at the last polls. begins: its numbers start again; new: made since.
+    has_queue: now. takes_moves: messages can be moved to it, as it has a queue, had one at the poll before, or a queue
+    of a wildcard gets what is sent to it.
     """
 
     arrived: Column = column(saved=False)
@@ -56,12 +58,21 @@ class Visits(RowState):
     begins: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     new: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     has_queue: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
+    takes_moves: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     targets: Targets = unindexed(Targets)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin, books: QueueBooks, sent: Column, *, watched: bool
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        books: QueueBooks,
+        sent: Column,
+        to_wildcard: Mask,
+        *,
+        watched: bool,
     ) -> "Visits":
-        """sent: to each address since the poll before; empty: not read."""
+        """sent: to each address since the poll before; empty: not read. to_wildcard: a queue of a wildcard gets it."""
         addresses = snapshot.addresses
         assert addresses is not None  # noqa: S101 - the caller has looked
         before, size = self.reindexed(addresses.index), len(addresses)
@@ -85,8 +96,14 @@ class Visits(RowState):
             begins=~new & ~(arrived >= before.arrived),
             new=new,
             has_queue=has_queue[:-1],
+            takes_moves=has_queue[:-1] | before.has_queue | to_wildcard,
             targets=targets,
         )
+
+    @property
+    def may_have_moved(self) -> Matrix:
+        """What came at the last polls and may have been moved there; a divert sends to addresses without a queue, too."""
+        return np.where(self.takes_moves, self.grew, 0.0)
 
     def with_strangers(self, dead: Column) -> "Visits":
         """dead: of each queue, the dead letters."""
