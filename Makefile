@@ -21,6 +21,7 @@ help:
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
 	@echo "make test-again  those alone that failed in make test (1 min)"
 	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
+	@echo "make mutants [ROOM=conditions FILE=... FUNCTION=... TESTS=...]  small changes to the code that no test notices (3 min for a file)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
 	@echo "make flowbench-openmq [ONLY=...]  the same on a real OpenMQ (4 min)"
@@ -101,6 +102,13 @@ test-again: $(VENV)/.test
 coverage: $(VENV)/.test
 	$(UNIT) --quiet --cov --cov-report=
 	@PYTHONPATH=tests $(BIN)/python -m rig.rooms
+
+ROOM ?= conditions
+
+.PHONY: mutants
+
+mutants: $(VENV)/.test  # what it found is kept in build/mutants.json, for functions and tests that have not changed
+	@PYTHONPATH=tests $(BIN)/python -m mutants --room "$(ROOM)" --file "$(FILE)" --function "$(FUNCTION)" --tests "$(TESTS)"
 
 DIR ?= tests/recordings/judged
 COLD ?= 45

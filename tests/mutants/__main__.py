@@ -1,0 +1,123 @@
+"""`make mutants [ROOM=conditions] [FILE=...] [TESTS=...]`: which small changes to the code no test notices.
+
+Last line: one JSON object with the numbers of each file.
+"""
+
+import json
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+import pytest
+
+from mutants import results
+from mutants.changes import Mutant, mutants_of
+from mutants.session import Mutation, processors
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "exporter/penstock"
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+NEEDED = "not (broker or prometheus or spark or slow)"
+BESIDE = {
+    "assessment": ("conditions",),
+    "causes": ("conditions",),
+    "conditions": ("causes", "assessment", "insight"),
+    "findings": ("insight",),
+    "observation": ("conditions", "causes", "account"),
+    "rule_engine": ("conditions", "assessment"),
+}
+"""Rooms whose tests also are about the code of a room."""
+Counts = dict[str, dict[str, int]]
+
+
+@click.command()
+@click.option("--room", default="conditions", show_default=True, help="A room of the package.")
+@click.option("--file", "only", default="", help="One file of it, such as stalled.py.")
+@click.option("--function", default="", help="The functions whose names begin so.")
+@click.option(
+    "--tests", default="", help="Files or folders of tests, by commas; else those of the room and of its kin."
+)
+@click.option("--processes", default=processors(), show_default="processors", help="Tests at the same time.")
+def main(room: str, only: str, function: str, tests: str, processes: int) -> None:
+    mutants = chosen(room, only, function)
+    folders = tests.split(",") if tests else folders_of(room)
+    known = results.load()
+    open_mutants = [one for one in mutants if not results.is_killed(known.get(one.key))]
+    if open_mutants:
+        for one in open_mutants:
+            forget_killer(known.get(one.key))
+        run(open_mutants, folders, known, processes)
+    report(mutants, known)
+
+
+def chosen(room: str, only: str, function: str) -> list[Mutant]:
+    paths = sorted((PACKAGE / room).rglob(only or "*.py"))
+    if not paths:
+        raise click.ClickException(
+            f"No file {only or '*.py'} is below {PACKAGE / room}. Name a room, and a file of it."
+        )
+    found = [mutant for path in paths for mutant in mutants_of(path, ROOT)]
+    return [mutant for mutant in found if mutant.function.startswith(function)]
+
+
+def folders_of(room: str) -> list[str]:
+    rooms = [room, *BESIDE.get(room, ())]
+    return [f"tests/{one}" for one in rooms if (ROOT / "tests" / one).is_dir()]
+
+
+def forget_killer(result: results.Result | None) -> None:
+    """Of one whose test has changed since."""
+    if result is not None:
+        result.killed_by = ""
+
+
+def run(mutants: Sequence[Mutant], folders: Sequence[str], known: dict[str, results.Result], processes: int) -> None:
+    arguments = [*folders, "-m", NEEDED, "-q", "--no-header", "--no-summary", "--hypothesis-profile=quick"]
+    arguments += ["-p", "no:cacheprovider", "-o", "timeout=0", "--hypothesis-seed=0"]
+    ended = pytest.main(arguments, plugins=[Mutation(ROOT, mutants, known, processes)])
+    if ended not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        sys.exit(f"The tests could not be run: pytest ended with {ended!r}")
+
+
+def report(mutants: Sequence[Mutant], known: Mapping[str, results.Result]) -> None:
+    """The survivors with their lines, and the numbers."""
+    equivalent = equivalents()
+    counts: Counts = {}
+    for mutant in mutants:
+        outcome = outcome_of(mutant, known, equivalent)
+        counts.setdefault(mutant.file, Counter(killed=0, survived=0, equivalent=0))[outcome] += 1
+        if outcome == "survived":
+            print(mutant)
+    print(json.dumps({"mutants": counts, "all": total(counts)}))
+
+
+def outcome_of(mutant: Mutant, known: Mapping[str, results.Result], equivalent: set[tuple[str, str, str, str]]) -> str:
+    if results.is_killed(known.get(mutant.key)):
+        return "killed"
+    same = (mutant.file, mutant.function, mutant.before, mutant.after) in equivalent
+    return "equivalent" if same else "survived"
+
+
+def equivalents() -> set[tuple[str, str, str, str]]:
+    """The mutants that no test can notice, as the file of them says."""
+    read = tomllib.loads(EQUIVALENT.read_text())
+    found = set()
+    for one in read.get("mutant", ()):
+        assert one["reason"], one
+        found |= {(one["file"], one["function"], one["before"], after) for after in one["after"]}
+    return found
+
+
+def total(counts: Counts) -> dict[str, float]:
+    summed: Counter[str] = Counter()
+    for of_file in counts.values():
+        summed.update(of_file)
+    made = sum(summed.values())
+    return {**summed, "killed_share": round(summed["killed"] / made, 3) if made else 1.0}
+
+
+if __name__ == "__main__":
+    main()

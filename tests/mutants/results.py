@@ -1,0 +1,59 @@
+"""What is known of each mutant from earlier runs, for as long as function and tests are the same."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+KEPT = Path("build/mutants.json")
+
+
+@dataclass
+class Result:
+    """Of one mutant. killed_by: the test that fails, with the digest of its file; empty: none did. tried: digests of
+    the files of which all tests were tried."""
+
+    killed_by: str = ""
+    digest: str = ""
+    tried: list[str] = field(default_factory=list)
+
+
+def load() -> dict[str, Result]:
+    """By the keys of mutants."""
+    if not KEPT.exists():
+        return {}
+    read = json.loads(KEPT.read_text())
+    return {key: Result(**said) for key, said in read.items()}
+
+
+def save(results: Mapping[str, Result]) -> None:
+    KEPT.parent.mkdir(exist_ok=True)
+    beside = KEPT.with_suffix(".new")
+    beside.write_text(json.dumps({key: asdict(one) for key, one in results.items()}))
+    beside.rename(KEPT)
+
+
+def digest(path: Path) -> str:
+    """Of a file of tests, with the helpers in its folder."""
+    helpers = sorted(one for one in path.parent.glob("*.py") if not one.name.startswith("test_"))
+    content = b"".join(one.read_bytes() for one in [path, *helpers])
+    return sha256(content).hexdigest()[:12]
+
+
+def own_digest(path: Path) -> str:
+    """Of a file of tests alone."""
+    return sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def is_killed(result: Result | None) -> bool:
+    """Whether a test that is as it was then kills it."""
+    if result is None or not result.killed_by:
+        return False
+    path = Path(result.killed_by.partition("::")[0])
+    return path.exists() and own_digest(path) == result.digest
+
+
+def untried(result: Result | None, files: Iterable[Path]) -> set[Path]:
+    tried = set(result.tried) if result else set()
+    return {path for path in files if digest(path) not in tried}
