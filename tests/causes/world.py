@@ -1,15 +1,12 @@
 """Polls of a broker whose consumers name a connection and whose sessions may send, for the rules of causes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from conditions.world import START, Judged, Numbers
 from penstock.causes.verdict import CauseState, Verdict
-from penstock.core.table import Index, Table
-from penstock.model import ProducerRow, Snapshot
+from penstock.model import Snapshot
 from penstock.settings.constants import Constants
 
 POLLS = 12
@@ -24,14 +21,11 @@ proven, possible, excluded = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.
 
 @dataclass
 class Beside(Judged):
-    """A broker that shows all that the rules ask for. Consumers may say `connection`, a number. producers: `address`,
-    `session` and `produced` by id. settings_age: seconds since the settings of addresses were read; None: they never
-    were. purges: whether the queues have purge-on-no-consumers; None: not read.
+    """A broker that shows all that the rules ask for. purges: whether the queues have purge-on-no-consumers; None: not
+    read.
     """
 
     constants: Constants = COLD
-    producers: dict[str, dict[str, Any]] | None = field(default_factory=dict)
-    settings_age: float | None = 0.0
     purges: bool | None = False
     read: Snapshot | None = None
     """What the last poll read."""
@@ -45,20 +39,7 @@ class Beside(Judged):
     ) -> Snapshot:
         by_itself = {"purge_on_no_consumers": self.purges, "auto_delete": self.purges}
         queues = {name: by_itself | {"groups": 0.0} | dict(said) for name, said in queues.items()}
-        places = {str(said.get("address", name)) for name, said in queues.items()}
-        addresses = {name: {"paused": 0.0, "paging": 0.0} | dict(addresses.get(name, {})) for name in places}
-        found = super().snapshot(queues, consumers, addresses)
-        assert found.addresses is not None
-        age = np.nan if self.settings_age is None else self.settings_age
-        stamps = {"settings_stamp": np.full(len(found.addresses), found.stamp - age)}
-        found = replace(found, addresses=Table(found.addresses.index, stamps | dict(found.addresses.columns)))
-        assert found.consumers is not None
-        connection = [int(consumers[row.id].get("connection", -1)) for row in found.consumers.index]
-        said = self.producers or {}
-        rows = [ProducerRow(name, str(one["address"]), "app", str(one["session"])) for name, one in said.items()]
-        produced = np.array([float(one["produced"]) for one in said.values()])
-        producers = None if self.producers is None else Table(Index.of(rows), {"produced": produced})
-        self.read = replace(found, consumer_connection=np.array(connection, np.int64), producers=producers)
+        self.read = super().snapshot(queues, consumers, addresses)
         return self.read
 
 

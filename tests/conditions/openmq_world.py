@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,10 +20,8 @@ class OpenmqJudged(Judged):
     producers: `address` and `connection` by id.
     """
 
+    default_settings: ClassVar[Numbers] = {}
     transactions: dict[str, dict[str, float]] = field(default_factory=dict)
-    producers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    settings_age: float | None = 0.0
-    """Seconds since the settings of destinations were read; None: they never were."""
     _ids: dict[str, int] = field(default_factory=dict)
     _address_rows: Index[AddressRow] = field(default_factory=Index.empty)
 
@@ -44,27 +42,18 @@ class OpenmqJudged(Judged):
         columns = dict(found.queues.columns)
         columns["removed"] = columns.pop("acknowledged")
         rows = [AddressRow(row.name, policies.get(row.name, "reject_newest")) for row in found.addresses.index]
-        age = np.nan if self.settings_age is None else self.settings_age
-        stamps = {"settings_stamp": np.full(len(rows), found.stamp - age)}
         transactions, of = self._linked(
             [TransactionRow(name, "app", "u") for name in self.transactions], self.transactions
         )
-        making = [ProducerRow(name, str(said["address"]), "app", "") for name, said in self.producers.items()]
-        producers, producing = self._linked(making, self.producers)
-        none = np.full(
-            len(found.consumers), np.nan
-        )  # not a column of consumers: their rows name a connection by its key
-        connection = np.nan_to_num(found.consumers.columns.get("connection", none), nan=-1).astype(np.int64)
+        making = [ProducerRow(name, str(said["address"]), "app", "") for name, said in (self.producers or {}).items()]
+        producers, producing = self._linked(making, self.producers or {})
         return replace(
             found,
             broker=replace(found.broker, kind=BrokerKind.OPENMQ, version="6.5.1", clock=np.nan),
             queues=Table(found.queues.index, columns),
-            addresses=Table(
-                self._address_index(found.addresses.index.keys, rows), stamps | dict(found.addresses.columns)
-            ),
+            addresses=Table(self._address_index(found.addresses.index.keys, rows), found.addresses.columns),
             transactions=transactions,
             producers=producers,
-            consumer_connection=connection,
             producer_connection=producing,
             transaction_connection=of,
         )
@@ -85,7 +74,7 @@ class OpenmqJudged(Judged):
         }
         keys = np.array([self._ids.setdefault(row.id, len(self._ids)) for row in rows], np.int64)
         index, order = Index[Any].empty().advance(keys, lambda new: [rows[i] for i in new])
-        connection = np.array([said["connection"] for said in numbers.values()], np.int64)
+        connection = self._connected.keys_of(numbers, numbers)
         return Table(index, {name: column[order] for name, column in columns.items()}), connection[order]
 
 

@@ -6,13 +6,14 @@ D in delivery, S scheduled; of a consumer T held, W uncommitted, N delivered, C 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from conditions.connected import DEFAULT_SETTINGS, Connected, Said
+from conditions.things import Numbers, Things
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.core.table import Index, Table
 from penstock.model import (
     AddressRow,
     Broker,
@@ -30,7 +31,6 @@ from penstock.model import (
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
-Numbers = Mapping[str, Any]
 START = 1_700_000_000.0
 
 QUEUE_COLUMNS = {
@@ -58,45 +58,12 @@ QUEUE = QueueRow(
     expiry_address="",
 )
 TEXTS = {spec.name for spec in fields(QueueRow)}
+CONSUMER_TEXTS = ("client", "session", "protocol", "connection")
 ADDRESS_TEXTS = {spec.name for spec in fields(AddressRow)}
 
 
-class Things:
-    """Tables of one kind of thing by name, poll by poll, on an index that is followed as a reader does."""
-
-    def __init__(self) -> None:
-        self._keys: dict[str, int] = {}
-        self._index: Index[Any] = Index.empty()
-
-    def key(self, name: str) -> int:
-        return self._keys.setdefault(name, len(self._keys) + 1)
-
-    def forget(self, name: str) -> None:
-        """The next thing of this name is another one."""
-        self._keys[name] = max(self._keys.values()) + 1
-
-    def anew(self) -> "Things":
-        """As a reader has them of another process of the broker: with other keys."""
-        other = Things()
-        other._keys = dict(zip(self._keys, reversed(self._keys.values()), strict=True))
-        return other
-
-    def table(self, rows: Mapping[str, Any], numbers: Mapping[str, Numbers], zero: Numbers) -> Table[Any]:
-        names = list(rows)
-        keys = np.array([self.key(name) for name in names], np.int64)
-        at = self._index.positions(keys)
-        changed = [
-            k for k, name, i in zip(keys, names, at, strict=True) if i >= 0 and self._index.rows[i] != rows[name]
-        ]
-        self._index, order = self._index.advance(
-            keys, lambda new: [rows[names[i]] for i in new], changed=np.array(changed, np.int64)
-        )
-        columns = dict.fromkeys([*zero, *(column for said in numbers.values() for column in said)])
-        values = {
-            column: np.array([{**zero, **numbers[name]}.get(column, np.nan) for name in names], np.float64)[order]
-            for column in columns
-        }
-        return Table(self._index, values)
+def address_numbers(said: Said) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in ADDRESS_TEXTS}
 
 
 def _columns(said: Numbers, letters: Mapping[str, str]) -> dict[str, float]:
@@ -117,11 +84,17 @@ class Judged:
     """Further numbers of the broker: disk, memory."""
     state: State = field(default_factory=State)
     tables: Tables = field(default_factory=dict)
+    producers: dict[str, dict[str, Any]] | None = field(default_factory=dict)
+    """By id `address`, `session`, `connection`, `client` and `produced`; None: they are not read."""
+    settings_age: float | None = 0.0
+    """Seconds since the settings of addresses were read; None: they never were."""
+    default_settings: ClassVar[Numbers] = DEFAULT_SETTINGS
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
         self.policy = Policy("b", constants=self.constants)
         self._queues, self._addresses, self._consumers = Things(), Things(), Things()
+        self._connected = Connected()
 
     def poll(
         self,
@@ -136,8 +109,9 @@ class Judged:
         """
         One poll, `after` seconds (default: the step) after the one before.
 
-        queues: letters, columns and texts by name; consumers: letters, `queue` and `client` by id; addresses: columns
-        and `policy` by name. failed: tables that were not read. apart: seconds between two reads.
+        queues: letters, columns and texts by name; consumers: letters, `queue`, `client`, `session` and `connection`
+        by id; addresses: columns and `policy` by name. failed: tables that were not read. apart: seconds between two
+        reads.
         """
         after = self.step if after is None else after
         self.now, self.uptime = self.now + after, self.uptime + after
@@ -166,9 +140,7 @@ class Judged:
         numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
         clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
         counted = {
-            name: {
-                k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in ("client", "session", "protocol")
-            }
+            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in CONSUMER_TEXTS}
             for name, said in consumers.items()
         }
         policies = {name: said.get("policy", "page") for name, said in addresses.items()}
@@ -177,7 +149,7 @@ class Judged:
         places = {
             name: AddressRow(name, policies.get(name, "page"), *filter(None, [beyond.get(name)])) for name in names
         }
-        of_places = {n: {k: v for k, v in addresses.get(n, {}).items() if k not in ADDRESS_TEXTS} for n in places}
+        of_places = {name: self._settings() | address_numbers(addresses.get(name, {})) for name in places}
         consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
         queue_table = self._queues.table(rows, numbers, ZERO)
         at = {row.name: int(key) for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)}
@@ -192,8 +164,16 @@ class Judged:
             consumers=consumer_table,
             addresses=self._addresses.table(places, of_places, {}),
             consumer_queue=np.array([at.get(row.queue, -1) for row in consumer_table.index], np.int64),
-            consumer_connection=np.full(len(consumer_table), -1, np.int64),
+            consumer_connection=self._connected.keys_of(consumers, [row.id for row in consumer_table.index]),
+            connections=self._connected.connection_table(consumers, self.producers or {}),
+            producers=None if self.producers is None else self._connected.producer_table(self.producers),
         )
+
+    def _settings(self) -> dict[str, float]:
+        """Of an address that the operator has set nothing for."""
+        if self.settings_age is None:
+            return {"settings_stamp": np.nan}
+        return self.default_settings | {"settings_stamp": self.now - self.skew - self.settings_age}
 
     # --- what is told
 

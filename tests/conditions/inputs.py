@@ -1,0 +1,53 @@
+"""What the rules of a made-up poll read, with some of its numbers as a test wants them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from penstock.observation.poll import RuleInputs
+from penstock.rule_engine import judgement
+
+
+@contextmanager
+def kept_inputs() -> Iterator[list[RuleInputs]]:
+    """What rules are given meanwhile, poll by poll."""
+    kept: list[RuleInputs] = []
+    make = judgement.rule_inputs
+
+    def making(*args: Any) -> RuleInputs:
+        kept.append(make(*args))
+        return kept[-1]
+
+    with patch.object(judgement, "rule_inputs", making):
+        yield kept
+
+
+def changed(poll: RuleInputs, **values: Any) -> RuleInputs:
+    """The same poll with other values; `a__b=1` is b of a. Nothing that was worked out of the old ones is left."""
+    result = poll
+    for path, value in values.items():
+        result = with_value(result, path.split("__"), value)
+    return replace(result, _results={})
+
+
+def with_value(thing: Any, path: list[str], value: Any) -> Any:
+    first, *rest = path
+    if not rest:
+        return replace(thing, **{first: value})
+    return replace(thing, **{first: with_value(getattr(thing, first), rest, value)})
+
+
+def column(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.array(values, np.float64)
+
+
+def mask(*values: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.array(values, np.bool_)
+
+
+def positions(*values: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(values, np.int64)
