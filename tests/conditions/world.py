@@ -12,7 +12,7 @@ import numpy as np
 
 from conditions.connected import DEFAULT_SETTINGS, Connected, Said
 from conditions.things import Numbers, Things
-from penstock.assessment.assess import State, Tables, assess
+from penstock.assessment.assess import State, Tables, advance, assess
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.model import (
     AddressRow,
@@ -83,7 +83,6 @@ class Judged:
     about: dict[str, Any] = field(default_factory=dict)
     """Further numbers of the broker: disk, memory."""
     state: State = field(default_factory=State)
-    tables: Tables = field(default_factory=dict)
     producers: dict[str, dict[str, Any]] | None = field(default_factory=dict)
     """By id `address`, `session`, `connection`, `client` and `produced`; None: they are not read."""
     settings_age: float | None = 0.0
@@ -92,6 +91,7 @@ class Judged:
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
+        self._tables: Tables | None = {}
         self.policy = Policy("b", constants=self.constants)
         self._queues, self._addresses, self._consumers = Things(), Things(), Things()
         self._connected = Connected()
@@ -126,8 +126,26 @@ class Judged:
             | dict(snapshot.collectors),
             **unread,
         )
-        self.state, self.tables = assess(self.state, snapshot, self.policy)
+        self.judge(snapshot)
         return self
+
+    def judge(self, snapshot: Snapshot) -> None:
+        """The poll that gave this snapshot."""
+        self._judged_from = self.state, snapshot
+        self._tables = None
+        self.state = advance(self.state, snapshot, self.policy)
+
+    @property
+    def tables(self) -> Tables:
+        """Of the last poll; made when a test looks, for most look at the conditions alone."""
+        if self._tables is None:
+            before, snapshot = self._judged_from
+            self._tables = assess(before, snapshot, self.policy)[1]
+        return self._tables
+
+    @tables.setter
+    def tables(self, tables: Tables) -> None:
+        self._tables = tables
 
     def snapshot(
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
