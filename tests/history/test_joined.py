@@ -36,6 +36,7 @@ def paths(store: Store) -> set[str]:
     return {entry.path for entry in store.files(RAW)}
 
 
+@pytest.mark.slow  # writes hours of history
 def test_a_job_that_has_listed_files_reads_them_after_they_were_joined(store: Store) -> None:
     listed = current(store)
     before = {

@@ -128,6 +128,7 @@ def test_what_stands_is_told_again_in_each_hour(tmp_path: Path) -> None:
     assert events.count("hold") == 3 * len(standing.conditions)
 
 
+@pytest.mark.slow  # writes hours of history
 def test_files_stand_by_kind_day_and_hour_in_utc(tmp_path: Path) -> None:
     live = list(judged(recorded("healthy")))
     first = datetime.fromtimestamp(live[0].snapshot.stamp, UTC)
@@ -182,6 +183,7 @@ def test_what_is_too_much_for_one_joining_becomes_several_files(
     assert len(of_the_day["queue"]) == len(joined)
 
 
+@pytest.mark.slow  # writes hours of history
 def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, last = many_files(tmp_path, 1.0, polls=6)
     due = last + 2 * 3600.0
@@ -195,6 +197,7 @@ def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypat
     assert len(files(store, "queue")) == 1
 
 
+@pytest.mark.slow  # writes hours of history
 def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None:
     store, last = many_files(tmp_path, 1.0, polls=6)
     due = last + 2 * 3600.0

@@ -142,6 +142,7 @@ def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
     assert [one["subject"] for one in found] == [one["subject"] for one in whole] != []
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_numbers_that_cannot_be_are_no_polls_of_any_queue(own_fleet: Store) -> None:
     paths = [entry.path for entry in own_fleet.files("raw/kind=queue")]
     sid = series_id("broker-1", "orders.0", "orders.0")
@@ -169,6 +170,7 @@ def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(monk
     ]
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_polls_of_two_agents_are_one_queue(own_fleet: Store) -> None:
     """Each names the life of the counters by itself."""
     files = [entry.path for entry in own_fleet.files("raw/kind=queue")]

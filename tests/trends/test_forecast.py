@@ -15,6 +15,7 @@ def rhythm(seed: int, weeks: int = 9, growth: float = 0.0) -> Series:
     return np.asarray(level * random.lognormal(0, 0.15, len(at)))
 
 
+@pytest.mark.slow  # forecasts many courses
 def test_intervals_of_hours_and_of_days_hold_what_comes_and_are_not_wider_than_need_be() -> None:
     made = []
     for seed in range(12):

@@ -87,6 +87,7 @@ def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> Non
     assert {row[0] for row in wanted} == set(rows["sid"].to_pylist())
 
 
+@pytest.mark.slow  # DuckDB works out the same beside it
 def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path: Path) -> None:
     """What DuckDB makes beside the job in `bench.trends` is the same work."""
     alike(fleet[0], tmp_path)

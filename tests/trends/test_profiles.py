@@ -245,6 +245,7 @@ def test_a_profile_follows_the_wall_clock_of_each_of_its_weeks_and_leaves_out_ho
     assert np.isnan(came).sum() == 24 + 1, "the holiday, and the hour that was skipped"
 
 
+@pytest.mark.slow  # plays a night
 @pytest.mark.parametrize(("zone", "ahead"), [("Asia/Karachi", 5.0), ("Asia/Kolkata", 5.5), ("Asia/Kathmandu", 5.75)])
 def test_a_missed_run_is_reported_as_late_in_any_zone(zone: str, ahead: float) -> None:
     """It comes each night at twenty past two by the wall clock; an hour late is not missed."""

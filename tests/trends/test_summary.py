@@ -147,6 +147,7 @@ def test_targets_are_those_of_the_rules() -> None:
     assert wanted.targets(NAMES | {"queue": "other"}) == {"ring_retention": None, "drain_target": None}
 
 
+@pytest.mark.slow  # of 500 brokers
 def test_five_hundred_brokers_fit() -> None:
     one = broker("b", 10)
     brokers = [one | {"broker": f"broker-{number}", "sid": number} for number in range(500)]

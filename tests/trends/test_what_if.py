@@ -118,6 +118,7 @@ def test_nothing_known_is_no_step() -> None:
     assert replay(one, Setting()).left == 4
 
 
+@pytest.mark.slow  # replays what an agent kept
 def test_the_command_replays_what_the_agent_kept(fleet: tuple[Store, Truth]) -> None:
     polls = read(fleet[0], [e.path for e in fleet[0].files("raw/kind=queue")], QUEUE)
     table = polls.filter(pc.equal(polls["ring_limit"], 5000))

@@ -17,6 +17,7 @@ EXACT = 2**53
 """No count of messages or bytes gets there."""
 
 
+@pytest.mark.slow  # polls for each number
 @pytest.mark.parametrize("kind", SUBJECTS)
 async def test_any_number_of_a_broker_may_be_any_that_java_has(kind: str, tmp_path: Path) -> None:
     """Half of all numbers are another one, at each of some polls; `make fuzz` tries more."""

@@ -204,6 +204,7 @@ def test_what_brokers_say_in_place_of_a_number_is_kept(row: type[msgspec.Struct]
 # --- a broker that has such a number for good is judged all the same
 
 
+@pytest.mark.slow  # polls for each value
 def test_a_value_that_is_missing_keeps_no_queue_from_being_judged() -> None:
     polls = recorded("stuck-listener")
 

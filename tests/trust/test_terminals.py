@@ -82,7 +82,11 @@ def of(folder: Path, *arguments: str) -> list[str]:
     return [files.get(one, one) for one in arguments]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name",
+    # A recording takes a second to be replayed.
+    [pytest.param(name, marks=[pytest.mark.slow] if "replay" in name else []) for name in COMMANDS],
+)
 def test_a_command_shows_names_and_nothing_in_them_acts(folder: Path, name: str) -> None:
     found = run(*of(folder, *COMMANDS[name]))
     assert harm(found.output) == []
@@ -119,6 +123,7 @@ def in_a_terminal(command: list[str], width: int) -> str:
     return output.decode()
 
 
+@pytest.mark.slow  # replays a recording
 def test_json_says_the_names_as_they_are(folder: Path) -> None:
     found = json.loads(run(*of(folder, *COMMANDS["explain json"])).stdout)
     assert found["queue"] == QUEUE
