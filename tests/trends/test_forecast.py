@@ -1,6 +1,7 @@
 """Forecasts of series with a rhythm: how near they come, and whether the intervals hold what comes."""
 
 import numpy as np
+import pytest
 
 from penstock_trends.forecast import WEEK, forecast, inflation, pooled_quantile, theta
 
