@@ -19,8 +19,9 @@ help:
 	@echo "make unit    the tests that need no broker, Java, Spark or download (1 min)"
 	@echo "make test    all checks and tests, against real brokers (first time 20 min, then 17 min; needs Java 17, Maven)"
 	@echo "make lint    ruff, mypy and the import contracts (1 min)"
+	@echo "make nightly  tests that are slow and rarely red; fuzz [FUZZ=2000]: all properties on so many random examples (5 min; 1 h)"
 	@echo "make test-again  those alone that failed in make test (1 min)"
-	@echo "make coverage  how much of each room of the package make unit runs (2 min)"
+	@echo "make coverage  how much of each room of the package the tests run that need no broker, Java or Spark (10 min)"
 	@echo "make mutants [ROOM=conditions FILE=... FUNCTION=... TESTS=...]  small changes to the code that no test notices (3 min for a file)"
 	@echo "make judge-recordings [DIR=... COLD=45 TREND=60]  judges recordings of labelled situations (10 s)"
 	@echo "make flowbench [SEED=1 POLL=5 ONLY=...]  labelled faults and look-alikes on real brokers (8 min)"
@@ -35,7 +36,7 @@ help:
 	@echo "make soak [DURATION=1800 SEED=1]  real brokers with churn and faults: memory, descriptors, tasks stay flat (30 min)"
 	@echo "make kills [KILLS=200 SEED=1]  the agent killed at random moments on a real broker: no counter falls, no event is lost (12 min)"
 	@echo "make soak-moving [DURATION=300]  12,000 consumers on a real Artemis, a twentieth replaced in each poll: totals are their own logs (7 min)"
-	@echo "make test-trust, fuzz [FUZZ=2000]  faults and odd inputs, longer than in make test (20 min; 1 h)"
+	@echo "make test-trust  faults and odd inputs, longer than in make test (20 min)"
 	@echo "make check-consumers  clients that leak, crash and settle in any order on a real Artemis: who is named, the oldest message (5 min)"
 	@echo "make check-normal  silent producers, a missed run, slower work, a leak, mass expiry on a real Artemis, against what is normal: seconds beside the bar (11 min)"
 	@echo "make test-incidents  chains of causes on a real Artemis and OpenMQ: one incident each, with its root and its victims (11 min)"
@@ -85,12 +86,13 @@ lint: $(VENV)/.test
 
 # Of make test: they wait for polls more than they work.
 WORKERS ?= 3
-UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow or nightly)" --hypothesis-profile=quick
+UNIT = $(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=quick
+NEEDS = broker or prometheus or spark or nightly
 
 .PHONY: unit coverage test-again nightly
 
 unit: $(VENV)/.test
-	$(UNIT)
+	$(UNIT) -m "not ($(NEEDS) or slow)"
 
 test: $(VENV)/.test  # the linters run beside the tests, and are shown after them
 	@mkdir -p build; ($(LINT)) >build/lint.txt 2>&1 & \
@@ -103,7 +105,7 @@ nightly: $(VENV)/.test  # what is rarely red and slow
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m nightly
 
 coverage: $(VENV)/.test
-	$(UNIT) --quiet --cov --cov-report=
+	$(UNIT) -m "not ($(NEEDS))" --quiet --cov --cov-report=
 	@PYTHONPATH=tests $(BIN)/python -m rig.rooms
 
 ROOM ?= conditions
