@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from account import world
 from account.world import Broker, queue
-from penstock.assessment.assess import State, assess
 from penstock.model import Collector, LeftOut, Snapshot
-from penstock.settings.policy import Policy
 
 FOREVER = float("inf")
 
@@ -184,12 +181,12 @@ def test_attempts_that_were_not_read_say_nothing(monkeypatch: pytest.MonkeyPatch
     """The last good ones stand in for them."""
     broker = see(idle(), 10, 10, {"c": core(N=10.0, C=10.0)})
 
-    def without_sizes(state: State, snapshot: Snapshot, policy: Policy) -> Any:
+    def without_sizes(snapshot: Snapshot) -> None:
         collectors = {**snapshot.collectors, "sizes": Collector(0.01, snapshot.stamp, "timeout")}
-        return assess(state, replace(snapshot, collectors=collectors), policy)
+        Broker.judge(broker, replace(snapshot, collectors=collectors))
 
     with monkeypatch.context() as patch:
-        patch.setattr(world, "assess", without_sizes)
+        patch.setattr(broker, "judge", without_sizes)
         see(broker, 60, 10, {"c": core(N=60.0, C=60.0)})
     assert given_back(broker) == (0, FOREVER)
     assert given_back(see(broker, 60, 60, {"c": core(N=60.0, C=60.0)})) == (0, 0)

@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from account import world
 from account.world import Broker, queue
-from penstock.assessment.assess import State
 from penstock.model import Snapshot
 from penstock.rule_engine.judgement import glanced
-from penstock.settings.policy import Policy
 
 HOLDER = {"holder": {"queue": "ring", "T": 4.0, "N": 4.0, "client": "holder", "protocol": "CORE", "session": "s1"}}
 BETWEEN = 9
@@ -31,12 +28,14 @@ class Polled:
             self.broker.see(queues, consumers=consumers, senders={})
 
     def _glance(self, queues: dict[str, Any], consumers: dict[str, Any]) -> None:
-        def only_glanced(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Any]:
-            return replace(state, judgement=glanced(state.judgement, snapshot, policy.constants)), self.broker.tables
+        def only_glanced(snapshot: Snapshot) -> None:
+            state = self.broker.state
+            judgement = glanced(state.judgement, snapshot, self.broker.policy.constants)
+            self.broker.state = replace(state, judgement=judgement)
 
         self.broker.step = 0.5
         with self._monkeypatch.context() as patch:
-            patch.setattr(world, "assess", only_glanced)
+            patch.setattr(self.broker, "judge", only_glanced)
             for _ in range(BETWEEN):
                 self.broker.see(queues, consumers=consumers, senders={})
 

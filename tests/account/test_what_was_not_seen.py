@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from account import world
 from account.openmq_world import openmq_broker
 from account.world import Broker, queue
 from conditions.openmq_world import OpenmqJudged, openmq
-from penstock.assessment.assess import State, assess
 from penstock.model import Collector, Snapshot, TransactionState
-from penstock.settings.policy import Policy
 
 
 def consumer(**said: Any) -> dict[str, Any]:
@@ -42,13 +39,13 @@ def test_addresses_that_cannot_be_read_are_no_duplicates(polls: int, monkeypatch
     assert broker.last is not None
     kept = broker.last.addresses
 
-    def without_addresses(state: State, snapshot: Snapshot, policy: Policy) -> Any:
+    def without_addresses(snapshot: Snapshot) -> None:
         failed = Collector(0.01, snapshot.stamp, "timeout")
         collectors = {**snapshot.collectors, "addresses": failed}
-        return assess(state, replace(snapshot, addresses=kept, collectors=collectors), policy)
+        Broker.judge(broker, replace(snapshot, addresses=kept, collectors=collectors))
 
     with monkeypatch.context() as patch:
-        patch.setattr(world, "assess", without_addresses)
+        patch.setattr(broker, "judge", without_addresses)
         broker.send(polls)
     assert "duplicates_dropped" not in broker.names | broker.notices
     broker.send(12)
@@ -115,12 +112,12 @@ def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(monkeypa
     broker, limit = Broker(), {"q": {"max_delivery_attempts": 10.0}}
     broker.see({"q": queue(9, 9, has_dead_letter_address=0.0)}, limit, senders={}, polls=4)
 
-    def without_addresses(state: State, snapshot: Snapshot, policy: Policy) -> Any:
+    def without_addresses(snapshot: Snapshot) -> None:
         failed = {**snapshot.collectors, "addresses": Collector(0.01, snapshot.stamp, "timeout")}
-        return assess(state, replace(snapshot, collectors=failed), policy)
+        Broker.judge(broker, replace(snapshot, collectors=failed))
 
     with monkeypatch.context() as patch:
-        patch.setattr(world, "assess", without_addresses)
+        patch.setattr(broker, "judge", without_addresses)
         row = {"q": queue(9, 9, has_dead_letter_address=0.0, D=5.0)}
         broker.see(row, limit, {"k": consumer(T=5.0, N=5.0)}, senders={}, polls=2)
         broker.see({"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)}, limit, senders={}, polls=2)

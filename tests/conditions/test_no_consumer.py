@@ -151,7 +151,6 @@ UNREAD: list[tuple[dict[str, Any], int, set[str], set[str]]] = [
     ({}, 0, set(), set()),
     ({}, 1, set(), {"no_consumer"}),
     ({"kind": QueueKind.SUBSCRIPTION, "durable": True}, 0, {"no_consumer"}, set()),
-    ({"kind": QueueKind.SUBSCRIPTION, "durable": False}, 1, set(), {"no_consumer"}),
     ({"K": 1, "kind": QueueKind.DEAD_LETTER}, 1, set(), set()),
     ({"K": 1, "kind": QueueKind.EXPIRY}, 1, set(), set()),
     ({"K": 1, "consumers": np.nan}, 1, set(), set()),
@@ -170,6 +169,14 @@ def test_no_consumer() -> None:
 
 
 @pytest.mark.slow  # many polls
+def test_a_subscription_that_is_not_durable_is_missed_least() -> None:
+    """Its series is that of all of its kind."""
+    judged = Judged()
+    for n in range(30):
+        judged.poll({"q": {"kind": QueueKind.SUBSCRIPTION, "durable": False, "A": 50 + n, "M": 50 + n}})
+    assert (judged.names, judged.notices) == (set(), {"no_consumer"})
+
+
 def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
     judged = Judged()
     for n in range(30):

@@ -46,9 +46,9 @@ def test_what_the_operator_does_not_want_is_not_exported(says: Mapping[str, Any]
 def test_findings_go_when_their_cause_does_and_the_series_stay_while_it_lasts() -> None:
     judged = Judged()
     judged.poll({"q": NO_DEAD})
-    before = judged.tables["finding"].index
+    before = judged.state.findings.index
     judged.poll({"q": NO_DEAD})
-    assert judged.tables["finding"].index is before
+    assert judged.state.findings.index is before
     judged.poll({"q": {"has_dead_letter_address": 1.0}}, after=SECONDS - 1)
     assert len(judged.tables["finding"]) == 1
     judged.poll({"q": {"has_dead_letter_address": 1.0}}, after=1)
