@@ -71,6 +71,7 @@ def test_it_is_named_once_both_sides_are_read() -> None:
     assert both(broker, "a") == (12, 0)
 
 
+@pytest.mark.slow  # many polls
 def test_a_producer_that_sends_there() -> None:
     """Its 4 are no dead letters, and neither is what one sends that is not listed."""
     assert both(see({"a": 7.0}, 4.0, senders={"p": ("dlq", 4.0)}), "a") == (0, 7)

@@ -150,6 +150,7 @@ def test_while_producers_are_not_read_nothing_is_exact() -> None:
     assert broker.fate("moved")[0] + broker.fate("acknowledged")[0] <= 10 <= broker.fate("moved")[1]
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("calm", [0, LONG])
 @pytest.mark.parametrize("lag", [0, 10])
 @pytest.mark.parametrize("polls", [2, LONG])

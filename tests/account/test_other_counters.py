@@ -82,6 +82,7 @@ def test_both_grow_alike(polls: list[Tables], table: str, what: str) -> None:
     assert set(more) <= {(name, name) for name in ("g.pollb", "g.ring0", "g.ring1")}
 
 
+@pytest.mark.slow  # many polls
 def test_the_recording_has_some_of_each_that_it_compares(polls: list[Tables]) -> None:
     compared = {fate for names in SAME.values() for fate in names if sum(fates(polls[-1]["account"], (fate,)).values())}
     assert compared >= {"acknowledged", "expired", "evicted"}

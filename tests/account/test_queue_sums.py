@@ -137,6 +137,7 @@ def test_what_expired_on_arrival_came_too() -> None:
     assert broker.fate("uncommitted") == (0, 0)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("policy", ["page", "drop"])
 def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(policy: str) -> None:
     """60 a second with a time to live of 1 ms: what came since the last poll is no gap and no drop."""

@@ -88,7 +88,7 @@ each_two_seconds = pytest.mark.slow  # 150 polls of 40 queues
 @pytest.fixture(
     params=[
         pytest.param(1, id="each 2 s", marks=each_two_seconds),
-        pytest.param(3, id="each 6 s"),
+        pytest.param(3, id="each 6 s", marks=pytest.mark.slow),
         pytest.param(5, id="each 10 s"),
     ]
 )
@@ -139,7 +139,9 @@ def test_each_queue_is_as_in_the_prototype(runs: Sequence[Run]) -> None:
 
 
 @pytest.mark.parametrize("name", BY_CLOSES)
-@pytest.mark.parametrize(("polls", "every"), [pytest.param(0, 1, marks=each_two_seconds), (1, 3), (2, 5)])
+@pytest.mark.parametrize(
+    ("polls", "every"), [pytest.param(0, 1, marks=each_two_seconds), pytest.param(1, 3, marks=pytest.mark.slow), (2, 5)]
+)
 def test_bounds_of_ring_losses_are_no_wider_than_in_the_prototype(name: str, polls: int, every: int) -> None:
     run = played(every)[-1]
     by, i = run.account.ring_losses, run.at(name)

@@ -340,6 +340,7 @@ def test_openmq_says_that_a_transaction_has_failed() -> None:
         assert world.one("open_transaction").verdicts["transaction_failed"].state is known
 
 
+@pytest.mark.slow  # many polls
 def test_what_the_broker_does_not_say_is_no_number() -> None:
     """Neither bytes nor times."""
     world = busy()

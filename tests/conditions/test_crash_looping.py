@@ -53,7 +53,7 @@ def world_of(step: float = 2.0, backlog: int = 100) -> tuple[World, Queue]:
     return world, queue
 
 
-@pytest.mark.parametrize("step", [2.0, 6.0, 10.0])
+@pytest.mark.parametrize("step", [pytest.param(2.0, marks=pytest.mark.slow), 6.0, 10.0])
 def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     world, queue = world_of(step)
     world.run(300, together(good(queue), crashing(queue)), tick=0.5)

@@ -158,6 +158,7 @@ UNREAD: list[tuple[dict[str, Any], int, set[str], set[str]]] = [
 """What is said of a queue that nobody reads, how many come with each poll; conditions and notices after 30 polls."""
 
 
+@pytest.mark.slow  # many polls
 def test_no_consumer() -> None:
     """Each of them a queue of its own."""
     judged = Judged()

@@ -107,6 +107,7 @@ def test_whatever_the_umask_allows_only_the_owner_reads_it(tmp_path: Path, what:
         assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow  # many polls
 def test_the_lives_of_counters(tmp_path: Path) -> None:
     """Which pyarrow writes."""
     lives = CounterEpochs()

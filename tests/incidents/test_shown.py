@@ -49,6 +49,7 @@ def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -
         assert (thing.knowledge.state, [one.title for one in thing.incidents]) == ("warning", [title])
 
 
+@pytest.mark.slow  # many polls
 def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
     (found,) = incident_list([view(blocked_in_send())], ListQuery(text="x.reply")).rows
     words = [line.split()[0] for line in incident_lines([found], found.begin + 60) if line]
@@ -133,6 +134,7 @@ def test_several_processes_give_one_list() -> None:
     assert whole.rows[0].begin <= whole.rows[1].begin
 
 
+@pytest.mark.slow  # many polls
 def test_causes_are_worked_out_when_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = stalled.flat_for
