@@ -84,9 +84,9 @@ lint: $(VENV)/.test
 
 # Of make test: they wait for polls more than they work.
 WORKERS ?= 3
-UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
+UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow or nightly)" --hypothesis-profile=quick
 
-.PHONY: unit coverage test-again
+.PHONY: unit coverage test-again nightly
 
 unit: $(VENV)/.test
 	$(UNIT)
@@ -97,6 +97,9 @@ test: $(VENV)/.test  # the linters run beside the tests, and are shown after the
 
 test-again: $(VENV)/.test
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
+
+nightly: $(VENV)/.test  # what is rarely red and slow
+	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m nightly
 
 coverage: $(VENV)/.test
 	$(UNIT) --quiet --cov --cov-report=
@@ -212,8 +215,8 @@ failovers: $(VENV)/.test  # of a replicated and a shared-store pair: each told o
 
 FUZZ ?= 2000
 
-fuzz: $(VENV)/.test  # odd answers, files, requests and names: FUZZ examples of each (1 h)
-	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py tests/trust/test_described.py
+fuzz: $(VENV)/.test  # all property tests, on random examples, FUZZ of each; make unit and make test have few and the same ones
+	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest -n auto --dist worksteal -m "hypothesis and not (broker or spark)" --hypothesis-profile=fuzz --timeout=7200
 
 TARGETS ?= headers configuration web state recording answers
 SECONDS ?= 300
