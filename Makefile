@@ -216,7 +216,7 @@ failovers: $(VENV)/.test  # of a replicated and a shared-store pair: each told o
 FUZZ ?= 2000
 
 fuzz: $(VENV)/.test  # all property tests, on random examples, FUZZ of each; make unit and make test have few and the same ones
-	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest -n auto --dist worksteal -m "hypothesis and not (broker or spark)" --hypothesis-profile=fuzz --timeout=7200
+	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest -n $(WORKERS) --dist loadscope -m hypothesis --hypothesis-profile=fuzz --timeout=7200
 
 TARGETS ?= headers configuration web state recording answers
 SECONDS ?= 300
