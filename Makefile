@@ -32,9 +32,9 @@ lint: $(VENV)/.test  ## day: ruff, mypy and the import contracts (1 min)
 
 # Of make test: they wait for polls more than they work.
 WORKERS ?= 3
-UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow)" --hypothesis-profile=quick
+UNIT = $(BIN)/pytest -n auto --dist worksteal -m "not (broker or prometheus or spark or slow or nightly)" --hypothesis-profile=quick
 
-.PHONY: unit coverage
+.PHONY: unit coverage nightly
 
 unit: $(VENV)/.test  ## day: the tests that need no broker, Java, Spark or download (1 min)
 	$(UNIT)
@@ -42,6 +42,9 @@ unit: $(VENV)/.test  ## day: the tests that need no broker, Java, Spark or downl
 test: $(VENV)/.test  ## merge: all checks and tests, against real brokers (first time 20 min, then 17 min; needs Java 17, Maven)
 	@mkdir -p build; ($(LINT)) >build/lint.txt 2>&1 & \
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope; tested=$$?; wait $$!; linted=$$?; cat build/lint.txt; [ $$linted = 0 ] || echo "linters: failed"; exit $$((tested || linted))
+
+nightly: $(VENV)/.test  ## nightly: the tests that are rarely red and slow (5 min)
+	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m nightly
 
 coverage: $(VENV)/.test  ## merge: how much of each room of the package make unit runs (2 min)
 	$(UNIT) --quiet --cov --cov-report=
@@ -157,8 +160,8 @@ failovers: $(VENV)/.test  ## nightly: [COUNT=20] of a replicated and of a shared
 
 FUZZ ?= 2000
 
-fuzz: $(VENV)/.test  ## nightly: [FUZZ=2000] odd answers, files, requests and names: FUZZ examples of each (1 h)
-	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest tests/trust/test_fuzz.py tests/trust/test_described.py
+fuzz: $(VENV)/.test  ## nightly: [FUZZ=2000] all property tests on FUZZ random examples each; make unit and make test have few, the same each time (1 h)
+	PENSTOCK_FUZZ=$(FUZZ) $(BIN)/pytest -n $(WORKERS) --dist loadscope -m hypothesis --hypothesis-profile=fuzz --timeout=7200
 
 TARGETS ?= headers configuration web state recording answers
 SECONDS ?= 300

@@ -24,7 +24,12 @@ _FLEET = pytest.StashKey[Fleet]()
 _BEGUN = pytest.StashKey[set[str]]()
 _numbers = itertools.count(1)
 
-settings.register_profile("quick", max_examples=25)
+# The same examples in each run: a change is red for what it changes, never by chance. `make fuzz` looks for new ones.
+_SAME_EACH_TIME = settings(derandomize=True, database=None, deadline=None)
+settings.register_profile("quick", _SAME_EACH_TIME, max_examples=10)
+settings.register_profile("test", _SAME_EACH_TIME, max_examples=25)
+settings.register_profile("fuzz", deadline=None, max_examples=int(os.environ.get("PENSTOCK_FUZZ", "2000")))
+settings.load_profile("test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,7 +70,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End them."""
-    gc.unfreeze()
     config.stash[_FLEET].close()
 
 

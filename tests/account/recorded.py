@@ -47,6 +47,8 @@ class Recorded:
         self.queues: Mapping[str, dict[str, Any]] = head["queues"]
         self.truth: Mapping[str, int] = head["clients"]
         self._ids = {name: said["id"] for name, said in self.queues.items()}
+        addresses = sorted({said["address"] for said in self.queues.values()})
+        self._address_keys = {address: key for key, address in enumerate(addresses)}
         self._of_queues: Index[QueueRow] = Index.empty()
         self._of_addresses: Index[AddressRow] = Index.empty()
         self._of_consumers: Index[ConsumerRow] = Index.empty()
@@ -74,7 +76,7 @@ class Recorded:
             "last_value": np.array([float(self.queues[row.name]["last_value"]) for row in queues.index]),
         })  # fmt: skip
         places = sorted(poll["a"])
-        keys = [self._key(a[0]) for a in places]
+        keys = [self._address_keys[a[0]] for a in places]
         addresses = self._table("_of_addresses", keys, [AddressRow(a[0], "page") for a in places], {
             "messages_added": [a[1] for a in places], "messages_unrouted": [a[2] for a in places],
             "paging": [a[3] for a in places], "non_destructive": [a[0] in NON_DESTRUCTIVE for a in places],
@@ -100,9 +102,6 @@ class Recorded:
             consumer_connection=np.full(len(consumers), -1, np.int64),
             collectors=dict.fromkeys(("addresses", "connections", "consumers", "queues"), part),
         )
-
-    def _key(self, address: str) -> int:
-        return sorted(said["address"] for said in self.queues.values()).index(address)
 
     def _queue(self, name: str) -> QueueRow:
         said = self.queues[name]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from account.world import Broker, queue
@@ -289,7 +289,6 @@ def test_a_counter_that_an_operator_sets_back_begins_again() -> None:
 # --- any course of events
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.data(), st.integers(1, 6), st.integers(3, 12))
 def test_any_ring_balances_and_names_within_bounds(data: st.DataObject, size: int, rounds: int) -> None:
     """Whatever comes, is taken, settled, rolled back or closed between two polls."""

@@ -1,7 +1,8 @@
 """A recorded broker against what its clients counted: every message balanced, ring losses named within bounds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,12 +71,32 @@ def assessed(snapshots: Iterator[Snapshot], state: State | None = None) -> Itera
         yield Run(state, tables, snapshot)
 
 
-@pytest.fixture(scope="module", params=[1, 3, 5], ids=["each 2 s", "each 6 s", "each 10 s"])
-def runs(request: pytest.FixtureRequest) -> list[Run]:
-    return list(assessed(Recorded().snapshots(request.param)))
+@cache
+def snapshots(every: int = 1) -> Sequence[Snapshot]:
+    return tuple(Recorded().snapshots(every))
 
 
-def test_every_message_is_accounted_for(runs: list[Run]) -> None:
+@cache
+def played(every: int) -> Sequence[Run]:
+    """All polls of the recording, of `every` so many; judged once for all tests that only look."""
+    return tuple(assessed(iter(snapshots(every))))
+
+
+each_two_seconds = pytest.mark.slow  # 150 polls of 40 queues
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(1, id="each 2 s", marks=each_two_seconds),
+        pytest.param(3, id="each 6 s"),
+        pytest.param(5, id="each 10 s"),
+    ]
+)
+def runs(request: pytest.FixtureRequest) -> Sequence[Run]:
+    return played(request.param)
+
+
+def test_every_message_is_accounted_for(runs: Sequence[Run]) -> None:
     truth, run = Recorded().truth, runs[-1]
     books = run.account.books
     assert not books.unexplained.any()
@@ -89,7 +110,7 @@ def test_every_message_is_accounted_for(runs: list[Run]) -> None:
     assert (books.unheld[:, run.at("f.xa")] == 50).all()
 
 
-def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: list[Run]) -> None:
+def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: Sequence[Run]) -> None:
     truth, run = Recorded().truth, runs[-1]
     by = run.account.ring_losses
     for name in ("g.ring0", "g.ring1", "g.ringtx"):
@@ -109,7 +130,7 @@ def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: list[Run]) -> 
         assert by.most[i] <= most
 
 
-def test_each_queue_is_as_in_the_prototype(runs: list[Run]) -> None:
+def test_each_queue_is_as_in_the_prototype(runs: Sequence[Run]) -> None:
     """But for what expired on arrival, which it does not count as come: 11,288 of g.ttl."""
     books = runs[-1].account.books
     columns = (books.opening, books.added, books.acknowledged, books.expired, or_zero(books.lost), books.content)
@@ -118,15 +139,15 @@ def test_each_queue_is_as_in_the_prototype(runs: list[Run]) -> None:
 
 
 @pytest.mark.parametrize("name", BY_CLOSES)
-@pytest.mark.parametrize(("polls", "every"), [(0, 1), (1, 3), (2, 5)])
+@pytest.mark.parametrize(("polls", "every"), [pytest.param(0, 1, marks=each_two_seconds), (1, 3), (2, 5)])
 def test_bounds_of_ring_losses_are_no_wider_than_in_the_prototype(name: str, polls: int, every: int) -> None:
-    *_, run = assessed(Recorded().snapshots(every))
+    run = played(every)[-1]
     by, i = run.account.ring_losses, run.at(name)
     least, most = BY_CLOSES[name][polls]
     assert by.most[i] - by.least[i] <= most - least, (by.least[i], by.most[i])
 
 
-def test_nothing_else_is_lost_and_no_counter_falls(runs: list[Run]) -> None:
+def test_nothing_else_is_lost_and_no_counter_falls(runs: Sequence[Run]) -> None:
     before: Mapping[tuple[str, str], float] = {}
     for run in runs:
         shown = run.shown()
@@ -136,18 +157,18 @@ def test_nothing_else_is_lost_and_no_counter_falls(runs: list[Run]) -> None:
     assert {fate for _, fate in before} == {"acknowledged", "expired", "evicted"}
 
 
-def test_duplicates_of_producers_without_an_address_are_not_known(runs: list[Run]) -> None:
+def test_duplicates_of_producers_without_an_address_are_not_known(runs: Sequence[Run]) -> None:
     assert runs[-1].fate("duplicate", "g.adup") == (0, np.inf)
 
 
+@each_two_seconds
 @pytest.mark.parametrize("restart", [10, 60, 100])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_restart_of_the_agent_counts_nothing_twice(restart: int, *, killed: bool) -> None:
     """Killed: its checkpoint is seven polls old, the rest stands in the journal."""
-    snapshots = list(Recorded().snapshots())
     checkpoint: Checkpoint | None = None
     written = None
-    for number, run in enumerate(assessed(iter(snapshots[:restart]))):
+    for number, run in enumerate(played(1)[:restart]):
         if checkpoint is None or (not killed and number == restart - 1) or (killed and number == restart - 8):
             checkpoint = checkpoint_of(run.state, run.last, POLICY)
             assert checkpoint is not None
@@ -158,10 +179,10 @@ def test_a_restart_of_the_agent_counts_nothing_twice(restart: int, *, killed: bo
             checkpoint = applied(checkpoint, record)
     assert checkpoint is not None
     before = run.shown()
-    state = restore(checkpoint, State(), snapshots[restart + 5], POLICY)
-    runs = list(assessed(iter(snapshots[restart + 5 :]), state))
+    state = restore(checkpoint, State(), snapshots()[restart + 5], POLICY)
+    runs = list(assessed(iter(snapshots()[restart + 5 :]), state))
     assert all(runs[0].shown()[name] >= value for name, value in before.items())
-    (whole,) = list(assessed(Recorded().snapshots()))[-1:]
+    whole = played(1)[-1]
     either = {(name, "acknowledged") for name in ("g.pollb", "g.ring0", "g.ring1")}  # no poll lists all its clients
     shown, known = runs[-1].shown(), whole.shown()
     assert {name: n for name, n in shown.items() if name not in either} == {

@@ -7,7 +7,7 @@ without the input must be the same with each of the values.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -257,16 +257,22 @@ ELSEWHERE = {"purged", "gone", "dead_letters_lost", "orphaned"}
 """Rules that are tested with the account, the churn, or have no number as input."""
 
 
+@cache
+def active(name: str) -> OnDemand:
+    """The causes of the scenario's condition; played once, for they only look at what was polled."""
+    condition, world = SCENARIOS[name]
+    found = [one for one in world().conditions if one.name == condition]
+    assert found, f"{condition} is not active"
+    verdicts = found[0].verdicts
+    assert isinstance(verdicts, OnDemand)
+    return verdicts
+
+
 class Trial:
     """One condition that is active, and its causes, judged again and again with an input changed."""
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        condition, world = SCENARIOS[name]
-        found = [one for one in world().conditions if one.name == condition]
-        assert found, f"{condition} is not active"
-        verdicts = found[0].verdicts
-        assert isinstance(verdicts, OnDemand)
-        self.condition, self.poll, self.row, self.since = verdicts._of
+        self.condition, self.poll, self.row, self.since = active(name)._of
         self.change: Callable[[str, str, NumberRead], NumberRead] = lambda _, __, reading: reading
         self.asked: dict[tuple[str, str], None] = {}
         for owner, reader in [(Case, one) for one in READERS[:-1]] + [(ConsumerCase, READERS[-1])]:
@@ -352,9 +358,9 @@ def test_a_text_or_a_part_that_was_not_read_decides_no_cause(name: str, monkeypa
         assert not found, f"{what} is missing"
 
 
-def test_every_rule_of_causes_has_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rule_of_causes_has_a_scenario() -> None:
     rules = {one.decide for condition in CONDITIONS.values() for one in all_kinds(condition) if one.decide}
-    covered = {Trial(name, monkeypatch).condition.decide for name in SCENARIOS}
+    covered = {active(name)._of[0].decide for name in SCENARIOS}
     missing = {f"{rule.__module__}.{rule.__name__}" for rule in rules - covered}
     assert {name for name in missing if not any(one in name for one in ELSEWHERE)} == set()
 

@@ -15,7 +15,7 @@ from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
 from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
 
-patiently = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patiently = settings(suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no reason to fail."""
 
 Labels = tuple[tuple[str, str], ...]

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conditions.scenarios import every, together
@@ -135,7 +135,6 @@ def test_the_98th_percentile_is_the_upper_edge_of_its_bin_and_no_more_than_the_l
     assert taught(*[1.1] * 20).q98[0] == 1.1
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.floats(0.3, 3000), min_size=1, max_size=200))
 def test_the_same_by_plain_arithmetic(gaps: list[float]) -> None:
     weights, longest = [0.0] * BINS, 0.0

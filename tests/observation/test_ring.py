@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conditions.situations import quiet, ring
@@ -280,7 +280,6 @@ def _check(world: World, queue: Queue, before: float) -> float:
 
 
 @pytest.mark.slow  # takes a second
-@settings(deadline=None, max_examples=settings().max_examples * 6 // 10)
 @given(st.lists(st.tuples(STEPS, STEPS, STEPS), min_size=3, max_size=15), st.integers(1, 40), st.booleans())
 def test_never_above_the_truth_and_true_when_quiet(
     polls: list[tuple[list[tuple[int, int]], ...]], size: int, alone: bool
@@ -313,7 +312,6 @@ def test_never_above_the_truth_and_true_when_quiet(
         assert shown == queue.lost
 
 
-@settings(deadline=None, max_examples=settings().max_examples * 4 // 10)
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=20))
 def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int, int]]) -> None:
     world, queue, (consumer,) = ring(size, 1)

@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import json
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,10 +39,7 @@ from trust.mutation import ODD, mutated
 
 # As the agent has it (`agent.interpreter`): numbers that overflow are not finite, and are not shown.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
-EXAMPLES = os.environ.get("PENSTOCK_FUZZ", "")
-fuzzed = settings(
-    deadline=None, max_examples=int(EXAMPLES or 12), derandomize=not EXAMPLES, suppress_health_check=list(HealthCheck)
-)
+fuzzed = settings(suppress_health_check=list(HealthCheck))
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 RECORDED = RECORDINGS / "artemis-2.44.0.jsonl.gz"
 LINES = gzip.decompress(RECORDED.read_bytes()).splitlines()

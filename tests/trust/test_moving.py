@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import patiently
@@ -16,7 +16,7 @@ DICE = Random(1)  # noqa: S311 - repeatable
 
 @pytest.mark.slow  # takes a second
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 30), rows=st.integers(1, 9), most=st.integers(0, 4))
-@settings(patiently, max_examples=25)
+@patiently
 async def test_totals_are_the_truth_and_what_is_known_and_there_stays(
     seed: int, size: int, rows: int, most: int
 ) -> None:
