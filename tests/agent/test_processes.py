@@ -143,6 +143,7 @@ def answered(agent: Agent) -> list[str]:
     return [re.sub(volatile, "", text) for text in found]
 
 
+@pytest.mark.slow  # starts processes
 async def test_one_process_or_two_give_the_same(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ async def test_one_process_or_two_give_the_same(
         assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Broker]) -> None:
     """What it shows is the same before and after, and it is shown at any time between."""
     file = written(tmp_path / "p.yml", brokers)
@@ -194,6 +196,7 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +227,7 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, brokers: dict[str, Broker]) -> None:
     """Not what the file says by now: it is refused when the broker moves, and names another broker later."""
     file = written(tmp_path / "p.yml", brokers, "rules: [{owner: me}]\n")
@@ -239,6 +243,7 @@ async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, broker
         assert any('owner="me"' in name for name in samples(agent, "one"))
 
 
+@pytest.mark.slow  # starts processes
 async def test_one_that_hangs_while_it_is_sent_something_is_killed(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +393,7 @@ def test_a_broker_that_its_process_does_not_poll_is_withdrawn(
     ]
 
 
+@pytest.mark.slow  # starts processes
 def test_how_a_worker_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself, though its socket closed before it had ended."""
     monkeypatch.setattr(handle, "PAUSE", 60.0)
@@ -420,6 +426,7 @@ def children(of: int) -> list[int]:
     return [int(one) for file in Path(f"/proc/{of}/task").glob("*/children") for one in file.read_text().split()]
 
 
+@pytest.mark.slow  # starts processes
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], ending: int) -> None:
     file = written(tmp_path / "p.yml", brokers)

@@ -25,7 +25,7 @@ from penstock.server import AgentView, Body, app, connection_limit, make_app, re
 
 pytestmark = pytest.mark.asyncio
 
-BIG = b"".join(b"metric_%07d 1\n" % number for number in range(2_000_000))
+BIG = b"".join(b"metric_%07d 1\n" % number for number in range(2_000)) * 1_000
 """Above what all buffers between server and reader hold."""
 
 

@@ -6,7 +6,7 @@ lost alone, both are counted, and all else is as if it had not been there.
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def tables(poller: Poller) -> dict[str, dict[str, Any]]:
     }
 
 
-NUMBERS: tuple[Any, ...] = (
+NUMBERS: tuple[object, ...] = (
     -1,
     "-7",
     "NaN",
@@ -84,8 +84,21 @@ NUMBERS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("field", ["messageCount", "messagesInTransit", "UptimeMillis", "DeliveringSize", "msgSent"])
-@pytest.mark.parametrize("value", NUMBERS, ids=str)
+def every_pair(fields: Sequence[str], values: Sequence[object]) -> list[Any]:
+    """All values of the first field, and two of each other one; the rest at night."""
+    few = (values[0], values[-1])
+
+    def case(field: str, value: object) -> Any:
+        by_day = field == fields[0] or value in few
+        return pytest.param(field, value, id=f"{field}-{value}"[:40], marks=() if by_day else pytest.mark.nightly)
+
+    return [case(field, value) for field in fields for value in values]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    every_pair(["messageCount", "messagesInTransit", "UptimeMillis", "DeliveringSize", "msgSent"], NUMBERS),
+)
 def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, value: object) -> None:
     async def play() -> None:
         poller, transport = watched()
@@ -101,7 +114,7 @@ def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, va
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("value", [-1, -5.0, 1e308, "NaN"])
+@pytest.mark.parametrize("value", [-1, 1e308, "NaN"])
 def test_an_uptime_out_of_range_is_no_restart_and_no_condition(value: object) -> None:
     async def play() -> None:
         poller, transport = watched()
@@ -110,7 +123,7 @@ def test_an_uptime_out_of_range_is_no_restart_and_no_condition(value: object) ->
         assert poller.assessor.view is not None
         process = poller.assessor.view.snapshot.observation.process
         before = poller.assessor.state.judgement.conditions
-        for _ in range(5):
+        for _ in range(3):
             await polled(poller, transport, with_value("UptimeMillis", value))
             snapshot = poller.assessor.view.snapshot
             assert not snapshot.observation.process.replaces(process)
@@ -230,9 +243,10 @@ def of_jolokia(text: str) -> str:
 
 
 CONTROLS = "".join(map(chr, (0x0B, 0x0E, 0x0F, *range(0x1A, 0x20))))
+"""Those whose last digit Jolokia 2 writes as a sign that JSON has not."""
 
 
-@pytest.mark.parametrize("control", CONTROLS, ids=lambda one: f"x{ord(one):02x}")
+@pytest.mark.parametrize("control", [CONTROLS[0], CONTROLS[-1]], ids=lambda one: f"x{ord(one):02x}")
 def test_names_with_control_characters_keep_their_numbers_and_lose_no_others(control: str) -> None:
     name = f"a{control}b"
 
@@ -285,6 +299,8 @@ def test_only_what_is_broken_is_put_right() -> None:
     assert repaired(rb'"\u001;\\u001;\\\u001?"') == (rb'"\u001b\\u001;\\\u001f"', 0)
     assert repaired(b'"a\xff\xef\xbf\xbd"') == ('"a\ufffd\ufffd"'.encode(), 1)
     assert repaired(rb'"\u0041\u001b"') == (rb'"\u0041\u001b"', 0)
+    for control in CONTROLS:
+        assert repaired(of_jolokia(control).encode().join((b'"', b'"'))) == (b'"\\u%04x"' % ord(control), 0)
 
 
 def test_what_is_broken_everywhere_takes_no_more_than_moments() -> None:
@@ -311,9 +327,12 @@ def test_a_duration_without_end_is_told_as_unknown(seconds: float) -> None:
 # --- OpenMQ
 
 
-@pytest.mark.parametrize("value", [-1, "NaN", 1e308, "1e23", 10**40, None, {}], ids=str)
 @pytest.mark.parametrize(
-    "field", ["Uptime", "NumMsgs", "NumMsgsIn", "NumMsgsPendingAcks", "TotalMemory", "CreationTime"]
+    ("field", "value"),
+    every_pair(
+        ["Uptime", "NumMsgs", "NumMsgsIn", "NumMsgsPendingAcks", "TotalMemory", "CreationTime"],
+        [-1, "NaN", 1e308, "1e23", 10**40, None, {}],
+    ),
 )
 def test_of_openmq_too(field: str, value: object) -> None:
     class Changed(RecordingTransport):
