@@ -102,7 +102,7 @@ def every_pair(fields: Sequence[str], values: Sequence[object]) -> list[Any]:
 def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, value: object) -> None:
     async def play() -> None:
         poller, transport = watched()
-        assert await polled(poller, transport, plain) == ""
+        await poller.poll()
         transport.stamp += 600  # what is not read at each poll is read again
         error = await polled(poller, transport, with_value(field, value))
         assert "1 values could not be read and are left out" in error
