@@ -247,22 +247,21 @@ async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, broker
 async def test_one_that_hangs_while_it_is_sent_something_is_killed(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "HUNG_SECONDS", 1.0)
     monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(handle, "HUNG_SECONDS", 3.0)
     async with running_agent(written(tmp_path / "p.yml", brokers), tmp_path / "data") as agent:
         await moved(agent, "one")
         (worker,) = agent._pool.workers
         starts = worker.starts
         os.kill(pid(agent), signal.SIGSTOP)
         sending = asyncio.create_task(asyncio.to_thread(worker.ask, "status", b"x" * 5_000_000, seconds=60.0))
-        await asyncio.sleep(0.1)
-        began = time.monotonic()
+        await until(worker._sending.locked)
         with pytest.raises(Busy):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
-        assert time.monotonic() - began < 0.9, "does not wait for the other to be sent"
-        with pytest.raises(Busy):
-            await sending
-        assert time.monotonic() - began < 10
+        assert not sending.done(), "does not wait for the other to be sent"
+        async with asyncio.timeout(30):  # of the sixty seconds that it would wait
+            with pytest.raises(Busy):
+                await sending
         await until(lambda: worker.starts > starts)
         last = stamp(agent, "one")
         await until(lambda: stamp(agent, "one") > last)
@@ -274,11 +273,10 @@ async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(handle, "ANSWER_SECONDS", 0.3)
         starts = agent._pool.workers[0].starts
         os.kill(pid(agent), signal.SIGSTOP)
-        began = time.monotonic()
         with pytest.raises(Busy, match=r"did not answer in time|does not answer"):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
-        assert time.monotonic() - began < 3
+        assert agent._pool.workers[0].starts == starts, "nobody waited until it was killed"
         assert samples(agent, "one")['mq_up{broker="one"}'] == 1
         await until(lambda: agent._pool.workers[0].unanswered > 0)
         patched.setattr(pool, "HUNG_SECONDS", 0.5)
@@ -440,11 +438,9 @@ def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], 
             until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.bin").exists())
             (worker,) = children(process.pid)
             assert "hunter2" not in Path(f"/proc/{worker}/cmdline").read_text()
-            began = time.monotonic()
             process.send_signal(ending)
-            assert process.wait(10) == (0 if ending == signal.SIGTERM else -9)
+            assert process.wait(60) == (0 if ending == signal.SIGTERM else -9)
             until_true(lambda: not running_process(worker))
-            assert time.monotonic() - began < 8  # 5 s where the machine is not busy
         finally:
             process.kill()
 

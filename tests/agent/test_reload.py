@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.tasks import Stopped
 from penstock.exposition.syntax import Format
 from penstock.insight.events import Change
+from rig.waiting import until
 
 __all__ = ["world"]
 
@@ -32,12 +33,6 @@ async def running(world: World) -> AsyncIterator[Agent]:
     await until(lambda: agent.lookups.ready()[0] and "penstock_state_save_success 1" in body(agent))
     yield agent
     await agent.stop()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.005)
 
 
 def body(agent: Agent) -> str:

@@ -1,13 +1,31 @@
 """`penstock run --config.watch`: a change of the file is taken, also as Kubernetes makes it."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from penstock.cli import run
 from penstock.core.tasks import end
-from penstock.core.watched_files import FileContents
+from penstock.core.watched_files import Contents, FileContents
+from rig.waiting import until
+
+
+class Looked(FileContents):
+    """Counts how often it is asked."""
+
+    looks = 0
+
+    def of(self, files: Iterable[Path]) -> Contents:
+        found = super().of(files)
+        self.looks += 1
+        return found
+
+    async def looked_again(self) -> None:
+        """After the next two looks: the first may have begun before."""
+        looks = self.looks
+        await until(lambda: self.looks >= looks + 3)
 
 
 async def test_a_file_that_is_replaced_by_a_link_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,15 +37,16 @@ async def test_a_file_that_is_replaced_by_a_link_is_taken_once(tmp_path: Path, m
     data.symlink_to("one")
     file.symlink_to("..data/p.yml")
     reloads: list[bytes] = []
-    contents = FileContents()
+    contents = Looked()
     read = contents.of([file])
     task = asyncio.create_task(run._changes(file, contents, read, lambda: reloads.append(file.read_bytes())))
-    await asyncio.sleep(0.1)
+    await contents.looked_again()
     assert reloads == []
     data.unlink()  # as it is for a moment
-    await asyncio.sleep(0.1)
+    await contents.looked_again()
     assert reloads == []
     data.symlink_to("two")
-    await asyncio.sleep(0.2)
+    await contents.looked_again()
+    await contents.looked_again()
     assert reloads == [b"two"]
     await end(task)

@@ -1,5 +1,6 @@
 """Waiting for what real parts do in their own time."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,13 @@ def eventually(get: Callable[[], object], expected: object, *, timeout: float = 
     while (last := get()) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert last == expected
+
+
+async def until(holds: Callable[[], object], *, timeout: float = 60.0) -> None:
+    """Let the other tasks of this event loop work until it holds; TimeoutError when it does not within `timeout` s."""
+    async with asyncio.timeout(timeout):
+        while not holds():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.005)
 
 
 def rhythm(seconds: float, ending: threading.Event) -> Iterator[None]:

@@ -45,7 +45,7 @@ async def test_a_body_is_refused_and_not_waited_for(kind: str) -> None:
                     await asyncio.sleep(0.05)
 
         dripping = asyncio.create_task(drip())
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             told = await received(raw)
         dripping.cancel()
     assert told.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").startswith(b"HTTP/1.1 413 ")
@@ -91,7 +91,7 @@ async def test_one_that_does_not_end_or_is_not_empty_is_refused_soon(
     monkeypatch.setattr(refusals, "EMPTY_BODY_SECONDS", 0.05)
     async with running(Agent()) as server:
         raw = await connect(server, head(b"GET /metrics", CHUNKED) + body)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             answer = await received(raw)
     assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.0 400 "))
 

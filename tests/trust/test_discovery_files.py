@@ -7,7 +7,7 @@ Each attack has its control: the same in the main file does what it says.
 import asyncio
 import base64
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,11 @@ from penstock.config import Broker, Config, Profile, Target, load, load_targets
 from penstock.core import watched_files
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
+from rig.waiting import until
 from trust.test_fuzz import fuzzed
 
 CANARY = "c4nary-s3cret"
 JAVA = "#!/bin/sh\necho ran >> {ran}\nexit 1\n"
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.01)
 
 
 class Place:
