@@ -116,7 +116,7 @@ async def test_a_reload_of_an_agent_that_never_starts_ends_with_it(world: World)
         await reloading
 
 
-async def test_a_hundred_broken_reloads_change_nothing(
+async def test_many_broken_reloads_change_nothing(
     running: Agent, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fails as far on its way as it can: three new brokers are open when the fourth is refused."""
@@ -138,13 +138,13 @@ async def test_a_hundred_broken_reloads_change_nothing(
     world.file.write_text(OTHER.replace("two", "one").replace(BROKER, f"{BROKER}, {more}") + "rules: [{owner: me}]\n")
     await running._workers.idle()  # from now on there are both threads
     before = shown(running), held(), running.lookups.masked_config()
-    for _ in range(100):
+    for _ in range(20):
         with pytest.raises(ConfigError):
             await running.reload()
     await until(lambda: all(reader.closed for reader in opened))
-    assert len(opened) == 200
+    assert len(opened) == 40
     await until(lambda: (shown(running), held(), running.lookups.masked_config()) == before)  # it may be saving
-    assert "penstock_config_reload_failures_total 100" in body(running)
+    assert "penstock_config_reload_failures_total 20" in body(running)
     world.hold(running)
 
 
