@@ -70,7 +70,7 @@ def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: boo
 
 def test_scheduled_messages_come_when_they_fall_due() -> None:
     """To a queue that nobody ever read."""
-    world = World()
+    world = World(step=60.0)
     queue = world.queue()
     queue.schedule(4000)
     world.run(1200, lambda _: queue.due())
@@ -80,7 +80,7 @@ def test_scheduled_messages_come_when_they_fall_due() -> None:
 
 def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
     """None is ready for longer than 30 s: for hours there was a notice at most, that consumers should be faster."""
-    world = World()
+    world = World(step=30.0)
     queue = world.queue()
     reader = queue.join()
 
@@ -95,7 +95,7 @@ def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
     world.run(300, live)
     queue.close(reader)
     world.run(2400, live)
-    assert world.first["no_consumer"] == world.last["no_consumer"] - 1785
+    assert world.first["no_consumer"] == world.last["no_consumer"] - 1770
     assert world.one("no_consumer").severity is Severity.CRITICAL
     queue.consumers["again"] = reader
     world.run(30, live)
@@ -103,7 +103,7 @@ def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
 
 
 def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
-    world = World()
+    world = World(step=30.0)
     queue = world.queue()
     reader = queue.join(window=0)
     queue.come(3)
@@ -116,13 +116,13 @@ def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
 
 
 def test_a_single_message_that_expired_unread_is_not_missed_for_ever() -> None:
-    world = World()
+    world = World(step=60.0)
     queue = world.queue()
     reader = queue.join()
-    world.run(60)
+    world.run(120)
     queue.close(reader)
     queue.come()
-    world.run(30)
+    world.run(60)
     queue.E, queue.waiting = 1, 0
     world.run(2 * 3600)
     assert world.alarms == {"no_consumer"}
@@ -285,7 +285,7 @@ def test_nobody_where_none_is_expected_is_no_condition() -> None:
 
 def test_what_a_non_destructive_queue_lets_expire_is_not_missed() -> None:
     """It is its retention."""
-    world = World()
+    world = World(step=30.0)
     queue = world.queue(address={"non_destructive": 1.0})
     reader = queue.join(window=0)
 

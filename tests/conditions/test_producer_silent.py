@@ -46,7 +46,7 @@ def test_nothing_is_said_of_a_queue_of_which_nothing_is_known() -> None:
 
 def test_in_the_second_week_a_queue_is_known_after_two_days_of_it() -> None:
     """A weekly run: the hours of its first one say nothing of the pause until the next."""
-    judged = knowing(step=900.0, q=last(1, steady(2.0)))
+    judged = knowing(step=1800.0, q=last(1, steady(2.0)))
     flow = Flow(judged).run(3600, 2.0).run(6 * 3600, 0.0)
     assert not judged.conditions
     flow.run(48 * 3600, 2.0).run(36 * 3600, 0.0)
@@ -54,21 +54,21 @@ def test_in_the_second_week_a_queue_is_known_after_two_days_of_it() -> None:
 
 
 def test_in_the_first_week_its_sentence_has_the_longest_pause_of_all() -> None:
-    judged = Judged(step=900.0)
-    Flow(judged).run(49 * 3600, 2.0).run(3 * 3600, 0.0)
+    judged = Judged(step=1800.0)
+    Flow(judged).run(49 * 3600, 2.0).run(4 * 3600, 0.0)
     assert judged.names == {NAME}
     one = judged.one(NAME)
-    assert (one.evidence["weeks"], one.evidence["usual_pause"]) == (0, 900)
+    assert (one.evidence["weeks"], one.evidence["usual_pause"]) == (0, 1800)
     said = action(CONDITIONS[NAME], one.evidence)
     assert said.endswith(
-        "the longest pause since it is known was 15 min, and this hour is not known yet: look at the producer"
+        "the longest pause since it is known was 30 min, and this hour is not known yet: look at the producer"
     )
 
 
 @pytest.mark.parametrize("uptime", [3 * 3600.0, -1e6])
 def test_a_pause_that_a_gap_cuts_was_as_long_as_it_was_seen(uptime: float) -> None:
     """A weekly run, and two days later the agent is away for three hours, or the broker, which starts again."""
-    judged = Judged(step=900.0)
+    judged = Judged(step=1800.0)
     flow = Flow(judged).run(3600, 2.0).run(50 * 3600, 0.0)
     judged.now, judged.uptime = judged.now + 3 * 3600, judged.uptime + uptime
     flow.run(12 * 3600, 0.0)
@@ -88,7 +88,7 @@ def test_hours_at_which_nothing_comes_cost_nothing() -> None:
     still = steady(20.0)
     quiet = np.isin(BEFORE % 24, [22, 23])
     still["inflow"] = np.where(quiet, 0.0, still["inflow"])
-    judged = knowing(q=still)
+    judged = knowing(step=60.0, q=still)
     Flow(judged).run(300, 20.0).run(3600, 0.0)
     assert not judged.conditions
 
@@ -147,7 +147,7 @@ def test_planned_maintenance_and_holidays_are_quiet() -> None:
     ):
         silent_on_sundays = steady(20.0)
         silent_on_sundays["inflow"] = np.where(BEFORE % 168 >= 144, 0.0, silent_on_sundays["inflow"])
-        judged = knowing(q=silent_on_sundays)
+        judged = knowing(step=60.0, q=silent_on_sundays)
         judged.policy = replace(judged.policy, calendar=calendar)
         Flow(judged).run(300, 20.0).run(1800, 0.0)
         assert not judged.conditions, calendar
@@ -168,7 +168,7 @@ def test_a_missed_run_of_a_regular_rhythm_is_told_by_its_time_alone() -> None:
     rhythm = steady(0.0)
     rhythm["inflow"] = np.where(BEFORE % 24 == 22, 5.0, 0.0)
     rhythm["pause"] = 3600.0 * ((BEFORE - 23) % 24 + 1).astype(np.float64)
-    judged = knowing(step=300.0, q=rhythm)
+    judged = knowing(step=900.0, q=rhythm)
     flow = Flow(judged).run(3600, 0.01)
     flow.run(24 * 3600, 0.0)
     assert not judged.conditions

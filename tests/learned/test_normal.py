@@ -60,18 +60,18 @@ def test_an_hour_is_learned_when_it_ends_with_its_rate_and_its_longest_pause() -
 
 def test_what_goes_beyond_the_expected_is_learned_as_that() -> None:
     """A silence of three hours does not become the normal of this hour."""
-    judged = knowing(step=60.0, q=steady(2.0))
+    judged = knowing(step=300.0, q=steady(2.0))
     flow = Flow(judged).run(HOUR, 2.0)
     flow.run(3 * HOUR, 0.0)
     assert table(judged, PAUSE) < 300
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     Flow(judged).run(HOUR, 2.0).run(3 * HOUR, 0.0)
     assert table(judged, PAUSE) > 2 * HOUR
 
 
 def test_in_the_first_weeks_a_long_pause_is_learned_as_it_is() -> None:
     """It may be the rhythm of the queue: as a limit, that of the first week's hours would hold for ever."""
-    judged = knowing(step=60.0, q=last(2, steady(2.0)))
+    judged = knowing(step=300.0, q=last(2, steady(2.0)))
     Flow(judged).run(HOUR, 2.0).run(3 * HOUR, 0.0).run(HOUR, 2.0)
     assert table(judged, PAUSE) > 2 * HOUR
     assert judged.state.judgement.normal.today[CLOCK][0] > 5 * HOUR
@@ -97,7 +97,7 @@ def test_before_rates_are_known_nothing_is_learned_of_messages_that_should_have_
 
 
 def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
-    judged = knowing(step=300.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
+    judged = knowing(step=900.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
     flow = Flow(judged).run(2 * HOUR, 2.0)
     flow.run(24 * HOUR, 0.0)
     highs = judged.state.judgement.normal.expected.highs
@@ -118,7 +118,7 @@ def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> Non
 
 
 def test_a_gap_of_the_polls_teaches_nothing() -> None:
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     flow = Flow(judged).run(1.5 * HOUR, 2.0)
     told = judged.state.judgement.normal.told
     judged.now += 5 * HOUR
@@ -161,7 +161,7 @@ def test_the_better_founded_rate_wins_after_three_days() -> None:
 
 
 def test_what_was_learned_outlives_the_agent_also_where_the_broker_started_anew() -> None:
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     flow = Flow(judged).run(3 * HOUR, 2.0)
     said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
     snapshot = judged.snapshot({"q": said}, {"c": {"queue": "q"}}, {})
