@@ -82,6 +82,7 @@ def test_it_ends_ten_minutes_after_the_last_crash() -> None:
     assert not world.names
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_acknowledged_before_it_went_hides_no_others() -> None:
     world, queue = world_of()
     work, loop = good(queue), crashing(queue)
@@ -112,6 +113,7 @@ def test_it_is_seen_where_one_in_the_same_moment_had_worked() -> None:
     assert condition.evidence["given_back"] == 3 * condition.evidence["consumers_seen"]
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("client", ["bad", "fast"])
 def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes_hides_no_others(client: str) -> None:
     """Of the client itself, or of another one that is replaced."""
@@ -134,6 +136,7 @@ def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None
     assert world.alarms == {"churn_without_progress"}
 
 
+@pytest.mark.slow  # many polls
 def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     """And ends when the last crash is ten minutes old, as without one."""
     world, queue = world_of()
@@ -190,6 +193,7 @@ def test_a_rollout() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
     world, queue = world_of(6.0, backlog=3000)
     busy, quick = crashing(queue, 5, 20), crashing(queue, 4, 20, settles=3, sight=True)
@@ -197,12 +201,14 @@ def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
     assert "crash_looping" not in world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_pollers_that_take_three_of_what_was_prefetched() -> None:
     world, queue = world_of(6.0, backlog=3000)
     world.run(300, together(good(queue), crashing(queue, 5, 2500, settles=3, sight=True)), tick=0.5)
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_a_pool_that_stops_once() -> None:
     """A hundred rows at once, each with a job of which nothing was acknowledged."""
     world, queue = world_of(backlog=1000)
@@ -217,12 +223,14 @@ def test_a_pool_that_stops_once() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_four_crashes_are_no_loop() -> None:
     world, queue = world_of()
     world.run(120, together(good(queue), crashing(queue, 30)), tick=0.5)
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_clients_that_come_back_after_the_brokers_start() -> None:
     world, queue = world_of()
     world.uptime = 0.0
@@ -230,6 +238,7 @@ def test_clients_that_come_back_after_the_brokers_start() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_ten_thousand_pollers_cost_a_sweep_a_minute() -> None:
     """What is known of clients that came once goes."""
     world, queue = world_of()

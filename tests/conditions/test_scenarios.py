@@ -45,7 +45,7 @@ class Town(World):
             lives.append(setup(self))
         self.run(until(mode), together(*lives))
 
-    def queue(self, name: str = "q", **options: Any) -> Queue:
+    def queue(self, _name: str = "q", **options: Any) -> Queue:
         made = super().queue(self.scenario, **options)
         own = QueueOfItsOwn(self, made.name, made.ring, made.said, made.address)
         self.queues[made.name] = own

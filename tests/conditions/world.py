@@ -228,6 +228,13 @@ class Judged:
     def notices(self) -> set[str]:
         return {c.name for c in self.conditions if c.severity is Severity.INFO}
 
+    def names_of(self, queue: str) -> set[str]:
+        """Conditions of this queue and its clients that warn."""
+        return {c.name for c in self.conditions if c.queue == queue and c.severity is not Severity.INFO}
+
+    def notices_of(self, queue: str) -> set[str]:
+        return {c.name for c in self.conditions if c.queue == queue and c.severity is Severity.INFO}
+
     def one(self, name: str) -> ActiveCondition:
         (found,) = [c for c in self.conditions if c.name == name]
         return found

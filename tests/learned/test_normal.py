@@ -50,6 +50,7 @@ def table(judged: Judged, kind: int, hours_ago: int = 0) -> float:
     return float(unpacked(normal.flows.hours[kind, hour // HOURS % 4, hour % HOURS, place]))
 
 
+@pytest.mark.slow  # many polls
 def test_an_hour_is_learned_when_it_ends_with_its_rate_and_its_longest_pause() -> None:
     judged = Judged(step=60.0)
     flow = Flow(judged).run(HOUR, 2.0)
@@ -58,6 +59,7 @@ def test_an_hour_is_learned_when_it_ends_with_its_rate_and_its_longest_pause() -
     assert 540 < table(judged, PAUSE) < 700
 
 
+@pytest.mark.slow  # many polls
 def test_what_goes_beyond_the_expected_is_learned_as_that() -> None:
     """A silence of three hours does not become the normal of this hour."""
     judged = knowing(step=300.0, q=steady(2.0))
@@ -90,12 +92,14 @@ def test_of_limits_history_counts_until_three_weeks_are_learned(weeks: int, long
     assert normal.expect(hour).pause == pytest.approx(longest, rel=0.04)
 
 
+@pytest.mark.slow  # many polls
 def test_before_rates_are_known_nothing_is_learned_of_messages_that_should_have_come() -> None:
     judged = Judged(step=1800.0)
     Flow(judged).run(48 * HOUR, 2.0)
     assert np.isnan(judged.state.judgement.normal.expected.highs[CLOCK][0])
 
 
+@pytest.mark.slow  # many polls
 def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
     judged = knowing(step=900.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
     flow = Flow(judged).run(2 * HOUR, 2.0)
@@ -105,6 +109,7 @@ def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
     assert highs[CLOCK][0] < 2000
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("holiday", [True, False])
 def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> None:
     """Else the day after is irregular for four weeks."""
@@ -138,12 +143,14 @@ def test_a_queue_that_is_gone_keeps_its_column_and_one_that_is_forgotten_gives_i
     assert ByteTables.of(3, 7).restored(*later.stored()).names == later.names
 
 
+@pytest.mark.slow  # many polls
 def test_known_from_history_and_never_a_message_since_is_silent_too() -> None:
     judged = knowing(step=15.0, q=steady(20.0))
     Flow(judged).run(600, 0.0)
     assert "producer_silent" in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_the_better_founded_rate_wins_after_three_days() -> None:
     """History says 2/s, 6/s come: at first the history is believed, then what was learned."""
     assert len(BEFORE) == 4 * HOURS
