@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from penstock.account.account import MessageAccount
 from penstock.agent import process
 from penstock.assessment import assess as assessing
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, advance
 from penstock.core.table import Column, Index, Keys, Table
 from penstock.learned import timeout
 from penstock.learned.churn import Churn, CrashLoops
@@ -283,7 +283,7 @@ def main(*, runs: int, warm: int, queues: int, consumers: int, churn: float, que
         snapshot = scene.step(churn / 100, queue_churn / 100)
         seconds: dict[str, float] = defaultdict(float)
         with timed(seconds):
-            state, _ = assess(state, snapshot, policy)
+            state = advance(state, snapshot, policy)
         if poll >= warm:
             polls.append(seconds)
     typical, memory = medians(polls), memory_mb(state.judgement)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, advance
 from penstock.history.compact import DAY, current, partition, read, rows_in, start_of
 from penstock.history.exported import Exported, Told
 from penstock.history.publish import ALL_DAY
@@ -67,7 +67,7 @@ def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: f
     hours: dict[float, list[float]] = defaultdict(list)
     for interval, snapshot in polls_of(store, unit, warm_up):
         kept, retained = keep_last_good(kept, snapshot, keep_seconds(interval))
-        state, _ = assess(state, retained, policy)
+        state = advance(state, retained, policy)
         if micros(snapshot.stamp) < micros(unit["begin"]):
             continue
         events = told.advance(snapshot.stamp, state.judgement.conditions)

@@ -34,6 +34,7 @@ def test_dropped_counts_from_the_first_message() -> None:
     assert broker.shown() == {("(q)", "dropped"): 46}
 
 
+@pytest.mark.slow  # many polls
 def test_it_goes_on_over_polls() -> None:
     broker = idle(policy="drop")
     for n in range(1, 20):
@@ -201,6 +202,7 @@ def test_no_queue() -> None:
 # --- the order of reads
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("policy", [DROPS, FAILS, {}])
 def test_arrivals_between_the_reads_are_not_missing(policy: dict[str, object]) -> None:
     """A thousand a second; the address is read 20 ms before its queue, now and then 200 ms."""
@@ -214,6 +216,7 @@ def test_arrivals_between_the_reads_are_not_missing(policy: dict[str, object]) -
     assert not {fate for _, fate in broker.shown()} - {"acknowledged"}
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent_under_load_makes_nothing_missing() -> None:
     broker = Broker()
     came = 0.0
@@ -227,6 +230,7 @@ def test_a_restart_of_the_agent_under_load_makes_nothing_missing() -> None:
     assert broker.shown() == {("q", "acknowledged"): came - 2000 + 20 - 20}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("of_broker", [False, True])
 def test_a_slow_first_poll_after_a_restart_makes_nothing_missing(*, of_broker: bool) -> None:
     """Fifty a second; the first two reads are 0.4 s apart, all others 20 ms. Seen on 2.44: 10 unwanted."""
@@ -263,17 +267,20 @@ def refusing_one_in_a_thousand(broker: Broker, a: float, r: float) -> Broker:
     return broker.see({"q": queue(a + 30, 0, K=a + 30, **rows)}, routed(r + 30), polls=2)
 
 
+@pytest.mark.slow  # many polls
 def test_a_filter_that_refuses_one_in_a_thousand_is_seen_under_load() -> None:
     broker = Broker().see({"q": queue(0, 0, filter="x")}, routed(0), polls=2)
     assert refusing_one_in_a_thousand(broker, 0, 0).fate("unwanted") == (80, 80)
 
 
+@pytest.mark.slow  # many polls
 def test_when_it_was_busy_at_first_there_are_bounds() -> None:
     broker = Broker().see({"q": queue(500, 0, K=500.0, filter="x")}, routed(480))
     low, high = refusing_one_in_a_thousand(broker, 500, 500).fate("unwanted")
     assert low < 80 <= high
 
 
+@pytest.mark.slow  # many polls
 def test_a_moment_of_rest_makes_it_exact() -> None:
     broker = Broker().see({"q": queue(500, 0, K=500.0, filter="x")}, routed(480))
     broker.see({"q": queue(2500, 0, K=2500.0, filter="x")}, routed(2500), polls=2)
@@ -342,6 +349,7 @@ def test_duplicates_are_sent_and_not_routed() -> None:
     assert broker.shown() == {("(q)", "duplicate"): 1985}
 
 
+@pytest.mark.slow  # many polls
 def test_a_healthy_producer_has_none() -> None:
     """Producers are read after their address: they seem to be ahead."""
     broker = Broker()

@@ -109,6 +109,7 @@ def watched(broker: Broker, missing: Sequence[str]) -> tuple[list[str], dict[tup
     return found, counters(broker.tables)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [(), LISTINGS, *((name,) for name in LISTINGS)])
 def test_no_counter_falls(missing: Sequence[str]) -> None:
     found, now = watched(Broker(), missing)
@@ -117,6 +118,7 @@ def test_no_counter_falls(missing: Sequence[str]) -> None:
     assert {"acknowledged", "expired", "evicted", "replaced", "unrouted", "dropped", "rejected"} <= fates
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [(), LISTINGS, ("queues",)])
 def test_a_queue_that_comes_back_has_the_account_that_it_had(missing: Sequence[str]) -> None:
     """What came and left while no listing had it is counted, and nothing from before the first poll."""
@@ -130,6 +132,7 @@ def test_a_queue_that_comes_back_has_the_account_that_it_had(missing: Sequence[s
     assert told["bare", "", "unrouted"] == polled
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [LISTINGS, ("consumers",), ("senders",)])
 def test_a_client_that_comes_back_has_not_done_all_again(missing: Sequence[str]) -> None:
     _, now = watched(Broker(), missing)
@@ -139,12 +142,14 @@ def test_a_client_that_comes_back_has_not_done_all_again(missing: Sequence[str])
     assert {name: value for name, value in clients.items() if value > whole[name]} == {}
 
 
+@pytest.mark.slow  # many polls
 def test_nothing_is_missing_from_the_account_where_all_is_listed() -> None:
     _, now = watched(Broker(), ())
     fates = {name[-1] for name in now if name[0] == "mq_account_messages_total"}
     assert {*FATES} - fates <= {"lost_at_restart", "moved", "purged"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [LISTINGS, ("senders",)])
 def test_what_a_producer_has_sent_is_no_duplicate_when_it_comes_back(missing: Sequence[str]) -> None:
     _, now = watched(Broker(), missing)

@@ -140,6 +140,7 @@ def test_a_restart_of_the_agent_and_of_the_broker() -> None:
     assert both(broker, "a") == ((7, None), (4, None))
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_broker_forgets_no_target() -> None:
     """Its addresses have other keys: what came to the address of dead letters is looked for there, and nowhere else."""
     broker = see({"a": 7.0, "b": 0.0}, 7.0)
@@ -152,6 +153,7 @@ def test_a_restart_of_the_broker_forgets_no_target() -> None:
     assert both(broker, "b") == (None, (5, None))
 
 
+@pytest.mark.slow  # many polls
 def test_a_steady_stream_is_named_as_it_goes() -> None:
     """Ten a poll for both, R read some before X, and never at rest."""
     broker = see({"a": 0.0, "b": 0.0}, 0.0)

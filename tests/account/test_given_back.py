@@ -134,6 +134,7 @@ def test_a_queue_that_paged_has_attempted_too_few() -> None:
     assert "page" in broker.sheet().reasons["given_back"]
 
 
+@pytest.mark.slow  # many polls
 def test_attempts_are_read_after_the_counters() -> None:
     """A thousand a second: ahead by twenty at each poll."""
     broker = idle()

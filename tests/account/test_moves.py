@@ -20,6 +20,7 @@ def idle() -> Broker:
     return see(Broker(), 0, 0, polls=LONG)
 
 
+@pytest.mark.slow  # many polls
 def test_a_move_is_proven_where_nothing_else_can_have_done_it() -> None:
     broker = see(idle(), 10, 10)
     assert (broker.left("moved"), broker.left("acknowledged")) == (10, 0)
@@ -29,6 +30,7 @@ def test_a_move_is_proven_where_nothing_else_can_have_done_it() -> None:
     assert broker.sheet().sums == "100 at start = 70 ready + 30 moved"
 
 
+@pytest.mark.slow  # many polls
 def test_it_is_told_once_with_the_address_that_has_them() -> None:
     broker = idle()
     told: list[tuple[int, int, tuple[str, ...]]] = []
@@ -39,6 +41,7 @@ def test_it_is_told_once_with_the_address_that_has_them() -> None:
     assert (messages, to) == (10, ("to",))
 
 
+@pytest.mark.slow  # many polls
 def test_nothing_that_came_elsewhere_is_no_move() -> None:
     """A client that is gone before a poll lists it; removeMessage, STOMP's NACK."""
     broker = see(idle(), 10, 0)
@@ -58,6 +61,7 @@ def test_what_consumers_settled_was_not_moved() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (0, 4)
 
 
+@pytest.mark.slow  # many polls
 def test_other_numbers_than_left_have_bounds() -> None:
     """Ten left, and six came somewhere from none that is listed: up to six of them."""
     broker = see(idle(), 10, 6)
@@ -73,6 +77,7 @@ def test_a_client_that_came_and_went_in_the_interval_has_bounds() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == ((0, 10), (0, 10))
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_whose_consumers_come_and_go_has_bounds() -> None:
     """They settle after they were last seen: what came elsewhere may have been moved, for all that is known."""
     broker = idle()
@@ -90,6 +95,7 @@ def test_what_a_link_takes_is_not_listed() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (0, 10)
 
 
+@pytest.mark.slow  # many polls
 def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
     gone: dict[str, Any] = {"dead_letter_address": "to", "has_dead_letter_address": 1.0, "expiry_address": "to"}
     broker = see(Broker(), 0, 0, polls=LONG, **gone)
@@ -98,6 +104,7 @@ def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (0, 10)
 
 
+@pytest.mark.slow  # many polls
 def test_no_counter_falls() -> None:
     broker = idle()
     before: dict[tuple[str, str], float] = {}
@@ -111,6 +118,7 @@ def test_no_counter_falls() -> None:
     assert acknowledged == (40 - high, 40 - low)
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent_keeps_it() -> None:
     broker = see(idle(), 10, 10)
     broker.restart_agent()
@@ -133,6 +141,7 @@ def test_a_move_between_the_reads_is_not_acknowledged_first() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (10, 0)
 
 
+@pytest.mark.slow  # many polls
 def test_while_producers_are_not_read_nothing_is_exact() -> None:
     broker = idle()
     broker.see({"q": queue(100, 90, K=10.0), "to": queue(10, 10)}, polls=3)
@@ -200,6 +209,7 @@ class Beside:
         return (low, high), self.broker.fate("moved")
 
 
+@pytest.mark.slow  # many polls
 def test_batches_that_are_acknowledged_between_the_reads_are_acknowledged_in_the_end() -> None:
     """At four polls of five a batch of fifty was acknowledged just after the rows had been read."""
     queue = Beside()
@@ -210,6 +220,7 @@ def test_batches_that_are_acknowledged_between_the_reads_are_acknowledged_in_the
     assert queue.told == ((3000, 3000), (0, 0))
 
 
+@pytest.mark.slow  # many polls
 def test_what_was_in_hand_when_a_consumer_went_is_all_that_has_bounds() -> None:
     queue = Beside()
     for n in range(20):
@@ -222,6 +233,7 @@ def test_what_was_in_hand_when_a_consumer_went_is_all_that_has_bounds() -> None:
     assert queue.told == ((2000, 2030), (0, 30))
 
 
+@pytest.mark.slow  # many polls
 def test_what_consumers_roll_back_hides_no_move() -> None:
     """Both were told as acknowledged: their sum is what the rows of the consumers say."""
     queue = Beside()
@@ -236,6 +248,7 @@ def test_what_consumers_roll_back_hides_no_move() -> None:
     assert queue.moved <= moved
 
 
+@pytest.mark.slow  # many polls
 def test_retries_now_and_then_leave_the_rest_exact() -> None:
     queue = Beside()
     for n in range(60):
@@ -245,6 +258,7 @@ def test_retries_now_and_then_leave_the_rest_exact() -> None:
     assert queue.told[0][0] >= 1200 - 2 * 2 * 3
 
 
+@pytest.mark.slow  # many polls
 def test_a_move_within_the_noise_is_not_acknowledged_when_strangers_end() -> None:
     queue = Beside()
     for _ in range(10):
@@ -255,6 +269,7 @@ def test_a_move_within_the_noise_is_not_acknowledged_when_strangers_end() -> Non
     assert queue.told == ((1150, 1153), (0, 3))
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("seed", "attempts"), [(1, True), (4, True), (5, True), (2, False)])
 def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: bool) -> None:
     dice, queue = random.Random(seed), Beside(counts_attempts=attempts)  # noqa: S311 - no secret

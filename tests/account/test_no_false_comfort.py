@@ -43,6 +43,7 @@ def test_what_was_unrouted_before_the_first_poll_is_not_counted() -> None:
     assert broker.shown() == {("(none)", "unrouted"): 5}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("restart", ["", "agent", "broker"])
 def test_its_account_goes_on_when_it_gets_a_queue_and_loses_it(restart: str) -> None:
     broker = Broker().see({"q": queue(0, 0)}, polls=3).see({"q": queue(0, 0)}, bare(30), polls=3)
@@ -88,6 +89,7 @@ def misrouted() -> Broker:
     return broker.see(**topic_sender(170.0 * 29), polls=3)
 
 
+@pytest.mark.slow  # many polls
 def test_what_reaches_no_queue_is_possibly_lost_while_its_producer_is_there() -> None:
     broker = misrouted()
     sheet = broker.sheet(address=True)
@@ -99,6 +101,7 @@ def test_what_reaches_no_queue_is_possibly_lost_while_its_producer_is_there() ->
     assert "possibly lost" in sentence(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_and_missing_for_good_when_it_is_gone() -> None:
     broker = misrouted()
     last = topic_sender(4930.0)
@@ -109,6 +112,7 @@ def test_and_missing_for_good_when_it_is_gone() -> None:
     assert SAFE not in sentence(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_what_others_lost_before_is_no_rollback_of_the_next_producer() -> None:
     """A topic sender leaves; then a single producer commits, which used to prove all before it rolled back."""
     broker = misrouted()

@@ -63,6 +63,7 @@ def test_a_consumer_that_went_with_what_no_poll_saw_may_have_acknowledged_it() -
     assert "clients that no poll saw" in broker.sheet().reasons["left_unacknowledged"]
 
 
+@pytest.mark.slow  # many polls
 def test_what_was_acknowledged_for_sure_never_falls() -> None:
     broker, seen = full_store(openmq_broker()), []
     for n in range(8):

@@ -29,6 +29,7 @@ def lives(random: np.random.Generator) -> dict[str, dict[str, Times]]:
     return found
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_surely_a_dead_letter_was_one(seed: int) -> None:
     random, broker, now = np.random.default_rng(seed), openmq_broker(), 0.0

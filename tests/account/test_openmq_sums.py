@@ -159,6 +159,7 @@ def test_dead_letters_of_a_destination_that_was_destroyed_are_of_no_one_that_wor
     assert broker.left().get("dead_lettered", (0, 0))[0] == 0
 
 
+@pytest.mark.slow  # many polls
 def test_an_empty_queue_that_goes_hides_no_dead_letters() -> None:
     """As the queues for single replies do, again and again."""
     broker = openmq_broker().see(500, 0, 500, polls=5)
@@ -186,6 +187,7 @@ def test_what_expires_unread_counts_at_each_poll(consumers: dict[str, tuple[floa
     assert unread[2:] == [10.0] * 6
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("transacted", [0, 10])
 def test_clients_that_no_poll_saw_may_have_settled_it(transacted: float) -> None:
     """They come for a moment and take all: seen once in a while, with what they settled gone with them."""
@@ -200,6 +202,7 @@ def test_clients_that_no_poll_saw_may_have_settled_it(transacted: float) -> None
     assert "clients that no poll saw may have acknowledged them" in broker.sheet().reasons["left_unacknowledged"]
 
 
+@pytest.mark.slow  # many polls
 def test_batches_that_fall_between_two_reads_are_no_loss() -> None:
     """O is read before the rows: R runs ahead of it by up to a batch."""
     broker = openmq_broker().see(1000, 0, 1000, consumers={"c": (0, 100)}, polls=5, **RING)
@@ -375,6 +378,7 @@ def test_what_is_in_doubt_is_no_more_than_transactions_received(
     }
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_unwanted_while_producers_cannot_be_read_counts_when_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no more than that, but one that went in between may have sent some, too."""
     broker = openmq_broker()

@@ -79,12 +79,14 @@ def watched(
     return found, counters(broker.tables)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [(), LISTINGS, *((name,) for name in LISTINGS)])
 def test_no_counter_falls(missing: Sequence[str]) -> None:
     found, _ = watched(openmq_broker(), missing)
     assert not found
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [(), LISTINGS, ("queues",)])
 def test_what_was_acknowledged_is_counted_once(missing: Sequence[str]) -> None:
     _, now = watched(openmq_broker(), missing)

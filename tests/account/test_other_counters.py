@@ -64,6 +64,7 @@ def polls() -> list[Tables]:
     return found
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("table", "what"), SAME)
 def test_both_grow_alike(polls: list[Tables], table: str, what: str) -> None:
     """From the second poll on: the account begins with the first, other counters with the broker."""

@@ -50,6 +50,7 @@ def rings(**others: Any) -> dict[str, Any]:
     return {"ring": queue(4, 4, D=4.0, ring=3.0), **others}
 
 
+@pytest.mark.slow  # many polls
 def test_a_loss_counts_once_and_its_condition_ends(polled: Polled) -> None:
     gone = {"gone": {"queue": "q", "T": 4.0, "N": 4.0, "client": "gone", "protocol": "CORE", "session": "s2"}}
     polled.see(rings(q=queue(4, 4, D=4.0, ring=3.0)), {**HOLDER, **gone}, polls=4)

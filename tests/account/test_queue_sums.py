@@ -313,6 +313,7 @@ def test_any_ring_balances_and_names_within_bounds(data: st.DataObject, size: in
     assert by.least[0] <= one.lost_by_consumers <= by.most[0]
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("apart", [0.0, 1.0])
 def test_a_busy_healthy_queue_loses_nothing(apart: float) -> None:
     world = World(step=10.0, apart=apart)

@@ -143,6 +143,7 @@ def test_beside_one_that_was_never_listed_no_client_is_known_for_sure() -> None:
 # --- polls in between
 
 
+@pytest.mark.slow  # many polls
 def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else() -> None:
     """Arrivals go on: each 15 s, and in between each half second, of which only the account knows."""
 

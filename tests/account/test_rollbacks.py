@@ -25,6 +25,7 @@ def begun() -> Broker:
     return see(see(Broker(), 0, 0, polls=3), 10, 10, polls=3)
 
 
+@pytest.mark.slow  # many polls
 def test_while_the_producer_is_there_it_may_still_commit() -> None:
     broker = see(begun(), 10, 210, polls=20)
     assert both(broker) == ((0, 200), (0, 200))
@@ -43,6 +44,7 @@ def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
     assert broker.shown() == {("(q)", "rolled_back"): 200}
 
 
+@pytest.mark.slow  # many polls
 def test_a_single_producer_decides_all_before_its_commit() -> None:
     """One of three transactions of 100 is rolled back, at each poll."""
     broker = begun()
@@ -56,6 +58,7 @@ def test_a_single_producer_decides_all_before_its_commit() -> None:
     assert low <= 2900 <= high == 2950
 
 
+@pytest.mark.slow  # many polls
 def test_of_two_one_may_have_been_open_all_the_time() -> None:
     broker = begun()
     for n in range(1, 30):
@@ -63,6 +66,7 @@ def test_of_two_one_may_have_been_open_all_the_time() -> None:
     assert broker.fate("rolled_back")[0] == 0
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [1.0, 20.0])
 def test_it_takes_three_polls_and_half_a_minute(step: float) -> None:
     """A session may commit what it sent by a producer that it has closed."""
@@ -74,6 +78,7 @@ def test_it_takes_three_polls_and_half_a_minute(step: float) -> None:
     assert broker.see(rows, sent, senders={}).fate("rolled_back") == (200, 200)
 
 
+@pytest.mark.slow  # many polls
 def test_what_comes_from_nobody_is_no_proof_that_nobody_is_there() -> None:
     """A transaction is open for a minute while others commit, each by a producer that no poll sees."""
     broker = begun()
@@ -90,6 +95,7 @@ def test_a_producer_without_an_address_may_be_behind_it() -> None:
     assert both(broker) == ((0, 50), (0, 50))
 
 
+@pytest.mark.slow  # many polls
 def test_an_exclusive_divert_is_no_rollback() -> None:
     """As many came to another address."""
     broker = begun()
@@ -99,6 +105,7 @@ def test_an_exclusive_divert_is_no_rollback() -> None:
     assert both(broker)[0] == (0, 200)
 
 
+@pytest.mark.slow  # many polls
 def test_it_outlives_the_agent_and_the_broker() -> None:
     broker = begun()
     gone = {"q": {"messages_added": 210.0, **PAGE}}
@@ -114,6 +121,7 @@ def test_it_outlives_the_agent_and_the_broker() -> None:
     assert broker.fate("missing") == (0, float("inf"))  # no poll saw who sent 7: they may be rolled back, too
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("prepared", [("xid",), None])
 def test_what_is_prepared_is_not_rolled_back(prepared: tuple[str, ...] | None) -> None:
     """Its producer is gone, and who knows the Xid may commit it; None: the account may not list them."""

@@ -33,6 +33,7 @@ class Sent(Broker):
             self.see({"q": queue(self.sent, self.sent)}, senders={"p": ("q", float(self.sent))})
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("polls", [4, 29])
 def test_addresses_that_cannot_be_read_are_no_duplicates(polls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last good ones stand in for them, and what is sent goes on."""
@@ -75,6 +76,7 @@ def test_unrouted_since_the_start_of_a_broker_counts() -> None:
     assert broker.fate("unrouted")[0] == 53
 
 
+@pytest.mark.slow  # many polls
 def test_a_transaction_whose_producer_was_closed_is_not_rolled_back() -> None:
     """As Spring's JmsTemplate does in a session with transactions: each send has a producer of its own."""
     broker = Broker()
@@ -161,6 +163,7 @@ def test_the_losers_of_a_ring_that_is_gone_are_forgotten() -> None:
 TOPIC = {"topic": 1.0, "messages": 0.0, "uncommitted": 0.0, "dead_letters": 1.0, "delivering": 0.0}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("kept", "polls"), [(False, 3), (True, 5), (True, 20)])
 def test_producers_that_cannot_be_read_send_nothing_unwanted(
     kept: bool, polls: int, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +210,7 @@ def see_delivered(broker: Any, polls: int = 15) -> None:
         broker.poll({"q": {"A": 9, "K": 0, "M": 9, "D": 5.0, "uncommitted": 0.0, "consumers": 0.0}})
 
 
+@pytest.mark.slow  # many polls
 def test_messages_of_transactions_that_cannot_be_read_are_not_said_to_be_lost(
     delivered: OpenmqJudged, monkeypatch: pytest.MonkeyPatch
 ) -> None:

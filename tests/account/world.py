@@ -10,7 +10,7 @@ from conditions.world import ADDRESS_TEXTS, Judged, Numbers, Things
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State
 from penstock.core.table import Table
 from penstock.insight.account import account_list
 from penstock.insight.answers import AccountList, AccountSheet, Amount
@@ -93,7 +93,7 @@ class Broker(Judged):
                 xids = {xid: TransactionRow(xid, "", "") for xid in prepared}
                 snapshot = replace(snapshot, transactions=self._prepared.table(xids, {xid: {} for xid in xids}, {}))
             self.last = replace(snapshot, collectors=parts, observation=observed)
-            self.state, self.tables = assess(self.state, self.last, self.policy)
+            self.judge(self.last)
         return self
 
     def made_again(self, queue: str) -> None:

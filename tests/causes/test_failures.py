@@ -98,15 +98,18 @@ TEN_ATTEMPTS = {"max_delivery_attempts": 10.0, "slow_consumer_kills": 0.0}
 KILLS = {"slow_consumer_kills": 1.0, "slow_consumer_rate": 5.0}
 
 
+@pytest.mark.slow  # many polls
 def test_attempts_are_used_up_where_deliveries_fail_and_dead_letters_come() -> None:
     assert states(dies(50.0, 5.0))[proven] == {"attempts_used_up"}
 
 
+@pytest.mark.slow  # many polls
 def test_a_purge_needs_no_delivery_and_sends_nothing_to_the_dead_letters() -> None:
     found = states(dies(0.0, 0.0))
     assert (found[proven], found[possible]) == ({"purged"}, set())
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("purges", "likely"), [(True, True), (None, False)])
 def test_a_queue_that_purges_itself_is_not_purged_by_an_operator(purges: bool | None, likely: bool) -> None:
     """No counter tells the two apart."""
@@ -115,12 +118,14 @@ def test_a_queue_that_purges_itself_is_not_purged_by_an_operator(purges: bool | 
     assert found["purge_on_no_consumers"].likely is likely
 
 
+@pytest.mark.slow  # many polls
 def test_dead_letters_without_their_attempts_may_be_of_a_client_that_rejects() -> None:
     found = dies(5.0, 5.0, protocol="AMQP")
     assert not states(found)[proven]
     assert (found["rejected"].state, found["rejected"].likely) == (possible, True)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("delivered", "dead"), [(0.0, 5.0), (50.0, 5.0), (50.0, 0.0), (0.0, 0.0)])
 @pytest.mark.parametrize("goes", [0, 2])
 def test_a_broker_that_closes_slow_consumers_is_no_operator_and_no_failure(
@@ -133,17 +138,20 @@ def test_a_broker_that_closes_slow_consumers_is_no_operator_and_no_failure(
         assert found["slow_consumer_killed"].likely
 
 
+@pytest.mark.slow  # many polls
 def test_settings_that_are_older_than_the_condition_prove_nothing() -> None:
     found = dies(50.0, 5.0, settings_age=500.0)
     assert not states(found)[proven]
     assert "the settings of its address: last read" in found["attempts_used_up"].fact
 
 
+@pytest.mark.slow  # many polls
 def test_deliveries_that_fail_while_no_dead_letter_comes_used_up_no_attempts() -> None:
     """A dead-letter address with room gets each one that did."""
     assert dies(50.0, 0.0)["attempts_used_up"].state is excluded
 
 
+@pytest.mark.slow  # many polls
 def test_a_full_dead_letter_address_shows_nothing() -> None:
     def said(i: int, now: float) -> dict[str, Any]:
         row = {"T": 1.0, "C": 50.0 * i, "N": 50.0 * i + 1, "L": now - 1, "Ld": now - 1}
@@ -158,6 +166,7 @@ def test_a_full_dead_letter_address_shows_nothing() -> None:
     assert {"attempts_used_up", "purged"} <= states(found)[possible]
 
 
+@pytest.mark.slow  # many polls
 def test_consumers_that_go_with_messages_in_hand_burn_attempts() -> None:
     found = dies(0.0, 5.0, goes=2)["reconnects"]
     assert (found.state, found.likely) == (possible, True)
@@ -175,6 +184,7 @@ def expires(delay: float, *, waits: float = 900.0, added: float = 10.0, **option
     return verdicts("expiring", said, polls=24, **options)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("delay", "found"), [
     (-1.0, {proven: {"time_to_live"}, possible: set()}),
     (5000.0, {proven: set(), possible: {"time_to_live", "expiry_delay"}}),
@@ -185,10 +195,12 @@ def test_without_an_expiry_delay_it_is_the_time_to_live(delay: float, found: Any
     assert {state: told[state] for state in (proven, possible)} == found
 
 
+@pytest.mark.slow  # many polls
 def test_an_expiry_delay_that_was_read_long_before_may_be_another_now() -> None:
     assert states(expires(-1.0, settings_age=600.0))[possible] == {"time_to_live", "expiry_delay"}
 
 
+@pytest.mark.slow  # many polls
 def test_what_expires_and_is_never_added_had_expired_when_it_came() -> None:
     """The clock of its producer is slow; a consumer waits for each."""
     found = expires(-1.0, waits=0.0, added=0.0)

@@ -25,17 +25,20 @@ def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, *
     return verdicts("falling_behind", said, polls=24)
 
 
+@pytest.mark.slow  # many polls
 def test_a_pool_that_works_needs_more_consumers() -> None:
     found = grows({}, {})
     assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers", "became_slower"})
     assert found["too_few_consumers"].fact == ("4 at this pace keep up, without message groups, or with as many groups")
 
 
+@pytest.mark.slow  # many polls
 def test_a_subscription_is_shared_and_not_doubled() -> None:
     found = grows(kind=QueueKind.SUBSCRIPTION, routing_type="multicast")
     assert found["too_few_consumers"].fact.endswith("keep up, that share this subscription")
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("queue", [{"groups": 0.0}, {"groups": 20.0, "grouped": 1.0}])
 def test_groups_that_are_shared_out_anew_gain_by_more_consumers(queue: dict[str, float]) -> None:
     assert states(grows({}, {}, **queue))[possible] == {"too_few_consumers", "became_slower"}
@@ -55,6 +58,7 @@ def test_who_gives_back_more_than_it_settles_needs_no_company() -> None:
 HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("cause", "consumers", "queue"),
     [
@@ -71,6 +75,7 @@ def test_more_consumers_are_not_advised_where_they_get_none(
     assert found["too_few_consumers"].state is excluded
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("cause", "consumers", "queue", "why"), [
     ("holders", ({}, HOLDS), {}, "1 of 2 consumers buffer 80 messages"),
     ("became_slower", ({}, {}), {"later": 20.0},
@@ -91,6 +96,7 @@ def test_selectors_of_idle_consumers_are_likely_and_no_more() -> None:
     assert found["too_few_consumers"].state is possible
 
 
+@pytest.mark.slow  # many polls
 def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() -> None:
     """What a filtered queue gets is all selected: its consumers are busy, and what grows is theirs."""
     found = grows({"filter": "k = '1'", "T": 10.0}, {"filter": "k = '1'", "T": 10.0})
@@ -107,6 +113,7 @@ def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:
     assert {"became_slower", "holders"} <= spoiled
 
 
+@pytest.mark.slow  # many polls
 def test_a_selector_of_some_leaves_the_rest_to_the_others() -> None:
     assert states(grows({"filter": "k = '1'"}, {}))[proven] == set()
 
@@ -124,6 +131,7 @@ def openmq_grows(**queue: float) -> Mapping[str, Verdict]:
     return openmq_polls(world, 24, said).one("falling_behind").verdicts
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("active", [2.0, float("nan")])
 def test_openmq_may_take_no_more_active_consumers_and_does_not_say_so(active: float) -> None:
     """maxNumActiveConsumers is not read, and a consumer beyond it is refused."""
@@ -133,12 +141,14 @@ def test_openmq_may_take_no_more_active_consumers_and_does_not_say_so(active: fl
     assert "maxNumActiveConsumers was not read" in found["too_few_consumers"].fact
 
 
+@pytest.mark.slow  # many polls
 def test_openmq_consumers_that_stand_by_show_that_no_more_are_taken() -> None:
     found = openmq_grows(active_consumers=1.0)
     assert found["max_consumers"][:2] == (proven, "1 of 2 are active")
     assert found["too_few_consumers"].state is excluded
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("setting", ["exclusive", "max_consumers", "groups"])
 def test_a_setting_that_was_not_read_leaves_it_open_whether_more_would_help(setting: str) -> None:
     found = grows({}, {}, **{setting: float("nan")})

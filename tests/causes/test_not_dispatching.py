@@ -100,6 +100,7 @@ def test_one_that_has_delivered_to_those_that_are_there_does_dispatch() -> None:
     assert one["consumers_before_dispatch"].state is possible
 
 
+@pytest.mark.slow  # many polls
 def test_a_browser_is_listed_and_not_counted() -> None:
     holds = {"T": 5.0, "N": 5.0, "Ld": 0.0}
     one = found(holds, {}, consumers=1.0, D=5.0)
@@ -111,6 +112,7 @@ def test_an_exclusive_queue_gives_to_one_alone() -> None:
     assert by_state({"protocol": "AMQP"}, exclusive=1.0)[possible] == {"exclusive", "no_credit"}
 
 
+@pytest.mark.slow  # many polls
 def test_groups_need_another_consumer() -> None:
     assert found({}, {}, groups=float("nan"))["groups"].state is possible
     assert found({})["groups"].state is excluded

@@ -50,6 +50,7 @@ def test_a_hang_beside_a_sibling_that_works_is_raised_after_fifteen_seconds() ->
     assert pool(25) == {"stalled"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     "options",
     [
@@ -81,6 +82,7 @@ def test_a_full_ring_that_loses_what_nobody_takes_proves_a_stall() -> None:
     assert evicting(25) == {"stalled"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("options", [{"lost": 0.0}, {"lost": 0.0, "ready": 20.0}])
 def test_a_ring_that_loses_nothing_proves_none(options: dict[str, float]) -> None:
     assert evicting(45, **options) == set()
@@ -108,6 +110,7 @@ def test_a_connection_at_the_limit_that_the_operator_gives_starves_others_at_onc
     assert connection(30, 200) == {"connection_paused"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("limit", [201, None])
 def test_below_its_limit_or_without_one_it_takes_patience(limit: int | None) -> None:
     assert connection(45, limit) == set()

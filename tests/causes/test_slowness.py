@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from causes.world import possible
 from conditions.normal_world import Flow, knowing, steady
 from conditions.test_slowed import usual
@@ -28,6 +30,7 @@ def test_nor_are_a_slow_client_and_a_slow_host() -> None:
     assert found["host_slow"][:2] == (possible, "the pace of another queue on their hosts is not known")
 
 
+@pytest.mark.slow  # many polls
 def test_a_producer_may_have_moved_to_where_no_queue_shows_it() -> None:
     """To another broker, or to an address without a queue."""
     judged = knowing(q=steady(20.0))

@@ -313,6 +313,7 @@ def test_core_that_acknowledged_less_than_a_batch_sends_each_acknowledgement() -
 # --- OpenMQ
 
 
+@pytest.mark.slow  # many polls
 def test_openmq_says_how_a_session_acknowledges() -> None:
     for mode, missing in ((AcknowledgeMode.AUTO, False), (AcknowledgeMode.CLIENT, True)):
         row = {"N": 50, "T": 50, "acknowledge_mode": mode}
@@ -322,6 +323,7 @@ def test_openmq_says_how_a_session_acknowledges() -> None:
         assert (world.one("stalled").verdicts["never_acknowledges"].state is possible) is missing
 
 
+@pytest.mark.slow  # many polls
 def test_openmq_says_that_a_transaction_has_failed() -> None:
     for state, known in ((TransactionState.FAILED, proven), (TransactionState.STARTED, excluded)):
         world = openmq(transactions={"t": {"connection": 7, "state": state, "acknowledgements": 50, "messages": 0}})

@@ -20,11 +20,13 @@ def unread(*, read: bool = True, **about: float) -> Mapping[str, Verdict]:
     return verdicts("no_consumer", said, polls=40, about=about)
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_was_read_is_meant_for_somebody() -> None:
     assert unread()["meant_for_nobody"][:2] == (excluded, "consumers read it before")
     assert unread(read=False)["meant_for_nobody"].state is possible
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("refused", "state", "fact"), [
     (0.0, excluded, "no login was refused since the broker's start"),
     (5.0, possible, "5 logins were refused since the broker's start"),

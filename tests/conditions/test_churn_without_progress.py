@@ -1,5 +1,7 @@
 """`churn_without_progress`: clients that come and go and settle nothing."""
 
+import pytest
+
 from conditions.scenarios import every
 from conditions.situations import WAIT
 from conditions.world import Judged, World
@@ -33,12 +35,14 @@ def test_churn_is_critical_and_ends_two_polls_after_progress() -> None:
     assert "churn_without_progress" not in world.names
 
 
+@pytest.mark.slow  # many polls
 def test_churn_takes_its_patience() -> None:
     """The spell begins at the second poll: at the first nothing is known to stand."""
     world = reconnecting(World(), 500)
     assert world.first["churn_without_progress"] == 30 + 300
 
 
+@pytest.mark.slow  # many polls
 def test_churn_ends_with_its_queue() -> None:
     world = reconnecting(World(), 500)
     del world.queues["q"]
@@ -46,6 +50,7 @@ def test_churn_ends_with_its_queue() -> None:
     assert not world.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_one_reconnect_is_an_accident() -> None:
     judged = Judged()
     for n in range(60):
@@ -86,6 +91,7 @@ def test_churn_waits_for_clients_to_return_after_the_brokers_start() -> None:
     assert 60 <= world.first["churn_without_progress"] <= 70
 
 
+@pytest.mark.slow  # many polls
 def test_churn_whose_clients_stay_takes_two_polls_to_leave() -> None:
     world = reconnecting(World(), 500)
     for _ in range(30):

@@ -33,6 +33,7 @@ def test_connection_paused_names_the_queue_and_replaces_not_dispatching() -> Non
     assert world.one("connection_paused").evidence["held"] == 200
 
 
+@pytest.mark.slow  # many polls
 def test_who_starves_is_a_victim_of_the_consumer_that_fills_the_connection() -> None:
     (found,) = shared_connection(1).state.judgement.incidents.told
     victim = "fed (one consumer uses up the flow limit of its connection)"
@@ -55,6 +56,7 @@ def test_a_connection_limit_that_the_operator_gives_must_be_reached(limit: int, 
         assert world.one("connection_paused").evidence["limit"] == limit
 
 
+@pytest.mark.slow  # many polls
 def test_the_connection_and_the_client_that_fill_it_are_named() -> None:
     world = shared_connection(1)
     (row,) = world.tables["connection_cause"].index

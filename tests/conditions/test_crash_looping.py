@@ -75,12 +75,14 @@ def test_it_ends_ten_minutes_after_the_last_crash() -> None:
     for one in [*queue.consumers.values()]:
         if one.client == "bad":
             queue.close(one)
+    world.step = 20.0  # nothing happens any more between two polls
     world.run(500, work)
     assert world.names == {"crash_looping"}
     world.run(180, work)
     assert not world.names
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_acknowledged_before_it_went_hides_no_others() -> None:
     world, queue = world_of()
     work, loop = good(queue), crashing(queue)
@@ -111,6 +113,7 @@ def test_it_is_seen_where_one_in_the_same_moment_had_worked() -> None:
     assert condition.evidence["given_back"] == 3 * condition.evidence["consumers_seen"]
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("client", ["bad", "fast"])
 def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes_hides_no_others(client: str) -> None:
     """Of the client itself, or of another one that is replaced."""
@@ -128,11 +131,12 @@ def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes
 
 
 def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None:
-    world, queue = world_of()
+    world, queue = world_of(10.0)
     world.run(400, crashing(queue), tick=0.5)
     assert world.alarms == {"churn_without_progress"}
 
 
+@pytest.mark.slow  # many polls
 def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     """And ends when the last crash is ten minutes old, as without one."""
     world, queue = world_of()
@@ -150,6 +154,7 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     world.state = restore(memory, State(), snapshot, world.policy)
     world.run(2, work)
     assert world.one("crash_looping")._replace(evidence={}) == begun._replace(evidence={})
+    world.step = 20.0  # nothing happens any more between two polls
     world.run(480, work)
     assert world.one("crash_looping").client == "bad"
     world.run(180, work)
@@ -161,16 +166,16 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
 
 def test_clients_that_acknowledge_before_they_close() -> None:
     """No poll sees it: every row vanishes with messages and none acknowledged. The queue settles more than its rows."""
-    world, queue = world_of()
+    world, queue = world_of(6.0)
     world.run(300, together(good(queue), crashing(queue, settles=3)), tick=0.5)
     loops = world.state.judgement.churn.crash_loops.loops
-    assert sum(one.consumers for one in loops.values()) > 50
+    assert sum(one.consumers for one in loops.values()) > 40
     assert not world.alarms
 
 
 def test_a_rollout() -> None:
     """Each instance works, and is replaced with what it had prefetched."""
-    world, queue = world_of()
+    world, queue = world_of(6.0)
     left, consumer = 7.0, queue.join("app", window=500)
 
     def live(seconds: float) -> None:
@@ -188,19 +193,22 @@ def test_a_rollout() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
-    world, queue = world_of(backlog=3000)
+    world, queue = world_of(6.0, backlog=3000)
     busy, quick = crashing(queue, 5, 20), crashing(queue, 4, 20, settles=3, sight=True)
     world.run(900, together(good(queue), busy, quick), tick=0.5)
     assert "crash_looping" not in world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_pollers_that_take_three_of_what_was_prefetched() -> None:
-    world, queue = world_of(backlog=3000)
+    world, queue = world_of(6.0, backlog=3000)
     world.run(300, together(good(queue), crashing(queue, 5, 2500, settles=3, sight=True)), tick=0.5)
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_a_pool_that_stops_once() -> None:
     """A hundred rows at once, each with a job of which nothing was acknowledged."""
     world, queue = world_of(backlog=1000)
@@ -215,12 +223,14 @@ def test_a_pool_that_stops_once() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_four_crashes_are_no_loop() -> None:
     world, queue = world_of()
     world.run(120, together(good(queue), crashing(queue, 30)), tick=0.5)
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_clients_that_come_back_after_the_brokers_start() -> None:
     world, queue = world_of()
     world.uptime = 0.0
@@ -228,6 +238,7 @@ def test_clients_that_come_back_after_the_brokers_start() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_ten_thousand_pollers_cost_a_sweep_a_minute() -> None:
     """What is known of clients that came once goes."""
     world, queue = world_of()

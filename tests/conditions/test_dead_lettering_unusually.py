@@ -1,6 +1,7 @@
 """`dead_lettering_unusually`: more of what leaves than in 28 days, and habits that are none."""
 
 import numpy as np
+import pytest
 
 from conditions.normal_world import BEFORE, Flow, knowing, steady
 from conditions.world import Judged
@@ -8,6 +9,7 @@ from conditions.world import Judged
 NAME = "dead_lettering_unusually"
 
 
+@pytest.mark.slow  # many polls
 def test_93_percent_are_told_within_two_windows_and_the_notice_gives_way() -> None:
     judged = knowing(q=steady(1.0))
     flow = Flow(judged).run(600, 1.0)

@@ -16,6 +16,7 @@ def killed(broker: Broker, n: float, delivered: float = 1.0, *, more: Numbers | 
     broker.see(said, consumers=taker)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [2.0, 10.0])
 def test_a_queue_without_a_dead_letter_address(step: float) -> None:
     broker = Broker(step=step)
@@ -40,6 +41,7 @@ def test_dead_letters_that_arrive_are_healthy() -> None:
     assert "dead_letters_lost" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_purges_are_healthy_however_often() -> None:
     """No message was delivered; or one consumer works, and what others sent is removed."""
     for delivered in (0.0, 0.2):
@@ -56,6 +58,7 @@ def test_a_few_at_once_are_no_rule() -> None:
     assert "dead_letters_lost" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_an_address_of_dead_letters_that_drops() -> None:
     """DROP, full: R rises and A does not."""
     broker = Broker()

@@ -10,6 +10,7 @@ def sent(broker: Broker, n: float, dropped: float, **said: float) -> None:
     broker.see({"q": queue(came - dropped, came - dropped, **said)}, senders={"p": ("q", came)})
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [2.0, 10.0])
 def test_a_producer_that_uses_ids_again(step: float) -> None:
     broker = Broker(step=step)
@@ -47,6 +48,7 @@ def test_what_open_transactions_sent_is_no_duplicate() -> None:
     assert not {"duplicates_dropped"} & (broker.names | broker.notices)
 
 
+@pytest.mark.slow  # many polls
 def test_it_clears_when_no_more_are_dropped_and_stays_over_a_restart_of_the_agent() -> None:
     broker = Broker()
     for n in range(30):

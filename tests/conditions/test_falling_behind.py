@@ -21,28 +21,45 @@ def behind(depths: list[float], *, step: float = 15.0, each: float = 50.0, settl
 RISES = [10.0 * n for n in range(24)]
 
 
-@pytest.mark.parametrize(
-    ("depths", "said", "found"),
-    [
-        (RISES, {}, True),
-        (RISES[:20], {}, False),
-        ([100.0 + depth for depth in RISES], {}, True),
-        ([0.5 * n for n in range(24)], {"each": 0.0}, False),
-        ([n / 1.4 for n in range(24)], {"each": 0.0}, True),
-        (RISES, {"settled": 0.0}, False),
-        ([7.0 * n for n in range(24)], {"each": 51.0}, True),
-        ([7.0 * n for n in range(24)], {"each": 52.0}, False),
-        ([200.0 - depth for depth in RISES], {}, False),
-        ([depth if n % 6 else 0.0 for n, depth in enumerate(RISES)], {}, False),
-        ([100.0] * 12 + [200.0] * 12, {}, False),
-        (RISES, {"ring": 1000.0}, False),
-        (RISES, {"S": 500.0}, True),
-        ([0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)], {}, False),  # a spike
-        ([*RISES[:19], 175.0, 170.0, 168.0, 166.0, 164.0], {}, False),  # it has turned
-    ],
-)
-def test_falling_behind(depths: list[float], said: dict[str, Any], found: bool) -> None:
-    assert behind(depths, **said) is found
+COURSES: list[tuple[list[float], dict[str, Any], bool]] = [
+    (RISES, {}, True),
+    (RISES[:20], {}, False),
+    ([100.0 + depth for depth in RISES], {}, True),
+    ([0.5 * n for n in range(24)], {"each": 0.0}, False),
+    ([n / 1.4 for n in range(24)], {"each": 0.0}, True),
+    (RISES, {"settled": 0.0}, False),
+    ([7.0 * n for n in range(24)], {"each": 51.0}, True),
+    ([7.0 * n for n in range(24)], {"each": 52.0}, False),
+    ([200.0 - depth for depth in RISES], {}, False),
+    ([depth if n % 6 else 0.0 for n, depth in enumerate(RISES)], {}, False),
+    ([100.0] * 12 + [200.0] * 12, {}, False),
+    (RISES, {"ring": 1000.0}, False),
+    (RISES, {"S": 500.0}, True),
+    ([0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)], {}, False),  # a spike
+    ([*RISES[:19], 175.0, 170.0, 168.0, 166.0, 164.0], {}, False),  # it has turned
+]
+"""Depths of a queue poll by poll, what else is said of it and of what comes and is settled, whether it falls behind."""
+
+
+def test_falling_behind() -> None:
+    """Each course on a queue of its own, judged when it has ended."""
+    judged, found = Judged(), {}
+    for n in range(len(RISES)):
+        queues, consumers = {}, {}
+        for course, (depths, said, _) in enumerate(COURSES):
+            more = {key: value for key, value in said.items() if key not in ("each", "settled")}
+            settled = said.get("settled", 50.0) * n
+            depth = depths[min(n, len(depths) - 1)]
+            queues[f"{course}"] = {"A": said.get("each", 50.0) * n, "K": settled, "M": depth, **more}
+            consumers[f"c{course}"] = {
+                "queue": f"{course}", "client": f"app {course}", "T": 1.0, "N": settled, "C": settled,
+                "L": judged.now, "Ld": judged.now,
+            }  # fmt: skip
+        judged.poll(queues, consumers)
+        for course, (depths, _, _) in enumerate(COURSES):
+            if n == len(depths) - 1:
+                found[course] = "falling_behind" in judged.names_of(f"{course}")
+    assert found == {course: falls for course, (_, _, falls) in enumerate(COURSES)}
 
 
 def test_scheduled_messages_are_no_backlog() -> None:
@@ -53,6 +70,7 @@ def test_scheduled_messages_are_no_backlog() -> None:
     assert "falling_behind" not in judged.names
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("due", "usual"), [(0.0, 2.0), (150.0, None)])
 def test_the_usual_inflow_is_no_measure_of_scheduled_messages_that_fall_due(due: float, usual: float | None) -> None:
     judged = knowing(q=steady(2.0))
@@ -66,6 +84,7 @@ def test_the_usual_inflow_is_no_measure_of_scheduled_messages_that_fall_due(due:
     assert evidence.get("usual_high") == (usual and pytest.approx(usual, rel=0.1))
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [30.0, 60.0, 120.0])
 def test_falling_behind_is_found_at_any_interval(step: float) -> None:
     assert behind(RISES, step=step)
@@ -87,6 +106,7 @@ def growing(stuck: int) -> set[str]:
     return world.names
 
 
+@pytest.mark.slow  # many polls
 def test_backlog_that_a_stalled_consumer_is_given_is_told_as_that() -> None:
     assert growing(stuck=10) == {"stalled"}
 

@@ -59,6 +59,7 @@ def test_kinds_that_are_never_judged(fault: str, kind: QueueKind) -> None:
 # --- starts, gaps, restarts
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_keeps_patience_and_drops_windows() -> None:
     world = World()
     queue = world.queue()
@@ -73,6 +74,7 @@ def test_a_restart_keeps_patience_and_drops_windows() -> None:
     assert world.column("client", "patience") == before
 
 
+@pytest.mark.slow  # many polls
 def test_a_passive_broker_is_not_judged() -> None:
     judged = polls(Judged(), 30, HELD, {"c": HOLDER})
     assert judged.names
@@ -81,6 +83,7 @@ def test_a_passive_broker_is_not_judged() -> None:
     assert not judged.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_made_anew_is_another_but_for_patience() -> None:
     judged = polls(Judged(), 30, {**WAIT, "K": 1})
     assert judged.names == {"no_consumer"}
@@ -89,6 +92,7 @@ def test_a_queue_made_anew_is_another_but_for_patience() -> None:
     assert not judged.names
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("after", "stays"), [(60.0, True), (61.0, False)])
 @pytest.mark.parametrize("part", ["queues", "consumers"])
 def test_verdicts_stay_for_a_minute_without_the_part_they_need(part: str, after: float, stays: bool) -> None:
@@ -105,6 +109,7 @@ def test_verdicts_stay_for_a_minute_without_the_part_they_need(part: str, after:
     assert judged.one("stalled").since == START
 
 
+@pytest.mark.slow  # many polls
 def test_three_polls_are_longer_than_a_minute_at_slow_polls() -> None:
     judged = polls(Judged(step=30.0), 30, HELD, {"c": HOLDER})
     judged.poll({"q": HELD}, {"c": HOLDER}, after=89.0, failed=["queues"])

@@ -11,45 +11,50 @@ from conditions.scenarios import FAULTS
 from conditions.world import START, Judged, Numbers, World
 from penstock.settings.constants import Constants
 
+POOLS: list[tuple[int, int, float, bool, dict[str, Any], bool]] = [
+    (40, 0, 1, True, {}, True),
+    (10, 0, 1 / 4, True, {}, True),
+    (9, 0, 1 / 5, True, {}, False),
+    (40, 10, 1, True, {}, True),
+    (40, 11, 1, True, {}, False),
+    (40, 0, 2, True, {}, False),
+    (40, 0, 0, True, {}, False),
+    (40, 1, 1, False, {}, False),
+    (40, 0, 1, True, {"M": 60}, False),
+    (40, 0, 1, True, {"exclusive": 1}, False),
+    (40, 0, 1, True, {"grouped": 1}, False),
+    (40, 0, 1, True, {"groups": 3}, False),
+    (40, 0, 1, True, {"filter": "x"}, False),
+]
+"""
+What one consumer holds, another one, how many a second the first settles, whether the third is always idle, what else
+is said of the queue (`filter`: of the third), and whether the first hoards.
+"""
 
-@pytest.mark.parametrize(
-    ("most", "other", "pace", "idle", "said", "found"),
-    [
-        (40, 0, 1, True, {}, True),
-        (10, 0, 1 / 4, True, {}, True),
-        (9, 0, 1 / 5, True, {}, False),
-        (40, 10, 1, True, {}, True),
-        (40, 11, 1, True, {}, False),
-        (40, 0, 2, True, {}, False),
-        (40, 0, 0, True, {}, False),
-        (40, 1, 1, False, {}, False),
-        (40, 0, 1, True, {"M": 60}, False),
-        (40, 0, 1, True, {"exclusive": 1}, False),
-        (40, 0, 1, True, {"grouped": 1}, False),
-        (40, 0, 1, True, {"groups": 3}, False),
-        (40, 0, 1, True, {"filter": "x"}, False),
-    ],
-)
-def test_hoarding(most: int, other: int, pace: float, idle: bool, said: dict[str, Any], found: bool) -> None:
+
+def test_hoarding() -> None:
+    """Each pool on a queue of its own."""
     judged = Judged()
-    selector = {"filter": said["filter"]} if "filter" in said else {}
     for n in range(5):
-        gone = pace * 15 * n
-        queue = {
-            "A": 1000,
-            "K": gone,
-            "M": most + other,
-            "D": most + other,
-            **{k: v for k, v in said.items() if k != "filter"},
-        }
         now = judged.now + 15
-        pool = {
-            "c": {"T": most, "N": most + gone, "C": gone, "L": now if pace else np.nan, "Ld": now},
-            "d": {"T": other, "N": other, "Ld": now},
-            "e": {"T": 0.0 if idle or n % 2 else 1.0, "N": n, "Ld": now, **selector},
-        }
-        judged.poll({"q": queue}, pool)
-    assert ("hoarding" in judged.names) is found
+        queues, consumers = {}, {}
+        for i, (most, other, pace, idle, said, _) in enumerate(POOLS):
+            gone = pace * 15 * n
+            of_queue = {key: value for key, value in said.items() if key != "filter"}
+            queues[f"{i}"] = {"A": 1000, "K": gone, "M": most + other, "D": most + other, **of_queue}
+            selector = {"filter": said["filter"]} if "filter" in said else {}
+            last = now if pace else np.nan
+            pool: dict[str, Numbers] = {
+                "c": {"T": most, "N": most + gone, "C": gone, "L": last, "Ld": now},
+                "d": {"T": other, "N": other, "Ld": now},
+                "e": {"T": 0.0 if idle or n % 2 else 1.0, "N": n, "Ld": now, **selector},
+            }
+            for name, numbers in pool.items():
+                consumers[f"{i} {name}"] = {"queue": f"{i}", "client": f"app {i}", **numbers}
+        judged.poll(queues, consumers)
+    assert {i: "hoarding" in judged.names_of(f"{i}") for i in range(len(POOLS))} == {
+        i: hoards for i, (*_, hoards) in enumerate(POOLS)
+    }
 
 
 def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
@@ -64,6 +69,7 @@ def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
     assert "hoarding" not in world.names
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("seconds", "found"), [(10, False), (25, True)])
 def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(seconds: float, found: bool) -> None:
     """Its peers have been idle all the time; what it works through in the first seconds says little of its pace."""
@@ -87,6 +93,7 @@ def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(seconds: floa
 # --- OpenMQ
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_gives_back_all_it_buffers_is_no_hoarder() -> None:
     """Hoarding leaves out whom Artemis' rule calls stalled; the one of OpenMQ leaves out consumers that give back."""
     world = openmq()

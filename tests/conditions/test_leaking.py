@@ -46,6 +46,7 @@ def advice(world: World) -> str:
     return action(on("artemis", "leaking"), world.one("leaking").evidence)
 
 
+@pytest.mark.slow  # many polls
 def test_a_leak_is_suspected_after_four_windows() -> None:
     world, _, live = leaking()
     world.run(260, live)
@@ -55,6 +56,7 @@ def test_a_leak_is_suspected_after_four_windows() -> None:
     assert "it leaks 1 of 200 messages, or is 1/200 too slow, and buffers 1" in advice(world)
 
 
+@pytest.mark.slow  # many polls
 def test_a_lull_proves_it_to_the_message() -> None:
     world, queue, live = leaking()
     world.run(110, live)
@@ -77,6 +79,7 @@ def test_what_comes_out_after_all_was_no_leak() -> None:
     assert not world.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_leak_at_rest_is_not_said_twice_and_a_stall_is() -> None:
     world, queue, live = leaking()
     world.run(120, live)
@@ -92,6 +95,7 @@ def test_a_leak_at_rest_is_not_said_twice_and_a_stall_is() -> None:
     assert "stalled" in world.names
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_windows() -> None:
     """No window is clear of the one before: up to 23 are in work."""
     world, queue, live = leaking(one_in=500)
@@ -111,6 +115,7 @@ def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_w
     assert 180 <= world.first["leaking?"] <= 190
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("step", "seconds"), [(6.0, 260), (8.0, 340), (15.0, 640)])
 def test_slower_polls_take_longer(step: float, seconds: float) -> None:
     """8 s: as a machine that is under load makes of 4 s; within the 352 s that the generated bench gives."""
@@ -120,6 +125,7 @@ def test_slower_polls_take_longer(step: float, seconds: float) -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_a_slow_leak_is_found_in_wider_windows() -> None:
     """One of 1,000 at 10 a second: nine in a quarter of an hour."""
     world, _, live = leaking(one_in=1000, per_second=10)
@@ -227,6 +233,7 @@ HEALTHY: dict[str, Setup] = {
 }
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [2.0, 6.0, 10.0])
 def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(step: float) -> None:
     """All beside each other; in a lull a batch is left over, and nobody acknowledges it."""
@@ -238,6 +245,7 @@ def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(step: float
     assert not {"leaking", "leaking?"} & world.first.keys()
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_is_one_percent_too_slow_may_leak() -> None:
     """No number of a row tells the two apart; a lull does, in which it has nothing left."""
     world = World(step=2.0)
@@ -253,6 +261,7 @@ def test_a_consumer_that_is_one_percent_too_slow_may_leak() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_numbers_that_go_up_and_down_rise_by_chance_hardly_ever() -> None:
     """2,000 consumers for two hours: six windows of such numbers rise in one of 720, without the mean of the first."""
     world, size = World(step=2.0), 2000
@@ -286,6 +295,7 @@ def last_facts(world: World) -> Facts:
     return found[1]
 
 
+@pytest.mark.slow  # many polls
 def test_a_recorded_leak_and_the_loads_beside_it() -> None:
     """A real broker: one leaks 1 of 200 and 73 in all, one is 1 % too slow; rings, crashes and the rest are quiet."""
     state = State()
@@ -300,6 +310,7 @@ def test_a_recorded_leak_and_the_loads_beside_it() -> None:
     assert said["g.leak2", "INFO"][-1]["one_in"] == pytest.approx(200, abs=5)
 
 
+@pytest.mark.slow  # many polls
 def test_a_clients_other_queues_are_not_in_it() -> None:
     world, _, live = leaking()
     other = world.queue("other")
@@ -314,6 +325,7 @@ def test_a_clients_other_queues_are_not_in_it() -> None:
     assert [one.queue for one in world.conditions] == ["q"]
 
 
+@pytest.mark.slow  # many polls
 def test_who_is_empty_once_and_takes_again_has_no_numbers_of_another() -> None:
     """The condition outlives its buffer by a poll."""
     world, queue, live = leaking()

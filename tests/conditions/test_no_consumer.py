@@ -19,6 +19,7 @@ from penstock.model import QueueKind
 from penstock.settings.constants import Constants
 
 
+@pytest.mark.slow  # many polls
 def test_absence_begins_when_somebody_was_last_there() -> None:
     judged = polls(Judged(), 4, {**WAIT, "K": 1}, {"c": FREE})
     last = judged.now
@@ -29,6 +30,7 @@ def test_absence_begins_when_somebody_was_last_there() -> None:
     assert judged.one("no_consumer").since == last + 15
 
 
+@pytest.mark.slow  # many polls
 def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     judged = Judged()
     for n in range(60):
@@ -36,6 +38,7 @@ def test_an_absence_ends_when_something_is_settled_between_two_polls() -> None:
     assert not judged.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
     """As the broker does with a queue that it made itself, once it is empty and no one reads it."""
     judged = Judged()
@@ -48,6 +51,7 @@ def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
     assert condition.verdicts["meant_for_nobody"].state is CauseState.EXCLUDED
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("broker_too", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
 def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: bool) -> None:
@@ -70,7 +74,7 @@ def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: boo
 
 def test_scheduled_messages_come_when_they_fall_due() -> None:
     """To a queue that nobody ever read."""
-    world = World()
+    world = World(step=60.0)
     queue = world.queue()
     queue.schedule(4000)
     world.run(1200, lambda _: queue.due())
@@ -78,9 +82,10 @@ def test_scheduled_messages_come_when_they_fall_due() -> None:
     assert world.one("no_consumer").evidence["rate"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow  # many polls
 def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
     """None is ready for longer than 30 s: for hours there was a notice at most, that consumers should be faster."""
-    world = World()
+    world = World(step=30.0)
     queue = world.queue()
     reader = queue.join()
 
@@ -95,15 +100,16 @@ def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
     world.run(300, live)
     queue.close(reader)
     world.run(2400, live)
-    assert world.first["no_consumer"] == world.last["no_consumer"] - 1785
+    assert world.first["no_consumer"] == world.last["no_consumer"] - 1770
     assert world.one("no_consumer").severity is Severity.CRITICAL
     queue.consumers["again"] = reader
-    world.run(30, live)
+    world.run(60, live)
     assert not world.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
-    world = World()
+    world = World(step=30.0)
     queue = world.queue()
     reader = queue.join(window=0)
     queue.come(3)
@@ -115,14 +121,15 @@ def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_a_single_message_that_expired_unread_is_not_missed_for_ever() -> None:
-    world = World()
+    world = World(step=60.0)
     queue = world.queue()
     reader = queue.join()
-    world.run(60)
+    world.run(120)
     queue.close(reader)
     queue.come()
-    world.run(30)
+    world.run(60)
     queue.E, queue.waiting = 1, 0
     world.run(2 * 3600)
     assert world.alarms == {"no_consumer"}
@@ -139,26 +146,30 @@ def test_consumers_that_live_between_two_polls_teach_no_short_absence() -> None:
         assert not judged.conditions
 
 
-@pytest.mark.parametrize(
-    ("said", "comes", "names", "notices"),
-    [
-        ({"K": 1}, 0, {"no_consumer"}, set()),
-        ({}, 0, set(), set()),
-        ({}, 1, set(), {"no_consumer"}),
-        ({"kind": QueueKind.SUBSCRIPTION, "durable": True}, 0, {"no_consumer"}, set()),
-        ({"kind": QueueKind.SUBSCRIPTION, "durable": False}, 1, set(), {"no_consumer"}),
-        ({"K": 1, "kind": QueueKind.DEAD_LETTER}, 1, set(), set()),
-        ({"K": 1, "kind": QueueKind.EXPIRY}, 1, set(), set()),
-        ({"K": 1, "consumers": np.nan}, 1, set(), set()),
-    ],
-)
-def test_no_consumer(said: dict[str, Any], comes: int, names: set[str], notices: set[str]) -> None:
+UNREAD: list[tuple[dict[str, Any], int, set[str], set[str]]] = [
+    ({"K": 1}, 0, {"no_consumer"}, set()),
+    ({}, 0, set(), set()),
+    ({}, 1, set(), {"no_consumer"}),
+    ({"kind": QueueKind.SUBSCRIPTION, "durable": True}, 0, {"no_consumer"}, set()),
+    ({"kind": QueueKind.SUBSCRIPTION, "durable": False}, 1, set(), {"no_consumer"}),
+    ({"K": 1, "kind": QueueKind.DEAD_LETTER}, 1, set(), set()),
+    ({"K": 1, "kind": QueueKind.EXPIRY}, 1, set(), set()),
+    ({"K": 1, "consumers": np.nan}, 1, set(), set()),
+]
+"""What is said of a queue that nobody reads, how many come with each poll; conditions and notices after 30 polls."""
+
+
+def test_no_consumer() -> None:
+    """Each of them a queue of its own."""
     judged = Judged()
     for n in range(30):
-        judged.poll({"q": {**said, "A": 50 + comes * n, "M": 50 + comes * n}})
-    assert (judged.names, judged.notices) == (names, notices)
+        depths = [50 + comes * n for _, comes, _, _ in UNREAD]
+        judged.poll({f"{i}": {**said, "A": depths[i], "M": depths[i]} for i, (said, *_) in enumerate(UNREAD)})
+    found = {i: (judged.names_of(f"{i}"), judged.notices_of(f"{i}")) for i in range(len(UNREAD))}
+    assert found == {i: (names, notices) for i, (_, _, names, notices) in enumerate(UNREAD)}
 
 
+@pytest.mark.slow  # many polls
 def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
     judged = Judged()
     for n in range(30):
@@ -172,6 +183,7 @@ def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
     assert judged.names == {"no_consumer"}
 
 
+@pytest.mark.slow  # many polls
 def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends_an_absence() -> None:
     judged = polls(Judged(), 2, {**WAIT, "K": 1}, {"c": FREE})
     for n in range(30):
@@ -179,6 +191,7 @@ def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends
     assert judged.one("no_consumer").since == START + 45
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [5.0, 15.0, 30.0])
 def test_after_a_restart_absence_waits_for_clients_to_return(step: float) -> None:
     """Absences of 10 s were learned, so the patience is at its floor; it still waits for a minute or four polls."""
@@ -193,6 +206,7 @@ def test_after_a_restart_absence_waits_for_clients_to_return(step: float) -> Non
     assert max(60, 4 * step) <= first <= max(60, 4 * step) + 3 * step
 
 
+@pytest.mark.slow  # many polls
 def test_after_a_crash_of_a_young_broker_clients_get_time_to_come_back() -> None:
     """Last polled at an uptime of 95 s, next at one of 100 s of the process after it: the uptime never falls."""
     world = World(step=5.0, constants=Constants(cold=1.0, floor=1.0, floor_polls=0.1))
@@ -205,6 +219,7 @@ def test_after_a_crash_of_a_young_broker_clients_get_time_to_come_back() -> None
     assert world.begin + world.first["no_consumer"] - begin >= 60
 
 
+@pytest.mark.slow  # many polls
 def test_who_read_before_the_restart_is_missed_after_it() -> None:
     world = World()
     world.run(90, consumer_gone(world))
@@ -213,6 +228,7 @@ def test_who_read_before_the_restart_is_missed_after_it() -> None:
     assert "no_consumer" in world.names
 
 
+@pytest.mark.slow  # many polls
 def test_messages_that_have_only_come_have_not_waited() -> None:
     """Nobody was there for ten minutes; what came then waits as long as patience lasts."""
     judged = polls(Judged(), 40, {"A": 5, "K": 5})
@@ -222,6 +238,7 @@ def test_messages_that_have_only_come_have_not_waited() -> None:
     assert judged.one("no_consumer").since == START + 41 * 15
 
 
+@pytest.mark.slow  # many polls
 def test_an_absence_that_cannot_be_counted_any_more_is_not_told() -> None:
     judged = polls(Judged(), 30, {**WAIT, "K": 1})
     assert judged.names == {"no_consumer"}
@@ -248,6 +265,7 @@ def visited(i: int, settles: bool) -> dict[str, Any]:
     return subscription(M=left + 1 if settles else 40 * i, D=0, durable=True, K=120 * visits, last_acknowledgement=at)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("settles", "told"), [(True, set()), (False, {"no_consumer"})])
 def test_members_that_come_between_two_polls(settles: bool, told: set[str]) -> None:
     """What they acknowledge ends the absence; what they only took and gave back does not."""
@@ -283,9 +301,10 @@ def test_nobody_where_none_is_expected_is_no_condition() -> None:
     assert none.names() == set()
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_non_destructive_queue_lets_expire_is_not_missed() -> None:
     """It is its retention."""
-    world = World()
+    world = World(step=30.0)
     queue = world.queue(address={"non_destructive": 1.0})
     reader = queue.join(window=0)
 

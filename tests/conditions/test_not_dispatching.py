@@ -26,6 +26,7 @@ def test_a_queue_whose_messages_stay_though_acknowledged_may_be_non_destructive(
     assert judged.names == names
 
 
+@pytest.mark.slow  # many polls
 def test_what_no_selector_selects_may_come_in_bursts() -> None:
     """At no two polls that follow each other; what is left over and grows no more stays quiet."""
     judged = Judged()
@@ -47,26 +48,35 @@ def told(queue: Numbers, consumers: Mapping[str, Numbers], *, comes: float = 0.0
     return judged.names
 
 
-@pytest.mark.parametrize(
-    ("queue", "consumers", "comes", "names"),
-    [
-        (WAIT, {"c": FREE}, 0, {"not_dispatching"}),
-        (WAIT, {"c": {**FREE, "filter": "x"}}, 0, set()),
-        (WAIT, {"c": {**FREE, "filter": "x"}}, 1, {"not_dispatching"}),
-        (WAIT, {"c": {**FREE, "filter": "x"}, "d": FREE}, 0, {"not_dispatching"}),
-        ({**WAIT, "D": 10}, {"c": HOLDER, "d": FREE}, 0, {"not_dispatching", "stalled"}),
-        ({**WAIT, "D": 10, "exclusive": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
-        ({**WAIT, "D": 10, "grouped": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
-        ({**WAIT, "exclusive": 1}, {"c": FREE, "d": FREE}, 0, {"not_dispatching"}),
-        ({**WAIT, "exclusive": 1, "D": 3}, {"c": {**FREE, "W": 3.0, "L": START}, "d": FREE}, 0, {"open_transaction"}),
-        ({**WAIT, "D": 10}, {"c": HOLDER}, 0, {"stalled"}),
-        ({"A": 50.0, "M": 0.0}, {"c": FREE}, 0, set()),
-        ({**WAIT, "consumers": 0}, {"c": FREE}, 0, set()),
-        ({**WAIT, "S": 50}, {"c": FREE}, 0, set()),
-    ],
-)
-def test_not_dispatching(queue: Numbers, consumers: Mapping[str, Numbers], comes: float, names: set[str]) -> None:
-    assert told(queue, consumers, comes=comes) == names
+TOLD: list[tuple[Numbers, Mapping[str, Numbers], float, set[str]]] = [
+    (WAIT, {"c": FREE}, 0, {"not_dispatching"}),
+    (WAIT, {"c": {**FREE, "filter": "x"}}, 0, set()),
+    (WAIT, {"c": {**FREE, "filter": "x"}}, 1, {"not_dispatching"}),
+    (WAIT, {"c": {**FREE, "filter": "x"}, "d": FREE}, 0, {"not_dispatching"}),
+    ({**WAIT, "D": 10}, {"c": HOLDER, "d": FREE}, 0, {"not_dispatching", "stalled"}),
+    ({**WAIT, "D": 10, "exclusive": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
+    ({**WAIT, "D": 10, "grouped": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
+    ({**WAIT, "exclusive": 1}, {"c": FREE, "d": FREE}, 0, {"not_dispatching"}),
+    ({**WAIT, "exclusive": 1, "D": 3}, {"c": {**FREE, "W": 3.0, "L": START}, "d": FREE}, 0, {"open_transaction"}),
+    ({**WAIT, "D": 10}, {"c": HOLDER}, 0, {"stalled"}),
+    ({"A": 50.0, "M": 0.0}, {"c": FREE}, 0, set()),
+    ({**WAIT, "consumers": 0}, {"c": FREE}, 0, set()),
+    ({**WAIT, "S": 50}, {"c": FREE}, 0, set()),
+]
+"""A queue, its consumers, how many come with each poll, and what is told after 30 polls."""
+
+
+def test_not_dispatching() -> None:
+    """Each of them a queue of its own, with clients of its own."""
+    judged = Judged()
+    for n in range(30):
+        queues, consumers = {}, {}
+        for i, (queue, readers, comes, _) in enumerate(TOLD):
+            queues[f"{i}"] = {**queue, "A": queue["A"] + comes * n, "M": queue["M"] + comes * n}
+            for key, said in readers.items():
+                consumers[f"{i} {key}"] = {"client": f"app {i}", **said, "queue": f"{i}"}
+        judged.poll(queues, consumers)
+    assert {i: judged.names_of(f"{i}") for i in range(len(TOLD))} == {i: names for i, (*_, names) in enumerate(TOLD)}
 
 
 def test_not_dispatching_waits_for_both_patience_and_a_consumer_old_enough() -> None:
@@ -80,6 +90,7 @@ def test_not_dispatching_waits_for_both_patience_and_a_consumer_old_enough() -> 
     assert judged.one("not_dispatching").since == START + 15
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("silencer", ["paused", "depaging_frozen"])
 def test_what_explains_it_silences_not_dispatching(silencer: str) -> None:
     paused = {"paused": 1.0} if silencer == "paused" else {"delivering_bytes": 95.0}

@@ -1,10 +1,13 @@
 """`open_transaction`: acknowledged and not committed; commits between two polls are none."""
 
+import pytest
+
 from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls
 from conditions.world import START, Judged
 from penstock.model import AcknowledgeMode, TransactionState
 
 
+@pytest.mark.slow  # many polls
 def test_a_commit_that_was_not_seen_is_a_settlement() -> None:
     """W falls to 0 and rises again between two polls: the acknowledged rose by more."""
     judged = Judged()
@@ -14,6 +17,7 @@ def test_a_commit_that_was_not_seen_is_a_settlement() -> None:
     assert not judged.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_acknowledged_and_uncommitted_is_an_open_transaction_and_no_stall() -> None:
     judged = Judged()
     for n in range(24):
@@ -23,6 +27,7 @@ def test_acknowledged_and_uncommitted_is_an_open_transaction_and_no_stall() -> N
     assert judged.one("open_transaction").evidence["uncommitted"] == 28
 
 
+@pytest.mark.slow  # many polls
 def test_with_something_uncommitted_a_settlement_is_as_late_as_the_poll() -> None:
     """The last acknowledgement may be of the open transaction, or older than the commit."""
     judged = Judged()

@@ -13,6 +13,7 @@ def polled(judged: OpenmqJudged, polls: int, policy: str) -> None:
         judged.poll({"q": queue}, {"c": {"T": kept, "N": seen}}, {"q": {"policy": policy}})
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("policy", "told"), [("reject_newest", {"leaking"}), ("remove_oldest", set())])
 def test_a_leak_is_suspected_but_not_where_a_limit_removes_what_consumers_buffer(policy: str, told: set[str]) -> None:
     judged = OpenmqJudged(step=2.0)
@@ -20,6 +21,7 @@ def test_a_leak_is_suspected_but_not_where_a_limit_removes_what_consumers_buffer
     assert judged.notices == told
 
 
+@pytest.mark.slow  # many polls
 def test_a_lull_proves_a_leak() -> None:
     judged = OpenmqJudged(step=2.0)
     polled(judged, 70, "reject_newest")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from conditions.openmq_world import OpenmqJudged, openmq
 from penstock.model import TransactionState
 
@@ -32,6 +34,7 @@ def test_each_poll_another_that_commits_a_moment_later() -> None:
         assert "in_doubt" not in seen(world, {str(number): transaction(TransactionState.PREPARED)})
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_is_open_is_not_in_doubt() -> None:
     assert "in_doubt" not in seen(openmq(), {"7": transaction(TransactionState.STARTED)}, polls=20)
 

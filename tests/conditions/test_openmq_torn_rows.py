@@ -34,6 +34,7 @@ def hung(judged: OpenmqJudged, done: float, torn: Sequence[float]) -> None:
         judged.poll({"q": queue}, {"c": {"N": done + held, "T": held - wrong, "L": acknowledged_at}})
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     "torn", [[0.0], [0.0, 1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0, -1.0, 0.0]],
     ids=["as it is", "one too many", "one too few", "both"],
@@ -44,6 +45,7 @@ def test_a_torn_row_hides_no_stall(torn: list[float]) -> None:
     assert judged.one("stalled").client == "app"
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("torn", [[0.0, 1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 def test_a_torn_row_teaches_no_threshold(torn: list[float]) -> None:
     """A pause that seems to end counts as a normal one from then on."""
@@ -54,6 +56,7 @@ def test_a_torn_row_teaches_no_threshold(torn: list[float]) -> None:
     assert judged.now - stalled.since >= 5.0 * (HUNG_POLLS - 2)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_limit_removes_while_its_client_holds_it_is_progress_all_the_same() -> None:
     """Its last acknowledgement stands still, as the broker knows these messages no more; what it lets go is counted."""
     judged = OpenmqJudged(step=5.0, constants=COLD)
@@ -66,6 +69,7 @@ def test_what_a_limit_removes_while_its_client_holds_it_is_progress_all_the_same
     assert "stalled" not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_torn_row_adds_nothing_to_the_total_of_its_client() -> None:
     """All that it ever acknowledged was added again each time."""
     judged = OpenmqJudged(step=5.0, constants=COLD)

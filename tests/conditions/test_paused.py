@@ -38,6 +38,7 @@ def idle_night() -> tuple[World, Queue]:
     return world, queue
 
 
+@pytest.mark.slow  # many polls
 def test_after_an_idle_night_it_is_critical_only_once_a_message_has_waited() -> None:
     world, queue = idle_night()
     queue.come(1)
@@ -47,6 +48,7 @@ def test_after_an_idle_night_it_is_critical_only_once_a_message_has_waited() -> 
     assert how(world) is Severity.CRITICAL
 
 
+@pytest.mark.slow  # many polls
 def test_what_clients_buffer_waits_too() -> None:
     world, queue = idle_night()
     reader = queue.join()
@@ -58,6 +60,7 @@ def test_what_clients_buffer_waits_too() -> None:
     assert how(world) is Severity.CRITICAL
 
 
+@pytest.mark.slow  # many polls
 def test_a_backlog_that_went_and_comes_again_waits_anew() -> None:
     world, queue = idle_night()
     queue.come(10)
@@ -70,6 +73,7 @@ def test_a_backlog_that_went_and_comes_again_waits_anew() -> None:
     assert how(world) is Severity.WARNING
 
 
+@pytest.mark.slow  # many polls
 def test_a_message_that_is_delivered_again_after_a_delay_waits_all_the_time() -> None:
     world, queue = idle_night()
     queue.come(1)
@@ -82,6 +86,7 @@ def test_a_message_that_is_delivered_again_after_a_delay_waits_all_the_time() ->
     assert how(world) is Severity.CRITICAL
 
 
+@pytest.mark.slow  # many polls
 def test_scheduled_messages_do_not_wait() -> None:
     world, queue = idle_night()
     queue.schedule(10)

@@ -20,6 +20,7 @@ def raised(broker: Broker) -> set[str]:
     return BOTH & broker.notices
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [2.0, 10.0])
 def test_a_producer_that_rolls_back_a_third(step: float) -> None:
     broker = Broker(step=step)
@@ -32,6 +33,7 @@ def test_a_producer_that_rolls_back_a_third(step: float) -> None:
     assert 300 <= found.evidence["lost"] <= 390
 
 
+@pytest.mark.slow  # many polls
 def test_a_rollback_now_and_then_is_healthy() -> None:
     """One transaction of 25 is sent again."""
     broker = Broker()
@@ -41,6 +43,7 @@ def test_a_rollback_now_and_then_is_healthy() -> None:
     assert broker.fate("rolled_back")[0] > 40
 
 
+@pytest.mark.slow  # many polls
 def test_a_burst_of_rollbacks_is_healthy() -> None:
     """A database that is away for 10 s."""
     broker = Broker()
@@ -56,6 +59,7 @@ def test_an_open_transaction_is_not_rolled_back() -> None:
         assert not raised(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_with_the_rollbacks() -> None:
     broker = Broker()
     for n in range(40):

@@ -58,6 +58,7 @@ def full(policy: str, count: int, **said: Any) -> OpenmqJudged:
     })  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_producers_blocked_by_flow_control() -> None:
     assert full("flow_control", 3).names == {"producers_blocked"}
     assert full("flow_control", 2).names == set()
@@ -66,6 +67,7 @@ def test_producers_blocked_by_flow_control() -> None:
     assert full("reject_newest", 4).names == set()
 
 
+@pytest.mark.slow  # many polls
 def test_close_to_the_limit_is_blocked_only_after_the_patience() -> None:
     """Two producers may send ten each before they are told to wait."""
     assert full("flow_control", 4, limit_messages=1015).names == set()

@@ -16,6 +16,7 @@ def killed(broker: Broker, purged: float, dead: float = 0.0, polls: int = 1, **s
     broker.see(rows, senders={"p": ("q", 0.0)}, polls=polls)
 
 
+@pytest.mark.slow  # many polls
 def test_a_purge_is_told_for_a_while() -> None:
     broker = Broker(step=10.0)
     killed(broker, 0, polls=4)

@@ -61,6 +61,7 @@ def test_redelivery_is_persistent(returned: list[float], found: bool) -> None:
     assert ("redelivery_loop" in loop(returned).names) is found
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("shrinks", [0.05, 0.02])
 def test_reads_that_draw_closer_together_are_no_returns(shrinks: float) -> None:
     """As after a start of the agent on a busy machine: its first polls take longest."""
@@ -79,6 +80,7 @@ def test_reads_that_draw_closer_together_are_no_returns(shrinks: float) -> None:
     assert not world.first
 
 
+@pytest.mark.slow  # many polls
 def test_a_loop_is_found_while_reads_draw_closer_together() -> None:
     """Three of four deliveries come back."""
     world = World(step=2.0, apart=1.0)
@@ -138,6 +140,7 @@ def test_a_counter_that_fell_drops_the_window_of_its_queue() -> None:
     assert "redelivery_loop" not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_loop_is_found_at_polls_of_a_second() -> None:
     """The same loop that polls of 15 s find: the samples of 5 s hold what came back in them."""
     judged, numbers = Judged(step=1.0), {"N": 0.0, "C": 0.0}
@@ -167,6 +170,7 @@ def test_rollback_loop_in_a_transaction_is_no_open_one() -> None:
     assert rollback_loop(world, connection=7).names == {"redelivery_loop"}
 
 
+@pytest.mark.slow  # many polls
 def test_debt_of_a_limit_is_no_return() -> None:
     """Removed from a client's buffer first, settled by it later: one poll each, again and again."""
     world = openmq()

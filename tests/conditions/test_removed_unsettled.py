@@ -20,6 +20,7 @@ def test_short_lived_consumers_are_no_expiry() -> None:
     assert world.names | world.notices == set()
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("other", ["steady", "short-lived", "unlisted", "read apart"])
 def test_only_the_destination_whose_messages_expire_has_it(other: str) -> None:
     """Its dead letters come to the dead message queue, from which they may be of any destination."""

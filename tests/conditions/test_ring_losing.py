@@ -24,6 +24,7 @@ def test_losses_inform_where_they_are_judged(kind: QueueKind, told: bool) -> Non
     assert not world.names
 
 
+@pytest.mark.slow  # many polls
 def test_what_comes_into_it_are_scheduled_messages_when_they_fall_due() -> None:
     world, queue, _ = ring(10)
     queue.schedule(4000)
@@ -56,6 +57,7 @@ def test_it_says_why_arrivals_evict(does: str, why: str) -> None:
     assert found.evidence["consumers"] == (does != "none")
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("limit", [{}, {"ring": 50.0}])
 def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring(limit: dict[str, float]) -> None:
     """Its sum lacks what was replaced, as that of a ring lacks what was evicted; of both nobody can say which."""

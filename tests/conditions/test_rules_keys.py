@@ -38,6 +38,7 @@ def holding(*rules: Rule) -> World:
     return made
 
 
+@pytest.mark.slow  # many polls
 def test_a_configured_patience_is_that_of_its_clients_only() -> None:
     made = holding(rule("slow-*", patience=600.0))
     ruled_polls(made, 10)

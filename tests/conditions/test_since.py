@@ -48,6 +48,7 @@ def expires(queue: Queue) -> None:
     queue.E += 1
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("name", "what"), [("dead_lettering", dies), ("expiring", expires)])
 def test_what_happens_to_messages_begins_with_the_first(name: str, what: Callable[[Queue], None]) -> None:
     world = World(15.0)
@@ -65,6 +66,7 @@ def test_what_happens_to_messages_begins_with_the_first(name: str, what: Callabl
     assert_begins_with(world, name, fault)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [5.0, 15.0])
 def test_a_loop_begins_with_the_first_message_that_comes_back(step: float) -> None:
     world = World(step)
@@ -83,6 +85,7 @@ def test_a_loop_begins_with_the_first_message_that_comes_back(step: float) -> No
     assert_begins_with(world, "redelivery_loop", fault)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("burst", [1, 30])
 def test_a_backlog_begins_when_it_begins_to_grow(burst: int) -> None:
     """Before, messages come one by one, or in bursts that take as long as two polls to work off."""
@@ -99,6 +102,7 @@ def test_a_backlog_begins_when_it_begins_to_grow(burst: int) -> None:
 # --- against what is usual
 
 
+@pytest.mark.slow  # many polls
 def test_slow_consumers_are_slow_since_they_became_slow() -> None:
     judged = knowing(q=usual(0.05))
     flow = Flow(judged).run(HEALTHY_SECONDS, 5.0)
@@ -107,6 +111,7 @@ def test_slow_consumers_are_slow_since_they_became_slow() -> None:
     assert_begins_with(judged, "slowed", fault)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("name", "expired", "dead"), [("expiring_unusually", 0.93, 0.0), ("dead_lettering_unusually", 0.0, 0.93)]
 )
@@ -118,6 +123,7 @@ def test_more_is_lost_than_usual_since_it_is_more(name: str, expired: float, dea
     assert_begins_with(judged, name, fault)
 
 
+@pytest.mark.slow  # many polls
 def test_a_surge_begins_when_more_comes() -> None:
     judged = knowing(q=steady(5.0))
     flow = Flow(judged).run(HEALTHY_SECONDS, 5.0)
@@ -174,6 +180,7 @@ def test_what_a_member_of_a_subscription_gives_back_it_gives_back_since_then() -
 # --- it stays
 
 
+@pytest.mark.slow  # many polls
 def test_it_stays_when_the_clock_of_the_broker_jumps() -> None:
     """A broker that is paused for a moment answers late: its clock seems to go back, and the skew is measured anew."""
     world = World(15.0)
@@ -189,6 +196,7 @@ def test_it_stays_when_the_clock_of_the_broker_jumps() -> None:
     assert len(set(shown)) == 1
 
 
+@pytest.mark.slow  # many polls
 def test_it_stays_over_a_restart_of_the_agent() -> None:
     """The next agent measures another skew."""
     world = Skewed()

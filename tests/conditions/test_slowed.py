@@ -20,6 +20,7 @@ def usual(seconds: float) -> dict[str, np.ndarray]:
     return {**steady(5.0), "service": np.full(size, 1000 * seconds), "pace": np.full(size, 3600 / seconds)}
 
 
+@pytest.mark.slow  # many polls
 def test_five_times_as_slow_is_told_within_two_minutes_of_backlog_in_place_of_falling_behind() -> None:
     """All of the backlog lies in the client: nothing is ready."""
     judged = knowing(q=usual(0.05))
@@ -36,6 +37,7 @@ def test_five_times_as_slow_is_told_within_two_minutes_of_backlog_in_place_of_fa
     assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_backlog_at_the_usual_pace_is_no_slowness() -> None:
     judged = knowing(q=usual(0.05))
     Flow(judged).run(600, 5.0).run(900, 30.0, settles=20.0)
@@ -66,6 +68,7 @@ class Older(Judged):
         return replace(found, consumers=Table(found.consumers.index, {}))
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("exclusive", "each"), [(1.0, 0.1), (0.0, 0.3)])
 def test_of_an_exclusive_queue_one_consumer_counts(exclusive: float, each: float) -> None:
     """Three are there, and ten messages a second are settled, as ever: the history counts them as the agent does."""
@@ -84,6 +87,7 @@ def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
     assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("patience", [60.0, 600.0])
 def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) -> None:
     """It owns all groups but one: what comes for that, one message in ten, is settled at once by its peer."""
@@ -100,6 +104,7 @@ def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) ->
     assert judged.names == ({"stalled"} if patience < 100 else set())
 
 
+@pytest.mark.slow  # many polls
 def test_a_leak_is_no_backlog_and_one_whose_credit_it_uses_up_stalls() -> None:
     """As recorded of STOMP, whose window is 10 KiB by default: nothing is ready for three minutes, 22 leak, then all
     waits that comes.
@@ -117,6 +122,7 @@ def test_a_leak_is_no_backlog_and_one_whose_credit_it_uses_up_stalls() -> None:
     assert leaked == 22
 
 
+@pytest.mark.slow  # many polls
 def test_the_usual_is_learned_from_windows_with_a_backlog() -> None:
     """Twenty of them: three quarters of an hour at 0.1 s, then 0.6 s."""
     judged = Judged()
@@ -138,6 +144,7 @@ def test_a_consumer_more_is_no_window() -> None:
         assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("pause", [19.8, 20.4])
 def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(pause: float) -> None:
     """What it settles at once lies in the polls that end without a backlog."""

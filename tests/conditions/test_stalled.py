@@ -33,6 +33,7 @@ def test_a_stall_is_told_from_patience_on(age: float, told: bool) -> None:
     assert "stalled" in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_deliveries_do_not_reset_a_stall_and_settlements_do() -> None:
     judged = Judged()
     for n in range(24):
@@ -43,17 +44,20 @@ def test_deliveries_do_not_reset_a_stall_and_settlements_do() -> None:
     assert not judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_times_ahead_of_the_brokers_clock_begin_nothing_in_the_future() -> None:
     judged = polls(Judged(), 30, HELD, {"c": {**HOLDER, "Ld": START + 15.02}})
     assert judged.one("stalled").since == START + 15
 
 
+@pytest.mark.slow  # many polls
 def test_times_are_told_by_the_agents_clock() -> None:
     judged = polls(Judged(skew=100.0), 30, HELD, {"c": HOLDER})
     assert judged.one("stalled").since == START - 100
     assert judged.column("client", "blocked_since") == START - 100
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_is_one_condition_with_the_longest_of_its_consumers() -> None:
     two = {"c": HOLDER, "d": {**HOLDER, "Ld": START - 500, "T": 7.0}}
     judged = polls(Judged(), 30, {"A": 17, "M": 17, "D": 17}, two)
@@ -62,6 +66,7 @@ def test_a_client_is_one_condition_with_the_longest_of_its_consumers() -> None:
     assert judged.column("queue", "unhealthy_consumers") == 2
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("waiting", "settles", "severity"),
     [(90, False, Severity.CRITICAL), (0, False, Severity.WARNING), (90, True, Severity.WARNING)],
@@ -75,6 +80,7 @@ def test_critical_only_without_true_progress_while_messages_wait(
     assert judged.one("stalled").severity is severity
 
 
+@pytest.mark.slow  # many polls
 def test_messages_that_come_are_as_bad_as_those_that_wait() -> None:
     judged = Judged()
     for n in range(30):
@@ -85,6 +91,7 @@ def test_messages_that_come_are_as_bad_as_those_that_wait() -> None:
 # --- OpenMQ
 
 
+@pytest.mark.slow  # many polls
 def test_paused_at_every_poll_with_progress_is_healthy() -> None:
     """Each poll half of the limit more was sent and acknowledged."""
     world = openmq()
@@ -143,6 +150,7 @@ def test_members_of_a_subscription_are_judged_one_by_one() -> None:
     assert (condition.name, condition.client, condition.severity) == ("stalled", "a", Severity.WARNING)
 
 
+@pytest.mark.slow  # many polls
 def test_consumers_missing_every_fourth_poll() -> None:
     world = openmq()
     for i in range(24):
@@ -154,6 +162,7 @@ def test_consumers_missing_every_fourth_poll() -> None:
     assert world.names == {"stalled"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("interval", [5.0, 30.0])
 def test_other_intervals(interval: float) -> None:
     constants = replace(COLD, cold=90.0)
@@ -189,12 +198,14 @@ def batches(*per_second: float, batch: float = 2**20, polls: int = 70, size: flo
     return judged, told
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("per_second", [(1.7,), (4,), (4, 0.4)])
 def test_batches_of_core_are_healthy(per_second: tuple[float, ...]) -> None:
     """1.7/s: nine minutes for a batch, twice the patience at most; one that was seen may take 38 minutes at night."""
     assert "stalled" not in batches(*per_second)[1]
 
 
+@pytest.mark.slow  # many polls
 def test_messages_of_amqp_make_smaller_batches() -> None:
     """As measured: 1,714 of 228 bytes, which the client counts as 612. One in seven minutes, which is seen once."""
     assert "stalled" not in batches(4, batch=1714 * 228, size=228)[1]
@@ -204,6 +215,7 @@ def test_more_than_a_window_unacknowledged_is_a_stall() -> None:
     assert "stalled" in batches(4, batch=np.inf, polls=9)[1]
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("per_second", "polls"), [((1 / 15,), 14), ((4, 1 / 15), 64)])
 def test_no_batch_is_waited_for_without_end(per_second: tuple[float, ...], polls: int) -> None:
     """Twice the patience, an hour where one was seen; few bytes come."""
@@ -212,6 +224,7 @@ def test_no_batch_is_waited_for_without_end(per_second: tuple[float, ...], polls
     assert judged.one("stalled").evidence["held"] * SIZE < 2**20
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("waiting", [0, 500])
 @pytest.mark.parametrize(("rate", "batch", "told"), [(4, 2**20, False), (0.4, np.inf, True)])
 def test_an_open_batch_is_no_stall_while_nothing_comes(waiting: int, rate: float, batch: float, told: bool) -> None:
@@ -230,6 +243,7 @@ def test_an_open_batch_is_no_stall_while_nothing_comes(waiting: int, rate: float
 LITTLE = {**HOLDER, "buffered_bytes": 11_600.0}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("queue", "consumer", "told"),
     [
@@ -248,6 +262,7 @@ def test_what_may_be_a_batch(queue: dict[str, float], consumer: dict[str, float]
     assert ("stalled" in judged.names) is told
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_settled_less_than_a_batch_has_none() -> None:
     """A listener of AUTO_ACKNOWLEDGE that took 50 and hangs."""
     judged = Judged()

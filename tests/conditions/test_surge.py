@@ -1,5 +1,7 @@
 """`surge`: a notice, against the highest of 28 days."""
 
+import pytest
+
 from conditions.normal_world import Flow, knowing, steady
 from conditions.world import Judged
 
@@ -13,6 +15,7 @@ def test_twice_the_highest_of_28_days_is_a_notice() -> None:
     assert abs(judged.one("surge").evidence["usual_high"] - 5) < 0.2
 
 
+@pytest.mark.slow  # many polls
 def test_as_much_as_on_other_days_or_a_new_queue_is_none() -> None:
     judged = knowing(q=steady(5.0))
     Flow(judged).run(600, 1.0).run(600, 6.5)

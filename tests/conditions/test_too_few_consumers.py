@@ -55,6 +55,7 @@ def test_that_the_last_one_leaves_too_ends_nothing() -> None:
     assert world.names == {"no_consumer"}
 
 
+@pytest.mark.slow  # many polls
 def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
     world = World()
     world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
@@ -70,6 +71,7 @@ def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_polls() -> None:
     world = World()
     world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
@@ -89,6 +91,7 @@ def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_po
     assert left >= 840
 
 
+@pytest.mark.slow  # many polls
 def test_it_is_no_more_than_a_warning_while_the_one_that_is_there_works() -> None:
     world = World()
     world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))

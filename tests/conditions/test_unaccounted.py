@@ -11,6 +11,7 @@ def test_one_message_that_is_nowhere_at_rest(gap: float) -> None:
     assert broker.one("unaccounted").evidence["lost"] == abs(gap)
 
 
+@pytest.mark.slow  # many polls
 def test_numbers_that_are_read_between_two_messages_are_healthy() -> None:
     """A row may be apart by a few while a thousand messages a second pass."""
     broker = Broker()
@@ -30,6 +31,7 @@ def test_rings_and_last_values_are_accounted_for() -> None:
         assert "unaccounted" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_it_is_shown_for_a_while_and_again_when_more_is_missing() -> None:
     broker = Broker().see({"q": queue(50, 50)}, polls=5).see({"q": queue(50, 40)}, polls=4)
     assert "unaccounted" in broker.names

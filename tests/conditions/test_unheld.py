@@ -22,6 +22,7 @@ def test_messages_of_nobody(step: float) -> None:
 TAKER: Numbers = {"queue": "q", "client": "t", "N": 331, "T": 331}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("said", "consumers", "options"),
     [

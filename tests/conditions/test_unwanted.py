@@ -25,6 +25,7 @@ def test_messages_that_no_queue_wants(step: float) -> None:
     assert "unwanted" in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_topic_whose_subscribers_choose_is_healthy() -> None:
     broker = Broker()
     for n in range(60):

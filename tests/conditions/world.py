@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.assessment.assess import State, Tables, assess
+from penstock.assessment.assess import State, Tables, advance, assess
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Index, Table
 from penstock.model import (
@@ -116,10 +116,10 @@ class Judged:
     about: dict[str, Any] = field(default_factory=dict)
     """Further numbers of the broker: disk, memory."""
     state: State = field(default_factory=State)
-    tables: Tables = field(default_factory=dict)
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
+        self._tables: Tables | None = {}
         self.policy = Policy("b", constants=self.constants)
         self._queues, self._addresses, self._consumers = Things(), Things(), Things()
 
@@ -152,8 +152,26 @@ class Judged:
             | dict(snapshot.collectors),
             **unread,
         )
-        self.state, self.tables = assess(self.state, snapshot, self.policy)
+        self.judge(snapshot)
         return self
+
+    def judge(self, snapshot: Snapshot) -> None:
+        """The poll that gave this snapshot."""
+        self._judged_from = self.state, snapshot
+        self._tables = None
+        self.state = advance(self.state, snapshot, self.policy)
+
+    @property
+    def tables(self) -> Tables:
+        """Of the last poll; made when a test looks, for most look at the conditions alone."""
+        if self._tables is None:
+            before, snapshot = self._judged_from
+            self._tables = assess(before, snapshot, self.policy)[1]
+        return self._tables
+
+    @tables.setter
+    def tables(self, tables: Tables) -> None:
+        self._tables = tables
 
     def snapshot(
         self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
@@ -209,6 +227,13 @@ class Judged:
     @property
     def notices(self) -> set[str]:
         return {c.name for c in self.conditions if c.severity is Severity.INFO}
+
+    def names_of(self, queue: str) -> set[str]:
+        """Conditions of this queue and its clients that warn."""
+        return {c.name for c in self.conditions if c.queue == queue and c.severity is not Severity.INFO}
+
+    def notices_of(self, queue: str) -> set[str]:
+        return {c.name for c in self.conditions if c.queue == queue and c.severity is Severity.INFO}
 
     def one(self, name: str) -> ActiveCondition:
         (found,) = [c for c in self.conditions if c.name == name]

@@ -190,6 +190,7 @@ def writes(call: ast.Call) -> bool:
     return name in WRITE or (name in OPEN and (mode or makes))
 
 
+@pytest.mark.slow  # many polls
 def test_no_other_module_makes_files() -> None:
     found = {
         str(path.relative_to(PACKAGE))

@@ -42,6 +42,7 @@ def test_every_rule_is_in_the_catalogue() -> None:
     assert sorted(rule.name for rule in RULES) == sorted(rule.name for rule in written)
 
 
+@pytest.mark.slow  # many polls
 def test_the_name_of_a_rule_stands_in_one_file() -> None:
     """Beside the list of all; `slow_consumer_policy` is also what Artemis calls a setting."""
     files = (file for file in PACKAGE.rglob("*.py") if file != Path(catalogue.__file__))

@@ -8,7 +8,7 @@ import numpy as np
 
 from labelled.recordings import HERE, Samples, lines
 from penstock.agent.history import evicted
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, advance
 from penstock.conditions.condition import ActiveCondition
 from penstock.history.compact import Keep, current, read
 from penstock.history.schema import ROW_TYPES
@@ -40,7 +40,7 @@ def judged(snapshots: Sequence[Snapshot], policy: Policy = POLICY) -> Iterator[J
     state, kept = State(), LastGood()
     for snapshot in snapshots:
         kept, retained = keep_last_good(kept, snapshot, 60.0)
-        state, _ = assess(state, retained, policy)
+        state = advance(state, retained, policy)
         yield Judged(snapshot, state.judgement.conditions, evicted(snapshot, state.judgement))
 
 

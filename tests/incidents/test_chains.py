@@ -38,6 +38,7 @@ def memory(full_at: float = LIMIT) -> Scene:
     return scene
 
 
+@pytest.mark.slow  # many polls
 def test_a_full_memory_is_one_incident_with_those_that_send_as_victims() -> None:
     scene = memory().run(3)
     found = scene.incident
@@ -58,6 +59,7 @@ def test_a_full_memory_is_one_incident_with_those_that_send_as_victims() -> None
     assert len(scene.conditions) > 30
 
 
+@pytest.mark.slow  # many polls
 def test_a_memory_that_is_nearly_full_is_none() -> None:
     assert not memory(full_at=0.99 * LIMIT).run(8).incidents
 
@@ -180,6 +182,7 @@ def test_most_queues_that_fall_silent_together_have_one_root() -> None:
     assert found.title == "6 of the 10 queues of b that get messages fell silent together"
 
 
+@pytest.mark.slow  # many polls
 def test_a_few_queues_that_fall_silent_stay_apart() -> None:
     assert {root for root, _ in silent(*"abcdef", beside=8).roots} == {"producer_silent"}
     assert {root for root, _ in silent(*"abcd").roots} == {"producer_silent"}
@@ -208,6 +211,7 @@ def test_a_paused_address_is_one_root_of_its_queues() -> None:
     assert not any("consumer" in text for text in (*found.impact, found.advice[1]))
 
 
+@pytest.mark.slow  # many polls
 def test_queues_of_a_paused_address_that_have_no_consumer_are_said_once_and_need_one() -> None:
     scene = paused_topic()
     scene.addresses["topic"]["paused"] = 1.0
@@ -220,6 +224,7 @@ def test_queues_of_a_paused_address_that_have_no_consumer_are_said_once_and_need
     assert found.victims == ["sub0", "sub1"]
 
 
+@pytest.mark.slow  # many polls
 def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
     scene = Scene(authentication_failures=3.0)
     scene.reader("c", "q", "billing")
@@ -235,6 +240,7 @@ def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
     assert (found.causes[0].name, found.causes[0].fact) == ("login_refused", "refused logins since it left: 5")
 
 
+@pytest.mark.slow  # many polls
 def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -> None:
     scene = Scene(authentication_failures=3.0)
     scene.reader("c", "q", "billing")
@@ -249,6 +255,7 @@ def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -
     )
 
 
+@pytest.mark.slow  # many polls
 def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
     scene = Scene()
     for n in range(3):
@@ -298,6 +305,7 @@ def test_a_bridge_that_is_not_connected_need_not_have_lost_its_peer(
     assert {cause.name: cause.state for cause in found.causes} == causes
 
 
+@pytest.mark.slow  # many polls
 def test_a_bridge_that_had_nothing_to_forward_is_not_stopped_by_its_first_messages() -> None:
     scene = Scene()
     scene.links["to-2"] = {"queue": "out", "up": 1.0, "pending": 0.0}

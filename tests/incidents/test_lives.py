@@ -51,6 +51,7 @@ def test_several_that_turn_out_to_have_one_root_go_on_as_the_earliest() -> None:
     assert scene.incident.id in {one.id for one in two.values()}
 
 
+@pytest.mark.slow  # many polls
 def test_what_comes_of_a_root_stays_with_it_for_a_while_and_the_memory_leaves_no_list_behind() -> None:
     scene = memory().run(10)
     found = scene.incident
@@ -64,6 +65,7 @@ def test_what_comes_of_a_root_stays_with_it_for_a_while_and_the_memory_leaves_no
     assert not scene.incidents
 
 
+@pytest.mark.slow  # many polls
 def test_a_victim_that_outlives_its_root_becomes_one_of_its_own() -> None:
     """Not at once: most recover with it, a little later."""
     scene = blocked_in_send()
@@ -80,6 +82,7 @@ def test_a_victim_that_outlives_its_root_becomes_one_of_its_own() -> None:
     assert (scene.incident.kind, scene.incident.object) == ("stalled", "order-service")
 
 
+@pytest.mark.slow  # many polls
 def test_a_victim_that_recovers_with_its_root_is_never_one_of_its_own() -> None:
     scene = blocked_in_send()
     found = scene.incident
@@ -114,6 +117,7 @@ def test_a_restart_of_the_agent() -> None:
     assert (scene.incident.id, scene.incident.begin) == (found.id, found.begin)
 
 
+@pytest.mark.slow  # many polls
 def test_a_root_that_goes_while_the_agent_is_away() -> None:
     scene = memory().run(3)
     found = scene.incident
@@ -127,6 +131,7 @@ def test_a_root_that_goes_while_the_agent_is_away() -> None:
     assert not scene.incidents
 
 
+@pytest.mark.slow  # many polls
 def test_faults_that_have_nothing_to_do_with_each_other_stay_apart() -> None:
     """A blocked consumer, a frozen one beside it, and a queue of a third client without its reader, all at once."""
     scene = Scene()
@@ -143,6 +148,7 @@ def test_faults_that_have_nothing_to_do_with_each_other_stay_apart() -> None:
     assert scene.roots == [("address_full", "x.reply"), ("no_consumer", "billing"), ("stalled", "frozen")]
 
 
+@pytest.mark.slow  # many polls
 def test_an_older_fault_is_no_victim() -> None:
     """The queue fell behind long before its consumer stopped."""
     scene = Scene()
@@ -174,6 +180,7 @@ def test_of_two_hundred_that_began_together_the_same_stay_reported() -> None:
     assert len(reported) == 2
 
 
+@pytest.mark.slow  # many polls
 def test_notices_are_no_incident() -> None:
     scene = Scene()
     scene.come("q", 100)
@@ -197,6 +204,7 @@ def test_the_api_has_it_as_it_is(incident: Incident) -> None:
     assert msgspec.json.decode(msgspec.json.encode(incident), type=Incident).id == incident.id
 
 
+@pytest.mark.slow  # many polls
 def test_producers_that_were_not_read_do_not_seem_to_wait() -> None:
     scene, tables, read = blocked_in_send(producing=False), list[Any](), Scene.snapshot
 

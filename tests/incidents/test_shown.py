@@ -22,6 +22,7 @@ def view(scene: Scene) -> BrokerView:
     return BrokerView(scene.state, scene.tables, snapshot, scene.policy, scene.step)
 
 
+@pytest.mark.slow  # many polls
 def test_a_victim_names_its_root_first() -> None:
     seen = view(blocked_in_send())
     lines = [*explanation(explain(seen, "x.req"))]
@@ -31,6 +32,7 @@ def test_a_victim_names_its_root_first() -> None:
     assert not explain(seen, "y").incidents
 
 
+@pytest.mark.slow  # many polls
 def test_the_root_and_the_broker_name_it_too() -> None:
     title = "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
     assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
@@ -58,6 +60,7 @@ def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_lists_are_bounded_and_searched() -> None:
     seen = view(memory().run(3))
     assert incident_list([seen], ListQuery(text="app-b")).total == 1
@@ -84,6 +87,7 @@ def test_clients_that_are_named_are_no_victims_beside() -> None:
     assert impact(found) == "0 messages. Victims: q (it is full)."
 
 
+@pytest.mark.slow  # many polls
 def test_all_queues_that_a_client_left_are_named_with_their_numbers() -> None:
     scene = Scene()
     for name in ("gone", "closed"):
@@ -112,6 +116,7 @@ def test_begin_and_end_are_events() -> None:
     assert scene.incident.id in begun[0].detail
 
 
+@pytest.mark.slow  # many polls
 def test_one_series_for_each_with_its_victims() -> None:
     table = memory().run(3).tables["incident"]
     (row,) = table.index
@@ -119,6 +124,7 @@ def test_one_series_for_each_with_its_victims() -> None:
     assert (table["active"].tolist(), table["victims"].tolist()) == ([1.0], [3.0])
 
 
+@pytest.mark.slow  # many polls
 def test_several_processes_give_one_list() -> None:
     query = ListQuery(limit=2)
     parts = [incident_list([view(scene)], query) for scene in (blocked_in_send(), memory().run(3), blocked_in_send())]

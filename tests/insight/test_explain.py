@@ -166,6 +166,7 @@ def test_without_an_account_there_is_no_word_of_it() -> None:
     assert explain(view, "q").account == []
 
 
+@pytest.mark.slow  # many polls
 def test_the_usual_service_time_is_that_which_rests_on_more_windows_and_says_so() -> None:
     hours = {"mean_service": np.full(len(BEFORE), 0.05), "windows": np.full(len(BEFORE), 0.05)}
     judged = knowing(step=15.0, q={**steady(5.0), **hours})

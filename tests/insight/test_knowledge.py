@@ -59,6 +59,7 @@ def test_a_young_agent_watches_until_it_has_seen_a_window(world: World) -> None:
     assert (known.watched[0].seconds, known.watched[0].needed) == (60, 300)
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world: World) -> None:
     works(world, 30)
     world.consumer(2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 1)
@@ -76,6 +77,7 @@ def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world:
     assert 2 <= first <= 6  # a quarter of 300 s, at polls each 15 s
 
 
+@pytest.mark.slow  # many polls
 def test_what_waits_for_nobody_is_watched(world: World) -> None:
     works(world, 30)
     world.queue(2, "left", messages=4, added=4)
@@ -96,6 +98,7 @@ def test_what_is_not_judged_is_unknown_and_not_healthy() -> None:
     assert found.knowledge.why == "queues of kind link are not judged"
 
 
+@pytest.mark.slow  # many polls
 def test_a_condition_makes_the_state_and_is_named() -> None:
     world = busy()
     work(world, 20)
@@ -104,6 +107,7 @@ def test_a_condition_makes_the_state_and_is_named() -> None:
     assert "stalled" in known.why
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_that_is_not_judged_is_unknown_where_it_is_asked_for(world: World) -> None:
     works(world, 25)
     world.consumer(2, 1, "new")
@@ -114,6 +118,7 @@ def test_a_client_that_is_not_judged_is_unknown_where_it_is_asked_for(world: Wor
     assert found.knowledge.why == "seen at 1 of the 3 polls that it takes"
 
 
+@pytest.mark.slow  # many polls
 async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,7 @@ def test_an_address_over_a_cluster_counts_nothing_twice() -> None:
         sum_of_address("nothing", [address_sum(view(two), "nothing", None)], {})
 
 
+@pytest.mark.slow  # many polls
 def test_conditions_of_the_address_make_it_unhealthy(broker: Broker) -> None:
     assert broker.last is not None
     for _ in range(60):
@@ -200,6 +201,7 @@ def not_readable(world: World, polls: int) -> BrokerView:
     return BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
 
 
+@pytest.mark.slow  # many polls
 def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     world = busy()
     work(world, 30)
@@ -215,6 +217,7 @@ def test_what_cannot_be_read_is_unknown_and_says_why() -> None:
     assert all("queues and consumers could not be read" in one.knowledge.why for one in views)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("polls", "state"), [(3, "critical"), (4, "unknown")])
 def test_a_hiccup_leaves_what_was_judged_and_more_is_unknown(polls: int, state: str) -> None:
     world = busy()
@@ -364,6 +367,7 @@ def test_what_moves_between_two_polls_counts_once(later: float, between: dict[st
     assert settled.items() <= both.sums().items()
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missed", [0, 3], ids=["", "the one is read at each fourth turn only"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_interleaving_of_polls_and_messages_gives_a_sum_above_the_truth(seed: int, missed: int) -> None:
@@ -449,6 +453,7 @@ def test_a_sum_with_what_was_read_before_is_stale_unless_another_serves_the_node
 # --- a connection and the conditions of its clients
 
 
+@pytest.mark.slow  # many polls
 def test_a_sibling_that_works_is_not_unhealthy() -> None:
     world = busy()
     world.consumer(13, ORDERS, "stuck")
@@ -470,6 +475,7 @@ def test_a_sibling_that_works_is_not_unhealthy() -> None:
     assert explain_connection(both, "BOTH", None).knowledge.state == "warning"
 
 
+@pytest.mark.slow  # many polls
 def test_all_consumers_of_a_connection_count_and_under_the_names_that_are_shown() -> None:
     world = busy()
     for i in range(60):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from labelled import openmq
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, advance
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis import sizes, tables
 from penstock.brokers.artemis.kinds import Roles
@@ -122,7 +122,7 @@ def judge(path: Path, truth: dict[str, Any], constants: Constants) -> Verdict:
                 begin = line["t"] / 1000
             continue
         snapshot = samples.snapshot(line)
-        state, _ = assess(state, snapshot, policy)
+        state = advance(state, snapshot, policy)
         if np.isnan(begin) and truth["begin"] in ("first", "settle") and snapshot.queues is not None:
             begin = snapshot.stamp if snapshot.queues["messages"].sum() > 0 else begin
         note(verdict, state.judgement.conditions, snapshot.stamp, begin)

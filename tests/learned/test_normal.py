@@ -50,6 +50,7 @@ def table(judged: Judged, kind: int, hours_ago: int = 0) -> float:
     return float(unpacked(normal.flows.hours[kind, hour // HOURS % 4, hour % HOURS, place]))
 
 
+@pytest.mark.slow  # many polls
 def test_an_hour_is_learned_when_it_ends_with_its_rate_and_its_longest_pause() -> None:
     judged = Judged(step=60.0)
     flow = Flow(judged).run(HOUR, 2.0)
@@ -58,20 +59,21 @@ def test_an_hour_is_learned_when_it_ends_with_its_rate_and_its_longest_pause() -
     assert 540 < table(judged, PAUSE) < 700
 
 
+@pytest.mark.slow  # many polls
 def test_what_goes_beyond_the_expected_is_learned_as_that() -> None:
     """A silence of three hours does not become the normal of this hour."""
-    judged = knowing(step=60.0, q=steady(2.0))
+    judged = knowing(step=300.0, q=steady(2.0))
     flow = Flow(judged).run(HOUR, 2.0)
     flow.run(3 * HOUR, 0.0)
     assert table(judged, PAUSE) < 300
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     Flow(judged).run(HOUR, 2.0).run(3 * HOUR, 0.0)
     assert table(judged, PAUSE) > 2 * HOUR
 
 
 def test_in_the_first_weeks_a_long_pause_is_learned_as_it_is() -> None:
     """It may be the rhythm of the queue: as a limit, that of the first week's hours would hold for ever."""
-    judged = knowing(step=60.0, q=last(2, steady(2.0)))
+    judged = knowing(step=300.0, q=last(2, steady(2.0)))
     Flow(judged).run(HOUR, 2.0).run(3 * HOUR, 0.0).run(HOUR, 2.0)
     assert table(judged, PAUSE) > 2 * HOUR
     assert judged.state.judgement.normal.today[CLOCK][0] > 5 * HOUR
@@ -90,14 +92,16 @@ def test_of_limits_history_counts_until_three_weeks_are_learned(weeks: int, long
     assert normal.expect(hour).pause == pytest.approx(longest, rel=0.04)
 
 
+@pytest.mark.slow  # many polls
 def test_before_rates_are_known_nothing_is_learned_of_messages_that_should_have_come() -> None:
     judged = Judged(step=1800.0)
     Flow(judged).run(48 * HOUR, 2.0)
     assert np.isnan(judged.state.judgement.normal.expected.highs[CLOCK][0])
 
 
+@pytest.mark.slow  # many polls
 def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
-    judged = knowing(step=300.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
+    judged = knowing(step=900.0, q={**steady(2.0), "expired": np.full(len(BEFORE), 0.1)})
     flow = Flow(judged).run(2 * HOUR, 2.0)
     flow.run(24 * HOUR, 0.0)
     highs = judged.state.judgement.normal.expected.highs
@@ -105,6 +109,7 @@ def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
     assert highs[CLOCK][0] < 2000
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("holiday", [True, False])
 def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> None:
     """Else the day after is irregular for four weeks."""
@@ -118,7 +123,7 @@ def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> Non
 
 
 def test_a_gap_of_the_polls_teaches_nothing() -> None:
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     flow = Flow(judged).run(1.5 * HOUR, 2.0)
     told = judged.state.judgement.normal.told
     judged.now += 5 * HOUR
@@ -138,12 +143,14 @@ def test_a_queue_that_is_gone_keeps_its_column_and_one_that_is_forgotten_gives_i
     assert ByteTables.of(3, 7).restored(*later.stored()).names == later.names
 
 
+@pytest.mark.slow  # many polls
 def test_known_from_history_and_never_a_message_since_is_silent_too() -> None:
     judged = knowing(step=15.0, q=steady(20.0))
     Flow(judged).run(600, 0.0)
     assert "producer_silent" in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_the_better_founded_rate_wins_after_three_days() -> None:
     """History says 2/s, 6/s come: at first the history is believed, then what was learned."""
     assert len(BEFORE) == 4 * HOURS
@@ -161,7 +168,7 @@ def test_the_better_founded_rate_wins_after_three_days() -> None:
 
 
 def test_what_was_learned_outlives_the_agent_also_where_the_broker_started_anew() -> None:
-    judged = Judged(step=60.0)
+    judged = Judged(step=300.0)
     flow = Flow(judged).run(3 * HOUR, 2.0)
     said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
     snapshot = judged.snapshot({"q": said}, {"c": {"queue": "q"}}, {})

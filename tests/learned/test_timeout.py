@@ -253,6 +253,7 @@ def test_a_gap_begins_with_the_hold_not_with_the_last_settlement() -> None:
     assert world.state.judgement.patience.longest[0] == pytest.approx(40, abs=1)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_client_taught_survives_its_reconnects() -> None:
     world = World(constants=Constants(cold=30.0))
     queue = world.queue()
@@ -288,6 +289,7 @@ def test_rows_that_come_and_go_keep_what_they_taught() -> None:
 # --- of queues
 
 
+@pytest.mark.slow  # many polls
 def test_a_rhythm_of_reads_is_learned_as_patience_for_absence() -> None:
     """A batch every ten minutes is missed at its first cycle only."""
     world = World(step=30.0)
@@ -324,6 +326,7 @@ def test_a_rhythm_of_receives_is_learned_as_patience_for_dispatch() -> None:
     assert not any(told[80:])
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("how", ["paused", "absent"])
 def test_a_queue_that_is_paused_or_unread_teaches_no_wait_for_a_delivery(how: str) -> None:
     """Four minutes of it made `not_dispatching` wait for twelve from then on, three long ones for an hour."""

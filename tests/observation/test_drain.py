@@ -1,6 +1,7 @@
 """The time to empty is there while a queue drains, and only then."""
 
 import numpy as np
+import pytest
 
 from conditions.scenarios import arrivals, together, working
 from conditions.world import World
@@ -13,6 +14,7 @@ def draining(backlog: int = 2000) -> World:
     return world.run(120, together(arrivals(queue, 2), working(queue, per_second=10, window=100)))
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_drains_has_a_time() -> None:
     world = draining()
     queue = world.queues["q"]
@@ -44,6 +46,7 @@ def test_it_ends_with_the_last_consumer_and_not_with_the_window() -> None:
     assert np.isnan(world.column("queue", "drain"))
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_where_the_queue_is_paused() -> None:
     world = draining()
     world.queues["q"].said["paused"] = 1.0
@@ -51,6 +54,7 @@ def test_it_ends_where_the_queue_is_paused() -> None:
     assert np.isnan(world.column("queue", "drain"))
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_where_nothing_is_taken_for_longer_than_is_usual() -> None:
     world = draining(100_000)
     world.run(250)
@@ -59,6 +63,7 @@ def test_it_ends_where_nothing_is_taken_for_longer_than_is_usual() -> None:
     assert np.isnan(world.column("queue", "drain"))
 
 
+@pytest.mark.slow  # many polls
 def test_scheduled_messages_that_fall_due_come_too() -> None:
     """Nothing is sent meanwhile; a drain time rose with the backlog, and no consumer was said to keep up."""
     world = World()

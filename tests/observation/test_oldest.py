@@ -113,6 +113,7 @@ def lives(queue: Messages, likely: dict[str, float]) -> None:
             queue.settle(one, expires=True)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("seed", range(4))
 def test_the_truth_is_between_the_bounds_whatever_leaves_first(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -138,6 +139,7 @@ def test_the_truth_is_between_the_bounds_whatever_leaves_first(seed: int) -> Non
     assert far > 5  # they are no figure that happens to be right
 
 
+@pytest.mark.slow  # many polls
 def test_one_figure_where_both_bounds_agree() -> None:
     queue = Messages()
     queue.poll()
@@ -154,6 +156,7 @@ def test_one_figure_where_both_bounds_agree() -> None:
     assert "age of the oldest message 39.9 s" in text(queue.judged)
 
 
+@pytest.mark.slow  # many polls
 def test_a_leak_is_not_as_young_as_the_order_of_arrival_says() -> None:
     """One message stays with its consumer for good, while thousands pass."""
     queue = Messages()
@@ -174,6 +177,7 @@ def test_a_leak_is_not_as_young_as_the_order_of_arrival_says() -> None:
     assert (earliest, latest) == pytest.approx((came - 2, came + READ))
 
 
+@pytest.mark.slow  # many polls
 def test_without_the_held_row_there_are_two_bounds() -> None:
     """It goes from hand to hand: only that the queue was never empty since is known."""
     queue = Messages()
@@ -193,6 +197,7 @@ def test_without_the_held_row_there_are_two_bounds() -> None:
     assert "age of the oldest message between 0 s and 3 min 22 s" in text(queue.judged)
 
 
+@pytest.mark.slow  # many polls
 def test_what_was_there_before_the_agent_is_at_least_as_old_as_that() -> None:
     judged = Judged(step=2.0)
     begin = judged.now + 2

@@ -312,6 +312,7 @@ def test_never_above_the_truth_and_true_when_quiet(
         assert shown == queue.lost
 
 
+@pytest.mark.slow  # many polls
 @given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=20))
 def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int, int]]) -> None:
     world, queue, (consumer,) = ring(size, 1)

@@ -56,6 +56,7 @@ def label(rows: Index[str], names: dict[str, str | None]) -> Callable[[list[int]
     return lambda new: labelling([rows.rows[i] for i in new], names)
 
 
+@pytest.mark.slow  # many polls
 @given(polls)
 @patiently
 def test_every_row_belongs_to_the_series_that_its_text_says(polls: list[Poll]) -> None:
@@ -116,6 +117,7 @@ def test_label_sets_out_of_use_are_forgotten_and_their_keys_never_given_again() 
     assert len(grouping.book._keys) <= 2 * 1000 + 1024
 
 
+@pytest.mark.slow  # many polls
 @given(polls)
 @patiently
 def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from penstock.agent.factory import name_map, policy_of
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, advance
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.cli import options
@@ -77,7 +77,7 @@ async def replayed_events(
             else:
                 interval = state.judgement.seen.times.interval
                 kept, snapshot = keep_last_good(kept, snapshot, keep_seconds(interval))
-                state, _ = assess(state, snapshot, policy)
+                state = advance(state, snapshot, policy)
                 found = snapshot if snapshot.broker else None
             if transport.ended:
                 return
