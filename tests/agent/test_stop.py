@@ -15,6 +15,7 @@ from penstock.agent import Agent, Assessor, Result, supervisor
 from penstock.cli import run
 from penstock.core.errors import PenstockError
 from penstock.exposition.self_metrics import SelfMetrics
+from penstock.model import Snapshot
 from rig.waiting import until
 
 __all__ = ["world"]
@@ -164,7 +165,12 @@ class Gate(threading.Event):
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate, take = Gate(), Assessor.take
-    monkeypatch.setattr(Assessor, "take", lambda self, snapshot: (gate.pass_through(), take(self, snapshot)))
+
+    def take_behind_it(assessor: Assessor, snapshot: Snapshot) -> None:
+        gate.pass_through()
+        take(assessor, snapshot)
+
+    monkeypatch.setattr(Assessor, "take", take_behind_it)
     yield gate
     gate.set()
 

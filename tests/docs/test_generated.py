@@ -42,7 +42,7 @@ def test_the_script_writes_the_pages(tmp_path: Path) -> None:
 
 def test_it_says_what_is_wrong_with_its_call_or_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), "a", "b"])
-    with pytest.raises(SystemExit, match="^usage:"):
+    with pytest.raises(SystemExit, match=r"^usage:"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
     shutil.copy(DOCS / "metrics.md", tmp_path / "conditions.md")
     with pytest.raises(SystemExit, match=r"conditions\.md has no line"):
