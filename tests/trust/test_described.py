@@ -35,7 +35,7 @@ def described(artemis: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
     artemis.manage.create_queue("described")
     with Agent(tmp_path_factory.mktemp("described"), brokers=[entry(artemis)]) as agent:
-        agent.until(up, {artemis.name: 1}, timeout=30)
+        agent.until(up, {artemis.name: 1})
         yield schemathesis.openapi.from_url(f"http://127.0.0.1:{agent.port}/api/v1/openapi.json")
         assert "Traceback" not in agent.log.read_text()
 
