@@ -34,6 +34,7 @@ from penstock.insight.explain import NotFound
 from penstock.insight.lists import ListQuery
 from penstock.model import Role, Snapshot
 from penstock.settings.policy import Policy
+from rig.waiting import until
 
 NOW = 1_795_219_200.0
 
@@ -248,7 +249,7 @@ class Running:
         return b"".join(self.agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
 
     async def polled(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not self.agent.lookups.ready()[0]:  # noqa: ASYNC110 - polls set no event
                 await asyncio.sleep(0.01)
 
@@ -262,12 +263,6 @@ async def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 def changes(running: Running) -> list[Change]:
     return [event.change for event in running.agent.lookups.events(since=0.0, limit=100, broker="", queue="")]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.01)
 
 
 async def test_a_refused_reload_leaves_everything(running: Running) -> None:

@@ -37,7 +37,10 @@ def test_a_process_that_was_never_seen_is_not_seen_after_it_was_kept() -> None:
     assert not Process("amq", clock=10.0, uptime=5.0, session="n1").replaces(kept)
 
 
-@pytest.mark.parametrize("part", ["consumers", "producers", "queues"])
+# Half a second each
+@pytest.mark.parametrize(
+    "part", ["consumers", *(pytest.param(one, marks=pytest.mark.slow) for one in ("producers", "queues"))]
+)
 def test_a_first_poll_that_is_partial_lowers_no_counter_and_loses_none(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def active(agent: Agent) -> list[tuple[str, str, str, float]]:
     return [(one.condition, one.queue, one.client, one.since) for one in conditions(agent).rows]
 
 
-async def seen(world: World, poller: Poller, polls: int = 25) -> None:
+async def seen(world: World, poller: Poller, polls: int = 12) -> None:
     """Polls with faults."""
     for _ in range(polls):
         work(world, 1)

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from agent.interleavings import World, world
-from agent.test_reload import body, changes, until
+from agent.test_reload import body, changes
 from penstock.agent import Agent, supervisor
 from penstock.agent.factory import LastPassword
 from penstock.agent.named_files import FileNews, NamedFiles, file_faults
@@ -20,6 +20,7 @@ from penstock.cli import main
 from penstock.config import Broker, load
 from penstock.core.errors import ConfigError
 from penstock.insight.events import Change
+from rig.waiting import until
 
 __all__ = ["world"]
 

@@ -72,7 +72,10 @@ class Agent:
         return found
 
 
-SAVES = pytest.mark.parametrize("saves", [True, False], ids=["saved", "journal"])
+SAVES = pytest.mark.parametrize(
+    "saves", [pytest.param(True, id="saved", marks=pytest.mark.slow), pytest.param(False, id="journal")]
+)
+"""Whether the agent before it ended in order, which is the easier way, or was killed."""
 
 
 @SAVES

@@ -147,6 +147,7 @@ def answered(agent: Agent) -> list[str]:
     return [re.sub(volatile, "", text) for text in found]
 
 
+@pytest.mark.slow  # starts processes
 async def test_one_process_or_two_give_the_same(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ async def test_one_process_or_two_give_the_same(
         assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Broker]) -> None:
     """What it shows is the same before and after, and it is shown at any time between."""
     file = written(tmp_path / "p.yml", brokers)
@@ -198,6 +200,7 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +235,7 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
         assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
 
 
+@pytest.mark.slow  # starts processes
 async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, brokers: dict[str, Broker]) -> None:
     """Not what the file says by now: it is refused when the broker moves, and names another broker later."""
     file = written(tmp_path / "p.yml", brokers, "rules: [{owner: me}]\n")
@@ -247,11 +251,12 @@ async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, broker
         assert any('owner="me"' in name for name in samples(agent, "one"))
 
 
+@pytest.mark.slow  # starts processes
 async def test_one_that_hangs_while_it_is_sent_something_is_killed(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "HUNG_SECONDS", 5.0)
     monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(handle, "HUNG_SECONDS", 3.0)
     async with running_agent(written(tmp_path / "p.yml", brokers), tmp_path / "data") as agent:
         await moved(agent, "one")
         (worker,) = agent._pool.workers
@@ -262,8 +267,9 @@ async def test_one_that_hangs_while_it_is_sent_something_is_killed(
         with pytest.raises(Busy):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
         assert not sending.done(), "does not wait for the other to be sent"
-        with pytest.raises(Busy, match="has ended"):
-            await sending
+        async with asyncio.timeout(30):  # of the sixty seconds that it would wait
+            with pytest.raises(Busy, match="has ended"):
+                await sending
         await until(lambda: worker.starts > starts)
         last = stamp(agent, "one")
         await until(lambda: stamp(agent, "one") > last)
@@ -403,6 +409,7 @@ def test_a_broker_that_its_process_does_not_poll_is_withdrawn(
     ]
 
 
+@pytest.mark.slow  # starts processes
 def test_how_a_worker_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself, though its socket closed before it had ended."""
     monkeypatch.setattr(handle, "PAUSE", 60.0)
@@ -435,6 +442,7 @@ def children(of: int) -> list[int]:
     return [int(one) for file in Path(f"/proc/{of}/task").glob("*/children") for one in file.read_text().split()]
 
 
+@pytest.mark.slow  # starts processes
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], ending: int) -> None:
     file = written(tmp_path / "p.yml", brokers)
@@ -448,11 +456,9 @@ def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], 
             until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.bin").exists())
             (worker,) = children(process.pid)
             assert "hunter2" not in Path(f"/proc/{worker}/cmdline").read_text()
-            began = time.monotonic()
             process.send_signal(ending)
-            assert process.wait(10) == (0 if ending == signal.SIGTERM else -9)
+            assert process.wait(60) == (0 if ending == signal.SIGTERM else -9)
             until_true(lambda: not running_process(worker))
-            assert time.monotonic() - began < 8  # 5 s where the machine is not busy
         finally:
             process.kill()
 

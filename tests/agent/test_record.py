@@ -71,7 +71,7 @@ def poll(agent: Agent, snapshot: Snapshot) -> None:
 @pytest.mark.parametrize("kind", [BrokerKind.ARTEMIS, BrokerKind.OPENMQ])
 def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
     agent = Agent(tmp_path, Traffic())
-    for number in range(14):
+    for number in range(9):
         snapshot = agent.traffic.step()
         assert snapshot.broker is not None
         poll(agent, replace(snapshot, broker=replace(snapshot.broker, kind=kind)))

@@ -255,7 +255,7 @@ async def test_an_agent_starts_among_odd_files(
     os.mkfifo(data / JOURNAL)
     link_to_zero(data / FILE)
     agent = Agent(configuration, data)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await agent.start()
         (poller,) = agent.pollers()
         await until_polled(poller)

@@ -308,7 +308,7 @@ async def test_a_condition_goes_on_over_a_restart_of_the_agent(
 
 
 async def until_polled(poller: Poller) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while poller.last is None:  # noqa: ASYNC110 - the loop is the agent's
             await asyncio.sleep(0.01)
 

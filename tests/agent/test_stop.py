@@ -4,18 +4,19 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.interleavings import STOP_SECONDS, World, world
-from penstock.agent import Agent, Assessor, supervisor
+from agent.interleavings import World, world
+from penstock.agent import Agent, Assessor, Result, supervisor
 from penstock.cli import run
 from penstock.core.errors import PenstockError
 from penstock.exposition.self_metrics import SelfMetrics
+from penstock.model import Snapshot
+from rig.waiting import until
 
 __all__ = ["world"]
 
@@ -35,7 +36,8 @@ async def test_stops_while_a_change_asks_for_a_save(
     file.write_text("brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/jolokia/'}]\n")
     agent = Agent(file, tmp_path / "data")
     await agent.start()
-    await asyncio.sleep(0.3)
+    (poller,) = agent.pollers()
+    await until(lambda: poller.polls[Result.FAILED] > 0)
 
     async def change() -> None:
         for _ in range(steps):
@@ -49,10 +51,9 @@ async def test_stops_while_a_change_asks_for_a_save(
 
 
 async def in_time(work: Coroutine[Any, Any, None]) -> None:
-    began = time.monotonic()
-    async with asyncio.timeout(10):
+    """It does not wait for the time after which a stop leaves behind what has not ended (of `world` five minutes)."""
+    async with asyncio.timeout(60):
         await work
-    assert time.monotonic() - began < STOP_SECONDS
 
 
 @pytest.fixture
@@ -142,42 +143,54 @@ async def test_one_thread_writes_what_the_agent_shows_of_itself(world: World, mo
     world.file.write_text(CONFIG + "history: {enabled: true}\n")
     agent = world.agent()
     await agent.start()
-    async with asyncio.timeout(10):
-        while world.readers[0].polls < 2:  # noqa: ASYNC110 - polls set no event
-            await asyncio.sleep(0.01)
+    await until(lambda: world.readers[0].polls >= 2)
     await agent.reload()
     await agent.stop()
     assert threads == {"MainThread"}
 
 
+class Gate(threading.Event):
+    """A poll is assessed when it is set, and after two minutes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+        """Set when a poll has come so far."""
+
+    def pass_through(self) -> None:
+        self.waits.set()
+        self.wait(120)
+
+
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A poll is assessed when it is set, and after half a minute."""
-    gate, take = threading.Event(), Assessor.take
-    monkeypatch.setattr(Assessor, "take", lambda self, snapshot: (gate.wait(30), take(self, snapshot)))
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate, take = Gate(), Assessor.take
+
+    def take_behind_it(assessor: Assessor, snapshot: Snapshot) -> None:
+        gate.pass_through()
+        take(assessor, snapshot)
+
+    monkeypatch.setattr(Assessor, "take", take_behind_it)
     yield gate
     gate.set()
 
 
-async def assessing(world: World) -> Agent:
+async def assessing(world: World, gate: Gate) -> Agent:
     world.file.write_text(CONFIG)
     agent = world.agent()
     await agent.start()
-    async with asyncio.timeout(10):
-        while not world.readers[0].polls or world.under_way:  # noqa: ASYNC110 - polls set no event
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.1)
+    await until(gate.waits.is_set)
     return agent
 
 
 async def test_a_stop_does_not_wait_for_a_long_job(
-    world: World, gate: threading.Event, caplog: pytest.LogCaptureFixture
+    world: World, gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = await assessing(world)
-    began = time.monotonic()
-    await agent.stop()
-    assert time.monotonic() - began < supervisor.STOP_SECONDS + 0.5
-    assert f"did not end within {supervisor.STOP_SECONDS:g} s" in caplog.text
+    agent = await assessing(world, gate)
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.1)
+    async with asyncio.timeout(60):
+        await agent.stop()
+    assert "did not end within 0.1 s" in caplog.text
     assert agent._lock is not None
     with pytest.raises(PenstockError, match="another"):  # the job under way may still write
         await world.agent().start()
@@ -185,10 +198,10 @@ async def test_a_stop_does_not_wait_for_a_long_job(
 
 
 async def test_a_stop_waits_for_a_job_that_ends_soon(
-    world: World, gate: threading.Event, caplog: pytest.LogCaptureFixture
+    world: World, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent = await assessing(world)
-    asyncio.get_running_loop().call_later(1.0, gate.set)
+    agent = await assessing(world, gate)
+    asyncio.get_running_loop().call_later(0.1, gate.set)
     await agent.stop()
     world.left_nothing()
     assert (world.folder / "data" / "state.bin").exists()
@@ -237,10 +250,8 @@ def test_the_process_ends_whatever_hangs(tmp_path: Path, hangs: str, broker: str
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "here\n"
-            began = time.monotonic()
             process.terminate()
-            _, said = process.communicate(timeout=30)
-            assert time.monotonic() - began < 5.0
+            _, said = process.communicate(timeout=45)  # the job and the name server hang for a minute
             assert process.returncode == 0
             assert "ERROR" not in said
             assert "Traceback" not in said

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,25 +26,30 @@ PRINTING: Sequence[Sequence[str]] = [
     ["dashboards", "write", "DASHBOARDS"],
 ]
 """Commands that print and end by themselves."""
+REFUSED = ["check", "--config.file", "nowhere.yaml"]
+"""A command that ends with status 2 and writes why to its errors."""
 FULL = "penstock: cannot write to standard output: No space left on device\n"
 CLOSED = "penstock: standard output is closed; give it a place, such as > /dev/null\n"
 FORKS = """
-import json, os, sys, tempfile
+import gc, json, os, sys, tempfile
 from penstock.cli import main
-descriptor, commands, results = int(sys.argv[1]), json.loads(sys.argv[2]), []
-for words in commands:
-    with tempfile.TemporaryFile() as errors:
+for name in main.list_commands(None):
+    main.get_command(None, name)  # imported once for all
+gc.freeze()
+results = []
+for words, output, errors in json.loads(sys.argv[1]):
+    with tempfile.TemporaryFile() as written:
         child = os.fork()
         if child == 0:
-            os.dup2(descriptor, 1)
-            os.dup2(errors.fileno(), 2)
+            os.dup2(output, 1)
+            os.dup2(errors or written.fileno(), 2)
             main(words)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        errors.seek(0)
-        results.append([words, status, errors.read().decode()])
+        written.seek(0)
+        results.append([status, written.read().decode()])
 print(json.dumps(results))
 """
-"""Each command in a process of its own, with this descriptor as its output; Penstock is imported once."""
+"""Each command in a process of its own, with these descriptors as its output and its errors (0: read by this test)."""
 
 pytestmark = pytest.mark.skipif(not FULL_DISK.exists(), reason="this system has no /dev/full")
 
@@ -56,26 +62,47 @@ def filled(words: Sequence[str], folder: Path) -> list[str]:
     return [places.get(word, word) for word in words]
 
 
-def into(output: int, folder: Path) -> list[tuple[str, int, str]]:
-    """Of each command that prints: itself, its exit status, its errors. output: a descriptor."""
+@dataclass
+class Outcomes:
+    """Exit status and errors of commands, by where their output went."""
+
+    full: dict[str, tuple[int, str]]
+    abandoned: dict[str, tuple[int, str]]
+    """Of a third of them: it is one mechanism."""
+    errors_full: int
+    errors_abandoned: int
+    """Exit statuses of a command whose errors cannot be written."""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """Of all commands that print, by one process that forks for each."""
+    folder = tmp_path_factory.mktemp("outcomes")
     commands = [filled(words, folder) for words in PRINTING]
-    driver = [sys.executable, "-c", FORKS, str(output), json.dumps(commands)]
-    printed = subprocess.run(driver, check=True, stdout=subprocess.PIPE, pass_fds=[output]).stdout
-    return [(" ".join(words), status, errors) for words, status, errors in json.loads(printed)]
-
-
-def test_a_full_disk_is_one_line_and_status_1(tmp_path: Path) -> None:
-    with FULL_DISK.open("wb") as full:
-        found = into(full.fileno(), tmp_path)
-    assert [one for one in found if one[1:] != (1, FULL)] == []
-
-
-def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    found = into(writing, tmp_path)
-    os.close(writing)
-    assert [one for one in found if one[1:] != (-signal.SIGPIPE, "")] == []
+    with FULL_DISK.open("wb") as full_disk, os.fdopen(writing, "wb") as pipe:
+        full, abandoned = full_disk.fileno(), pipe.fileno()
+        cases = [(words, full, 0) for words in commands] + [(words, abandoned, 0) for words in commands[::3]]
+        cases += [(REFUSED, 2, full), (REFUSED, 2, abandoned)]
+        driver = [sys.executable, "-c", FORKS, json.dumps(cases)]
+        printed = subprocess.run(driver, check=True, stdout=subprocess.PIPE, pass_fds=[full, abandoned]).stdout
+    found = [(status, errors) for status, errors in json.loads(printed)]
+    names = [" ".join(words) for words in PRINTING]
+    return Outcomes(
+        full=dict(zip(names, found, strict=False)),
+        abandoned=dict(zip(names[::3], found[len(names) : -2], strict=True)),
+        errors_full=found[-2][0],
+        errors_abandoned=found[-1][0],
+    )
+
+
+def test_a_full_disk_is_one_line_and_status_1(outcomes: Outcomes) -> None:
+    assert outcomes.full == dict.fromkeys(outcomes.full, (1, FULL))
+
+
+def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(outcomes: Outcomes) -> None:
+    assert outcomes.abandoned == dict.fromkeys(outcomes.abandoned, (-signal.SIGPIPE, ""))
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--config.file", "CONFIG"]], ids=" ".join)
@@ -85,24 +112,20 @@ def test_an_output_that_is_closed_is_one_line_and_status_1(words: Sequence[str],
     assert (done.returncode, done.stderr) == (1, CLOSED)
 
 
+@pytest.mark.slow  # a second: it imports the agent first
 def test_a_worker_process_needs_an_output_too(tmp_path: Path) -> None:
     worker = [sys.executable, "-m", "penstock.cli.worker", "error", "logfmt", str(tmp_path), "9"]
     done = closed(worker, 1)
     assert (done.returncode, done.stderr) == (1, CLOSED)
 
 
-@pytest.mark.parametrize("errors", ["full", "closed", "abandoned"])
-def test_errors_that_cannot_be_written_leave_the_exit_status(errors: str) -> None:
-    command = [*PENSTOCK, "check", "--config.file", "nowhere.yaml"]
-    if errors == "closed":
-        assert closed(command, 2).returncode == 2
-        return
-    reading, pipe = os.pipe()
-    os.close(reading)
-    with FULL_DISK.open("wb") as full, os.fdopen(pipe, "wb") as abandoned:
-        place = full if errors == "full" else abandoned
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=place)
-    assert done.returncode == 2
+def test_errors_that_cannot_be_written_leave_the_exit_status(outcomes: Outcomes) -> None:
+    assert (outcomes.errors_full, outcomes.errors_abandoned) == (2, 2)
+
+
+@pytest.mark.slow  # a second: a process of its own
+def test_errors_that_are_closed_leave_the_exit_status() -> None:
+    assert closed([*PENSTOCK, *REFUSED], 2).returncode == 2
 
 
 def test_what_was_begun_is_ended_before(tmp_path: Path) -> None:

@@ -36,11 +36,11 @@ def values(prometheus: Prometheus, queue: str) -> list[float]:
 
 def test_a_queue_that_flows_needs_no_more_consumers(prometheus: Prometheus) -> None:
     target = float(trigger()["threshold"])
-    eventually(lambda: [drain < target for drain in values(prometheus, "orders")], [True], timeout=30)
+    eventually(lambda: [drain < target for drain in values(prometheus, "orders")], [True])
 
 
 def test_a_queue_that_only_grows_needs_more(prometheus: Prometheus) -> None:
-    eventually(lambda: values(prometheus, "stock.updates"), [300.0], timeout=30)
+    eventually(lambda: values(prometheus, "stock.updates"), [300.0])
 
 
 def test_a_queue_that_is_not_there_says_nothing(prometheus: Prometheus) -> None:

@@ -178,6 +178,7 @@ def test_a_subscription_that_is_not_durable_is_missed_least() -> None:
     assert (judged.names, judged.notices) == (set(), {"no_consumer"})
 
 
+@pytest.mark.slow  # many polls
 def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
     judged = Judged()
     for n in range(30):

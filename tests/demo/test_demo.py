@@ -36,10 +36,10 @@ def test_scenario() -> None:
             rows = broker.manage.rows("listConsumers")
             return [int(row["messagesAcknowledgedAwaitingCommit"]) > 3 for row in rows if row["queue"] == "invoices"]
 
-        eventually(awaiting_commit, [True], timeout=30)
+        eventually(awaiting_commit, [True])
         for healthy in ("orders", "payments", "shipments", "emails"):
             eventually(partial(flows, healthy), expected=True)
-        eventually(lambda: number("audit.ring", "MessagesAdded") > 150, expected=True, timeout=30)
+        eventually(lambda: number("audit.ring", "MessagesAdded") > 150, expected=True)
         assert number("audit.ring", "MessageCount") == 100
         assert number("stock.updates", "DeliveringCount") > 0
         assert number("stock.updates", "MessagesAcknowledged") == number("invoices", "MessagesAcknowledged") == 0

@@ -20,7 +20,7 @@ class Played:
         self._left, self._loop = stop_after, asyncio.get_running_loop()
 
     async def play(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await tour(
                 lambda one: self._note("begin", one.queue),
                 lambda one: self._note("end", one.queue),

@@ -10,6 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md"]
 FOR_OTHER_TARGETS = {"tools-helm"}
+HELP_LINE = r"make ([a-z-]+)(?: \[.*\])?  (\S.*)"
+"""Its target, what it says about it."""
 
 
 def folders(where: Path) -> set[str]:
@@ -28,8 +30,10 @@ def test_the_help_names_every_target_and_how_long_it_takes() -> None:
         name for names in re.findall(r"^([a-z][a-z -]*):(?!=)", makefile, re.MULTILINE) for name in names.split()
     }
     said = subprocess.run(["make", "--silent", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    lines = [re.fullmatch(r"make ([a-z, -]+?)(?: \[.*\])?  +(\S.*)", line) for line in said.splitlines()]
-    named = {name: line[2] for line in lines if line for name in line[1].split(", ")}
+    groups = dict(block.strip().split("\n", 1) for block in said.split("\n\n"))
+    lines = [re.fullmatch(HELP_LINE, line) for block in groups.values() for line in block.splitlines()]
+    named = {line[1]: line[2] for line in lines if line}
+    assert [*groups] == ["Every day", "Before a merge", "At night, or before a release"]
     assert all(lines)
     assert named.keys() == targets - {"help"} - FOR_OTHER_TARGETS
     assert [name for name, about in named.items() if not re.search(r"\d (s|min|h)\b", about)] == ["clean"]

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from penstock_demo.broker import Broker
 from penstock_demo.process import Process
+from rig.waiting import PATIENCE
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 FAMILIES_SEEN: set[str] = set()
@@ -98,7 +99,7 @@ class Agent(Process):
 
     def run(self) -> None:
         """Start it, once more when it has ended, and learn its port."""
-        self.start("serving /metrics on", timeout=30)
+        self.start("serving /metrics on", timeout=PATIENCE)
         self.port = int(_LISTENS.findall(self.log.read_text())[-1])
 
     def __exit__(self, *_: object) -> None:
@@ -134,7 +135,7 @@ class Agent(Process):
     def scrape(self, accept: str = "text/plain") -> Scrape:
         return parsed(self.body(accept), accept)
 
-    def fresh(self, broker: str, *, accept: str = "text/plain", timeout: float = 15) -> Scrape:
+    def fresh(self, broker: str, *, accept: str = "text/plain", timeout: float = PATIENCE) -> Scrape:
         """The first scrape whose data of `broker` was read after this call."""
         called = time.time()
         stamp = f"penstock_poll_timestamp_seconds{{broker={json.dumps(broker)}}} "
@@ -146,7 +147,7 @@ class Agent(Process):
             time.sleep(_TICK)
         raise AssertionError(f"{broker} was not polled within {timeout} s: {self.tail()}")
 
-    def next_poll(self, broker: str, *, timeout: float = 10) -> Scrape:
+    def next_poll(self, broker: str, *, timeout: float = PATIENCE) -> Scrape:
         """The scrape after one more try to poll `broker`, failed or skipped ones too."""
 
         def count(scrape: Scrape) -> float:
@@ -155,7 +156,7 @@ class Agent(Process):
         before = count(self.scrape())
         return self.until(lambda scrape: count(scrape) > before, expected=True, timeout=timeout)
 
-    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = 10) -> Scrape:
+    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = PATIENCE) -> Scrape:
         """The first scrape of which `get` gives `expected`; fails with the last answer."""
         deadline = time.monotonic() + timeout
         read = None

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from penstock_demo.broker import Broker
+from rig.waiting import PATIENCE
 
 LAST = "test_families_seen"
 WANTED = {"match": {"queue": "targets.#"}, "expected_consumers": 1, "ring_retention": "60s", "drain_target": "30s"}
@@ -30,7 +31,7 @@ class Observer:
         """What was read after this call."""
         return self.agent.fresh(self.broker.name, accept=accept)
 
-    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = 10) -> Scrape:
+    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = PATIENCE) -> Scrape:
         """The first scrape of which `get` gives `expected`."""
         return self.agent.until(get, expected, timeout=timeout)
 

@@ -53,7 +53,7 @@ class Watched:
 
     def comes_to(self, name: str, **left: Any) -> None:
         """All that left a queue, in the end."""
-        eventually(lambda: self.left(name), left, timeout=20)
+        eventually(lambda: self.left(name), left)
 
     def send(self, queue: str, count: int) -> None:
         with AmqpProducer(self.endpoint, queue) as producer:
@@ -72,7 +72,7 @@ def watched(own_artemis: Callable[..., ArtemisBroker], tmp_path: Path) -> Iterat
     broker.manage.create_queues(QUEUES)
     with Agent(tmp_path / "agent", program=(sys.executable, "-c", SOONER), brokers=[entry(broker)]) as agent:
         known = ("mq_queue_dead_letter_info", "first")
-        agent.until(lambda scrape: bool(scrape.find(known[0], queue=known[1])), expected=True, timeout=30)
+        agent.until(lambda scrape: bool(scrape.find(known[0], queue=known[1])), expected=True)
         yield Watched(broker, agent)
 
 
@@ -117,7 +117,7 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
         sender.commit()
         assert (sender.counts.sent, sender.counts.returned) == (5, 20)
         watched.polls(3)  # what it commits is seen to arrive, so the 20 were no messages for another kind of queue
-    eventually(lambda: watched.sheets("sends")[""]["left"]["rolled_back"], 20, timeout=20)
+    eventually(lambda: watched.sheets("sends")[""]["left"]["rolled_back"], 20)
     found = watched.sheets("sends")
     assert found[""]["there"]["uncommitted"] == 0
     assert found["sends"]["there"]["ready"] == 5

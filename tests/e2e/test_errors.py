@@ -76,14 +76,12 @@ def test_each_error_is_told_and_none_harms_another(artemis: Broker, tmp_path: Pa
             entry(artemis, name="cut off", url=through["cutting"]),
         ]
         with Agent(tmp_path / "agent", brokers=brokers) as agent:
-            agent.until(up, {"good": 1, **dict.fromkeys(SAID, 0)}, timeout=20)
+            agent.until(up, {"good": 1, **dict.fromkeys(SAID, 0)})
             for name, pattern in SAID.items():
                 assert told(agent, pattern) == [True, True], f"{name}: {agent.tail(40)}"
 
             # A refused login is not tried again before a minute is over: more would lock the account.
-            scrape = agent.until(
-                lambda scrape: polls(scrape, "nobody there")["failed"] >= 10, expected=True, timeout=20
-            )
+            scrape = agent.until(lambda scrape: polls(scrape, "nobody there")["failed"] >= 10, expected=True)
             assert counted.posts == 1
             assert polls(scrape, "wrong password")["failed"] == polls(scrape, "wrong origin")["failed"] == 1
             assert polls(scrape, "good")["ok"] >= 8
@@ -92,7 +90,7 @@ def test_each_error_is_told_and_none_harms_another(artemis: Broker, tmp_path: Pa
             assert {family for family in dead if not family.startswith("penstock_")} == {"mq_up"}
 
             garbling.fault = cutting.fault = Fault.NONE
-            agent.until(lambda scrape: [up(scrape)[name] for name in ("garbage", "cut off")], [1, 1], timeout=4)
+            agent.until(lambda scrape: [up(scrape)[name] for name in ("garbage", "cut off")], [1, 1])
             page = agent.request("/")[1] + agent.request("/config")[1]
             assert CANARY not in unescape(page) + agent.log.read_text()
 
@@ -116,7 +114,7 @@ def test_missing_rights(without_lists: ArtemisBroker, tmp_path: Path) -> None:
     with AmqpProducer(broker.endpoint(), "q") as producer, AmqpHolder(broker.endpoint(), "q", credit=1):
         producer.send(3)
         with Agent(tmp_path / "agent", brokers=[entry(broker, labels={"team": "payments"})]) as agent:
-            scrape = agent.until(up, {broker.name: 1}, timeout=20)
+            scrape = agent.until(up, {broker.name: 1})
             assert [labels["label_team"] for labels, _ in scrape.find("mq_broker_labels")] == ["payments"]
             success = {labels["collector"]: value for labels, value in scrape.find("penstock_collector_success")}
             assert {name for name, value in success.items() if value} >= {"broker", "roles"}
@@ -151,9 +149,7 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
             eventually(lambda: holder.counts.received, 4)
             holder.acknowledge(4)
             before = agent.until(
-                numbers,
-                {"messages": 6, "consumers": 1, "messages_added_total": 10, "messages_acknowledged_total": 4},
-                timeout=20,
+                numbers, {"messages": 6, "consumers": 1, "messages_added_total": 10, "messages_acknowledged_total": 4}
             )
             # A poll reads consumers before queues, so this one may not have seen the client yet; what none saw is lost.
             agent.until(
@@ -163,14 +159,14 @@ def test_broker_dies_and_comes_back(own_artemis: Callable[..., ArtemisBroker], t
             start = before.value("mq_broker_start_timestamp_seconds")
             broker.kill()
             # Until it is known to be gone for good the last numbers stay, with their time.
-            down = agent.until(up, {broker.name: 0}, timeout=5)
+            down = agent.until(up, {broker.name: 0})
             assert numbers(down)["messages"] == 6
             stamp = down.value("penstock_poll_timestamp_seconds")
             assert told(agent, r"cannot connect: .*is the broker's web server up\?") == [True, True]
             assert agent.next_poll(broker.name).value("penstock_poll_timestamp_seconds") == stamp
 
         broker.start()
-        after = agent.until(up, {broker.name: 1}, timeout=4)
+        after = agent.until(up, {broker.name: 1})
         assert after.value("mq_broker_start_timestamp_seconds") > start + 1
         # What it reads from its journal was added before: it is not counted once more.
         agent.until(

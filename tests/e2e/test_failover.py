@@ -37,7 +37,7 @@ def test_failover_and_failback(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]
     with AmqpProducer(live.endpoint(), "q") as producer:
         producer.send(5)
     with Agent(tmp_path / "agent", brokers=[entry(live), entry(backup)]) as agent:
-        before = agent.until(roles, {"live": (1, "active"), "backup": (1, "passive")}, timeout=20)
+        before = agent.until(roles, {"live": (1, "active"), "backup": (1, "passive")})
         nodes = {labels["node_id"] for labels, _ in before.find("mq_broker_info")}
         assert len(nodes) == 1
         assert before.value("mq_queue_messages", broker="live", queue="q") == 5
@@ -46,7 +46,7 @@ def test_failover_and_failback(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]
         assert "mq_broker_disk_used_ratio" not in passive
 
         live.kill()
-        agent.until(lambda scrape: roles(scrape)["backup"], (1, "active"), timeout=30)
+        agent.until(lambda scrape: roles(scrape)["backup"], (1, "active"))
         with AmqpHolder(backup.endpoint(), "q", credit=2, client_id="reader") as holder:
             eventually(lambda: holder.counts.received, 2)
             holder.acknowledge(1)
@@ -79,11 +79,11 @@ def test_a_broker_that_is_killed_young_has_restarted(own_artemis: Callable[..., 
         Proxy(console(broker)) as proxy,
         Agent(tmp_path / "agent", brokers=[entry(broker, url=through(proxy))]) as agent,
     ):
-        agent.until(up, {broker.name: 1.0}, timeout=20)
+        agent.until(up, {broker.name: 1.0})
         proxy.fault, age = Fault.RESET, uptime(broker)
         broker.kill()
         broker.start()
         eventually(lambda: uptime(broker) > age + 2, expected=True, timeout=60)
         proxy.fault = Fault.NONE
-        agent.until(up, {broker.name: 1.0}, timeout=20)
+        agent.until(up, {broker.name: 1.0})
         assert told(agent, "broker_restart") == [("broker_restart", broker.name, "")]

@@ -55,7 +55,7 @@ def test_findings(artemis: Broker, unique: Callable[[str], str], tmp_path: Path)
             assert window["evidence"]["window"] == {"value": 20, "unit": "messages"}
             assert "10" in f"{window['says']} {window['advice']}"
             # Silenced: no series, told when asked for.
-            eventually(lambda: "prefetch_exceeds_queue" in told(agent, artemis, shared), True, timeout=20)
+            eventually(lambda: "prefetch_exceeds_queue" in told(agent, artemis, shared), True)
             url = f"http://127.0.0.1:{agent.port}"
             text = subprocess.run(
                 [PENSTOCK, "explain", artemis.name, ring, "--url", url], capture_output=True, text=True, check=False

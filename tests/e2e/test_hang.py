@@ -53,9 +53,7 @@ def test_others_do_not_notice(
         ]
         with Agent(tmp_path / "agent", brokers=brokers) as agent:
             all_up = {"frozen": 1.0, "good": 1.0, "silent": 1.0}
-            agent.until(
-                lambda scrape: {one["broker"]: value for one, value in scrape.find("mq_up")}, all_up, timeout=20
-            )
+            agent.until(lambda scrape: {one["broker"]: value for one, value in scrape.find("mq_up")}, all_up)
             frozen.pause()
             proxy.fault = Fault.HANG
             before = agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [0, 0])
@@ -79,7 +77,7 @@ def test_others_do_not_notice(
             frozen.resume()
             proxy.fault = Fault.NONE
             # The rest after a slow poll is as long as the poll was.
-            agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [1, 1], timeout=15)
+            agent.until(lambda scrape: [scrape.value("mq_up", broker=one) for one in hanging], [1, 1])
 
 
 def test_a_slow_listing_leaves_time_for_the_other_parts(

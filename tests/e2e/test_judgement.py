@@ -127,10 +127,10 @@ def test_paused_queues_are_told(main_observer: Observer, unique: Unique) -> None
         found = {kind: scrape.find(kind, cause="paused") for kind in kinds}
         return {kind: {labels["queue"] for labels, _ in series} & {waiting, empty} for kind, series in found.items()}
 
-    observer.until(told, {"mq_queue_unhealthy": {waiting}, "mq_queue_notice": {empty}}, timeout=30)
+    observer.until(told, {"mq_queue_unhealthy": {waiting}, "mq_queue_notice": {empty}})
     for name in (waiting, empty):
         broker.manage.resume_queue(name)
-    observer.until(told, {"mq_queue_unhealthy": set(), "mq_queue_notice": set()}, timeout=30)
+    observer.until(told, {"mq_queue_unhealthy": set(), "mq_queue_notice": set()})
 
 
 def test_what_a_full_address_drops(main_observer: Observer, unique: Unique) -> None:

@@ -99,7 +99,7 @@ def scrape_under_way(agent: Agent) -> Iterator[socket.socket]:
 def test_stop_in_good_order(artemis: Broker, many_queues: list[str], tmp_path: Path) -> None:
     brokers = [entry(artemis, name=f"b{number}") for number in range(4)]
     with Agent(tmp_path / "agent", brokers=brokers) as agent:
-        agent.until(names, {one["name"] for one in brokers}, timeout=20)
+        agent.until(names, {one["name"] for one in brokers})
         assert len(agent.body()) > 1_000_000
         pid = agent.pid
         with scrape_under_way(agent):
@@ -155,7 +155,7 @@ def test_passwords_are_told_nowhere(artemis: Broker, tmp_path: Path, monkeypatch
         entry(artemis, name="environment", url=dead, password="${PENSTOCK_CANARY}"),
     ]
     with Agent(tmp_path / "agent", log_level="debug", brokers=brokers) as agent:
-        agent.until(names, {"good"}, timeout=20)
+        agent.until(names, {"good"})
         agent.until(lambda scrape: len(scrape.find("mq_up")), 4)
         agent.configure(brokers=[*brokers, entry(artemis, name="bad", url="ftp://nowhere", password=inline)])
         answers = [

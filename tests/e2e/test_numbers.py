@@ -338,7 +338,6 @@ def test_kinds_and_temporary_queues(observer: Observer, unique: Unique) -> None:
                 (dead, dead, "true", "dead_letter", "anycast"),
                 (expiry, expiry, "true", "expiry", "anycast"),
             },
-            timeout=25,  # a new queue's dead-letter address is read every 15 s
         )
         scrape = observer.fresh()  # the kinds may be those of a poll that began before the messages were sent
         (to,) = scrape.find("mq_queue_dead_letter_info", queue=work)
@@ -421,7 +420,7 @@ def test_broker_itself(observer: Observer, unique: Unique) -> None:
 
 def test_agent_about_its_polls(observer: Observer) -> None:
     warm = 4  # the first polls of a broker that has just started may take longer than their interval
-    first = observer.until(lambda scrape: _polls(scrape).get("ok", 0) >= warm, expected=True, timeout=20)
+    first = observer.until(lambda scrape: _polls(scrape).get("ok", 0) >= warm, expected=True)
     later = observer.until(lambda scrape: _polls(scrape)["ok"] >= _polls(first)["ok"] + 2, expected=True)
     assert _polls(later).keys() == {"ok", "partial", "failed", "skipped"}
     rose = {result for result in _polls(later) if _polls(later)[result] > _polls(first)[result]}
@@ -480,7 +479,7 @@ def test_series_limits(artemis: Broker, unique: Unique, tmp_path: Path) -> None:
         Agent(tmp_path / "agent", brokers=[only], series={"consumers_per_queue": 1, "connections": 1}) as agent,
     ):
         producer.send(5)
-        scrape = agent.until(lambda scrape: scrape.names("client", "mq_consumer_"), {f"{name}.worst"}, timeout=20)
+        scrape = agent.until(lambda scrape: scrape.names("client", "mq_consumer_"), {f"{name}.worst"})
         assert scrape.names("client", "mq_client_consumers") == {f"{name}.worst", f"{name}.idle"}
         assert scrape.value("penstock_series_dropped") >= 4
         assert scrape.names("queue") == {name}
@@ -504,7 +503,7 @@ def test_a_consumer_that_was_among_the_worst_stays_shown_for_a_while(
             return {client.removeprefix(name) for client in scrape.names("client", "mq_consumer_")}
 
         producer.send(5)
-        agent.until(shown, {".a"}, timeout=20)
+        agent.until(shown, {".a"})
         first.acknowledge(5)
         second.flow(1)
         producer.send(1)

@@ -51,7 +51,7 @@ def test_prometheus_says_what_we_say(
             }
 
         # Which dead-letter address a new queue has comes seconds later: both are asked until they agree.
-        eventually(lambda: bool(theirs().items() ^ of_queue(agent.scrape(), name).items()), expected=False, timeout=20)
+        eventually(lambda: bool(theirs().items() ^ of_queue(agent.scrape(), name).items()), expected=False)
         assert len(theirs()) >= 20
         ((_, up),) = prometheus.query("up")
         assert up == 1

@@ -147,7 +147,7 @@ def test_scheduled_messages_are_counted_and_lost_when_they_fall_due(ring: Callab
     one.polls()
     assert one.sheet()["sums"] == "4 added = 4 scheduled"
     assert one.observer.fresh().value("mq_queue_ring_scheduled_at_risk_messages", queue=one.name) == 3
-    eventually(lambda: int(one.manage.queue(one.name, "ScheduledCount")), 0, timeout=30)
+    eventually(lambda: int(one.manage.queue(one.name, "ScheduledCount")), 0)
     one.polls()
     assert one.sheet()["sums"] == "4 added = 1 ready + 3 evicted"
     assert one.sheet()["lost_by"] == {"arrivals": 3}
@@ -198,7 +198,7 @@ def test_polls_in_between_make_the_bounds_narrow(
         return Watcher(tmp_path / label, brokers=brokers, on_poll=look, interval="5s", timeout="4s")
 
     with watcher("with"), watcher("without"), AmqpProducer(artemis.endpoint(), name) as producer:
-        eventually(lambda: set(bounds), {"with", "without"}, timeout=30)
+        eventually(lambda: set(bounds), {"with", "without"})
         producer.run(15)
         for number in range(4):
             holder = AmqpHolder(artemis.endpoint(), name, credit=20, client_id=f"c{number % 2}")

@@ -8,7 +8,7 @@ from exposition.tables import blocks, everything, expected, parse, queues, row, 
 from penstock.exposition.body import PIECE, Exposition
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.exposition.gzip_stream import ISAL, ZLIB, Codec
-from penstock.exposition.render import BrokerBlocks
+from penstock.exposition.render import BLOCK, BrokerBlocks
 from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import END, Format
 
@@ -57,7 +57,7 @@ def test_two_brokers_and_the_agent_in_one_body(codec: Codec, form: Format) -> No
 
 @pytest.mark.parametrize("form", Format)
 def test_plain_and_gzip_are_the_same(exposition: Exposition, form: Format) -> None:
-    exposition.set_broker("b", blocks(everything("b", 5000)))
+    exposition.set_broker("b", blocks(everything("b", BLOCK + 1)))
     assert whole(exposition, form) == whole(exposition, form, gzip=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 from aiohttp import ClientSession
 from click.testing import CliRunner, Result
 
@@ -28,6 +29,8 @@ from penstock.server import make_app, serve
 from penstock.server.api import ROUTES, openapi
 from penstock.server.parameters import BadRequest
 from penstock.server.request_limit import Busy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STRANGE = "a/b %2F c?#&+ü{x}\"'<b>"
 RECORDED = Path(__file__).with_name("answers.json")
@@ -57,33 +60,40 @@ class Server:
             return response.status, await response.json()
 
 
-@pytest.fixture
-def world() -> World:
+def busy_with_a_strange_name() -> World:
     world = busy()
     world.queue(99, STRANGE, messages=3, added=3)
     return world
 
 
-@pytest.fixture
-async def server(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
-    monkeypatch.setattr(supervisor, "open_reader", lambda *_: Reader(world))
-    monkeypatch.setattr(time, "time", lambda: world.now)
-    path = tmp_path / "p.yml"
+@pytest.fixture(scope="module")
+def world() -> World:
+    """What the server shows; no test changes it."""
+    return busy_with_a_strange_name()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory, world: World) -> AsyncIterator[Server]:
+    """An agent that has polled twenty times, asked by all tests of this module."""
+    path = tmp_path_factory.mktemp("api") / "p.yml"
     path.write_text(
         "brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/', password: secret-word, username: u}]\n"
         "rules: [{match: {queue: forgotten}, owner: payments}, {match: {client: open}, patience: 2h}]\n"
         "judgement: {cold: 60s, trend: 120s}\n"
     )
     running = Agent(path)
-    await running.start()
-    (poller,) = running.pollers()
-    await until_polled(poller)
-    for _ in range(20):
-        work_once(world)
-        await poller.poll()
-    async with serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
-        yield Server(f"http://127.0.0.1:{address.port}", client)
-    await running.stop()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(supervisor, "open_reader", lambda *_: Reader(world))
+        patched.setattr(time, "time", lambda: world.now)
+        await running.start()
+        (poller,) = running.pollers()
+        await until_polled(poller)
+        for _ in range(20):
+            work_once(world)
+            await poller.poll()
+        async with serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+            yield Server(f"http://127.0.0.1:{address.port}", client)
+        await running.stop()
 
 
 async def penstock(*arguments: str) -> Result:
@@ -384,14 +394,11 @@ async def test_every_refusal_has_a_status_and_its_hint(
         assert "But so" in await page.text()
 
 
-def test_the_kinds_of_brokers_are_those_that_there_are() -> None:
-    assert openapi()["components"]["schemas"]["BrokerState"]["properties"]["kind"]["enum"] == list(KINDS)
-
-
 async def test_the_description_is_that_of_the_routes(server: Server) -> None:
     status, answer = await server.get("/api/v1/openapi.json")
     assert (status, answer) == (200, json.loads(json.dumps(openapi())))
     assert set(answer["paths"]) == {route.path for route in ROUTES}
+    assert openapi()["components"]["schemas"]["BrokerState"]["properties"]["kind"]["enum"] == list(KINDS)
     _, explained = await server.get("/api/v1/queues/b1/orders/orders")
     assert set(explained) == set(openapi()["components"]["schemas"]["Explanation"]["properties"])
     for name, schema in (
@@ -430,7 +437,7 @@ async def test_explain_command(server: Server) -> None:
     assert json.loads(as_json.stdout)["clients"][0]["client"] == "good"
 
 
-async def test_a_healthy_queue_is_said_to_be(server: Server, world: World) -> None:
+async def test_a_healthy_queue_is_said_to_be(server: Server) -> None:
     result = await penstock("explain", "b1", "behind", "slow", "--url", server.url)
     assert "FALLING" not in result.stdout
     healthy = await penstock("explain", "b1", STRANGE, "--url", server.url)
@@ -468,6 +475,7 @@ async def test_no_agent(command: tuple[str, ...]) -> None:
 # --- words
 
 
-async def test_every_evidence_has_its_unit(world: World) -> None:
+async def test_every_evidence_has_its_unit() -> None:
+    world = busy_with_a_strange_name()
     work(world, 20)
     assert {name for condition in world.conditions for name in condition.evidence} <= set(UNITS)

@@ -286,7 +286,7 @@ class Client:
 
     async def ask(self, head: bytes) -> int:
         """The status of the answer."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             reader = await self.send(head)
             return int((await reader.readline()).split()[1])
 

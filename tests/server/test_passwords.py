@@ -214,7 +214,7 @@ async def test_the_oldest_of_the_longest_line_makes_room() -> None:
         for gone in ("a1", "a2"):
             with pytest.raises(LineFull):
                 await waiting.pop(gone)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await asyncio.gather(*waiting.values())
         await _turn(lines, "d")
 
@@ -225,7 +225,7 @@ async def test_whoever_waits_too_long_goes(monkeypatch: pytest.MonkeyPatch) -> N
     async with lines.turn("first"):
         with pytest.raises(LineFull):
             await _turn(lines, "a")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await _turn(lines, "b")
 
 
@@ -236,13 +236,13 @@ async def test_who_is_cancelled_keeps_no_turn() -> None:
         await asyncio.sleep(0)
         waits.cancel()
         await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await next_one
     async with lines.turn("first"):
         given = asyncio.create_task(_turn(lines, "a"))
         await asyncio.sleep(0)
     given.cancel()  # it got the turn and has not begun
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await asyncio.gather(given, return_exceptions=True)
         await _turn(lines, "b")
 

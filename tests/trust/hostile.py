@@ -27,9 +27,15 @@ RAW = re.compile(
 """What may not be in an output; the end of a line may."""
 
 
+POLLS = 20
+"""Within them the queue and the ring have their conditions."""
+
+
 def hostile_recording(path: Path) -> Path:
-    """The demo's recording with NAMES in it, written to `path`."""
+    """The first polls of the demo's recording with NAMES in it, written to `path`."""
     lines = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
+    polls = [at for at, line in enumerate(lines) if "poll" in line]
+    lines = lines[: polls[POLLS]]
     for line in lines:
         if "answer" in line:
             line["requests"] = _renamed(line["requests"])

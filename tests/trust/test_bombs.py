@@ -55,18 +55,18 @@ def defused(artemis: Broker, folder: Path, bombs: Mapping[str, Bomb]) -> dict[st
     with Proxy(console(artemis)) as proxy:
         bad = entry(artemis, name="bad", url=through(proxy), max_answer=f"{MAX_ANSWER}B")
         with Agent(folder / "agent", brokers=[bad, entry(artemis, name="good")]) as agent:
-            agent.until(up, {"bad": 1, "good": 1}, timeout=30)
+            agent.until(up, {"bad": 1, "good": 1})
             for name, bomb in bombs.items():
                 began = good(agent.scrape())
                 proxy.instead, proxy.fault = bomb, Fault.REPLACE
                 with highest(agent.pid) as seen:
-                    agent.until(lambda scrape: up(scrape)["bad"], 0.0, timeout=30)
+                    agent.until(lambda scrape: up(scrape)["bad"], 0.0)
                 told = agent.request("/")[1]
                 assert "unexpected" not in told, f"{name}: {agent.tail()}"
                 peaks[name] = round(max(seen) - seen[0], 1)
                 proxy.fault = Fault.NONE
                 before = failed(agent.scrape())
-                after = agent.until(lambda scrape: up(scrape)["bad"], 1.0, timeout=20)
+                after = agent.until(lambda scrape: up(scrape)["bad"], 1.0)
                 assert failed(after) - before <= 2, f"{name}: the poll under way, and one"
                 assert good(after) > began
             log = agent.log.read_text()

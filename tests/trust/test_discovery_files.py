@@ -7,7 +7,7 @@ Each attack has its control: the same in the main file does what it says.
 import asyncio
 import base64
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,20 +22,15 @@ from hypothesis import strategies as st
 from penstock.agent import Agent, discovery
 from penstock.agent.discovery import MAX_FILES, Discovery, SourcePlace
 from penstock.cli import main
-from penstock.config import Broker, Profile, Target, load, load_targets
+from penstock.config import Broker, Config, Profile, Target, load, load_targets
 from penstock.core import watched_files
 from penstock.core.errors import ConfigError
 from penstock.exposition.syntax import Format
+from rig.waiting import until
 from trust.test_fuzz import fuzzed
 
 CANARY = "c4nary-s3cret"
 JAVA = "#!/bin/sh\necho ran >> {ran}\nexit 1\n"
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.01)
 
 
 class Place:
@@ -116,11 +111,11 @@ async def refused(place: Place, caplog: pytest.LogCaptureFixture, target: Mappin
         await until(lambda: bool(place.asked))
         caplog.clear()
         place.leave(place.target(), {"name": "evil", **target})
-        await until(lambda: "found.yml" in caplog.text)
-        await asyncio.sleep(0.2)
+        await until(lambda: "found.yml" in caplog.text and "\npenstock_discovery_faults 1\n" in body(agent))
         assert [state.name for state in agent.lookups.brokers()] == ["b"]
-        assert "\npenstock_discovery_faults 1\n" in body(agent)
-        assert [text for text in details(agent) if "found.yml:" in text and "what was known before stays" in text]
+        await until(
+            lambda: any("found.yml:" in text and "what was known before stays" in text for text in details(agent))
+        )
         shown = "\n".join([caplog.text, agent.lookups.masked_config(), body(agent), *details(agent)])
     assert CANARY not in shown
     assert CANARY not in str(place.asked)
@@ -167,13 +162,32 @@ ATTACKS: dict[str, tuple[Mapping[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-async def test_a_target_is_refused_with_its_line(place: Place, caplog: pytest.LogCaptureFixture, attack: str) -> None:
-    place.allow({"username": "u", "password": CANARY})
-    target, expected = ATTACKS[attack]
+def evil_target(attack: str, place: Place) -> dict[str, Any]:
+    """A target of this attack, on the files of this place."""
     words = {"JAVA": str(place.java), "SECRET": str(place.secret), "recording:SECRET": f"recording:{place.secret}"}
-    said = {key: words.get(value, value) if isinstance(value, str) else value for key, value in target.items()}
-    log = await refused(place, caplog, said)
+    target, _ = ATTACKS[attack]
+    return {key: words.get(value, value) if isinstance(value, str) else value for key, value in target.items()}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_target_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: str) -> None:
+    monkeypatch.setenv("CANARY", CANARY)
+    place = Place(tmp_path, 1, [])
+    place.allow({"username": "u", "password": CANARY})
+    place.leave(place.target(), {"name": "evil", **evil_target(attack, place)})
+    may_be_named = {"mq": load(place.main).discovery.profiles["mq"]}
+    with pytest.raises(ConfigError) as refusal:
+        load_targets(place.found, may_be_named)
+    _, expected = ATTACKS[attack]
+    assert [text for text in expected if text not in str(refusal.value)] == [], refusal.value
+    assert CANARY not in str(refusal.value)
+
+
+@pytest.mark.parametrize("attack", ["a program", "a URL with a password", "another profile"])
+async def test_an_agent_goes_on_without_it(place: Place, caplog: pytest.LogCaptureFixture, attack: str) -> None:
+    place.allow({"username": "u", "password": CANARY})
+    log = await refused(place, caplog, evil_target(attack, place))
+    _, expected = ATTACKS[attack]
     assert [text for text in expected if text not in log] == [], log
 
 
@@ -247,10 +261,11 @@ async def test_credentials_go_to_allowed_hosts_only(place: Place, caplog: pytest
     place.allow(username="u", password=CANARY, hosts=["127.0.0.*", "#.mq.test"])
     place.leave({"name": "evil", "host": f"localhost:{place.port}"})
     async with place.running() as agent:
-        await asyncio.sleep(0.3)
-        assert place.asked == []
-        assert "brokers[0]: has a host that is not among the hosts of its profile" in caplog.text
+        await until(lambda: "brokers[0]: has a host that is not among the hosts of its profile" in caplog.text)
+        await until(lambda: "\npenstock_discovery_faults 1\n" in body(agent))
         assert list(agent.lookups.brokers()) == []
+        assert agent.pollers() == []
+        assert place.asked == []
         place.leave(place.target())
         await until(lambda: ("/console/jolokia/", f"u:{CANARY}") in place.asked)
 
@@ -339,8 +354,16 @@ def test_labels_of_the_operator_win(tmp_path: Path) -> None:
     assert target.broker(profiles).labels == {"team": "payments", "site": "x"}
 
 
-async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place) -> None:
+async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither out of a file that has broken since, nor as one that is remembered for a while."""
+    looks: list[float] = []
+    look = Discovery.look
+
+    async def counted(place: Discovery, config: Config, now: float) -> Any:
+        looks.append(now)
+        return await look(place, config, now)
+
+    monkeypatch.setattr(Discovery, "look", counted)
     place.allow(username="u", password=CANARY)
     place.leave(place.target())
     async with place.running() as agent:
@@ -350,11 +373,11 @@ async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place) -> 
         assert [state.name for state in agent.lookups.brokers()] == ["b"]
         place.allow(username="u", password=CANARY, hosts=["elsewhere"])
         await agent.reload()
+        asked, looked = len(place.asked), len(looks)
+        await until(lambda: len(looks) >= looked + 3)
         assert list(agent.lookups.brokers()) == []
-        await asyncio.sleep(0.1)
-        place.asked.clear()
-        await asyncio.sleep(1.5)
-        assert place.asked == []
+        assert agent.pollers() == []
+        assert len(place.asked) == asked
 
 
 async def test_a_changed_password_is_used_for_what_a_broken_file_gave(place: Place) -> None:

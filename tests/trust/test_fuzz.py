@@ -345,7 +345,7 @@ def test_whatever_is_asked(requests: list[bytes]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(sent)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 return await reader.read()
         except OSError:
             return b""

@@ -30,7 +30,7 @@ def test_a_name_that_moves(artemis: Broker, tmp_path: Path) -> None:
         with Proxy(console(artemis), host="127.0.0.2", port=old.port) as new:
             url = urlsplit(artemis.jolokia_url)._replace(netloc=f"{NAME}:{old.port}").geturl()
             with Agent(tmp_path / "agent", program=program, brokers=[entry(artemis, url=url)]) as agent:
-                first = agent.until(up, {artemis.name: 1}, timeout=30)
+                first = agent.until(up, {artemis.name: 1})
                 hosts.write_text(f"127.0.0.2 {NAME}\n")
                 for _ in range(3):
                     before = agent.next_poll(artemis.name)

@@ -44,7 +44,7 @@ def test_they_are_enough(strict: ArtemisBroker, tmp_path: Path) -> None:
     with AmqpProducer(strict.endpoint(), "q") as producer, AmqpHolder(strict.endpoint(), "q", credit=1):
         producer.send(3)
         with Agent(tmp_path / "agent", brokers=[entry(strict)]) as agent:
-            agent.until(up, {"strict": 1}, timeout=30)
+            agent.until(up, {"strict": 1})
             scrape = agent.next_poll("strict")
             collectors = {labels["collector"]: value for labels, value in scrape.find("penstock_collector_success")}
             assert set(collectors) >= {"broker", "consumers", "addresses", "sizes", "roles", "queues", "settings"}

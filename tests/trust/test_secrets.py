@@ -131,11 +131,11 @@ def written(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def test_a_running_agent_tells_none(home: Home, tmp_path: Path) -> None:
     options = ["--web.config.file", str(home.web)]
     with Agent(tmp_path / "agent", log_level="debug", options=options, **home.configuration) as agent:
-        eventually(lambda: "200 " in asked(agent.port, "/-/ready"), expected=True, timeout=30)
-        eventually(home.told.exists, expected=True, timeout=30)
+        eventually(lambda: "200 " in asked(agent.port, "/-/ready"), expected=True)
+        eventually(home.told.exists, expected=True)
         refused = [asked(agent.port, "/config", user=user) for user in ("nobody", PASSWORDS["user"])]
         assert [answer[:4] for answer in refused] == ["401 ", "401 "]
-        eventually(lambda: "login_refused" in asked(agent.port, "/api/v1/events"), expected=True, timeout=10)
+        eventually(lambda: "login_refused" in asked(agent.port, "/api/v1/events"), expected=True)
         answers = [asked(agent.port, page) for page in PAGES] + refused
         assert "<secret>" in answers[PAGES.index("/config")]
         assert "penstock_logins_refused_total 2" in answers[PAGES.index("/metrics")]

@@ -140,7 +140,7 @@ async def test_no_key_is_lost_that_comes_at_once_after_the_end_of_a_filter(
         for key in ("r", "i", *keys):
             character = key if len(key) == 1 else "/" if key == "slash" else None
             pilot.app.post_message(Key(key, character))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while comes not in told(pilot):
                 await pilot.pause(0.01)
 
@@ -166,7 +166,7 @@ async def test_a_key_pressed_before_the_rows_have_come_waits_for_them(
                 return told(pilot)
             return page(pilot) if len(pilot.app.screen_stack) > 1 else ""
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while comes not in seen():
                 await pilot.pause(0.01)
 

@@ -1,7 +1,8 @@
 """The body of `/metrics`: the published blocks of all brokers, family by family, and the agent's own metrics."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -25,6 +26,12 @@ class _Assembled:
     checksum: Checksum
 
 
+@cache
+def _headers(codec: Codec, form: Format) -> Sequence[tuple[str, Fragment]]:
+    """Name and header of each family; the same in every body."""
+    return [(family.name, codec.compress(header(family, form))) for family in CATALOGUE]
+
+
 class Exposition:
     """All that `/metrics` shows. Every body keeps the view of the brokers that it began with. self_metrics: gives the
     agent's own families, as whole lines without the end mark; called once per body.
@@ -33,9 +40,6 @@ class Exposition:
     def __init__(self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC) -> None:
         self._self_metrics = self_metrics
         self._codec = codec
-        self._headers = {
-            form: [(family.name, codec.compress(header(family, form))) for family in CATALOGUE] for form in Format
-        }
         self._brokers: dict[str, BrokerBlocks] = {}
         self._assembled: dict[Format, _Assembled] = {}
 
@@ -54,7 +58,7 @@ class Exposition:
         own = self._self_metrics(form)
         if choice:
             of_agent = families(own)
-            chosen = choice.of(chain((name for name, _ in self._headers[form]), of_agent))
+            chosen = choice.of(chain((family.name for family in CATALOGUE), of_agent))
             own = b"".join(text for name, text in of_agent.items() if name in chosen)
             brokers = self._assemble(form, self._view(), chosen)
         else:
@@ -78,7 +82,7 @@ class Exposition:
 
     def _assemble(self, form: Format, view: tuple[Published, ...], chosen: frozenset[str] | None = None) -> _Assembled:
         fragments: list[Fragment] = []
-        for name, head in self._headers[form]:
+        for name, head in _headers(self._codec, form):
             if chosen is not None and name not in chosen:
                 continue
             shown = [samples for published in view if (samples := published.families.get(name))]
