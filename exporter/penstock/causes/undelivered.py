@@ -40,7 +40,7 @@ class Idle:
 
     @property
     def none_has_selector(self) -> Claim:
-        return all_of(negated(known(self.selectors)), self.are_known)
+        return all_of(negated(known(bool(self.selectors))), self.are_known)
 
 
 def decide(case: Case) -> Verdicts:
