@@ -8,7 +8,8 @@ import pytest
 
 from account.world import Broker, queue
 from conditions.situations import ring
-from conditions.world import Numbers, World
+from conditions.things import Numbers
+from conditions.world import World
 from penstock.account.ring_losses import Loss
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of
 from penstock.agent.record import applied, record_of, written_as

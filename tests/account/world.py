@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from conditions.world import ADDRESS_TEXTS, Judged, Numbers, Things
+from conditions.things import Numbers, Things
+from conditions.world import ADDRESS_TEXTS, Judged
 from penstock.account.account import MessageAccount
 from penstock.account.fates import address_fates, queue_fates
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
@@ -103,7 +104,7 @@ class Broker(Judged):
     def restart(self, seconds: float = 10.0) -> None:
         """Of the broker. Queues keep their keys, addresses do not."""
         self.now, self.uptime = self.now + seconds, 0.0
-        self._listed = self._listed.anew()
+        self._listed = self._listed.again()
 
     def restart_agent(self, checkpoint: Checkpoint | None = None) -> None:
         """It knows what its state file says, or this one."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conditions.world import START, Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import START, Judged
 from penstock.causes.verdict import CauseState, Verdict
 from penstock.model import Snapshot
 from penstock.settings.constants import Constants

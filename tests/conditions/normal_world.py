@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from conditions.world import START, Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import START, Judged
 from penstock.core.table import Column
 from penstock.learned.normal import Profile
 from penstock.learned.profile import by_broker

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from penstock.core.table import Column, Index, Keys, Table
 from penstock.model import AcknowledgeMode, AddressRow, BrokerKind, ProducerRow, QueueKind, Snapshot, TransactionRow
 from penstock.settings.constants import Constants

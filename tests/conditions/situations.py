@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from conditions.world import START, Consumer, Judged, Numbers, Queue, World
+from conditions.things import Numbers
+from conditions.world import START, Consumer, Judged, Queue, World
 from penstock.settings.constants import Constants
 
 HOLDER = {"T": 10.0, "N": 10.0, "C": 0.0, "Ld": START}

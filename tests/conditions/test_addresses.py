@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 
 FULL = {"limit_percent": 100.0, "paging": 1.0, "pages": 0.0}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conditions.situations import at_limits
-from conditions.world import Numbers
+from conditions.things import Numbers
 
 PAGING = {"paging": 1.0, "page_read_limit_bytes": 100.0}
 

@@ -8,7 +8,8 @@ import pytest
 
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.scenarios import FAULTS
-from conditions.world import START, Judged, Numbers, World
+from conditions.things import Numbers
+from conditions.world import START, Judged, World
 from penstock.settings.constants import Constants
 
 POOLS: list[tuple[int, int, float, bool, dict[str, Any], bool]] = [

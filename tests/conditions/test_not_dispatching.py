@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from conditions.situations import FREE, HOLDER, WAIT, polls
-from conditions.world import START, Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import START, Judged
 from penstock.settings.constants import Constants
 
 

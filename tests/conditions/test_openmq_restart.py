@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from conditions.openmq_world import OpenmqJudged
-from conditions.world import Numbers
+from conditions.things import Numbers
 from penstock.agent.checkpoint import checkpoint_of, restore
 from penstock.agent.state_file import Saved, decode, encode
 from penstock.assessment.assess import State, assess

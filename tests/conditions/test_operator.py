@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings
 
 HOLDER: Numbers = {"T": 10.0, "N": 10.0}

@@ -3,7 +3,8 @@
 import pytest
 
 from conditions.situations import HELD, HOLDER, polls
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from conditions.situations import at_limits, polls
-from conditions.world import START, Judged, Numbers, Queue, World
+from conditions.things import Numbers
+from conditions.world import START, Judged, Queue, World
 from penstock.conditions.condition import Severity
 
 

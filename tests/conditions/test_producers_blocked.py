@@ -7,7 +7,8 @@ import pytest
 
 from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls
 from conditions.situations import FULL, HOLDER, WAIT, at_limits, polls
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from conditions.openmq_world import openmq, openmq_polls
 from conditions.situations import FULL, at_limits
-from conditions.world import Numbers
+from conditions.things import Numbers
 from penstock.account.openmq_books import REASONS
 from penstock.model import QueueKind
 

@@ -1,15 +1,18 @@
 """`slowed`: several times the usual service time while there is a backlog, also where it lies in the clients."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from conditions.normal_world import BEFORE, Flow, history, knowing, steady
-from conditions.world import Judged, Numbers, Rate, World
+from conditions.world import Judged, Rate, World
 from penstock.core.table import Table
 from penstock.model import Snapshot
+
+if TYPE_CHECKING:
+    from conditions.things import Numbers
 
 NAME = "slowed"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from account.world import Broker, queue
-from conditions.world import Numbers
+from conditions.things import Numbers
 
 STUCK = queue(400, 331, K=69.0, D=331.0)
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from conditions.openmq_world import OpenmqJudged
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from penstock.findings.finding import Finding
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings
 

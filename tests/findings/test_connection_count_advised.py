@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from conditions.world import Numbers
+from conditions.things import Numbers
 from findings.evaluated import SIZE, Polls, on_openmq
 from penstock.model import AcknowledgeMode
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from findings.evaluated import Polls, by_rule, on_openmq, openmq
 from penstock.findings.rules.clients import EVALUATIONS
 from penstock.findings.usage import Usage

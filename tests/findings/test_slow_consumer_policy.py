@@ -1,6 +1,7 @@
 import pytest
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from findings.evaluated import by_rule
 
 RULE = "slow_consumer_policy"

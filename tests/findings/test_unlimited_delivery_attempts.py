@@ -1,6 +1,6 @@
 import pytest
 
-from conditions.world import Numbers
+from conditions.things import Numbers
 from findings.evaluated import on_artemis
 from penstock.model import QueueKind
 

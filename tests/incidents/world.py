@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from conditions.world import Judged, Numbers, Things
+from conditions.things import Numbers, Things
+from conditions.world import Judged
 from penstock.core.table import Index, Table
 from penstock.incidents.incident import Incident
 from penstock.model import ConnectionRow, LinkRow, ProducerRow, Snapshot

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conditions.world import Judged, Numbers
+from conditions.things import Numbers
+from conditions.world import Judged
 from core.things import patiently
 
 NONE = {"T": 0.0}

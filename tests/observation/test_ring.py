@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conditions.situations import quiet, ring
-from conditions.world import Consumer, Judged, Numbers, Queue, World
+from conditions.things import Numbers
+from conditions.world import Consumer, Judged, Queue, World
 
 
 def seen(world: World, polls: int = 2) -> float:
