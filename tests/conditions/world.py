@@ -191,7 +191,7 @@ class Judged:
         """Of an address that the operator has set nothing for."""
         if self.settings_age is None:
             return {"settings_stamp": np.nan}
-        return self.default_settings | {"settings_stamp": self.now - self.skew - self.settings_age}
+        return {**self.default_settings, "settings_stamp": self.now - self.skew - self.settings_age}
 
     # --- what is told
 
