@@ -110,6 +110,17 @@ def running(
             process.kill()
 
 
+def until_logged(process: subprocess.Popen[str], text: str) -> None:
+    """Until it has logged this; the process is killed when that takes too long."""
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} was not logged: {''.join(lines)}")
+
+
 def stopped(process: subprocess.Popen[str]) -> str:
     """What it logged, when SIGTERM has ended it in good order."""
     process.terminate()
@@ -202,7 +213,8 @@ def test_a_reload_that_is_refused_is_reported_with_its_reason(tmp_path: Path, in
         assert re.search(
             r"was refused, the configuration before it stays in force: .*penstock.yaml:1: intervall", status
         )
-        assert "the old one stays" in stopped(process)
+        until_logged(process, "the old one stays")
+        stopped(process)
 
 
 def test_without_a_service_manager_nothing_is_sent() -> None:

@@ -129,8 +129,8 @@ def waiting(
         return np.ones(len(queues), np.bool_)
     waits = waiting_queues(judgement, state.queues.grouping, policy.constants)
     watched = waits.long_enough & waits.not_yet_due
-    told = {QUEUE(one) for one in judgement.conditions if one.name in WAITING}
-    watched[queues.index.where("queue", QUEUE, told)] = False
+    active = {QUEUE(one) for one in judgement.conditions if one.name in WAITING}
+    watched[queues.index.where("queue", QUEUE, active)] = False
     watched[queues.index.where("queue", QUEUE, {QUEUE(row) for row in watched_clients})] = True
     return watched
 
@@ -143,8 +143,8 @@ def unknown_among(judgement: Judgement, clients: Table[ClientSeries], elsewhere:
     unknown = young(judgement.warm_up.clients, clients.index)
     if "buffered" not in clients:
         unknown[:] = True
-    told = {CLIENT(one) for one in judgement.conditions if one.client}
-    unknown[clients.index.where("client", CLIENT, told)] = False
+    active = {CLIENT(one) for one in judgement.conditions if one.client}
+    unknown[clients.index.where("client", CLIENT, active)] = False
     unknown[clients.index.where("queue of client", QUEUE, elsewhere)] = True
     return unknown
 
@@ -167,8 +167,8 @@ def client_severities(judgement: Judgement, index: Index[ClientSeries]) -> Sever
 def holding(judgement: Judgement, clients: Table[ClientSeries], now: float) -> Mask:
     """Clients that hold messages and acknowledge none, and may be stalled soon. now: by the agent's clock."""
     watched = holding_clients(clients, now).long_enough & ~young(judgement.warm_up.clients, clients.index)
-    told = {CLIENT(one) for one in judgement.conditions if one.client}
-    watched[clients.index.where("client", CLIENT, told)] = False
+    active = {CLIENT(one) for one in judgement.conditions if one.client}
+    watched[clients.index.where("client", CLIENT, active)] = False
     return watched
 
 

@@ -171,7 +171,7 @@ def advice_on_number(case: Case, others: Mapping[str, Verdict]) -> str:
     return f"{needed:.0f} at this pace keep up, {where}"
 
 
-# --- queues that nobody reads
+# --- queues without a reader
 
 
 def unread_queue(case: Case) -> Verdicts:

@@ -25,11 +25,11 @@ def silent(case: Case) -> Verdicts:
     to = moved(case.poll, case.row)
     elsewhere = f"{AGAINST}no other queue of this broker began to get as much"
     is_idle = connected.above(0)
-    nobody = all_of(connected.equals(0), others.equals(0))
+    unconnected = all_of(connected.equals(0), others.equals(0))
     return {
         "moved": possible(f"{to} gets as much since" if to else elsewhere, likely=bool(to)),
         "producer_gone": concluded(there, excluded_by=is_idle, otherwise=there),
-        "producer_idle": concluded(there, excluded_by=all_of(negated(is_idle), nobody), otherwise=there),
+        "producer_idle": concluded(there, excluded_by=all_of(negated(is_idle), unconnected), otherwise=there),
     }
 
 

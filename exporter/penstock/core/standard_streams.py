@@ -57,7 +57,7 @@ def standard_streams() -> Iterator[None]:
 
 
 class _Output(io.FileIO):
-    """Standard output. Its failures are told from those of all other files and sockets."""
+    """Standard output. Its failures have a type of their own, other than those of files and sockets."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         """Raises OutputFailed."""

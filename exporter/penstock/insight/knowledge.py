@@ -148,23 +148,23 @@ def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
         yield Watched(WINDOW, "", json_seconds(seconds), json_seconds(needed), proves)
 
 
-def watched_of_queue(state: State, policy: Policy, i: int, told: Sequence[ActiveCondition]) -> Iterator[Watched]:
+def watched_of_queue(state: State, policy: Policy, i: int, active: Sequence[ActiveCondition]) -> Iterator[Watched]:
     """What holds of the queue that is shown as row i, and would be a condition if it lasted."""
     waits = waiting_queues(state.judgement, state.queues.grouping, policy.constants)
     lasts = waits.long_enough[i] and waits.not_yet_due[i]
-    if lasts and not any(one.name in WAITING for one in told):
+    if lasts and not any(one.name in WAITING for one in active):
         name = NO_CONSUMER.name if waits.without_consumer[i] else NOT_DISPATCHING.name
         yield Watched(name, "", json_seconds(waits.seconds[i]), json_seconds(waits.needed[i]), WAITS[name])
 
 
 def watched_of_clients(
-    clients: Sequence[QueueClient], told: Sequence[ActiveCondition], now: float
+    clients: Sequence[QueueClient], active: Sequence[ActiveCondition], now: float
 ) -> Iterator[Watched]:
     """Clients that buffer messages and acknowledge none, for a part of their stall threshold.
 
     now: by the agent's clock.
     """
-    named = {one.client for one in told}
+    named = {one.client for one in active}
     for one in clients:
         since, needed = one.numbers.get("blocked_since"), one.patience.seconds if one.patience else None
         if one.client in named or since is None or needed is None or now - since <= EARLY * needed:

@@ -97,27 +97,27 @@ def explain_address(view: BrokerView, address: str, failing: Failing | None) -> 
         *(Related("gets a copy of", "address", of, "") for of, to in view.snapshot.diverts if to == address),
         *explain.dead_letters(queues, address),
     ]
-    told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
+    active = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     incidents = _incidents_of(view, address)
-    known = known_address(view, address, told, incidents, failing)
-    found = _made(view, ("address", address), facts, told, related, known, incidents)
+    known = known_address(view, address, active, incidents, failing)
+    found = _made(view, ("address", address), facts, active, related, known, incidents)
     return replace(found, account=sheets_of(view, address, "")[:1])
 
 
 def known_address(
     view: BrokerView,
     address: str,
-    told: Sequence[ActiveCondition],
+    active: Sequence[ActiveCondition],
     incidents: Sequence[Incident],
     failing: Failing | None,
 ) -> Knowledge:
-    """Of an address on one broker, with its queues; empty: of all. told: on them and on the broker."""
+    """Of an address on one broker, with its queues; empty: of all. active: on them and on the broker."""
     table = view.table("queue")
     at = [i for i, row in enumerate(table.index) if (row.address == address if address else row.kind in JUDGED)]
     why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
     if not at and not why:
         why = "it has no queue, and addresses are judged by their queues"
-    conditions = [one for one in told if sure.concerns_queue(one)]
+    conditions = [one for one in active if sure.concerns_queue(one)]
     about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
     return _known(view, about, failing, np.array(at, np.intp))
 
@@ -138,7 +138,7 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
             queue = consumers.index.rows[j].queue
             related.append(Related("consumes from", "queue", queue, explain.numbers_of_client(consumers, HELD, j)))
         clients = _clients(view, at)
-    told = [
+    active = [
         one
         for one in view.conditions
         if (one.address, one.queue) == OF_BROKER
@@ -151,10 +151,10 @@ def explain_connection(view: BrokerView, connection: str, failing: Failing | Non
         why = NO_CONSUMERS
     facts = [*(Fact(name, text) for name, text in texts.items()), *_facts(connections, FACTS["connection"], i)]
     incidents = _incidents_of(view, connection)
-    conditions = [one for one in told if sure.concerns_queue(one)]
+    conditions = [one for one in active if sure.concerns_queue(one)]
     about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
     known = _known(view, about, failing, _client_rows(view, clients), table="client")
-    return _made(view, ("connection", connection), facts, told, related, known, incidents)
+    return _made(view, ("connection", connection), facts, active, related, known, incidents)
 
 
 def _client_rows(view: BrokerView, clients: Collection[tuple[str, str, str]]) -> Positions:
@@ -164,14 +164,14 @@ def _client_rows(view: BrokerView, clients: Collection[tuple[str, str, str]]) ->
 
 def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
     """Of a client on all its queues."""
-    told = [one for one in view.conditions if one.client == client]
+    active = [one for one in view.conditions if one.client == client]
     table = view.table("client")
     at = np.array([i for i, row in enumerate(table.index) if row.client == client], np.intp)
     queues = {QUEUE(row) for row in table.index.rows[at]}
     asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
     why = _not_judged(view, asked) or ("" if len(at) else NO_CONSUMERS)
     incidents = [one for one in view.incidents.told if any(key[3] == client for key in one.members)]
-    about = Concerning(told, incidents, why, watched_of(view), judged_on(view))
+    about = Concerning(active, incidents, why, watched_of(view), judged_on(view))
     return _known(view, about, failing, at, table="client")
 
 
@@ -241,9 +241,9 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
     at = np.flatnonzero([row.address == address if address else row.kind in JUDGED for row in table.index])
     links = linked(view)
     forwards = [row.kind == "cluster" for row in links.index]
-    told = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
+    active = [one for one in view.conditions if one.address == address or (one.address, one.queue) == OF_BROKER]
     incidents = _incidents_of(view, address) if address else view.incidents.told
-    known = known_broker(view, failing) if passive else known_address(view, address, told, incidents, failing)
+    known = known_broker(view, failing) if passive else known_address(view, address, active, incidents, failing)
     stamp, times = view.snapshot.stamp, view.state.judgement.seen.times
     books = view.state.judgement.account.books
     own = np.array([row.address == address if address else row.kind in JUDGED for row in books.index], bool)
@@ -263,7 +263,7 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         left=any(forwards) * float(np.nansum(books.passed_last[of_links])),
         on_its_way=float(np.nansum(links["pending"][forwards])),
         sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table} if len(at) else {},
-        told=[explain.listed(one, view) for one in told if not one.silenced],
+        told=[explain.listed(one, view) for one in active if not one.silenced],
         known=known,
         counts=len(at) > 0 or ("queue" not in view.tables and not passive),
     )
@@ -382,13 +382,13 @@ def _made(
     view: BrokerView,
     thing: tuple[Literal["broker", "address", "connection"], str],
     facts: list[Fact],
-    told: Sequence[ActiveCondition],
+    active: Sequence[ActiveCondition],
     related: list[Related],
     known: Knowledge,
     incidents: Sequence[Incident],
 ) -> ObjectView:
     """thing: its kind and name."""
-    conditions = explain.in_full(view, told, explain.listed, MOST_RELATED)
+    conditions = explain.in_full(view, active, explain.listed, MOST_RELATED)
     stamp = round(view.snapshot.stamp, 3)
     shown = explain.incidents_in_full(view, incidents)
     return ObjectView(view.policy.broker, *thing, stamp, known, facts, conditions, related, [], shown)

@@ -276,7 +276,7 @@ class AddressBuilder:
         self._made: TableBuilder[AddressRow] = TableBuilder()
         self.names: list[str] = []
         """Of all addresses that were listed last."""
-        self._told: tuple[object, object, object] = (None, None, None)
+        self._parts: tuple[object, object, object] = (None, None, None)
         self._order: Positions = np.empty(0, np.intp)
         self._said: Mapping[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
         self.retroactive: frozenset[str] = frozenset()
@@ -301,10 +301,10 @@ class AddressBuilder:
         listed = self.page.together(pages)
         keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
         names: list[str] = keys.tolist()
-        told = (settings, blocked, settings_read)
-        if names != self.names or any(now is not then for now, then in zip(told, self._told, strict=True)):
+        parts = (settings, blocked, settings_read)
+        if names != self.names or any(now is not then for now, then in zip(parts, self._parts, strict=True)):
             self._advance(names, settings, blocked, settings_read or {})
-            self.names, self._told = names, told
+            self.names, self._parts = names, parts
         index = self._made.index
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
