@@ -44,6 +44,22 @@ def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
     assert broker.shown() == {("(q)", "rolled_back"): 200}
 
 
+def test_a_producer_that_was_last_seen_before_its_first_commit_may_have_rolled_back() -> None:
+    """It sends 20, rolls back, commits 5 and goes, all between two polls."""
+    broker = see(see(Broker(), 0, 0, polls=3), 0, 20)
+    rows = {"q": queue(5, 5), "other": queue(0, 0)}
+    broker.see(rows, {"q": {"messages_added": 25.0, **PAGE}}, senders={}, polls=LONG)
+    assert broker.fate("missing") == (0, 20)
+    assert broker.fate("rolled_back") == (0, 20)
+
+
+def test_of_a_producer_of_which_nothing_ever_came_it_is_lost() -> None:
+    broker = see(see(Broker(), 0, 0, polls=3), 0, 20)
+    rows = {"q": queue(0, 0), "other": queue(0, 0)}
+    broker.see(rows, {"q": {"messages_added": 20.0, **PAGE}}, senders={}, polls=LONG)
+    assert broker.fate("missing") == (20, 20)
+
+
 @pytest.mark.slow  # many polls
 def test_a_single_producer_decides_all_before_its_commit() -> None:
     """One of three transactions of 100 is rolled back, at each poll."""

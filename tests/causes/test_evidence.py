@@ -40,8 +40,9 @@ def compared_numbers(module: str) -> Iterator[str]:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "known"):
             continue
         for part in ast.walk(call):
-            is_ordering = isinstance(part, ast.Compare) and any(isinstance(one, ORDERED) for one in part.ops)
-            if is_ordering and not ast.unparse(part).startswith("len("):
+            if not (isinstance(part, ast.Compare) and any(isinstance(one, ORDERED) for one in part.ops)):
+                continue
+            if not ast.unparse(part).startswith("len("):
                 yield f"{module}:{part.lineno}: {ast.unparse(call)}"
 
 

@@ -141,7 +141,8 @@ class Rollbacks(RowState):
 
         # What comes at the poll after the last one that listed a producer may be from that one.
         is_sent = (arrivals.routed > last.routed) & ~begins
-        by_no_producer = no_producer & ~with_siblings(tenure, join).listed & is_sent
+        was_listed = with_siblings(tenure, join).listed
+        by_no_producer = no_producer & ~was_listed & is_sent
         more_than_they_sent = ~no_producer & (duplicates.unsent[-1] < 0)
         unlisted = unnamed | more_than_they_sent | by_no_producer
         present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NO_PRODUCER))
@@ -153,7 +154,8 @@ class Rollbacks(RowState):
         of_tenure = np.fmax(np.where(over, lacking, np.fmin(decided, lacking)) - tenure.lacked - diverted, 0.0)
         proven = np.where(tenure.known, tenure.rolled_back + of_tenure, 0.0)
         rolled_back = np.fmax(last.rolled_back, proven)
-        commits = ~begins & (at_most < last.lacking)
+        # What came as the last producer went it may have committed, after it had rolled back what is lacking.
+        commits = ~begins & ((at_most < last.lacking) | (no_producer & was_listed & arrives))
         transacts = last.transacts | commits | tenure.known | (rolled_back > 0)
         # Where producers commit transactions it is either rolled back or lost, and not known which.
         for_good = np.where(over & ~transacts, before + np.fmax(lacking - diverted, 0.0), 0.0)

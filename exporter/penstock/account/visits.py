@@ -102,7 +102,7 @@ class Visits(RowState):
 
     @property
     def may_have_moved(self) -> Matrix:
-        """What came at the last polls and may have been moved there; a divert sends to addresses without a queue, too."""
+        """What came at the last polls and may have been moved there: a divert sends to addresses without a queue."""
         return np.where(self.takes_moves, self.grew, 0.0)
 
     def with_strangers(self, dead: Column) -> "Visits":
