@@ -357,7 +357,9 @@ class DestinationBooks(RowState):
         unexplained_least = np.where(plain & self.surely_alone(now), rest_least, 0.0)
         # That it was a dead letter shows a poll later.
         proven_dead = np.fmin(dead_low + self.dead_early[0], alone + self.alone_before)
-        later = np.fmin(self.seen_alone, [dead_low, dead_most])
+        # Each dead letter explains one message that left alone: what explains none yet may do so at the next poll.
+        not_matched = dead_low + self.dead_early[0] - proven_dead, dead_most + self.dead_early[1] - alone
+        later = np.clip(not_matched, 0.0, self.seen_alone)
         unexplained_most = np.where(plain, alone, 0.0) - proven_dead
         unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
         reasons = (
