@@ -1,9 +1,10 @@
 """
-`make compare [AGAINST=283a76f]`: conditions and /metrics samples of this tree beside those of another commit.
+`make compare [AGAINST=283a76f]`: conditions, causes, explain and /metrics samples beside those of another commit.
 
 Both run over the labelled recordings (with a restart of the agent in the middle, too), the raw recordings, the first
-minutes of both demos, and a made-up broker with churn. Every sample and every condition with its times must be the
-same, but for samples of families that the other commit does not have or that mean more now. The last line is JSON.
+minutes of both demos, and a made-up broker with churn. Every sample, every condition with its times and causes and
+every answer of `explain` must be the same, but for samples of families that the other commit does not have or that mean
+more now. What the other commit does not print at all is not compared; the last line, JSON, names it.
 """
 
 import json
@@ -28,6 +29,8 @@ FIRST = "283a76f"
 CHANGED = ("mq_queue_drain_seconds", "mq_queue_oldest_message_timestamp_seconds")
 """Families that say something else than at FIRST: absent where nothing drains; two bounds in place of an estimate."""
 SHOWN = 20
+ROWS = ("conditions", "causes", "explained")
+"""What is printed of a poll as rows that begin with a name; samples are texts."""
 
 
 @click.command()
@@ -93,34 +96,44 @@ def lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> dict[str, Any]:
     differing: set[str] = set()
-    counts = {"polls": 0, "conditions": 0, "samples": 0, "different": 0}
+    counts = {"polls": 0, **dict.fromkeys((*ROWS, "samples"), 0), "different": 0}
+    missing: set[str] = set()
     nothing: dict[str, Any] = {"source": "nothing", "poll": 0}
-    for before, now in zip_longest(old, new, fillvalue=nothing):
+    for before, printed in zip_longest(old, new, fillvalue=nothing):
         counts["polls"] += 1
-        counts["conditions"] += len(now.get("conditions", ()))
-        counts["samples"] += len(now.get("samples", ()))
+        if before is not nothing and printed is not nothing:
+            missing |= printed.keys() - before.keys()
+        now = {part: rows for part, rows in printed.items() if part not in missing}
+        for part in (*ROWS, "samples"):
+            counts[part] += len(now.get(part, ()))
         if before != now:
             counts["different"] += 1
             differing |= families_of(before, now)
             if counts["different"] == 1:
                 show(before, now)
-    return {**counts, "differing": sorted(differing)}
+    return {**counts, "differing": sorted(differing), "not_compared": sorted(missing)}
 
 
 def families_of(before: dict[str, Any], now: dict[str, Any]) -> set[str]:
-    """The families and conditions in which two polls differ."""
+    """The families, the conditions and the other parts in which two polls differ."""
     samples = set(before.get("samples", ())) ^ set(now.get("samples", ()))
-    conditions = {json.dumps(one) for one in before.get("conditions", ())} ^ {
-        json.dumps(one) for one in now.get("conditions", ())
-    }
-    return {sample.partition("{")[0] for sample in samples} | {str(json.loads(one)[0]) for one in conditions}
+    families = {sample.partition("{")[0] for sample in samples}
+    for part in ROWS:
+        one, other = rows_of(before, part), rows_of(now, part)
+        families |= {str(json.loads(row)[0]) for row in one ^ other}
+    return families
+
+
+def rows_of(poll: dict[str, Any], part: str) -> set[str]:
+    """Each as JSON, so that they can be in a set."""
+    return {json.dumps(row) for row in poll.get(part, ())}
 
 
 def show(before: dict[str, Any], now: dict[str, Any]) -> None:
     """The first poll at which they differ."""
     print(f"{before['source']}, poll {before['poll']} / {now['source']}, poll {now['poll']}")
-    for part in ("conditions", "samples"):
-        one, other = ({json.dumps(row) for row in tree.get(part, ())} for tree in (before, now))
+    for part in (*ROWS, "samples"):
+        one, other = rows_of(before, part), rows_of(now, part)
         for sign, rows in (("-", sorted(one - other)), ("+", sorted(other - one))):
             for row in rows[:SHOWN]:
                 print(sign, row)

@@ -1,7 +1,8 @@
 """
 What this version makes of all recordings and of a made-up broker: one JSON object a poll, for `bench.compare`.
 
-Printed: the conditions that hold, and every sample of /metrics. Arguments: the folder of the labelled recordings, then
+Printed: the conditions that hold, what is known of their causes, what `explain` answers when they change, and every
+sample of /metrics. Arguments: the folder of the labelled recordings, then
 recordings of `penstock record`.
 """
 
@@ -14,22 +15,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.compare.said import causes_of, explained
 from bench.judge import Scene
 
 from labelled import openmq, recordings
 from penstock.agent.checkpoint import checkpoint_of, restore
-from penstock.assessment.assess import State, assess
+from penstock.assessment.assess import State, Tables, assess
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.core.errors import SourceError
 from penstock.exposition.body import Exposition
 from penstock.exposition.render import BrokerBlocks
 from penstock.exposition.syntax import Format
+from penstock.insight.explain import BrokerView
 from penstock.model import Snapshot
 from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
+
+INTERVAL = 5.0
+"""Seconds between two polls, as `explain` is given them."""
 
 
 class Subject:
@@ -37,6 +43,7 @@ class Subject:
 
     def __init__(self, source: str, policy: Any) -> None:
         self.source, self.policy, self.state, self.poll = source, policy, State(), 0
+        self.conditions: list[list[str]] = []
         self.blocks = BrokerBlocks()
         self.exposition = Exposition(lambda _: b"")
         self.exposition.set_broker("", self.blocks)
@@ -51,14 +58,32 @@ class Subject:
         self.state, tables = assess(self.state, snapshot, self.policy)
         self.blocks.update(tables)
         body = b"".join(self.exposition.chunks(Format.TEXT, gzip=False)).decode()
-        told = [
+        conditions = self.state.judgement.conditions
+        held = [
             [one.name, one.broker, one.address, one.queue, one.client, int(one.severity), one.since, one.consumers,
              one.silenced, one.why, sorted(one.evidence.items())]
-            for one in self.state.judgement.conditions
+            for one in conditions
         ]  # fmt: skip
         samples = sorted(line for line in body.splitlines() if not line.startswith("#"))
-        out = {"source": self.source, "poll": self.poll, "conditions": sorted(told), "samples": samples}
+        out = {
+            "source": self.source,
+            "poll": self.poll,
+            "conditions": sorted(held),
+            "causes": causes_of(conditions),
+            "explained": self._explained(snapshot, tables),
+            "samples": samples,
+        }
         sys.stdout.write(json.dumps(out) + "\n")
+
+    def _explained(self, snapshot: Snapshot, tables: Tables) -> list[list[str]]:
+        """Where other conditions hold than at the poll before; nothing else: the answers are long."""
+        conditions = self.state.judgement.conditions
+        now = sorted([one.name, one.address, one.queue, one.client] for one in conditions)
+        before, self.conditions = self.conditions, now
+        if now == before:
+            return []
+        view = BrokerView(self.state, tables, snapshot, self.policy, INTERVAL)
+        return explained(view, conditions)
 
 
 def labelled(root: Path) -> Iterator[tuple[str, Sequence[Snapshot]]]:

@@ -16,7 +16,7 @@ from penstock.observation.activity import Returns
 from penstock.observation.poll import RuleInputs
 
 STEP = 15.0
-QUIET_POLLS = 4
+QUIET_POLLS = 7
 BEGAN = START + STEP * (QUIET_POLLS + 1)
 """When messages came back for the first time."""
 
@@ -26,7 +26,7 @@ def polled() -> RuleInputs:
     """Of two queues the second gets back what it delivers, after some polls at which both are quiet."""
     world = Judged(step=STEP)
     with kept_inputs() as kept:
-        for poll in range(8):
+        for poll in range(12):
             back = 40.0 * max(0, poll - QUIET_POLLS + 1)
             queue = {"A": 100.0, "K": 1.0, "M": 99.0, "D": 10.0}
             quiet = {"queue": "p", "T": 10.0, "N": 11.0, "C": 1.0, "L": START, "Ld": START}
