@@ -74,6 +74,7 @@ class State:
 def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tables]:
     """The state after this snapshot, and the tables to show; a table whose part was not read is not there."""
     after, connections = advanced(state, snapshot, policy)
+    after = with_findings(after, snapshot, policy)
     tables = shown(after, snapshot, connections, policy)
     if snapshot.consumers is not None:
         after = replace(after, rows={name: tables[name].index for name in ADVANCED if name in tables})
@@ -81,12 +82,12 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
 
 
 def advance(state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """The state after this snapshot, where nobody looks at the tables: it takes a quarter less time than `assess`."""
+    """The state after this snapshot but for its findings, where no table is shown: in two thirds of the time."""
     return advanced(state, snapshot, policy)[0]
 
 
 def advanced(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Table[ConnectionSeries] | None]:
-    """The state after this snapshot but for `rows`, and the table of the connections, which is made beside theirs."""
+    """The state after this snapshot but for its findings and rows, and the table that comes of the connections."""
     connection_table: Table[ConnectionSeries] | None = None
     if snapshot.broker is not None:
         state = replace(state, clock=state.clock.advance(snapshot.broker, snapshot.stamp, snapshot.observation.process))
@@ -104,11 +105,6 @@ def advanced(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, T
         state = with_judgement(state, snapshot, snapshot.consumers, policy)
     else:
         state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
-    if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
-        counted = snapshot.consumers is not None and "buffered" in snapshot.consumers
-        clients = state.consumers.clients if counted else None
-        findings = state.findings.advance(policy.broker, snapshot, state.queues.grouping, clients, state.judgement)
-        state = replace(state, findings=findings)
     if snapshot.producers is not None:
         late = snapshot.observation.late.get("producers")
         producers = state.producers.advance(snapshot.producers, state.addresses.grouping, policy, late)
@@ -129,6 +125,16 @@ def with_judgement(state: State, snapshot: Snapshot, listed: Table[ConsumerRow],
     blocked = judgement.seen.times.now - judgement.held_unsettled_since(listed.index)
     consumers = consumers.show(state.consumers, blocked, listed, snapshot.consumer_queue, policy)
     return replace(state, consumers=consumers, judgement=judgement)
+
+
+def with_findings(state: State, snapshot: Snapshot, policy: Policy) -> State:
+    """With what is found at this poll, in the settings of an active broker."""
+    if snapshot.broker is None or snapshot.broker.role is not Role.ACTIVE:
+        return state
+    counted = snapshot.consumers is not None and "buffered" in snapshot.consumers
+    clients = state.consumers.clients if counted else None
+    findings = state.findings.advance(policy.broker, snapshot, state.queues.grouping, clients, state.judgement)
+    return replace(state, findings=findings)
 
 
 def shown(

@@ -131,6 +131,8 @@ def rows_of(scope: Scope, queues: Index[Any], consumers: Index[Any]) -> Index[An
 def advance_one(before: Debounce, condition: Condition, rule: Rule, poll: RuleInputs, resumed_at: float) -> Debounce:
     found, raised = poll.found, poll.of(rule)
     debounce = before.advance(rows_of(condition.scope, found.queues, found.consumer.index))
+    if not len(debounce.at) and not raised.mask.any():  # as of nearly all conditions at nearly all polls
+        return debounce
     mask = unsilenced(raised, condition, poll)
     if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
         mask, active = mask.copy(), debounce.active()[0]
