@@ -350,6 +350,7 @@ def with_rows(poll: Any, index: Any, **texts: Any) -> Any:
     return replace(poll, found=replace(poll.found, consumer=replace(poll.found.consumer, index=other)), _results={})
 
 
+@pytest.mark.slow  # each scenario judged with each of many texts
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_text_or_a_part_that_was_not_read_decides_no_cause(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(name, monkeypatch)
@@ -358,6 +359,7 @@ def test_a_text_or_a_part_that_was_not_read_decides_no_cause(name: str, monkeypa
         assert not found, f"{what} is missing"
 
 
+@pytest.mark.slow  # plays all scenarios, where other workers play them too
 def test_every_rule_of_causes_has_a_scenario() -> None:
     rules = {one.decide for condition in CONDITIONS.values() for one in all_kinds(condition) if one.decide}
     covered = {active(name)._of[0].decide for name in SCENARIOS}

@@ -7,6 +7,7 @@ import pytest
 
 from conditions.scenarios import FAULTS, arrivals, together, working
 from conditions.situations import FREE, HELD, HOLDER, WAIT, polls
+from conditions.town import Town
 from conditions.world import START, Judged, World
 from penstock.core.table import Index
 from penstock.core.windows import Window
@@ -47,13 +48,14 @@ def test_kinds_that_belong_to_the_broker_or_to_one_client() -> None:
     assert set(QueueKind) - JUDGED == set(NEVER)
 
 
-@pytest.mark.parametrize(("fault", "kind"), [*zip(FAULTS, cycle(NEVER), strict=False)])
-def test_kinds_that_are_never_judged(fault: str, kind: QueueKind) -> None:
-    world = World(step=30.0)
-    live = FAULTS[fault][0](world)
-    world.queues["q"].said["kind"] = kind
-    world.run(480, live, tick=5.0)
-    assert not world.first
+def test_kinds_that_are_never_judged() -> None:
+    """Each fault on a queue of one of them."""
+    town = Town({fault: setup for fault, (setup, _, _) in FAULTS.items()}, step=30.0)
+    for queue, kind in zip(town.queues.values(), cycle(NEVER), strict=False):
+        queue.said["kind"] = kind
+    town.run(480, town.live, tick=5.0)
+    assert town.queues.keys() == FAULTS.keys()
+    assert not town.first
 
 
 # --- starts, gaps, restarts

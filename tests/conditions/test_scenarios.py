@@ -1,14 +1,12 @@
 """Every fault is found and nothing else is said, every healthy rhythm is quiet: however it is polled."""
 
-from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from conditions.scenarios import FAULTS, HEALTHY, Setup, one_wedged_of_eight, together
-from conditions.world import Consumer, Queue, World
-from penstock.conditions.condition import Severity
+from conditions.scenarios import FAULTS, HEALTHY, one_wedged_of_eight
+from conditions.town import Town
+from conditions.world import World
 
 APART = "20 ms apart"
 MODES: dict[str, dict[str, Any]] = {
@@ -26,45 +24,14 @@ OTHER_RHYTHMS = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if
 """The scenarios seldom differ in these from the usual one."""
 
 
-class QueueOfItsOwn(Queue):
-    """A queue whose clients read no other one."""
-
-    def join(self, client: str = "app", **options: Any) -> Consumer:
-        return super().join(f"{client} of {self.name}", **options)
-
-
-class Town(World):
-    """Scenarios that live beside each other on one broker, each on the queue of its name."""
-
-    def __init__(self, scenarios: Mapping[str, Setup], mode: str) -> None:
-        super().__init__(**MODES[mode])
-        self.alarms_of: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        """Scenario → condition that warned → seconds from the begin to when it last did."""
-        lives = []
-        for self.scenario, setup in scenarios.items():
-            lives.append(setup(self))
-        self.run(until(mode), together(*lives))
-
-    def queue(self, _name: str = "q", **options: Any) -> Queue:
-        made = super().queue(self.scenario, **options)
-        own = QueueOfItsOwn(self, made.name, made.ring, made.said, made.address)
-        self.queues[made.name] = own
-        return own
-
-    def look(self, *lives: Any) -> None:
-        super().look(*lives)
-        for condition in self.conditions:
-            if condition.severity is not Severity.INFO:
-                self.alarms_of[condition.queue][condition.name] = self.seconds
-
-
 def until(mode: str) -> float:
     return {"5 s": 390.0, "30 s": 540.0, "9 polls missed": 600.0}.get(mode, UNTIL)
 
 
 @pytest.mark.parametrize("mode", ["15 s", *OTHER_RHYTHMS])
 def test_every_fault_is_found_and_nothing_else(mode: str) -> None:
-    town = Town({fault: setup for fault, (setup, _, _) in FAULTS.items()}, mode)
+    town = Town({fault: setup for fault, (setup, _, _) in FAULTS.items()}, **MODES[mode])
+    town.run(until(mode), town.live)
     assert town.alarms_of.keys() == FAULTS.keys()
     for fault, (_, condition, others) in FAULTS.items():
         alarms = town.alarms_of[fault]
@@ -75,7 +42,8 @@ def test_every_fault_is_found_and_nothing_else(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["15 s", APART, *OTHER_RHYTHMS])
 def test_every_healthy_rhythm_is_quiet(mode: str) -> None:
     rhythms = {name: setup for name, setup in HEALTHY.items() if mode != APART or name in FAST}
-    town = Town(rhythms, mode)
+    town = Town(rhythms, **MODES[mode])
+    town.run(until(mode), town.live)
     assert town.queues.keys() == rhythms.keys()
     assert town.polls >= 18
     assert not town.alarms_of
