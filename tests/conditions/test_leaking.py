@@ -83,6 +83,7 @@ def test_what_comes_out_after_all_was_no_leak() -> None:
 def test_a_leak_at_rest_is_not_said_twice_and_a_stall_is() -> None:
     world, queue, live = leaking()
     world.run(120, live)
+    world.step = 10.0
     world.run(700)
     assert world.names == {"leaking"}
     (consumer,) = queue.consumers.values()
@@ -234,7 +235,7 @@ HEALTHY: dict[str, Setup] = {
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize("step", [2.0, 6.0, 10.0])
+@pytest.mark.parametrize("step", [2.0, pytest.param(6.0, marks=pytest.mark.nightly), 10.0])
 def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(step: float) -> None:
     """All beside each other; in a lull a batch is left over, and nobody acknowledges it."""
     world = World(step=step)

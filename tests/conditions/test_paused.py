@@ -34,7 +34,9 @@ def idle_night() -> tuple[World, Queue]:
     queue.take(reader)
     world.run(60)
     queue.settle(reader)
+    world.step = 60.0
     world.run(2 * 3600, tick=15)
+    world.step = 15.0
     queue.said["paused"] = 1.0
     return world, queue
 
