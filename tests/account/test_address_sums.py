@@ -74,6 +74,7 @@ def test_refused_is_at_least_so_many() -> None:
     assert "refuse" in sheet(broker).reasons["rejected"]
 
 
+@pytest.mark.slow  # many polls
 def test_no_refusal_in_the_counters_of_a_full_address_is_not_known() -> None:
     """OpenWire clients are refused before anything is counted."""
     broker = idle(policy="fail").see({"q": queue(14, 14)}, routed(14, **FAILS), polls=3)
@@ -323,6 +324,7 @@ def test_without_the_address_nothing_is_said() -> None:
 # --- queues that come and go
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_goes_takes_its_numbers_along() -> None:
     """The address goes on with what it routed to it: not known, and no drop."""
 
@@ -379,6 +381,7 @@ def test_a_healthy_producer_has_none() -> None:
     assert broker.shown() == {("q", "acknowledged"): 2000.0 * 28}  # who settled the last is known one poll later
 
 
+@pytest.mark.slow  # many polls
 def test_bursts_between_the_two_reads_are_no_duplicates() -> None:
     """Ten a poll in bursts of four, of which one falls between the reads of three polls."""
     broker = idle()

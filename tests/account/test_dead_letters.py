@@ -34,6 +34,7 @@ def both(broker: Broker, name: str) -> tuple[object, object]:
     return broker.left("dead_lettered", name), broker.left("purged", name)
 
 
+@pytest.mark.slow  # many polls
 def test_a_dead_letter_and_a_purge() -> None:
     assert both(see({"a": 7.0}, 7.0), "a") == (7, 0)
     assert both(see({"a": 7.0}, 0.0), "a") == (0, 7)
@@ -126,6 +127,7 @@ def test_expired_messages_may_go_to_the_same_address() -> None:
     assert both(broker, "a") == (0, 3)
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent_and_of_the_broker() -> None:
     broker = see({"a": 7.0}, 3.0)
     broker.restart_agent()

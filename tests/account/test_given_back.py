@@ -85,6 +85,7 @@ def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
         assert given_back(broker)[0] == 0
 
 
+@pytest.mark.slow  # many polls
 def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise() -> None:
     """Consumers, read before, had not heard of 3 to 40 that were delivered since."""
     broker = Broker().see({"q": queue(100, 100, Att=0.0)}, consumers={"c": core()}, polls=5)
@@ -177,6 +178,7 @@ def test_restarts(kept: bool) -> None:
         assert given_back(broker)[0] == 35
 
 
+@pytest.mark.slow  # many polls
 def test_attempts_that_were_not_read_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last good ones stand in for them."""
     broker = see(idle(), 10, 10, {"c": core(N=10.0, C=10.0)})
@@ -201,6 +203,7 @@ def test_attempts_before_the_agent_are_not_of_the_account() -> None:
     assert given_back(broker)[0] == 0
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_beyond_the_budget_has_not_gone() -> None:
     broker = see(idle(), 0, 0, {"c": core(T=30.0, N=30.0)}, D=30.0)
     row = {"q": queue(100, 100, D=30.0, Att=0.0)}

@@ -112,6 +112,7 @@ def test_the_first_sight_of_a_transaction_outlives_the_agent_and_the_broker() ->
     assert broker.account.in_doubt.since == {XID: first, "new": broker.now}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("decided_before", [False, True])
 def test_messages_in_doubt_are_counted_twice_by_a_restart(*, decided_before: bool) -> None:
     """Found on 2.44: K is 4 after the restart and 8 after the commit. A consumer is back before the first poll."""
@@ -150,6 +151,7 @@ def test_bridged_messages_are_no_restart_of_the_count() -> None:
     assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((2, None), 0)
 
 
+@pytest.mark.slow  # many polls
 def test_a_gauge_has_what_is_in_doubt_for_sure() -> None:
     broker = Broker().see({"q": queue(20, 20, D=13.0, in_doubt=10.0)}, consumers=TAKER, prepared=[XID, "b"], polls=5)
     assert broker.column("queue", "in_doubt") == 4

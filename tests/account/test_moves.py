@@ -51,6 +51,7 @@ def test_nothing_that_came_elsewhere_is_no_move() -> None:
     assert (broker.left("moved"), broker.left("acknowledged")) == (0, 20)
 
 
+@pytest.mark.slow  # many polls
 def test_what_consumers_settled_was_not_moved() -> None:
     broker = Broker()
     for n in range(LONG):
@@ -70,6 +71,7 @@ def test_other_numbers_than_left_have_bounds() -> None:
     assert broker.left("moved") == (0, 6)
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_that_came_and_went_in_the_interval_has_bounds() -> None:
     broker = idle()
     rows = {"q": queue(100, 90, K=10.0), "to": queue(10, 10)}
@@ -89,6 +91,7 @@ def test_a_queue_whose_consumers_come_and_go_has_bounds() -> None:
     assert broker.fate("acknowledged")[1] == 7
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_link_takes_is_not_listed() -> None:
     broker = see(Broker(), 0, 0, polls=LONG, consumers=1.0)
     see(broker, 10, 10, consumers=1.0)
@@ -131,6 +134,7 @@ def test_a_restart_of_the_agent_keeps_it() -> None:
 # --- what is read apart
 
 
+@pytest.mark.slow  # many polls
 def test_a_move_between_the_reads_is_not_acknowledged_first() -> None:
     """The address is read before the queue: what came to it shows one poll later. Both were told before: 10 and 10."""
     broker = idle()

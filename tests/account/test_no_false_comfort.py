@@ -123,6 +123,7 @@ def test_what_others_lost_before_is_no_rollback_of_the_next_producer() -> None:
     assert SAFE not in sentence(broker)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("r", [(100.0, 40.0), (50.0, 30.0)])
 def test_no_bound_is_below_zero(r: tuple[float, float]) -> None:
     """A transaction that was open at the first poll is committed: more comes to the queue than is routed since."""
@@ -244,6 +245,7 @@ def test_what_was_not_read_is_not_known() -> None:
     assert "the address could not be read" in sentence(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_queue_expired_is_lost_unless_it_has_an_expiry_address() -> None:
     said = expiring()
     assert "5  expired" in said

@@ -22,12 +22,14 @@ def full_store(broker: Openmq, *, polls: int = 6, **said: Any) -> Openmq:
     return broker
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_full_store_refuses_is_not_acknowledged() -> None:
     broker = full_store(openmq_broker())
     assert broker.left() == {"acknowledged": 40, "left_unacknowledged": 60}
     assert broker.sheet().sums == "100 added = 40 acknowledged + 60 left unacknowledged"
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_full_store_refuses_is_in_the_list_of_losses() -> None:
     assert [sheet.queue for sheet in full_store(openmq_broker()).losses()] == ["q"]
 
@@ -63,6 +65,7 @@ def bounds(value: Any) -> tuple[float, float]:
     return value if isinstance(value, tuple) else (value, value)
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_settles_all_is_in_no_list() -> None:
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
     for n in range(1, 7):
@@ -135,6 +138,7 @@ def test_settings_that_are_read_late_decide_for_what_left_before(use_dmq: int, a
     assert broker.left()["acknowledged"] == acknowledged
 
 
+@pytest.mark.slow  # many polls
 def test_it_stays_unknown_over_a_restart_of_the_agent() -> None:
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5, **SILENT)
     broker.see(100, 100, consumers={"c": (100, 0)}, polls=3, **SILENT)
@@ -174,6 +178,7 @@ def test_large_messages_may_have_been_too_large() -> None:
     assert left["expired"][1] >= 70
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_limit_of_the_whole_broker_refuses_is_not_too_large() -> None:
     """The destination is far from its own limit, no dead letter comes, and the messages are small."""
     left = arrivals(openmq_broker(), size=500, dead=0.0, **SMALL).left()
@@ -181,6 +186,7 @@ def test_what_a_limit_of_the_whole_broker_refuses_is_not_too_large() -> None:
     assert left["too_large"] == (0, 10)
 
 
+@pytest.mark.slow  # many polls
 def test_the_size_says_nothing_where_the_depth_is_not_read_at_each_poll() -> None:
     """What is apart then came at an earlier poll, and its bytes with it."""
     broker = openmq_broker().see(polls=4, message_limit_bytes=400.0, added_bytes=0.0)

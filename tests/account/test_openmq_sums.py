@@ -42,11 +42,13 @@ def test_too_large_below_the_limit() -> None:
     assert openmq_broker().see(polls=4).see(7, 0, 0, polls=3).left() == {"too_large": 7}
 
 
+@pytest.mark.slow  # many polls
 def test_expired_on_arrival_where_no_other_moves() -> None:
     broker = openmq_broker().see(polls=4).see(7, 0, 0, dead=7).see(7, 0, 0, dead=7, polls=2)
     assert broker.left() == {"expired": 7}
 
 
+@pytest.mark.slow  # many polls
 def test_without_any_limit_it_had_expired_whatever_else_has_dead_letters() -> None:
     nothing: dict[str, Any] = {"limit_messages": float("nan"), "message_limit_bytes": float("nan")}
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 50.0, "D": 0.0, "uncommitted": 0.0}}
@@ -145,6 +147,7 @@ QUEUE: dict[str, Any] = {"A": 30.0, "K": 0.0, "M": 30.0, "D": 0.0, "uncommitted"
 TOPIC: dict[str, Any] = {"topic": 1, "messages_added": 30.0, "removed": 0.0, "messages": 30.0, "uncommitted": 0.0}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("job", [QUEUE, TOPIC], ids=["queue", "topic"])
 @pytest.mark.parametrize("seen", [(30, 0, 0), (0, 30, 0), (0, 0, 30), (10, 10, 10)])
 def test_dead_letters_of_a_destination_that_was_destroyed_are_of_no_one_that_worked(
@@ -178,6 +181,7 @@ def test_expired_in_a_clients_buffer_shows_in_the_dead_letters_only() -> None:
     assert broker.left() == {"dead_lettered": 12, "acknowledged": 8}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("consumers", [{}, {"c": (0.0, 0.0)}], ids=["none", "paused"])
 def test_what_expires_unread_counts_at_each_poll(consumers: dict[str, tuple[float, float]]) -> None:
     broker, unread = openmq_broker().see(500, 0, 500, consumers=consumers, polls=5), []
@@ -213,6 +217,7 @@ def test_batches_that_fall_between_two_reads_are_no_loss() -> None:
     assert broker.left() == {"acknowledged": 1000}
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_consumer_rolls_back_hides_no_loss_for_ever() -> None:
     """It lets 100 go that come again: R runs ahead of O for good."""
     broker = openmq_broker().see(100, 0, 100, consumers={"c": (0, 10)}, polls=5, **RING)
@@ -246,6 +251,7 @@ def test_a_restart_keeps_the_account() -> None:
     assert broker.see(25, 5, 30, h=10, consumers={"c": (5, 0)}, polls=3).sheet().unexplained == 0
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent_books_nothing_twice() -> None:
     broker = openmq_broker().see(100, 0, 100, consumers={"c": (0, 10)}, polls=5, **RING)
     broker.see(160, 60, 100, dead=60, consumers={"c": (0, 10)}, polls=2, **RING)
@@ -255,6 +261,7 @@ def test_a_restart_of_the_agent_books_nothing_twice() -> None:
     assert broker.see(170, 70, 100, dead=70, consumers={"c": (0, 10)}, polls=2, **RING).left() == {"removed": 70}
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent_refuses_nothing_that_had_expired() -> None:
     """`mq_address_messages_rejected_total` rose by what had expired on arrival while no agent polled."""
     broker = openmq_broker().see(polls=4).see(7, 0, 0, dead=7).see(7, 0, 0, dead=7, polls=2)
@@ -266,6 +273,7 @@ def test_a_restart_of_the_agent_refuses_nothing_that_had_expired() -> None:
     assert broker.see(20, 0, 0, dead=20, polls=3).left()["expired"] == (low + 6, high + 6)
 
 
+@pytest.mark.slow  # many polls
 def test_what_was_acknowledged_never_falls() -> None:
     """What may also have been purged, or have expired, is taken off by its bound: not what was sure before."""
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 500.0, "D": 0.0, "uncommitted": 0.0}}
@@ -335,6 +343,7 @@ def test_a_first_row_that_was_read_while_it_changed_leaves_no_gap_for_ever() -> 
     assert broker.left() == {}
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_is_full_all_the_time_refuses_whatever_else_has_dead_letters() -> None:
     other: dict[str, dict[str, Any]] = {"busy": {"A": 0.0, "K": 0.0, "M": 500.0, "D": 0.0, "uncommitted": 0.0}}
     broker = openmq_broker().see(100, 0, 100, others=other, polls=5, **FULL)

@@ -12,6 +12,7 @@ from penstock.model import LeftOut
 OVER = (LeftOut("queues", 1, 2),)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_queue_did_out_of_view_did_not_come() -> None:
     broker = Broker().see({"a": queue(10, 10)}, polls=3, left_out=OVER)
     broker.see({"a": queue(10, 10), "b": queue(1000, 200, K=800.0)}, late=["b"])
@@ -21,6 +22,7 @@ def test_what_a_queue_did_out_of_view_did_not_come() -> None:
     assert broker.sheet("b").unexplained == 0
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("after", [OVER, ()])
 def test_a_queue_that_goes_out_of_view_lost_nothing(after: tuple[LeftOut, ...]) -> None:
     full = {"policy": "drop", "limit_percent": 100.0}

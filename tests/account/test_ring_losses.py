@@ -63,6 +63,7 @@ def test_two_that_close_together_share_what_none_is_known_to_have_lost() -> None
     assert found.why.startswith("a and b closed, lost the connection or rolled back: 4 messages together; ")
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("killed", [False, True])
 def test_it_goes_on_over_a_restart_of_the_agent(*, killed: bool) -> None:
     """Killed: from a checkpoint of before, and the journal."""
@@ -124,6 +125,7 @@ def test_a_consumer_that_comes_and_goes_between_two_polls_may_have_evicted() -> 
     assert by_client(broker) == {"": 0}
 
 
+@pytest.mark.slow  # many polls
 def test_a_session_that_is_listed_is_none_that_went() -> None:
     other = {"c": {"queue": "other", "client": "x", "T": 0.0, "session": "new"}}
     assert unlisted(1, other).sheet().lost_by == {"arrivals": 4}
@@ -220,11 +222,13 @@ def between_the_reads(came: float, then: float = 20.0) -> Broker:
     return broker.see({"q": queue(40 + came, then, ring=20.0)}, polls=4)
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_closed_after_it_was_listed() -> None:
     """Seen on 2.44: all were booked to arrivals, of which there was none."""
     assert between_the_reads(0).sheet().lost_by == {"arrivals": 0, "c": 20}
 
 
+@pytest.mark.slow  # many polls
 def test_and_among_arrivals_it_has_bounds() -> None:
     assert between_the_reads(5).sheet().lost_by == {"arrivals": (0, 5), "c": (20, 25)}
 

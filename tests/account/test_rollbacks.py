@@ -34,6 +34,7 @@ def test_while_the_producer_is_there_it_may_still_commit() -> None:
     assert both(see(broker, 210, 210, polls=3)) == (0, 0)
 
 
+@pytest.mark.slow  # many polls
 def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
     broker = see(begun(), 10, 210, polls=3)
     see(broker, 10, 210, polls=1)

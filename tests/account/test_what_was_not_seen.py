@@ -220,6 +220,7 @@ def test_messages_of_transactions_that_cannot_be_read_are_not_said_to_be_lost(
     assert "delivered_to_none" not in delivered.names
 
 
+@pytest.mark.slow  # many polls
 def test_messages_of_an_open_transaction_are_not_with_nobody(delivered: OpenmqJudged) -> None:
     """Its consumer was closed before the commit."""
     delivered.transactions = dict(prepared(5.0, TransactionState.STARTED))

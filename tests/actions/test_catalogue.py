@@ -112,6 +112,7 @@ def offered(world: World, condition: str, snapshot: Snapshot, **fields: object) 
     )
 
 
+@pytest.mark.slow  # all actions of all conditions
 @pytest.mark.parametrize("kind", sorted(BROKER_KINDS))
 def test_every_condition_has_something_to_do(world: World, kind: str) -> None:
     snapshot = known(world, kind=BROKER_KINDS[kind])
@@ -120,6 +121,7 @@ def test_every_condition_has_something_to_do(world: World, kind: str) -> None:
             assert offered(world, name, snapshot), name
 
 
+@pytest.mark.slow  # all actions of all conditions
 def test_every_template_is_offered_and_names_what_is_known() -> None:
     found = set()
     for kind, protocol in product(sorted(BROKER_KINDS), ("CORE", "MQTT", "AMQP")):
@@ -177,6 +179,7 @@ def test_a_hung_core_consumer_is_closed_by_its_connection(world: World) -> None:
     assert str(call).startswith('{"type":"exec","mbean":"org.apache')
 
 
+@pytest.mark.slow  # all actions of all conditions
 @pytest.mark.parametrize(
     ("protocol", "names"),
     [
@@ -336,6 +339,7 @@ def hung_and_working() -> tuple[World, Snapshot]:
     return world, replace(found, connections=connections, consumer_connection=np.array(keys))
 
 
+@pytest.mark.slow  # all actions of all conditions
 def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
     world, snapshot = hung_and_working()
     close = {one.name: one for one in offered(world, "stalled", snapshot)}["close_connection"]
@@ -343,6 +347,7 @@ def test_the_connection_of_the_consumer_that_hangs_is_named() -> None:
     assert close.effect.startswith("It closes all 4 consumers of the connection: what they buffer returns, too. Its ")
 
 
+@pytest.mark.slow  # all actions of all conditions
 def test_who_goes_with_the_connection_takes_nothing() -> None:
     """All consumers of the queue are on it, or one stays."""
     world, snapshot = hung_and_working()

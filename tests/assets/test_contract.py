@@ -85,6 +85,7 @@ def test_annotations(alert: AlertRule) -> None:
         assert "query" not in alert.description, "there may be thousands: each would ask Prometheus at every evaluation"
 
 
+@pytest.mark.slow  # all boards or rules
 def test_every_alert_says_what_it_does_and_what_to_do() -> None:
     rules = yaml.safe_load(rule_files()[FILE])["groups"]
     for rule in (rule for group in rules for rule in group["rules"]):

@@ -287,6 +287,7 @@ def test_annotations(board: Json) -> None:
     assert 'alertstate="firing"' in firing["expr"]
 
 
+@pytest.mark.slow  # all boards or rules
 def test_every_family_of_brokers_is_shown_somewhere() -> None:
     """Or it is said why not."""
     used = {str(selector.name) for query in QUERIES for selector, _ in selectors(substituted(query.expr))}

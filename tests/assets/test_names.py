@@ -18,7 +18,10 @@ NAMES = (
 """Of queues, each of which could be taken for another or break a query."""
 NAMED = frozenset({"broker", "address", "queue", "client"})
 """Variables whose values people and applications make up."""
-MODES = [pytest.param(False, id="classic"), pytest.param(True, id="quotes-escaped")]
+MODES = [
+    pytest.param(False, id="classic"),
+    pytest.param(True, id="quotes-escaped", marks=pytest.mark.slow),  # all queries of all boards once more
+]
 
 
 def queries(board: Json) -> Iterator[tuple[str, str]]:

@@ -33,10 +33,12 @@ def read(tmp_path: Path, text: str) -> AlertValues:
     return read_values(file)
 
 
+@pytest.mark.slow  # all boards or rules
 def test_an_empty_file_of_values_changes_nothing(tmp_path: Path) -> None:
     assert rule_files(read(tmp_path, "")) == rule_files()
 
 
+@pytest.mark.slow  # all boards or rules
 def test_values_reach_every_rule(tmp_path: Path) -> None:
     values = read(
         tmp_path,
@@ -142,6 +144,7 @@ def written(tmp_path: Path, *options: str) -> tuple[int, str, list[Json]]:
     return done.exit_code, done.output, [rule for rule in rules if "alert" in rule]
 
 
+@pytest.mark.slow  # all boards or rules
 def test_an_address_with_a_query_keeps_it(tmp_path: Path) -> None:
     """Grafana chooses the organisation by it."""
     urls = ("--grafana-url", "https://g.example/graf/?orgId=2", "--agent-url", "https://a.example/?team=mq")
@@ -167,6 +170,7 @@ def test_an_option_that_is_no_address_is_named(option: str, url: str, tmp_path: 
     assert f"cannot use {option} '{url}': give an address such as https://grafana.example" in output
 
 
+@pytest.mark.slow  # all boards or rules
 def test_the_release_is_the_label_by_which_rules_are_selected(tmp_path: Path) -> None:
     status, output, _ = written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "monitoring")
     assert status == 0, output
@@ -175,6 +179,7 @@ def test_the_release_is_the_label_by_which_rules_are_selected(tmp_path: Path) ->
     assert "--release" not in output
 
 
+@pytest.mark.slow  # all boards or rules
 def test_rules_that_no_release_selects_are_said(tmp_path: Path) -> None:
     status, output, _ = written(tmp_path, "--preset", "kube-prometheus-stack")
     assert status == 0

@@ -1,5 +1,6 @@
 """The exporter beside which a broker's cost is measured is kept from what Penstock does not read."""
 
+import pytest
 import yaml
 from bench.jmx_exporter import CONFIG_BYTES, DEAREST, TEXTS, WANTED, config, unwanted
 
@@ -31,6 +32,7 @@ def test_of_a_large_broker_as_much_as_fits_the_dearest_first() -> None:
     assert set(DEAREST) <= set(next(iter(found.values())))
 
 
+@pytest.mark.slow  # many polls
 def test_where_nothing_fits_nothing_is_excluded() -> None:
     found, count, size = excluded(40_000)
     assert (found, count) == ({}, 0)

@@ -285,6 +285,7 @@ def test_any_value_gives_a_table_or_a_source_error(value: Any, status: int) -> N
     decode_all(bulk({"value": value, "status": status}))
 
 
+@pytest.mark.slow  # a large broker
 @given(st.lists(row_like.map(lambda row: {**row, "id": row.get("id", 1), "name": str(row.get("name", "n"))})))
 @patiently
 def test_any_rows_give_a_table_or_a_source_error(rows: list[dict[str, Any]]) -> None:

@@ -278,6 +278,7 @@ def sessions(connections: Sequence[str]) -> ListingPage:
     return listing_page(body(rows))
 
 
+@pytest.mark.slow  # a large broker
 def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> None:
     made = ConnectionBuilder(())
     here = [f"c{n}" for n in range(20)]
@@ -339,6 +340,7 @@ class Seen:
         return self._inner.decode(text)
 
 
+@pytest.mark.slow  # a large broker
 def test_no_more_than_a_piece_of_a_page_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Seen()
     monkeypatch.setattr(listings, "_text", seen)

@@ -368,6 +368,7 @@ async def replayed(
     return polls, by_name
 
 
+@pytest.mark.slow  # a large broker
 @pytest.mark.parametrize("name", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0", "demo-artemis"])
 async def test_a_recording_of_reads_by_pattern_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = RECORDINGS / f"{name}.jsonl.gz"

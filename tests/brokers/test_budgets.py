@@ -249,6 +249,7 @@ class Agent:
         return float(number)
 
 
+@pytest.mark.slow  # a large broker
 async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budget_and_shrinks_again() -> None:
     broker = Fleet(["q"], 4)
     agent = Agent(broker, reader(broker, page_rows=2, consumers=6))
@@ -297,6 +298,7 @@ async def test_what_a_late_consumer_did_before_is_no_progress_of_this_poll() -> 
     assert agent.assessor.state.judgement.activity.window.sum(DELIVERED).tolist() == [7]
 
 
+@pytest.mark.slow  # a large broker
 async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> None:
     broker = Fleet(["t0", "t1", "t2"])
     broker.temporary = True
@@ -337,6 +339,7 @@ async def test_a_listing_of_names_without_end_fails_alone_and_says_why() -> None
     assert len(found.consumers) == 1
 
 
+@pytest.mark.slow  # a large broker
 async def test_labels_of_64_kb_are_cut_and_stay_apart() -> None:
     long = 65_000 * "x"
     broker = Fleet([f"{long}-{number}" for number in range(3)], 1)

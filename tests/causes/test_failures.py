@@ -52,6 +52,7 @@ def test_without_the_number_of_attempts_no_release_is_proven() -> None:
     assert found["releases"].fact.endswith("AcknowledgeAttempts was not read")
 
 
+@pytest.mark.slow  # many polls
 def test_what_consumers_had_in_hand_that_went_may_not_have_been_released() -> None:
     found = loop("AMQP", attempts=0.0, settles=1.0, goes=True, messages=12.0)
     assert {"releases", "reconnects"} <= states(found)[possible]
@@ -214,6 +215,7 @@ def test_a_message_without_a_time_to_live_gets_either_delay(said: str, delay: fl
     assert msgspec.json.decode(said, type=AddressSettings).expiry_delay == delay
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("mode", "not_so"), [
     (AcknowledgeMode.TRANSACTED, "recovers"), (AcknowledgeMode.CLIENT, "rolls_back"),
     (AcknowledgeMode.AUTO, "rolls_back"), (np.nan, None),

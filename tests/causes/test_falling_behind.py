@@ -106,6 +106,7 @@ def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() 
     )
 
 
+@pytest.mark.slow  # many polls
 def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:
     found = grows({}, {}, later=20.0)
     assert found["became_slower"].state is proven

@@ -33,6 +33,7 @@ def test_whose_limit_is_reached(address: dict[str, float], about: dict[str, floa
     assert (found[proven], found[possible]) == ({cause}, set())
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("producers", "who"), [
     ({"p": {"address": "q", "session": "s", "produced": 4}, "o": {"address": "r", "session": "s", "produced": 4}},
      "1 producers send there"),
@@ -115,6 +116,7 @@ def test_a_broker_at_its_own_limit_refuses_as_if_messages_were_too_large() -> No
     assert (found["broker_full"].state, found["broker_full"].likely) == (possible, True)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("unread", [{"memory_used_bytes": np.nan}, {"disk_used_ratio": np.nan}])
 def test_a_broker_of_which_memory_or_disk_was_not_read_may_be_full(unread: dict[str, float]) -> None:
     found = blocked({"limit_percent": 117.0, "memory_used_ratio": 1.17}, about=unread)
@@ -122,6 +124,7 @@ def test_a_broker_of_which_memory_or_disk_was_not_read_may_be_full(unread: dict[
     assert found[cause].state is possible
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("age", [None, 600.0])
 def test_an_address_whose_limit_was_not_read_since_is_not_without_one(age: float | None) -> None:
     """The whole broker is full, and shows the same percentage."""

@@ -45,6 +45,7 @@ def test_what_it_set_down_waits_as_if_there_were_no_credit() -> None:
     assert "it may as well be AMQP modified(undeliverable-here)" in one["no_credit"].fact
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_is_not_listed_may_have_a_filter() -> None:
     """A bridge: the broker counts it and does not list it."""
     one = found({"T": 0.0}, consumers=2.0)

@@ -309,7 +309,15 @@ def differing(without: Verdicts, with_value: Verdicts) -> dict[str, tuple[CauseS
     }
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+MANY_POLLS = {
+    "attempts_are_used_up", "an_operator_purges", "messages_expire", "nobody_reads", "it_grows", "it_is_exclusive",
+    "openmq_grows", "its_consumers_are_slow", "its_producer_is_silent",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in MANY_POLLS else ()) for name in SCENARIOS]
+)
 def test_an_input_that_was_not_read_decides_no_cause(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(name, monkeypatch)
     trial.judged()

@@ -105,6 +105,7 @@ def connection(seconds: float, limit: int | None) -> set[str]:
     return world.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_connection_at_the_limit_that_the_operator_gives_starves_others_at_once() -> None:
     assert connection(5, 200) == set()
     assert connection(30, 200) == {"connection_paused"}

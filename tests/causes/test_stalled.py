@@ -100,6 +100,7 @@ def test_one_that_acknowledged_nothing_since_it_came_may_never_have_received() -
     assert found["never_acknowledges"].fact.startswith("only if it receives less than 2.7 messages each second")
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("queue", "address"),
     [
@@ -188,6 +189,7 @@ def test_siblings_that_stand_too_leave_a_frozen_process_possible(
     assert found["frozen"] == (possible, fact, likely)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("apart", "fact", "likely"), [
     (0.5, "a1, a2 stopped within 2 s of it", True),
     (5.0, f"{AGAINST}no other client stopped within 2 s of it", False),
@@ -240,6 +242,7 @@ def blocked(closed_at: int, *, sends: str = "sc", policy: str = "block", **broke
     return verdicts("stalled", said, **{"producers": producers, **broker})["blocked_in_send"]
 
 
+@pytest.mark.slow  # many polls
 def test_a_session_that_sends_to_an_address_that_closed_as_it_stopped_is_blocked_by_it() -> None:
     found = blocked(3)
     assert found[:2] == (
@@ -248,6 +251,7 @@ def test_a_session_that_sends_to_an_address_that_closed_as_it_stopped_is_blocked
     )
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("closed_at", "options"), [
     (0, {}),  # it worked on while the address was full
     (8, {}),  # it stopped long before
@@ -264,6 +268,7 @@ def test_where_no_address_blocks_no_send_does() -> None:
     assert blocked(30).state is excluded
 
 
+@pytest.mark.slow  # many polls
 def test_a_full_disk_blocks_every_send() -> None:
     full = {"disk_used_ratio": 1.0, "disk_limit_ratio": 0.9}
     found = blocked(3, about=full)

@@ -58,6 +58,7 @@ def samples(world: World) -> list[str]:
     return b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode().splitlines()
 
 
+@pytest.mark.slow  # many polls
 def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
     world = World()
     world.queue(1, "q", messages=5)

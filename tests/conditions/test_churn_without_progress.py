@@ -22,6 +22,7 @@ def reconnecting(world: World, seconds: float, *, consumers: int = 1) -> World:
     return world.run(seconds, every(20, again))
 
 
+@pytest.mark.slow  # many polls
 def test_churn_is_critical_and_ends_two_polls_after_progress() -> None:
     world = reconnecting(World(), 500)
     condition = world.one("churn_without_progress")

@@ -41,6 +41,7 @@ def test_who_starves_is_a_victim_of_the_consumer_that_fills_the_connection() -> 
     assert len(shared_connection(2).state.judgement.incidents.told) == 2
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}])
 def test_not_dispatching_without_a_blocker_on_its_connection(options: dict[str, Any]) -> None:
     assert shared_connection(**options).names == {"not_dispatching", "stalled"}
@@ -64,6 +65,7 @@ def test_the_connection_and_the_client_that_fill_it_are_named() -> None:
     assert len(shared_connection(2).tables["connection_cause"]) == 0
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("moves", range(4))
 def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_condition_first(moves: int) -> None:
     """Not for as long again as nothing may be delivered; then `not_dispatching` is what is known."""

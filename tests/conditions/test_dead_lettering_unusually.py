@@ -34,6 +34,7 @@ def test_one_poll_is_a_purge() -> None:
     assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_in_its_first_day_nothing_is_unusual() -> None:
     judged = Judged()
     Flow(judged).run(600, 1.0).run(600, 1.0, dies=0.93)

@@ -51,6 +51,7 @@ def test_purges_are_healthy_however_often() -> None:
         assert "dead_letters_lost" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_few_at_once_are_no_rule() -> None:
     broker = Broker()
     for n in range(60):

@@ -52,6 +52,7 @@ def test_it_is_said_when_transactions_can_be_read_again() -> None:
     assert whys(world) == ["5 messages of q"]
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_prepared_transaction_received_is_in_doubt() -> None:
     world = openmq()
     prepared = {"state": float(TransactionState.PREPARED), "messages": 0.0, "acknowledgements": 5.0, "connection": -1}

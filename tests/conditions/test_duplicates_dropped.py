@@ -22,6 +22,7 @@ def test_a_producer_that_uses_ids_again(step: float) -> None:
     assert found.evidence["lost"] >= 300
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_that_sends_again_after_a_failover_is_healthy() -> None:
     broker = Broker()
     for n in range(60):

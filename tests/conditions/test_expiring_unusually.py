@@ -22,6 +22,7 @@ def test_93_percent_are_told_within_two_windows_and_the_notice_gives_way() -> No
     assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_share_as_on_other_days_is_a_habit() -> None:
     judged = knowing(q={**steady(1.0), "expired": np.full(len(BEFORE), 0.3)})
     Flow(judged).run(600, 1.0).run(600, 1.0, expires=0.33)

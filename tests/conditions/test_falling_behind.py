@@ -111,6 +111,7 @@ def test_backlog_that_a_stalled_consumer_is_given_is_told_as_that() -> None:
     assert growing(stuck=10) == {"stalled"}
 
 
+@pytest.mark.slow  # many polls
 def test_backlog_beyond_what_a_stalled_consumer_holds_is_falling_behind_too() -> None:
     world = openmq()
     openmq_polls(world, 30, lambda i: {

@@ -291,6 +291,7 @@ def causes(tables: Tables) -> dict[str, float]:
     return {row.cause: value for row, value in zip(table.index, table["unhealthy"].tolist(), strict=True)}
 
 
+@pytest.mark.slow  # many polls
 def test_nobody_where_consumers_are_expected_is_a_warning_at_least() -> None:
     expected = unread(rule(expected_consumers=2))
     ruled_polls(expected, 8)

@@ -80,6 +80,7 @@ def test_not_dispatching() -> None:
     assert {i: judged.names_of(f"{i}") for i in range(len(TOLD))} == {i: names for i, (*_, names) in enumerate(TOLD)}
 
 
+@pytest.mark.slow  # many polls
 def test_not_dispatching_waits_for_both_patience_and_a_consumer_old_enough() -> None:
     judged = polls(Judged(), 20, WAIT, {"c": FREE})  # still since the second poll: 285 s before the next but one
     assert not judged.names

@@ -50,6 +50,7 @@ def with_transaction(state: TransactionState, count: int) -> OpenmqJudged:
     })  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_open_transaction_after_the_patience() -> None:
     assert with_transaction(TransactionState.STARTED, 5).names == set()
     assert with_transaction(TransactionState.STARTED, 7).names == {"open_transaction"}

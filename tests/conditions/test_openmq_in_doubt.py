@@ -19,6 +19,7 @@ def seen(world: OpenmqJudged, transactions: dict[str, dict[str, float]], polls: 
     return {one.name for one in world.conditions}
 
 
+@pytest.mark.slow  # many polls
 def test_a_transaction_that_stays_prepared() -> None:
     world = openmq()
     names = seen(world, {"7": transaction(TransactionState.PREPARED)}, polls=15)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from conditions.openmq_world import OpenmqJudged
 from conditions.things import Numbers
@@ -87,6 +88,7 @@ def left_alone(i: int, settled: int = 0) -> Poll:
     return {"q": {"A": 100 + i, "K": 5 + settled, "M": 95 + i - settled}}, consumers, {}
 
 
+@pytest.mark.slow  # many polls
 def test_somebody_who_came_while_the_agent_was_away_ends_an_absence() -> None:
     world = OpenmqJudged(constants=Constants(cold=60.0))
     for i in range(10):

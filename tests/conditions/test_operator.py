@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from conditions.things import Numbers
 from conditions.world import Judged
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings
@@ -39,6 +41,7 @@ def test_fewer_consumers_than_expected_while_messages_wait_or_come() -> None:
     assert judged.one("too_few_consumers").evidence["expected"] == 2
 
 
+@pytest.mark.slow  # many polls
 def test_an_expected_consumer_that_was_never_seen_is_missed() -> None:
     judged = wanted(expected_consumers=1)
     for _ in range(30):

@@ -17,6 +17,7 @@ def test_producers_transaction_that_stays_open() -> None:
     assert uncommitted(openmq(), 5, lambda _: 500).names == set()
 
 
+@pytest.mark.slow  # many polls
 def test_commits_between_polls_are_no_open_transaction() -> None:
     assert uncommitted(openmq(), 20, lambda i: 500 * (i % 2)).names == set()
 

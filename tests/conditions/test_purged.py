@@ -28,6 +28,7 @@ def test_a_purge_is_told_for_a_while() -> None:
     assert not raised(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_a_second_purge_has_the_total_of_the_account() -> None:
     """Two totals of one loss, of which one begins again, are read as two losses."""
     broker = Broker(step=10.0)

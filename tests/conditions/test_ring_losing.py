@@ -97,6 +97,7 @@ def test_where_clients_gave_back_it_names_them() -> None:
 # --- what the operator says
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("keys", "severity"),
     [

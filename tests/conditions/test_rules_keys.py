@@ -57,6 +57,7 @@ def test_a_patience_of_the_queue_is_that_of_all_its_clients() -> None:
     assert {c.client for c in made.conditions if c.name == "stalled"} == {"web", "slow-batch"}
 
 
+@pytest.mark.slow  # many polls
 def test_silence_is_judged_and_not_exported() -> None:
     made = holding(rule("web", silence=True))
     ruled_polls(made, 8)

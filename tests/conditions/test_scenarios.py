@@ -49,6 +49,7 @@ def test_every_healthy_rhythm_is_quiet(mode: str) -> None:
     assert not town.alarms_of
 
 
+@pytest.mark.slow  # many polls
 def test_of_a_staggered_pool_only_the_wedged_member_is_in_the_condition() -> None:
     world = World()
     world.run(UNTIL, one_wedged_of_eight(world))

@@ -147,6 +147,7 @@ def after_health(world: OpenmqJudged, fault: Callable[[int], dict[str, object]],
     return begin
 
 
+@pytest.mark.slow  # many polls
 def test_refused_messages_are_refused_since_the_first() -> None:
     world = openmq()
     fault = after_health(world, lambda i: {

@@ -84,6 +84,7 @@ def test_of_an_exclusive_queue_one_consumer_counts(exclusive: float, each: float
     assert NAME not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
     judged = knowing(q=usual(0.05))
     Flow(judged).run(600, 5.0).run(300, 5.0, settles=0.0)

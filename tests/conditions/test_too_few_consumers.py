@@ -38,6 +38,7 @@ def test_too_few_consumers(expected: int, names: set[str]) -> None:
         assert (evidence["consumers"], evidence["expected"]) == (1, 2)
 
 
+@pytest.mark.slow  # many polls
 def test_that_the_last_one_leaves_too_ends_nothing() -> None:
     """One of two was a condition, none of two was healthy until `no_consumer` came."""
     world = World()

@@ -41,6 +41,7 @@ def test_it_is_shown_for_a_while_and_again_when_more_is_missing() -> None:
     assert "unaccounted" in broker.see({"q": queue(50, 30)}, polls=4).names
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_broker_or_of_the_agent_is_none() -> None:
     broker = Broker().see({"q": queue(50, 50)}, polls=5)
     broker.restart_agent()

@@ -38,6 +38,7 @@ def test_what_somebody_has_or_may_have(said: Numbers, consumers: dict[str, Numbe
     assert "unheld" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_under_load_reads_are_apart_by_what_moves() -> None:
     """2,000 a second; the queue is read 20 ms after its consumers."""
     broker = Broker()

@@ -14,6 +14,7 @@ def came(broker: Broker, n: float, **queues: dict[str, str]) -> None:
 RED = {"filter": "colour='red'"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [2.0, 10.0])
 def test_messages_that_no_queue_wants(step: float) -> None:
     broker = Broker(step=step)

@@ -55,6 +55,7 @@ def test_two_brokers_and_the_agent_in_one_body(codec: Codec, form: Format) -> No
     assert text.count(b"# EOF") == (form is Format.OPENMETRICS)
 
 
+@pytest.mark.slow  # a large body
 @pytest.mark.parametrize("form", Format)
 def test_plain_and_gzip_are_the_same(exposition: Exposition, form: Format) -> None:
     exposition.set_broker("b", blocks(everything("b", BLOCK + 1)))

@@ -90,6 +90,7 @@ def test_escaping(asked: str, answered: str) -> None:
     assert answer(f"text/plain; version=0.0.4; escaping={asked}").content_type == TEXT
 
 
+@pytest.mark.slow  # a large body
 @patiently
 @given(st.text() | st.text(alphabet='*/,;="\\ .qtextplainversion0149'))
 def test_nothing_asked_comes_back(accept: str) -> None:

@@ -249,6 +249,7 @@ def test_what_comes_takes_the_place_of_what_went(many: Many) -> None:
     check(made, tables)
 
 
+@pytest.mark.slow  # a large body
 def test_rows_that_work_come_to_stand_together(many: Many) -> None:
     source, made, keys, values = many
     works = np.arange(0, len(keys), 11)

@@ -23,6 +23,7 @@ def test_buffers_beyond_the_memory_of_a_client(memory: int | None, holds: bool) 
         assert one.advice.startswith("set imqConsumerFlowLimit 999: ")
 
 
+@pytest.mark.slow  # many polls
 def test_the_measured_limit_counts_where_it_is_known() -> None:
     assert RULE in on_openmq(paused_at(100, 50), SURE + 1, client_memory=199_999)
     assert RULE not in on_openmq(paused_at(100, 50), SURE + 1, client_memory=200_000)

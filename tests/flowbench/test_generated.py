@@ -26,6 +26,7 @@ def test_labels_are_words_of_the_product(failure: str) -> None:
         assert any(made.causes_of(client) & known[name].causes.keys() for name in made.need.split() if name in known)
 
 
+@pytest.mark.slow  # many polls
 def test_a_seed_makes_the_same_situations_and_each_failure_as_often_as_another() -> None:
     made = situations(5, 120)
     assert made == situations(5, 120)
@@ -55,6 +56,7 @@ def test_what_is_told_is_held_to_the_label() -> None:
     assert (told["faults"], told["right_condition"], told["late"], told["told_healthy"]) == (5, 1, 1, 1)
 
 
+@pytest.mark.slow  # many polls
 def test_what_clients_of_openmq_count_proves_the_label() -> None:
     gone = next(one for one in situations(5, 400) if (one.client, one.failure) == ("openmq", "gone"))
     counts = {f"{gone.name}-0.sent": 900, f"{gone.name}-1.got": 100, f"{gone.name}-1.done": 100}

@@ -54,6 +54,7 @@ def test_the_true_causes_of_each_fault_are_known_by_the_names_that_conditions_ha
             assert set(true.split()) <= known, name
 
 
+@pytest.mark.slow  # many polls
 def test_a_cause_that_is_decided_wrongly_and_a_wrong_advice_count() -> None:
     scene = blocked_in_send()
     snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)

@@ -74,6 +74,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize(
     "kind",
@@ -102,6 +103,7 @@ def test_a_record_that_is_damaged_in_the_middle_is_told_and_kept(kind: str, how:
     assert len(rows(store, kind)) == 4
 
 
+@pytest.mark.slow  # writes and reads history
 def test_octets_that_change_within_a_text_cost_their_poll_and_are_told(tmp_path: Path) -> None:
     """The stream goes on behind them: Arrow would read texts from anywhere."""
     _, (segment,) = written(tmp_path)
@@ -144,6 +146,7 @@ class Failing(io.BufferedReader):
         return super().readinto(into)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_disk_that_stumbles_is_not_an_end_and_keeps_no_other_segment_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

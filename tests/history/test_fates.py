@@ -62,6 +62,7 @@ def test_a_queue_made_since_counts_from_its_first_message(tmp_path: Path) -> Non
     assert kept.of("expired", "new") == [(2, 2, 0)]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_loss_stands_beside_the_client_that_it_came_by(tmp_path: Path) -> None:
     kept = Kept(tmp_path).see({"q": queue(0, 0, ring=3.0)}, consumers={"c": {**TAKER, "T": 0.0, "N": 0.0}}, polls=2)
     kept.see({"q": queue(4, 4, D=3.0, ring=3.0)}, consumers={"c": TAKER}, polls=2)
@@ -71,6 +72,7 @@ def test_a_loss_stands_beside_the_client_that_it_came_by(tmp_path: Path) -> None
     assert kept.of("evicted", client="taker")[-1] == (1, 1, 1)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_no_queue_got_is_the_address_once(tmp_path: Path) -> None:
     """Also where the address has several queues, and one of them is new."""
     kept = Kept(tmp_path).see({"q": queue(0, 0)}, {"q": {"R": 0.0, "U": 0.0}}, polls=2)
@@ -84,6 +86,7 @@ def test_no_most_is_null_and_bounds_are_both(tmp_path: Path) -> None:
     assert kept.of("evicted") == [(0, 800, 0)]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_an_account_that_is_not_there_at_a_poll_begins_no_total_again(tmp_path: Path) -> None:
     kept = Kept(tmp_path).see({"q": queue(0, 0)}, polls=2).see({"q": queue(20, 4, K=16.0)})
     snapshot = kept.broker.last
@@ -93,6 +96,7 @@ def test_an_account_that_is_not_there_at_a_poll_begins_no_total_again(tmp_path: 
     assert kept.of("acknowledged") == [(16, 16, 0), (26, 26, 16)]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_another_agent_run_goes_on_with_the_same_life(tmp_path: Path) -> None:
     first = Kept(tmp_path).see({"q": queue(0, 0)}, polls=2).see({"q": queue(20, 4, K=16.0)})
     first.rows()
@@ -104,6 +108,7 @@ def test_another_agent_run_goes_on_with_the_same_life(tmp_path: Path) -> None:
     assert sorted((row["messages"], row["before"]) for row in found) == [(16, 0), (26, 26)]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_queue_removed_and_made_again_is_another_life(tmp_path: Path) -> None:
     kept = Kept(tmp_path).see({"q": queue(0, 0), "o": queue(0, 0)}, polls=2)
     kept.see({"q": queue(20, 4, K=16.0), "o": queue(0, 0)})
@@ -136,6 +141,7 @@ def test_every_fate_has_a_cause_but_the_one_that_is_the_aim() -> None:
 # --- OpenMQ
 
 
+@pytest.mark.slow  # writes and reads history
 def test_the_account_of_openmq_is_kept_the_same_way(tmp_path: Path) -> None:
     limit: dict[str, Any] = {"limit_messages": 100, "policy": "reject_newest"}
     broker, clock = openmq_broker().see(90, 0, 90, polls=4, **limit), Clock()
@@ -163,6 +169,7 @@ def test_every_fate_of_openmq_has_a_cause() -> None:
     assert set(openmq.FATES) - CAUSES.keys() == {"acknowledged"}
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_queue_of_openmq_says_its_account() -> None:
     limit: dict[str, Any] = {"limit_messages": 100, "policy": "reject_newest"}
     broker = openmq_broker().see(90, 0, 90, polls=4, **limit).see(150, 0, 100, polls=3, **limit)

@@ -25,6 +25,7 @@ def written(path: Path, **rates: float) -> Path:
     return path
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_is_written_is_what_the_agent_judges_by(tmp_path: Path) -> None:
     profile = read_profiles(written(tmp_path / "profiles.parquet", q=20.0, other=1.0))["b"]
     assert profile.weeks >= 4

@@ -74,6 +74,7 @@ def charted(
     return with_history(recent(course, seconds), past)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_the_highest_of_each_step_the_mean_of_rates_and_gaps(store: Store) -> None:
     found = charted(store).course
     assert found is not None
@@ -144,6 +145,7 @@ def test_a_week_is_no_more_than_the_points_of_a_chart(store: Store) -> None:
     assert found.source == "history"
 
 
+@pytest.mark.slow  # writes and reads history
 def test_joined_files_say_the_same_and_no_row_twice(store: Store) -> None:
     before = [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)]
     tidy(store, Keep(days=100), END + 3 * 86400)

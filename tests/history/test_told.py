@@ -73,6 +73,7 @@ class Agents:
         return episodes(rows(Store(str(self._directory / "history")), "condition"), BEGIN + until)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_an_incident_is_told_as_a_condition_of_its_root(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     one = Incident(
@@ -100,6 +101,7 @@ def test_an_incident_is_told_as_a_condition_of_its_root(tmp_path: Path) -> None:
     assert (first["evidence"], last["event"]) == ('{"members":2.0,"victims":1.0}', "leave")
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     for at in (0.0, 5.0, 10.0, 15.0):
@@ -113,6 +115,7 @@ def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(tm
     assert (one.begin, one.end, one.open, one.end_known) == (BEGIN, BEGIN + 15.0, False, False)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_killed_in_place_of_stopped_it_is_told_too(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     agents.poll(0.0, [])
@@ -122,6 +125,7 @@ def test_killed_in_place_of_stopped_it_is_told_too(tmp_path: Path) -> None:
     assert ("leave", 2 * DAY, 5.0) in agents.told()
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_short_restart_ends_it_when_that_was_seen(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     agents.poll(0.0, standing("stalled"))
@@ -132,6 +136,7 @@ def test_a_short_restart_ends_it_when_that_was_seen(tmp_path: Path) -> None:
     assert (one.end, one.end_known) == (BEGIN + 60.0, True)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_stands_still_is_one_and_what_began_again_another(tmp_path: Path) -> None:
     agents = Agents(tmp_path)
     agents.poll(0.0, standing("stalled", "starved"))
@@ -147,6 +152,7 @@ def test_what_stands_still_is_one_and_what_began_again_another(tmp_path: Path) -
     }
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_lost_poll_takes_no_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agents = Agents(tmp_path)
     agents.poll(0.0, standing("stalled"))

@@ -86,6 +86,7 @@ def complete(path: Path) -> tuple[str, list[Snapshot]]:
     return asyncio.run(polls())
 
 
+@pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize("file", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0"])
 def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path) -> None:
     _, polls = complete(RECORDINGS / f"{file}.jsonl.gz")

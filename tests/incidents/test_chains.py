@@ -93,6 +93,7 @@ def blocked_in_send(producing: bool = True, limit: float = 117.0) -> Scene:
     return scene.run(10, stands)
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_is_blocked_in_send_is_a_victim_of_the_full_address() -> None:
     found = blocked_in_send().incident
     assert (found.kind, found.object) == ("address_full", "x.reply")
@@ -107,10 +108,12 @@ def test_a_consumer_that_is_blocked_in_send_is_a_victim_of_the_full_address() ->
     assert found.rate == pytest.approx(20, rel=0.3)
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_hangs_beside_an_address_that_is_not_full_is_its_own_root() -> None:
     assert blocked_in_send(limit=60.0).roots == [("stalled", "order-service")]
 
 
+@pytest.mark.slow  # many polls
 def test_a_frozen_client_is_one_incident_on_all_its_queues() -> None:
     scene = Scene()
     for n in range(4):
@@ -142,6 +145,7 @@ def common(apart: float = 0.1) -> Scene:
     return scene.run(14, live)
 
 
+@pytest.mark.slow  # many polls
 def test_many_clients_that_stop_at_once_have_one_root() -> None:
     found = common().incident
     assert (found.kind, found.victim_count) == ("common_cause", 4)
@@ -176,6 +180,7 @@ def silent(*names: str, beside: int = 0) -> Scene:
     return scene.run(14, lambda one: come(one, others))
 
 
+@pytest.mark.slow  # many polls
 def test_most_queues_that_fall_silent_together_have_one_root() -> None:
     found = silent(*"abcdef", beside=4).incident
     assert (found.kind, found.object, len(found.members)) == ("traffic_stopped", "b", 6)
@@ -188,6 +193,7 @@ def test_a_few_queues_that_fall_silent_stay_apart() -> None:
     assert {root for root, _ in silent(*"abcd").roots} == {"producer_silent"}
 
 
+@pytest.mark.slow  # many polls
 def test_clients_that_stop_one_after_the_other_stay_apart() -> None:
     assert common(apart=2.5).roots == [("stalled", f"svc-{n}") for n in range(4)]
 
@@ -201,6 +207,7 @@ def paused_topic() -> Scene:
     return scene.run(5, lambda one: one.works(*(f"c{n}" for n in range(5))))
 
 
+@pytest.mark.slow  # many polls
 def test_a_paused_address_is_one_root_of_its_queues() -> None:
     scene = paused_topic()
     scene.addresses["topic"]["paused"] = 1.0
@@ -282,6 +289,7 @@ def stopped_bridge(**states: float) -> Scene:
     return scene.run(8, lambda one: one.come("out", 100))
 
 
+@pytest.mark.slow  # many polls
 def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     found = stopped_bridge().incident
     assert (found.kind, found.object) == ("bridge_stopped", "to-2")
@@ -290,6 +298,7 @@ def test_a_bridge_whose_target_is_full_is_the_root_of_its_queue() -> None:
     assert found.causes[0].fact == "it is connected, and nothing is in delivery: 800 messages wait"
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("up", "started", "causes"),
     [
@@ -376,6 +385,7 @@ def test_the_full_target_of_a_divert_that_hinders_nobody_is_no_root_of_its_sourc
     assert (found.kind, found.object, found.victims) == ("no_consumer", "audit", [victim])
 
 
+@pytest.mark.slow  # many polls
 def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     scene = Scene()
     scene.reader("hoarder", "q")
@@ -389,6 +399,7 @@ def test_unacknowledged_bytes_that_starve_peers_are_the_holders() -> None:
     assert scene.incident.victims == ["q (page files are no longer read because one consumer buffers too much)"]
 
 
+@pytest.mark.slow  # many polls
 def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own() -> None:
     scene = Scene()
     scene.reader("owner", "q")
@@ -399,6 +410,7 @@ def test_peers_that_are_idle_while_the_owner_hangs_are_no_incident_of_their_own(
     assert scene.roots == [("stalled", "owner")]
 
 
+@pytest.mark.slow  # many polls
 def test_what_changed_when_it_began_is_not_hidden_by_what_came_later() -> None:
     scene = Scene()
     scene.reader("owner", "q")
@@ -414,6 +426,7 @@ def test_what_changed_when_it_began_is_not_hidden_by_what_came_later() -> None:
     assert all(time <= found.begin + 1 for time, _ in found.changed)
 
 
+@pytest.mark.slow  # many polls
 def test_how_many_changes_there_are_is_said_where_some_are_left_out() -> None:
     scene = Scene()
     scene.reader("owner", "q")
@@ -427,6 +440,7 @@ def test_how_many_changes_there_are_is_said_where_some_are_left_out() -> None:
     assert not any("changes" in text for text in changes[:-1])
 
 
+@pytest.mark.slow  # many polls
 def test_a_second_producer_of_a_client_that_sends_already_is_no_change() -> None:
     scene = Scene()
     scene.reader("owner", "q")

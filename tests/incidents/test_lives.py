@@ -27,6 +27,7 @@ def frozen() -> Scene:
     return scene.run(8, lambda one: one.holds("c0").works("c1", "c2", "c3"))
 
 
+@pytest.mark.slow  # many polls
 def test_it_grows_and_stays_the_same() -> None:
     scene = frozen()
     first = scene.incident
@@ -35,6 +36,7 @@ def test_it_grows_and_stays_the_same() -> None:
     assert (scene.incident.id, scene.incident.begin) == (first.id, first.begin)
 
 
+@pytest.mark.slow  # many polls
 def test_several_that_turn_out_to_have_one_root_go_on_as_the_earliest() -> None:
     """Two of three that stopped at one moment are known to stall before the third."""
     scene = Scene()
@@ -109,6 +111,7 @@ def away(scene: Scene) -> State:
     return restore(kept, State(), snapshot, scene.policy)
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_agent() -> None:
     scene = frozen()
     found = scene.incident
@@ -169,6 +172,7 @@ def test_two_hundred_roots_are_a_bounded_answer() -> None:
     assert len(scene.tables["incident"]) == MOST
 
 
+@pytest.mark.slow  # many polls
 def test_of_two_hundred_that_began_together_the_same_stay_reported() -> None:
     scene = Scene()
     for i in range(200):

@@ -1,5 +1,7 @@
 """What the alert on an incident says in place of the alerts on its conditions, and how many it counts."""
 
+import pytest
+
 from incidents.world import Scene
 from penstock.agent.checkpoint import MOST_MEMBERS
 from penstock.assessment.health import client_causes, queue_causes
@@ -24,6 +26,7 @@ def dead_application(queues: int) -> Scene:
     return scene.run(20, grow)
 
 
+@pytest.mark.slow  # many polls
 def test_one_dead_application_is_one_incident_that_counts_its_queues() -> None:
     judgement = dead_application(QUEUES).state.judgement
     (one,) = judgement.incidents.told

@@ -70,6 +70,7 @@ def test_lists_are_bounded_and_searched() -> None:
     assert (len(cut.rows), cut.total) == (0, 1)
 
 
+@pytest.mark.slow  # many polls
 def test_a_root_that_is_a_condition_says_what_can_be_done() -> None:
     scene = Scene()
     scene.reader("c", "q", "billing")
@@ -106,6 +107,7 @@ def test_all_queues_that_a_client_left_are_named_with_their_numbers() -> None:
     assert not any("blocked" in text for text in found.advice)
 
 
+@pytest.mark.slow  # many polls
 def test_begin_and_end_are_events() -> None:
     scene = blocked_in_send()
     snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)

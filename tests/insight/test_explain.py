@@ -42,6 +42,7 @@ def crowded() -> World:
     return world
 
 
+@pytest.mark.slow  # many polls
 def test_only_the_clients_that_are_told_are_worked_out(crowded: World, monkeypatch: pytest.MonkeyPatch) -> None:
     worked_out: list[int] = []
     values = explaining.queue_client
@@ -69,6 +70,7 @@ def without_numbers(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, consumers=Table(snapshot.consumers.index, {}))
 
 
+@pytest.mark.slow  # many polls
 def test_of_a_version_without_numbers_per_consumer_queues_are_judged_and_clients_unknown(crowded: World) -> None:
     snapshot = without_numbers(crowded.snapshot())
     state, tables = assess(State(), snapshot, crowded.policy)
@@ -85,6 +87,7 @@ def test_of_a_version_without_numbers_per_consumer_queues_are_judged_and_clients
     assert all("patience" not in one.numbers and one.patience is None for one in found.clients)
 
 
+@pytest.mark.slow  # many polls
 def test_a_part_that_was_not_read_is_said_to_be_missing(crowded: World) -> None:
     snapshot = replace(crowded.snapshot(), consumers=None)
     state, tables = assess(State(), snapshot, crowded.policy)
@@ -94,6 +97,7 @@ def test_a_part_that_was_not_read_is_said_to_be_missing(crowded: World) -> None:
     assert (one.condition, one.severity, found.healthy) == ("unknown", "info", False)
 
 
+@pytest.mark.slow  # many polls
 def test_queues_and_clients_are_unknown_for_two_polls(crowded: World) -> None:
     crowded.queue(2, "young", messages=1, added=1)
     crowded.consumer(9000, 1, "a-new-one")
@@ -122,6 +126,7 @@ def test_kinds_that_are_not_judged_say_so() -> None:
     assert [cause.text for cause in one.causes] == ["queues of kind link are not judged"]
 
 
+@pytest.mark.slow  # many polls
 def test_completeness_is_the_share_of_the_polls_that_were_judged(crowded: World) -> None:
     """The stall began 15 s before the first poll; later every other poll is missed."""
     (one,) = [c for c in explain(view(crowded), "q").conditions if c.condition == "stalled"]

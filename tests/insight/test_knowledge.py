@@ -54,6 +54,7 @@ def works(world: World, polls: int) -> None:
         world.poll()
 
 
+@pytest.mark.slow  # many polls
 def test_healthy_says_on_what(world: World) -> None:
     works(world, 25)
     found = told(world, "q")

@@ -283,6 +283,7 @@ def clusters_of(*views: BrokerView) -> dict[str, ObjectView]:
     return {one.name: one for one in clusters([address_sum(view, "", None) for view in views])}
 
 
+@pytest.mark.slow  # many polls
 def test_clusters_are_told_by_links_node_ids_and_mirrors() -> None:
     queues = {"orders": queue(90, 40, K=50), "sf.n2": queue(10, 3, K=7)}
     one = at_node(as_link(Broker().see(queues, polls=4), "sf.n2"), "one", "n1")

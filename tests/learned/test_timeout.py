@@ -365,6 +365,7 @@ def test_four_in_a_hundred_are_above_the_98th_percentile() -> None:
     assert taught(*[1.0] * 99, 100.0).q98[0] == 1
 
 
+@pytest.mark.slow  # many polls
 def test_who_holds_nothing_at_the_polls_shows_no_gap() -> None:
     """It works between the polls: how long for is not known."""
     judged = Judged()

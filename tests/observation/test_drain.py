@@ -39,6 +39,7 @@ def test_nothing_waits_while_one_client_holds_all() -> None:
     assert np.isnan(world.column("queue", "drain"))
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_with_the_last_consumer_and_not_with_the_window() -> None:
     world = draining()
     world.queues["q"].consumers = {}

@@ -229,6 +229,7 @@ def test_a_last_value_queue_whose_values_are_in_hand_is_not_empty() -> None:
     assert np.isnan(bounds(judged)).all()
 
 
+@pytest.mark.slow  # many polls
 def test_after_a_restart_of_the_broker_it_is_unknown_until_the_queue_was_empty() -> None:
     world = World(step=2.0)
     queue = world.queue()

@@ -60,6 +60,7 @@ def test_a_ring_made_smaller_trims_nothing_and_every_arrival_drops_one() -> None
     assert world.column("queue", "messages") == 10
 
 
+@pytest.mark.slow  # many polls
 def test_scheduled_messages_do_not_count_until_they_fall_due() -> None:
     """One after the other is scheduled: 1/1, 2/1, 3/1, 4/1; when they fall due one stays."""
     world, queue, _ = ring(1)
@@ -178,6 +179,7 @@ def test_a_last_value_queue_does_not_count_in_delivery_in_its_depth() -> None:
 LEDGER = {"A": 100.0, "K": 40.0, "E": 10.0, "X": 5.0, "M": 10.0, "ring": 10.0}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("said", [{"A": 10.0}, {"K": 0.0}, {"X": 0.0}, {"E": 0.0}])
 def test_when_an_operator_sets_a_counter_back_it_goes_on(said: Numbers) -> None:
     """By 3 more that come to the full ring at each poll."""

@@ -128,6 +128,7 @@ def assert_cell(cell: str, state: str) -> None:
 # --- queues
 
 
+@pytest.mark.slow  # many pages
 @pytest.mark.parametrize(("queue", "state"), STATES.items())
 async def test_of_a_queue(page: Served, queue: str, state: str) -> None:
     list_row = row_of(await raw(page, "queues"), queue)

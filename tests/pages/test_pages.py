@@ -40,6 +40,7 @@ async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served
         yield running
 
 
+@pytest.mark.slow  # many pages
 async def test_the_worst_first_with_evidence_and_advice(page: Served) -> None:
     found = await page.get("")
     listed = page.agent.lookups.conditions("", ListQuery(limit=CONDITIONS)).rows
@@ -63,6 +64,7 @@ async def test_a_stalled_client_is_found_opened_and_explained_by_links(page: Ser
     assert "Sends to" not in client.text
 
 
+@pytest.mark.slow  # many pages
 @pytest.mark.parametrize("path", PAGES)
 async def test_names_are_text_and_nothing_else(page: Served, path: str) -> None:
     async with page.client.get(page.url + path) as response:
@@ -79,6 +81,7 @@ async def test_names_are_text_and_nothing_else(page: Served, path: str) -> None:
         assert EVIL in found.text
 
 
+@pytest.mark.slow  # many pages
 @pytest.mark.parametrize("path", PAGES)
 async def test_every_link_leads_somewhere(page: Served, path: str) -> None:
     found = await page.get(path)
@@ -89,6 +92,7 @@ async def test_every_link_leads_somewhere(page: Served, path: str) -> None:
             assert response.status == 200, link
 
 
+@pytest.mark.slow  # many pages
 async def test_filter_search_and_pages(tmp_path: Path) -> None:
     world = World()
     for key in range(130):
@@ -140,6 +144,7 @@ async def test_ranges_of_charts(page: Served, monkeypatch: pytest.MonkeyPatch) -
     assert "One of 1h, 6h, 24h, 7d" in (await page.get(f"{here}&range=2d", 400)).text
 
 
+@pytest.mark.slow  # many pages
 async def test_of_a_healthy_broker(tmp_path: Path) -> None:
     world = World()
     world.queue(1, "calm", messages=0, added=0)
@@ -160,6 +165,7 @@ async def test_the_headline_of_a_young_broker_does_not_call_it_healthy(tmp_path:
         assert "No active conditions on what could be read." in found.text
 
 
+@pytest.mark.slow  # many pages
 async def test_of_a_broker_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with served(troubled(), tmp_path, works, polls=6) as page:
         (poller,) = page.agent.pollers()
@@ -207,6 +213,7 @@ async def test_of_a_broker_that_was_never_read(tmp_path: Path, monkeypatch: pyte
         assert not [one for one in broker.links if one.startswith(("queues?", "clients?", "account?"))], "errors"
 
 
+@pytest.mark.slow  # many pages
 async def test_links_to_runbooks_dashboards_and_consoles(tmp_path: Path) -> None:
     """Each where all its names are known, these percent-encoded."""
     urls = {
@@ -328,6 +335,7 @@ async def test_names_that_are_near_are_links(page: Served) -> None:
     assert "stalled on orders" in (await page.get(found.link("client", broker="b1", client="stuck"))).text
 
 
+@pytest.mark.slow  # many pages
 async def test_where_messages_went(tmp_path: Path) -> None:
     """A ring that lost to arrivals and to the client that closed, and an address that no queue reads all of."""
 
@@ -439,6 +447,7 @@ async def test_reloads_by_itself_without_scripts_unless_told_not_to(page: Served
     assert ("body", {"data-refresh": "0"}) in still.tags
 
 
+@pytest.mark.slow  # many pages
 async def test_every_part_that_is_refreshed_has_a_name_of_its_own(page: Served) -> None:
     for path in PAGES:
         found = await page.get(path)

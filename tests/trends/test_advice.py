@@ -61,6 +61,7 @@ def test_a_ring_that_lost_gets_the_size_that_would_not_have() -> None:
     assert one["do"] == "ring-size 3900: it would have lost 0 of 259,140."
 
 
+@pytest.mark.slow  # long courses
 def test_a_backlog_that_lasts_gets_consumers() -> None:
     (one,) = advice_of(polls(3, short=0.5))
     assert one["subject"] == "too few consumers"
@@ -107,6 +108,7 @@ def test_what_a_stalled_consumer_buffers_is_no_backlog() -> None:
     assert advice_of(seen | stalled | {"delivering": 0 * held}) != []
 
 
+@pytest.mark.slow  # long courses
 def test_nothing_is_said_of_what_is_well_or_young() -> None:
     assert advice_of(polls(3)) == []
     assert advice_of(polls(3, ring=500.0)) == []
@@ -190,6 +192,7 @@ def test_polls_of_two_agents_are_one_queue(own_fleet: Store) -> None:
     assert both.came.sum() == pytest.approx(alone.came.sum(), rel=0.02)
 
 
+@pytest.mark.slow  # long courses
 def test_a_ring_that_was_changed_is_judged_since_then() -> None:
     """What a smaller one lost says nothing of the present one."""
     seen = polls(5, ring=500.0, short=1.0)

@@ -15,6 +15,7 @@ def drawn(seed: int, case: Traffic) -> Series:
     return case.daily(np.random.default_rng(seed))
 
 
+@pytest.mark.slow  # long courses
 @pytest.mark.parametrize("per_week", [-0.1, 0.0, 0.05, 0.2])
 def test_the_limits_hold_what_it_grows(per_week: float) -> None:
     found = [growth(drawn(seed, Traffic("", per_week))) for seed in range(20)]
@@ -40,6 +41,7 @@ def test_too_little_is_unknown_and_no_zero() -> None:
     assert change_points(unseen) == []
 
 
+@pytest.mark.slow  # long courses
 def test_growth_of_the_imagined_fleet_is_found() -> None:
     """Twelve weeks of hours with rhythm, noise, stalls and restarts; traffic grows by 3 % a week."""
     fleet = Fleet(brokers=1, queues=40, days=84, interval=3600, active=1.0, growth=0.03, stalls=0.5, gaps=0.0, seed=6)

@@ -93,6 +93,7 @@ def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path:
     alike(fleet[0], tmp_path)
 
 
+@pytest.mark.slow  # long courses
 def test_windows_over_polls_that_are_missing_and_consumers_that_change_are_those_of_the_bench(tmp_path: Path) -> None:
     random, store, size = np.random.default_rng(5), Store(str(tmp_path / "rough")), 800
     for number in range(20):
@@ -215,6 +216,7 @@ def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any
     )
 
 
+@pytest.mark.slow  # long courses
 @pytest.mark.parametrize("files", [1, 3])
 def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) -> None:
     alone = untidy(4, reset=0.0)

@@ -52,6 +52,7 @@ def test_what_fills_up_has_its_date_in_the_range(case: Fill) -> None:
     assert all(one.low <= one.days <= one.high for one in rising)
 
 
+@pytest.mark.slow  # long courses
 @pytest.mark.parametrize(
     ("case", "state"),
     [

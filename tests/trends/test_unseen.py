@@ -134,6 +134,7 @@ def test_of_a_broker_that_says_little_it_is_known_when_it_was_seen() -> None:
     assert (gone["missing_hours"], gone["coverage"]) == (48, 0.5), "since then nobody saw it"
 
 
+@pytest.mark.slow  # long courses
 def test_the_first_day_says_what_it_cannot_know() -> None:
     broker = broker_facts(of_kind("broker", 6, uptime_max=np.arange(6.0)), 0.0)
     facts = cleaned(facts_of([None] * 168) | {"brokers": [broker | {"broker": "<!--<script>", "sid": 7, "owner": ""}]})

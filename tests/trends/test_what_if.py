@@ -38,12 +38,14 @@ def polls(of: Second, ring: float, every: int = 60) -> Steps:
     return steps(at.astype(float), np.zeros(len(at), np.int64), added[at], left[at], depth[at])
 
 
+@pytest.mark.slow  # long courses
 @pytest.mark.parametrize("ring", [200, 800, 3000])
 def test_another_ring_loses_what_it_would_have_lost(ring: int) -> None:
     of = polls(STALLS, 400)
     assert abs(replay(of, Setting(ring=ring)).lost - STALLS.run(ring)[0]) <= 0.01 * of.came.sum()
 
 
+@pytest.mark.slow  # long courses
 def test_advice_is_a_ring_that_keeps_what_it_says() -> None:
     found = better_ring(polls(STALLS, 400), 400)
     assert found is not None
@@ -53,6 +55,7 @@ def test_advice_is_a_ring_that_keeps_what_it_says() -> None:
     assert STALLS.run(found.setting.ring)[0] <= 0.002 * found.now.came
 
 
+@pytest.mark.slow  # long courses
 def test_no_ring_is_advised_where_none_helps_or_none_is_needed() -> None:
     found = better_ring(polls(OVERLOAD, 400), 400)
     assert found is not None
@@ -76,6 +79,7 @@ def test_limits_by_policy() -> None:
     assert 0 < paged.paging < DAYS * 86400
 
 
+@pytest.mark.slow  # long courses
 def test_more_consumers_shorten_the_backlog() -> None:
     of = polls(OVERLOAD, np.inf)
     found = better_consumers(of, 4, 900.0)
@@ -140,6 +144,7 @@ def test_the_command_replays_what_the_agent_kept(fleet: tuple[Store, Truth]) -> 
     assert "Traceback" not in wrong.output
 
 
+@pytest.mark.slow  # long courses
 def test_a_queue_without_traffic_is_replayed_too(fleet: tuple[Store, Truth], monkeypatch: pytest.MonkeyPatch) -> None:
     still = {name: np.zeros(99) for name in (*advice.NUMBERS, "sid", "inc")} | {"stamp": 60.0 * np.arange(99)}
     monkeypatch.setattr(advice, "polls_of", lambda *_: still)

@@ -428,6 +428,7 @@ def test_a_port_is_where_the_profile_leaves_it_open(tmp_path: Path) -> None:
     assert targets(tmp_path, without, mq=fixed) == targets(tmp_path, with_port, mq=asked) == ["b"]
 
 
+@pytest.mark.slow  # polls for each value
 def test_a_file_names_so_many_brokers_and_no_more(tmp_path: Path) -> None:
     lines = [f"- {{name: b{n}, host: h{n}}}\n" for n in range(1001)]
     assert len(targets(tmp_path, "brokers:\n" + "".join(lines[1:]))) == 1000
@@ -539,6 +540,7 @@ TARGETS = st.lists(
 )
 
 
+@pytest.mark.slow  # polls for each value
 @settings(fuzzed, max_examples=8 * fuzzed.max_examples)
 @given(found=TARGETS | VALUES)
 def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(

@@ -101,6 +101,7 @@ def every_pair(fields: Sequence[str], values: Sequence[object]) -> list[Any]:
     return [case(field, value) for field in fields for value in values]
 
 
+@pytest.mark.slow  # polls for each value
 @pytest.mark.parametrize(
     ("field", "value"),
     every_pair(["messageCount", "messagesInTransit", "UptimeMillis", "DeliveringSize", "msgSent"], NUMBERS),
@@ -120,6 +121,7 @@ def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, va
     asyncio.run(play())
 
 
+@pytest.mark.slow  # polls for each value
 @pytest.mark.parametrize("value", [-1, 1e308, "NaN"])
 def test_an_uptime_out_of_range_is_no_restart_and_no_condition(value: object) -> None:
     async def play() -> None:
@@ -277,6 +279,7 @@ def test_names_with_control_characters_keep_their_numbers_and_lose_no_others(con
     asyncio.run(play())
 
 
+@pytest.mark.slow  # polls for each value
 def test_an_octet_that_is_no_utf_8_costs_its_row_alone() -> None:
     async def play() -> None:
         whole, transport = watched()

@@ -55,6 +55,7 @@ def said(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow  # polls for each value
 def test_the_names_are_as_hostile_as_they_should_be(folder: Path) -> None:
     body = run("once", "--config.file", str(folder / "penstock.yaml")).stdout
     labels = [sample.labels for family in parse_text(body) for sample in family.samples]
