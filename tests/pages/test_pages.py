@@ -367,7 +367,8 @@ async def test_where_messages_went(tmp_path: Path) -> None:
 async def test_the_last_hour_in_words(page: Served) -> None:
     found = await page.get("queue?broker=b1&queue=orders")
     labels = [given["aria-label"] for tag, given in found.tags if tag == "svg" and given.get("role") == "img"]
-    assert str(labels[0]).startswith("Ready: now 100, lowest 100, highest 100 in the last 5 min ")
+    # The agent goes on polling by itself while other tests ask it.
+    assert re.match(r"Ready: now 100, lowest 100, highest 100 in the last \d+ min", str(labels[0]))
     assert any(label and label.startswith("stuck: now 100") for label in labels)
     assert re.search(r"stalled · stuck warning since \d\d:\d\d", found.text)
     assert "a value each 15 s" in found.text
