@@ -598,7 +598,6 @@ YAMLS = st.recursive(
 )
 
 
-@pytest.mark.filterwarnings("ignore:extend=")  # hypothesis now and then takes the recursion of YAMLS for none
 @settings(
     max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
