@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from conditions.things import Things
 from labelled import openmq
 from penstock.assessment.assess import State, advance
 from penstock.brokers.artemis import answers as wire
@@ -25,7 +26,7 @@ from penstock.brokers.artemis.listings import ListingPage
 from penstock.brokers.rows import Rows, lenient, matrix
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Table
-from penstock.model import Broker, BrokerKind, Observation, Process, Role, Snapshot
+from penstock.model import Broker, BrokerKind, ConnectionRow, Observation, Process, Role, Snapshot
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
@@ -39,6 +40,7 @@ class Samples:
         self._consumers = tables.ConsumerBuilder((), numbers=True)
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
+        self._connections = Things()
 
     def snapshot(self, sample: dict[str, Any]) -> Snapshot:
         broker, queue = sample["broker"], sample["queue"]
@@ -50,6 +52,9 @@ class Samples:
         said = dict(zip(sizes.COLUMNS, matrix([numbers], sizes.COLUMNS), strict=True))
         queues = Table(queues.index, {**queues.columns, **said})
         consumers = self._consumers.table([self._consumers.page(_listing(sample["consumers"]))])
+        of_consumer = {row["id"]: row["remoteAddress"] for row in sample["consumers"]}
+        connections = self._connection_table(sample["consumers"])
+        keys = [self._connections.key(of_consumer[row.id]) for row in consumers.index]
         address, _ = lenient(wire.AddressAttributes, sample["address"])
         assert address is not None
         return Snapshot(
@@ -60,8 +65,21 @@ class Samples:
             queues=queues,
             consumers=consumers,
             consumer_queue=self._queues.keys_of([row.queue for row in consumers.index]),
-            consumer_connection=np.full(len(consumers), -1, np.int64),
+            connections=connections,
+            consumer_connection=np.array(keys, np.int64),
         )
+
+    def _connection_table(self, consumers: list[dict[str, Any]]) -> Table[ConnectionRow]:
+        """Those of the consumers: a client's address and port is one connection. Producers were not recorded."""
+        rows: dict[str, ConnectionRow] = {}
+        numbers: dict[str, dict[str, float]] = {}
+        for address in dict.fromkeys(row["remoteAddress"] for row in consumers):
+            own = [row for row in consumers if row["remoteAddress"] == address]
+            sessions = {row["session"] for row in own}
+            first = own[0]
+            rows[address] = ConnectionRow(address, first["clientID"], first["protocol"], first["user"], address)
+            numbers[address] = {"consumers": float(len(own)), "sessions": float(len(sessions))}
+        return self._connections.table(rows, numbers, {})
 
 
 def _listing(rows: list[dict[str, Any]]) -> ListingPage:
