@@ -36,7 +36,8 @@ class Mutant:
     @cached_property
     def key(self) -> str:
         """The same as long as the function and the change are."""
-        said = "\0".join((self.file, self.function, self.function_source, self.before, self.after))
+        parts = [self.file, self.function, self.function_source, self.before, self.after]
+        said = "\0".join(parts)
         return sha256(said.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:

@@ -41,9 +41,10 @@ def place_of(mutant: Mutant) -> Place:
 
 
 def replace(live: Mapping[Place, list[FunctionType]], mutant: Mutant) -> None:
-    """From now on the mutant runs in place of the function."""
+    """From now on the mutant runs in place of the function; not one that reads other names of a function around it."""
     for function in live[place_of(mutant)]:
-        function.__code__ = mutant.code
+        if function.__code__.co_freevars == mutant.code.co_freevars:
+            function.__code__ = mutant.code
 
 
 def is_pure(mutant: Mutant) -> bool:
@@ -107,9 +108,10 @@ class Watch:
     def __init__(self, function: FunctionType, mutants: Iterable[Mutant], seen: "Seen") -> None:
         self.seen = seen
         self.original = copy_of(function, function.__code__)
-        pure = [one for one in mutants if is_pure(one)]
-        self.mutants = {one.key: copy_of(function, one.code) for one in pure}
-        self.others = [one.key for one in mutants if one.key not in self.mutants]
+        free = function.__code__.co_freevars
+        comparable = [mutant for mutant in mutants if is_pure(mutant) and mutant.code.co_freevars == free]
+        self.mutants = {mutant.key: copy_of(function, mutant.code) for mutant in comparable}
+        self.others = [mutant.key for mutant in mutants if mutant.key not in self.mutants]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.seen.comparing:
@@ -174,8 +176,16 @@ def watch(live: Mapping[Place, list[FunctionType]], mutants: Iterable[Mutant], s
 
 def calling(name: str, free: tuple[str, ...]) -> CodeType:
     """Code that calls the global of this name; it has the free names that the code before it had."""
-    keeps = f"({', '.join(free)},)" if free else "()"
-    source = f"def outer({', '.join(free)}):\n def inner(*args, **kwargs):\n  if 0: {keeps}\n  return {name}(*args, **kwargs)\n return inner"
+    names = ", ".join(free)
+    keeps = f"({names},)" if free else "()"
+    lines = [
+        f"def outer({names}):",
+        "    def inner(*args, **kwargs):",
+        f"        if 0: {keeps}",
+        f"        return {name}(*args, **kwargs)",
+        "    return inner",
+    ]
+    source = "\n".join(lines)
     made: dict[str, Callable[..., FunctionType]] = {}
     exec(source, made)  # noqa: S102 the names are those of this program
     return made["outer"](*free).__code__

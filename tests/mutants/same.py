@@ -1,6 +1,6 @@
 """Whether two results of a function are the same to whoever gets them. In doubt they are not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
@@ -16,19 +16,23 @@ def same(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, PLAIN):
-        return bool(one == other)
-    if isinstance(one, float | np.floating):
-        return bool(one == other or (np.isnan(one) and np.isnan(other)))
-    if isinstance(one, np.ndarray):
-        return same_arrays(one, other)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, set | frozenset):
-        return bool(one == other)
-    if isinstance(one, Mapping):
-        return same_mappings(one, other)
+    for kind, compare in COMPARED:
+        if isinstance(one, kind):
+            return bool(compare(one, other))
     return same_objects(one, other)
+
+
+def equal(one: Any, other: Any) -> bool:
+    return bool(one == other)
+
+
+def same_floats(one: Any, other: Any) -> bool:
+    both_missing = np.isnan(one) and np.isnan(other)
+    return bool(one == other or both_missing)
+
+
+def same_sequences(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(map(same, one, other))
 
 
 def same_arrays(one: Any, other: Any) -> bool:
@@ -53,7 +57,23 @@ def same_objects(one: Any, other: Any) -> bool:
         return same((one.func, one.args, one.keywords), (other.func, other.args, other.keywords))
     if is_dataclass(one) and not isinstance(one, type):
         return all(same(value_of(one, field.name), value_of(other, field.name)) for field in fields(one))
-    return type(one).__eq__ is not object.__eq__ and bool(one == other)
+    return not is_plain_object(one) and bool(one == other)
+
+
+def is_plain_object(thing: Any) -> bool:
+    """Whether it is equal to itself alone."""
+    return all("__eq__" not in vars(kind) for kind in type(thing).__mro__[:-1])
+
+
+COMPARED: tuple[tuple[Any, Callable[[Any, Any], bool]], ...] = (
+    (PLAIN, equal),
+    (float | np.floating, same_floats),
+    (np.ndarray, same_arrays),
+    (tuple | list, same_sequences),
+    (set | frozenset, equal),
+    (Mapping, same_mappings),
+)
+"""How the values of each type are compared; the first that fits counts."""
 
 
 def contents(function: FunctionType) -> tuple[Any, ...]:

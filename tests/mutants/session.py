@@ -18,11 +18,14 @@ from mutants.processes import GIVEN_UP, Job, each_in_a_process
 from mutants.results import Result
 
 FIRST = 12
-"""Tests in which a mutant makes a difference that are run at first; one of them kills it, or all others are run, too."""
+"""Tests in which a mutant makes a difference that are run at first; all others where none of them kills it."""
 CHUNK = 6
 """Tests that a process surveys."""
 SURVEY = 300.0
 """Seconds that it may take."""
+LEAST = 20.0
+TIMES = 5
+"""Seconds after which the tests of a mutant do not end, and so many times what they took in the survey."""
 
 
 class Surveyed(NamedTuple):
@@ -38,7 +41,10 @@ class Mutation:
     """The plugin. known: what earlier runs found; it is added to."""
 
     def __init__(self, root: Path, mutants: Sequence[Mutant], known: dict[str, Result], processes: int) -> None:
-        self.root, self.mutants, self.known, self.processes = root, mutants, known, processes
+        self.root = root
+        self.mutants = mutants
+        self.known = known
+        self.processes = processes
         self.items: list[pytest.Item] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -46,29 +52,34 @@ class Mutation:
         if session.testsfailed:
             raise session.Interrupted(f"{session.testsfailed} errors while the tests were collected")
         self.items = self._in_order(session.items)
-        files = {item.path for item in self.items}
-        of_files: dict[frozenset[Path], list[Mutant]] = defaultdict(list)
-        for mutant in self.mutants:
-            new = results.untried(self.known.get(mutant.key), files)
-            if new:
-                of_files[frozenset(new)].append(mutant)
-        self.live = functions(self.root, {one.file for one in self.mutants})
-        for new_files, mutants in of_files.items():
-            self._try(mutants, [number for number, item in enumerate(self.items) if item.path in new_files])
+        self.live = functions(self.root, {mutant.file for mutant in self.mutants})
+        for new_files, mutants in self._by_untried_files().items():
+            numbers = [number for number, item in enumerate(self.items) if item.path in new_files]
+            self._try(mutants, numbers)
             self._note_tried(mutants, new_files)
         return True
 
     def _in_order(self, items: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Tests of the mutated modules first: they are the most likely to notice."""
-        own = {f"test_{Path(one.file).stem}.py" for one in self.mutants}
+        own = {f"test_{Path(mutant.file).stem}.py" for mutant in self.mutants}
         return sorted(items, key=lambda item: item.path.name not in own)
 
+    def _by_untried_files(self) -> dict[frozenset[Path], list[Mutant]]:
+        """The mutants by the files of tests that no earlier run tried on them; without those that have none."""
+        files = {item.path for item in self.items}
+        of_files: dict[frozenset[Path], list[Mutant]] = defaultdict(list)
+        for mutant in self.mutants:
+            untried = results.untried(self.known.get(mutant.key), files)
+            of_files[frozenset(untried)].append(mutant)
+        of_files.pop(frozenset(), None)
+        return of_files
+
     def _note_tried(self, mutants: Iterable[Mutant], files: Iterable[Path]) -> None:
-        digests = [results.digest(path) for path in files]
+        digests = {results.digest(path) for path in files}
         for mutant in mutants:
             result = self.known.setdefault(mutant.key, Result())
             if not result.killed_by:
-                result.tried = sorted({*result.tried, *digests})
+                result.tried = sorted(digests.union(result.tried))
         results.save(self.known)
 
     def _try(self, mutants: Sequence[Mutant], numbers: Sequence[int]) -> None:
@@ -81,28 +92,30 @@ class Mutation:
         """The mutants that make a difference in `most` tests without being noticed."""
         say(f"{len(mutants)} mutants, {len(numbers)} tests")
         surveyed = self._survey(mutants, numbers, most)
-        differ: dict[str, list[int]] = defaultdict(list)
-        for number, one in surveyed.items():
-            for key in one.differ:
-                differ[key].append(number)
-            for key in one.crash if one.passed else ():
-                self._kill(key, number)
-        seconds = {number: one.seconds for number, one in surveyed.items()}
-        open_mutants = [one for one in mutants if one.key in differ and not self._killed(one.key)]
-        say(f"{len(open_mutants)} make a difference and do not raise")
-        jobs = (self._kill_job(one, self._soonest(differ[one.key], seconds), seconds) for one in open_mutants)
+        self._note_crashes(surveyed)
+        differ = differing(surveyed)
+        candidates = [mutant for mutant in mutants if mutant.key in differ and not self._killed(mutant.key)]
+        say(f"{len(candidates)} make a difference and do not raise")
+        seconds = {number: test.seconds for number, test in surveyed.items()}
+        jobs = [self._kill_job(mutant, differ[mutant.key], seconds) for mutant in candidates]
         for key, killer in each_in_a_process(jobs, self.processes):
-            if killer == GIVEN_UP:
-                self._kill(key, differ[key][0])
-            elif killer is not None:
-                self._kill(key, killer)
+            self._note_killer(key, differ[key], killer)
         results.save(self.known)
-        return [one for one in open_mutants if len(differ[one.key]) >= most and not self._killed(one.key)]
+        survivors = [mutant for mutant in candidates if not self._killed(mutant.key)]
+        return [mutant for mutant in survivors if len(differ[mutant.key]) >= most]
 
-    def _soonest(self, numbers: Iterable[int], seconds: dict[int, float]) -> list[int]:
-        """The tests in the order in which they are tried: of the same file first, then the quickest."""
-        first = self.items[0].path.name
-        return sorted(numbers, key=lambda number: (self.items[number].path.name != first, seconds[number]))
+    def _note_crashes(self, surveyed: dict[int, Surveyed]) -> None:
+        """A mutant that raises where the function gives a result fails the test."""
+        for number, test in surveyed.items():
+            for key in test.crash:
+                self._kill(key, number)
+
+    def _note_killer(self, key: str, numbers: Sequence[int], killer: int | str | None) -> None:
+        """killer: the number of the test that fails; `GIVEN_UP`: the tests do not end with it."""
+        if killer == GIVEN_UP:
+            self._kill(key, numbers[0])
+        elif isinstance(killer, int):
+            self._kill(key, killer)
 
     def _killed(self, key: str) -> bool:
         return key in self.known and bool(self.known[key].killed_by)
@@ -111,42 +124,46 @@ class Mutation:
         item = self.items[number]
         self.known[key] = Result(item.nodeid, results.own_digest(item.path))
 
-    def _kill_job(self, mutant: Mutant, numbers: Sequence[int], seconds: dict[int, float]) -> Job:
+    def _kill_job(self, mutant: Mutant, numbers: Iterable[int], seconds: dict[int, float]) -> Job:
+        """Runs the tests in which it makes a difference until one fails: of the own file first, the quickest first."""
+        own = self.items[0].path.name
+        in_order = sorted(numbers, key=lambda number: (self.items[number].path.name != own, seconds[number]))
+        longest = LEAST + TIMES * sum(seconds[number] for number in in_order)
+
         def work() -> int | None:
             replace(self.live, mutant)
-            return next((number for number in numbers if not passes(self.items[number])), None)
+            failing = (number for number in in_order if not passes(self.items[number]))
+            return next(failing, None)
 
-        return Job(mutant.key, work, 20 + 5 * sum(seconds[number] for number in numbers))
+        return Job(mutant.key, work, longest)
 
     def _survey(self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int) -> dict[int, Surveyed]:
-        """By the numbers of the tests; a mutant that differs in `most` tests is left out of those after them."""
+        """By number the tests that pass; a mutant that differs in `most` of them is left out of those after them."""
         found: dict[int, Surveyed] = {}
-        times: dict[str, int] = defaultdict(int)
         enough: set[str] = set()
 
         def job(chunk: Sequence[int]) -> Job:
             def work() -> dict[int, Surveyed]:
-                left = [one for one in mutants if one.key not in enough]
+                left = [mutant for mutant in mutants if mutant.key not in enough]
                 return self._watched(left, chunk)
 
             return Job(tuple(chunk), work, SURVEY)
 
-        chunks = (job(numbers[start : start + CHUNK]) for start in range(0, len(numbers), CHUNK))
+        starts = range(0, len(numbers), CHUNK)
+        chunks = (job(numbers[start : start + CHUNK]) for start in starts)
         for chunk, answer in each_in_a_process(chunks, self.processes):
             if answer == GIVEN_UP:
-                say(f"given up: {[self.items[number].nodeid for number in chunk]}")
+                self._say_left_out(chunk, "given up, and left out")
                 continue
-            found |= answer
-            for number, one in answer.items():
-                if not one.passed:
-                    say(f"fails while its functions are watched: {self.items[number].nodeid}")
-                for key in one.differ:
-                    times[key] += 1
-                enough |= one.crash if one.passed else set()
-            enough |= {key for key, number in times.items() if number >= most}
-            if len(enough) == len(mutants):
-                break
+            failing = [number for number, test in answer.items() if not test.passed]
+            self._say_left_out(failing, "fails while functions are watched, and is left out")
+            found |= {number: test for number, test in answer.items() if test.passed}
+            enough |= seen_enough(found, most)
         return found
+
+    def _say_left_out(self, numbers: Iterable[int], why: str) -> None:
+        for number in numbers:
+            say(f"{why}: {self.items[number].nodeid}")
 
     def _watched(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> dict[int, Surveyed]:
         seen = Seen()
@@ -156,8 +173,25 @@ class Mutation:
             seen.begin()
             start = monotonic()
             passed = passes(self.items[number])
-            found[number] = Surveyed(monotonic() - start, passed, set(seen.differ), set(seen.crash))
+            seconds = monotonic() - start
+            found[number] = Surveyed(seconds, passed, set(seen.differ), set(seen.crash))
         return found
+
+
+def differing(surveyed: dict[int, Surveyed]) -> dict[str, list[int]]:
+    """By the keys of mutants the tests in which they make a difference."""
+    differ: dict[str, list[int]] = defaultdict(list)
+    for number, test in surveyed.items():
+        for key in test.differ:
+            differ[key].append(number)
+    return differ
+
+
+def seen_enough(surveyed: dict[int, Surveyed], most: int) -> set[str]:
+    """Mutants that raise, or make a difference in `most` tests."""
+    crashed = {key for test in surveyed.values() for key in test.crash}
+    often = {key for key, numbers in differing(surveyed).items() if len(numbers) >= most}
+    return crashed | often
 
 
 def passes(item: pytest.Item) -> bool:

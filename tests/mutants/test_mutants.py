@@ -1,4 +1,4 @@
-"""A change that no test notices is a survivor, one that a test notices is killed; small programs with tests of theirs."""
+"""A change that no test notices survives, one that a test notices is killed; small programs with tests of theirs."""
 
 import importlib.util
 import sys
