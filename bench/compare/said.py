@@ -21,19 +21,29 @@ def causes_of(conditions: Iterable[ActiveCondition]) -> list[Row]:
         subject = f"{condition.address} {condition.queue} {condition.client}"
         for cause, verdict in condition.verdicts.items():
             likely = "likely" if verdict.likely else ""
-            rows.append(["causes", condition.name, subject, cause, str(verdict.state), verdict.fact, likely])
+            state = str(verdict.state)
+            row = ["causes", condition.name, subject, cause, state, verdict.fact, likely]
+            rows.append(row)
     return sorted(rows)
 
 
 def explained(view: BrokerView, conditions: Sequence[ActiveCondition]) -> list[Row]:
     """What `explain` answers about the queues with a condition: a row for each number and text in it."""
-    named = {(condition.address, condition.queue): None for condition in sorted(conditions, key=lambda one: one.name)}
-    queues = [(address, queue) for address, queue in named if queue][:EXPLAINED]
     rows = []
-    for address, queue in queues:
-        for path, value in leaves(answer(view, address, queue)):
-            rows.append(["explain", queue, path, value])
+    for address, queue in first_queues(conditions):
+        said = answer(view, address, queue)
+        for path, value in leaves(said):
+            row = ["explain", queue, path, value]
+            rows.append(row)
     return rows
+
+
+def first_queues(conditions: Iterable[ActiveCondition]) -> list[tuple[str, str]]:
+    """Addresses and names, without what is of the broker itself."""
+    by_name = sorted(conditions, key=lambda condition: condition.name)
+    places = [(condition.address, condition.queue) for condition in by_name if condition.queue]
+    each_once = dict.fromkeys(places)
+    return list(each_once)[:EXPLAINED]
 
 
 def answer(view: BrokerView, address: str, queue: str) -> Any:

@@ -45,11 +45,11 @@ def main(room: str, only: str, function: str, tests: str, processes: int) -> Non
     mutants = chosen(room, only, function)
     folders = tests.split(",") if tests else folders_of(room)
     known = results.load()
-    open_mutants = [one for one in mutants if not results.is_killed(known.get(one.key))]
-    if open_mutants:
-        for one in open_mutants:
-            forget_killer(known.get(one.key))
-        run(open_mutants, folders, known, processes)
+    alive = [mutant for mutant in mutants if not results.is_killed(known.get(mutant.key))]
+    for mutant in alive:
+        forget_killer(known.get(mutant.key))
+    if alive:
+        run(alive, folders, known, processes)
     report(mutants, known)
 
 
@@ -88,7 +88,8 @@ def report(mutants: Sequence[Mutant], known: Mapping[str, results.Result]) -> No
     counts: Counts = {}
     for mutant in mutants:
         outcome = outcome_of(mutant, known, equivalent)
-        counts.setdefault(mutant.file, Counter(killed=0, survived=0, equivalent=0))[outcome] += 1
+        of_file = counts.setdefault(mutant.file, Counter(killed=0, survived=0, equivalent=0))
+        of_file[outcome] += 1
         if outcome == "survived":
             print(mutant)
     print(json.dumps({"mutants": counts, "all": total(counts)}))
@@ -97,18 +98,20 @@ def report(mutants: Sequence[Mutant], known: Mapping[str, results.Result]) -> No
 def outcome_of(mutant: Mutant, known: Mapping[str, results.Result], equivalent: set[tuple[str, str, str, str]]) -> str:
     if results.is_killed(known.get(mutant.key)):
         return "killed"
-    same = (mutant.file, mutant.function, mutant.before, mutant.after) in equivalent
-    return "equivalent" if same else "survived"
+    change = (mutant.file, mutant.function, mutant.before, mutant.after)
+    return "equivalent" if change in equivalent else "survived"
 
 
 def equivalents() -> set[tuple[str, str, str, str]]:
     """The mutants that no test can notice, as the file of them says."""
     read = tomllib.loads(EQUIVALENT.read_text())
-    found = set()
-    for one in read.get("mutant", ()):
-        assert one["reason"], one
-        found |= {(one["file"], one["function"], one["before"], after) for after in one["after"]}
-    return found
+    changes = set()
+    for noted in read.get("mutant", ()):
+        assert noted["reason"], noted
+        for after in noted["after"]:
+            change = (noted["file"], noted["function"], noted["before"], after)
+            changes.add(change)
+    return changes
 
 
 def total(counts: Counts) -> dict[str, float]:
@@ -116,7 +119,8 @@ def total(counts: Counts) -> dict[str, float]:
     for of_file in counts.values():
         summed.update(of_file)
     made = sum(summed.values())
-    return {**summed, "killed_share": round(summed["killed"] / made, 3) if made else 1.0}
+    share = summed["killed"] / made if made else 1.0
+    return {**summed, "killed_share": round(share, 3)}
 
 
 if __name__ == "__main__":

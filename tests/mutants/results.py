@@ -29,28 +29,36 @@ def load() -> dict[str, Result]:
 
 def save(results: Mapping[str, Result]) -> None:
     KEPT.parent.mkdir(exist_ok=True)
+    plain = {key: asdict(result) for key, result in results.items()}
     beside = KEPT.with_suffix(".new")
-    beside.write_text(json.dumps({key: asdict(one) for key, one in results.items()}))
+    beside.write_text(json.dumps(plain))
     beside.rename(KEPT)
 
 
 def digest(path: Path) -> str:
     """Of a file of tests, with the helpers in its folder."""
-    helpers = sorted(one for one in path.parent.glob("*.py") if not one.name.startswith("test_"))
-    content = b"".join(one.read_bytes() for one in [path, *helpers])
-    return sha256(content).hexdigest()[:12]
+    in_folder = sorted(path.parent.glob("*.py"))
+    helpers = [helper for helper in in_folder if not helper.name.startswith("test_")]
+    contents = [file.read_bytes() for file in [path, *helpers]]
+    return short(b"".join(contents))
 
 
 def own_digest(path: Path) -> str:
     """Of a file of tests alone."""
-    return sha256(path.read_bytes()).hexdigest()[:12]
+    return short(path.read_bytes())
+
+
+def short(content: bytes) -> str:
+    digits = sha256(content).hexdigest()
+    return digits[:12]
 
 
 def is_killed(result: Result | None) -> bool:
     """Whether a test that is as it was then kills it."""
     if result is None or not result.killed_by:
         return False
-    path = Path(result.killed_by.partition("::")[0])
+    file, _, _ = result.killed_by.partition("::")
+    path = Path(file)
     return path.exists() and own_digest(path) == result.digest
 
 

@@ -11,53 +11,61 @@ import numpy as np
 PLAIN = (str, bytes, int, bool, type(None), np.integer, np.bool_)
 
 
-def same(one: Any, other: Any) -> bool:
-    if one is other:
+def same(first: Any, second: Any) -> bool:
+    if first is second:
         return True
-    if type(one) is not type(other):
+    if type(first) is not type(second):
         return False
     for kind, compare in COMPARED:
-        if isinstance(one, kind):
-            return bool(compare(one, other))
-    return same_objects(one, other)
+        if isinstance(first, kind):
+            return bool(compare(first, second))
+    return same_objects(first, second)
 
 
-def equal(one: Any, other: Any) -> bool:
-    return bool(one == other)
+def equal(first: Any, second: Any) -> bool:
+    return bool(first == second)
 
 
-def same_floats(one: Any, other: Any) -> bool:
-    both_missing = np.isnan(one) and np.isnan(other)
-    return bool(one == other or both_missing)
+def same_floats(first: Any, second: Any) -> bool:
+    both_missing = np.isnan(first) and np.isnan(second)
+    return bool(first == second or both_missing)
 
 
-def same_sequences(one: Any, other: Any) -> bool:
-    return len(one) == len(other) and all(map(same, one, other))
+def same_sequences(first: Any, second: Any) -> bool:
+    return len(first) == len(second) and all(map(same, first, second))
 
 
-def same_arrays(one: Any, other: Any) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
+def same_arrays(first: Any, second: Any) -> bool:
+    if first.dtype != second.dtype or first.shape != second.shape:
         return False
-    if one.dtype == object:
-        return all(map(same, one.flat, other.flat))
-    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    if first.dtype == object:
+        return all(map(same, first.flat, second.flat))
+    return np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
 
 
-def same_mappings(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
+def same_mappings(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> bool:
     """In the same order, too: some callers show them as they are."""
-    return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    return list(first) == list(second) and all(same(first[key], second[key]) for key in first)
 
 
-def same_objects(one: Any, other: Any) -> bool:
-    if isinstance(one, FunctionType):
-        return one.__code__ == other.__code__ and same(contents(one), contents(other))
-    if isinstance(one, MethodType):
-        return same((one.__func__, one.__self__), (other.__func__, other.__self__))
-    if isinstance(one, partial):
-        return same((one.func, one.args, one.keywords), (other.func, other.args, other.keywords))
-    if is_dataclass(one) and not isinstance(one, type):
-        return all(same(value_of(one, field.name), value_of(other, field.name)) for field in fields(one))
-    return not is_plain_object(one) and bool(one == other)
+def same_objects(first: Any, second: Any) -> bool:
+    parts = parts_of(first)
+    if parts is not None:
+        return same(parts, parts_of(second))
+    return not is_plain_object(first) and bool(first == second)
+
+
+def parts_of(thing: Any) -> tuple[Any, ...] | None:
+    """What two things of its type must have in common to be the same; None where they say it themselves."""
+    if isinstance(thing, FunctionType):
+        return thing.__code__, contents(thing)
+    if isinstance(thing, MethodType):
+        return thing.__func__, thing.__self__
+    if isinstance(thing, partial):
+        return thing.func, thing.args, thing.keywords
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return tuple(getattr(thing, field.name, None) for field in fields(thing))
+    return None
 
 
 def is_plain_object(thing: Any) -> bool:
@@ -80,7 +88,3 @@ def contents(function: FunctionType) -> tuple[Any, ...]:
     """What a function keeps of the one in which it was made."""
     cells: tuple[CellType, ...] = function.__closure__ or ()
     return tuple(cell.cell_contents for cell in cells)
-
-
-def value_of(thing: Any, name: str) -> Any:
-    return getattr(thing, name, None)
