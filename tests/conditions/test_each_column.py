@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions import test_falling_behind_edges, test_hangs, test_held_up, test_redelivery_loop_edges
+from conditions import test_falling_behind_edges, test_redelivery_loop_edges, test_slowed_held_up, test_stalled_hangs
 from conditions.columns import columns_read, mask_of
 from conditions.inputs import changed, column, kept_inputs, mask, positions
 from conditions.world import Judged
@@ -88,7 +88,7 @@ CASES: list[tuple[Rule, Callable[[], RuleInputs], Values, Values]] = [
         "found__address__limit_percent": column(99),
         "found__judged": NOT_JUDGED,
     }),
-    (stalled.hangs, test_hangs.polled, {}, {
+    (stalled.hangs, test_stalled_hangs.polled, {}, {
         "unacked__unacked_since": column(2e9, 2e9),
         "unacked__settled": column(np.nan, np.nan),
         "service_rate": column(0, 0),
@@ -98,7 +98,7 @@ CASES: list[tuple[Rule, Callable[[], RuleInputs], Values, Values]] = [
         "found__consumer__last_delivery": column(2e9, 2e9),
         "found__consumer__queue": positions(-1, -1),
     }),
-    (stalled.hangs, test_hangs.polled,
+    (stalled.hangs, test_stalled_hangs.polled,
      {"evictions__grew": column(1), "snapshot__consumer_connection": positions(-1, -1)},
      {"evictions__grew": column(0)}),
     (redelivery_loop.loops, test_redelivery_loop_edges.polled, {}, {
@@ -151,7 +151,9 @@ def test_each_column_that_a_rule_reads_has_a_pair(rule: Rule) -> None:
 
 def test_a_stalled_or_leaking_consumer_is_seen_by_columns_as_well() -> None:
     """`held_up` has its pairs in a test of its own; what it reads is known here."""
-    read = columns_read(lambda poll: test_held_up.held_up(poll, test_held_up.ASKED), test_held_up.backlog())
+    read = columns_read(
+        lambda poll: test_slowed_held_up.held_up(poll, test_slowed_held_up.ASKED), test_slowed_held_up.backlog()
+    )
     assert read == {
         "unacked__unacked_since", "usual__service", "found__consumer__held", "found__consumer__queue",
         "found__messages", "found__consumers", "buffers__at", "buffers__rows",

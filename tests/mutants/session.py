@@ -61,8 +61,12 @@ class Mutation:
 
     def _in_order(self, items: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Tests of the mutated modules first: they are the most likely to notice."""
-        own = {f"test_{Path(mutant.file).stem}.py" for mutant in self.mutants}
-        return sorted(items, key=lambda item: item.path.name not in own)
+        return sorted(items, key=lambda item: not self._is_own(item))
+
+    def _is_own(self, item: pytest.Item) -> bool:
+        """Whether the name of its file begins with that of a mutated module."""
+        modules = {Path(mutant.file).stem for mutant in self.mutants}
+        return any(item.path.stem.startswith(f"test_{module}") for module in modules)
 
     def _by_untried_files(self) -> dict[frozenset[Path], list[Mutant]]:
         """The mutants by the files of tests that no earlier run tried on them; without those that have none."""
@@ -83,13 +87,19 @@ class Mutation:
         results.save(self.known)
 
     def _try(self, mutants: Sequence[Mutant], numbers: Sequence[int]) -> None:
-        """With a few tests for each mutant, then with all for those that are left."""
-        left = self._round(mutants, numbers, FIRST)
-        if left:
-            self._round(left, numbers, len(numbers))
+        """With the tests of the module itself, then with the others those that are left."""
+        own = [number for number in numbers if self._is_own(self.items[number])]
+        others = [number for number in numbers if not self._is_own(self.items[number])]
+        for tests in filter(None, (own, others)):
+            left = [mutant for mutant in mutants if not self._killed(mutant.key)]
+            again = self._round(left, tests, FIRST)
+            if again:
+                self._round(again, tests, len(tests))
 
     def _round(self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int) -> list[Mutant]:
-        """The mutants that make a difference in `most` tests without being noticed."""
+        """The mutants that make a difference in `most` tests without being noticed: further ones may notice."""
+        if not mutants:
+            return []
         say(f"{len(mutants)} mutants, {len(numbers)} tests")
         surveyed = self._survey(mutants, numbers, most)
         self._note_crashes(surveyed)
@@ -125,9 +135,8 @@ class Mutation:
         self.known[key] = Result(item.nodeid, results.own_digest(item.path))
 
     def _kill_job(self, mutant: Mutant, numbers: Iterable[int], seconds: dict[int, float]) -> Job:
-        """Runs the tests in which it makes a difference until one fails: of the own file first, the quickest first."""
-        own = self.items[0].path.name
-        in_order = sorted(numbers, key=lambda number: (self.items[number].path.name != own, seconds[number]))
+        """Runs the tests in which it makes a difference until one fails, the quickest first."""
+        in_order = sorted(numbers, key=lambda number: seconds[number])
         longest = LEAST + TIMES * sum(seconds[number] for number in in_order)
 
         def work() -> int | None:
