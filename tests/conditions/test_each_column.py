@@ -21,6 +21,7 @@ from penstock.conditions import (
     orphaned,
     paused,
     redelivery_loop,
+    slowed,
     stalled,
     unheld,
 )
@@ -151,9 +152,7 @@ def test_each_column_that_a_rule_reads_has_a_pair(rule: Rule) -> None:
 
 def test_a_stalled_or_leaking_consumer_is_seen_by_columns_as_well() -> None:
     """`held_up` has its pairs in a test of its own; what it reads is known here."""
-    read = columns_read(
-        lambda poll: test_slowed_held_up.held_up(poll, test_slowed_held_up.ASKED), test_slowed_held_up.backlog()
-    )
+    read = columns_read(lambda poll: slowed.held_up(poll, test_slowed_held_up.ASKED), test_slowed_held_up.backlog())
     assert read == {
         "unacked__unacked_since", "usual__service", "found__consumer__held", "found__consumer__queue",
         "found__messages", "found__consumers", "buffers__at", "buffers__rows",

@@ -156,8 +156,7 @@ def test_a_real_openmq_poll_has_all_that_is_read() -> None:
 
 
 def returns(returned: float, *, settled: float = 100.0, killed: float = 0.0, delivered: float = 5_000.0) -> Returns:
-    numbers = (np.array([one]) for one in (returned, delivered, settled, killed))
-    return Returns(*numbers, persistent=mask(True))
+    return Returns(column(returned), column(delivered), column(settled), column(killed), mask(True))
 
 
 SHARE = 100.0

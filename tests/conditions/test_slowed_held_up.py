@@ -48,7 +48,8 @@ def backlog(stalls: np.ndarray[Any, np.dtype[np.bool_]] = NOBODY, **values: Any)
         "buffers__rows": np.empty((len(START), 0), np.float32),
     }
     poll = changed(polled(), **(plain | values))
-    return replace(poll, _results={stalled.rule: Raised(stalls)})
+    results: dict[Any, Raised] = {stalled.rule: Raised(stalls)}
+    return replace(poll, _results=results)
 
 
 def ago(*seconds: float) -> Any:
@@ -78,7 +79,10 @@ def test_on_openmq_its_own_rule_says_who_is_stalled(read: bool) -> None:
     """As soon as something of it was read."""
     openmq = SimpleNamespace(said=SimpleNamespace() if read else None)
     poll = backlog(openmq=openmq)
-    results = {stalled.rule: Raised(np.arange(5) == 3), stalled.openmq_rule: Raised(np.arange(5) == 0)}
+    results: dict[Any, Raised] = {
+        stalled.rule: Raised(np.arange(5) == 3),
+        stalled.openmq_rule: Raised(np.arange(5) == 0),
+    }
     found = held(replace(poll, _results=results))
     assert found == ([True, False, False] if read else [False, True, False])
 
