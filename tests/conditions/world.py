@@ -31,7 +31,6 @@ from penstock.model import (
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
-Numbers = Said
 START = 1_700_000_000.0
 
 QUEUE_COLUMNS = {
