@@ -5,7 +5,7 @@ Patience is one number here (`Constants(factor=0)`): how it is learned is tested
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isnan, nan
 from typing import Any
@@ -65,6 +65,8 @@ class Reference:
         self.queues: dict[str, Numbers] = {}
         self.consumers: dict[str, Numbers] = {}
         self.past: dict[str, Past] = {}
+        self.unlisted: dict[str, Past] = {}
+        """Of queues that a listing lacked: what was evicted goes on where they come back."""
         self.holder: dict[str, dict[str, float]] = {}
         self.standing: dict[Thing, Debounce] = {}
 
@@ -87,7 +89,8 @@ class Reference:
             late = not isnan(mark) and now - mark >= self._nearly
             told["stalled", name] = late and one["W"] == 0, mark
             told["open_transaction", name] = late and one["W"] > 0, mark
-        self.past = {name: self.past.get(name) or Past() for name in queues}
+        self.unlisted |= self.past
+        self.past = {name: self.past.get(name) or self._back(name) for name in queues}
         for name, queue in queues.items():
             mine = {key: one for key, one in consumers.items() if one["queue"] == name}
             told |= self._queue(name, queue, mine, changes, now, known=known[name])
@@ -159,7 +162,7 @@ class Reference:
         d |= {"N": delivered, "ret": left - d["K"] - d["E"] - d["X"] - uncommitted, "M": queue["M"] - queue["S"]}
         if not known:
             had, set_back = past.had, past.set_back or self._is_set_back(name, queue)
-            past = self.past[name] = Past(had=had, set_back=set_back)
+            past = self.past[name] = replace(self._back(name), had=had, set_back=set_back)
         else:
             past.polls = [*(one for one in past.polls if one[0] >= self.stamps[0]), (now, d)]
         ready = max(0, queue["M"] - queue["D"] - queue["S"])
@@ -168,7 +171,7 @@ class Reference:
         past.ready = _since(ready > 0, past.ready, now)
         then = self.stamps[-2] if len(self.stamps) > 1 else now
         past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, then)
-        self._evicted(past, queue, known=known)
+        self._evicted(past, queue)
         return {
             ("no_consumer", name): self._no_consumer(past, now),
             ("not_dispatching", name): self._not_dispatching(past, queue, mine, d, now),
@@ -261,12 +264,17 @@ class Reference:
         long_enough = self.stamps[-1] - polls[0][0] >= seconds - 1.5 * self.interval
         return long_enough and len(polls) >= max(least, 0.6 * seconds / self.interval)
 
-    def _evicted(self, past: Past, queue: Numbers, *, known: bool) -> None:
+    def _back(self, name: str) -> Past:
+        """What is known of a queue of this name that was listed before."""
+        before = self.unlisted.get(name, Past())
+        return Past(balance=before.balance, evicted=before.evicted, set_back=before.set_back)
+
+    def _evicted(self, past: Past, queue: Numbers) -> None:
         if "ring" not in queue:
             return
         balance = queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"]
         before, past.balance = past.balance, balance
-        if known and not isnan(before):
+        if not isnan(before):
             past.evicted = max(0.0 if isnan(past.evicted) else past.evicted, min(before, balance))
 
 
