@@ -62,16 +62,18 @@ def filled(words: Sequence[str], folder: Path) -> list[str]:
     return [places.get(word, word) for word in words]
 
 
+Outcome = tuple[str, int, str]
+"""A command, its exit status, its errors."""
+
+
 @dataclass
 class Outcomes:
-    """Exit status and errors of commands, by where their output went."""
+    """Of commands, by where their output or their errors went."""
 
-    full: dict[str, tuple[int, str]]
-    abandoned: dict[str, tuple[int, str]]
-    """Of a third of them: it is one mechanism."""
-    errors_full: int
-    errors_abandoned: int
-    """Exit statuses of a command whose errors cannot be written."""
+    full: list[Outcome]
+    abandoned: list[Outcome]
+    """Of a few commands: it is one mechanism."""
+    errors_lost: list[Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -79,30 +81,33 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """Of all commands that print, by one process that forks for each."""
     folder = tmp_path_factory.mktemp("outcomes")
     commands = [filled(words, folder) for words in PRINTING]
+    few = commands[::3]
     reading, writing = os.pipe()
     os.close(reading)
-    with FULL_DISK.open("wb") as full_disk, os.fdopen(writing, "wb") as pipe:
-        full, abandoned = full_disk.fileno(), pipe.fileno()
-        cases = [(words, full, 0) for words in commands] + [(words, abandoned, 0) for words in commands[::3]]
-        cases += [(REFUSED, 2, full), (REFUSED, 2, abandoned)]
-        driver = [sys.executable, "-c", FORKS, json.dumps(cases)]
-        printed = subprocess.run(driver, check=True, stdout=subprocess.PIPE, pass_fds=[full, abandoned]).stdout
-    found = [(status, errors) for status, errors in json.loads(printed)]
-    names = [" ".join(words) for words in PRINTING]
-    return Outcomes(
-        full=dict(zip(names, found, strict=False)),
-        abandoned=dict(zip(names[::3], found[len(names) : -2], strict=True)),
-        errors_full=found[-2][0],
-        errors_abandoned=found[-1][0],
-    )
+    with FULL_DISK.open("wb") as disk, os.fdopen(writing, "wb") as pipe:
+        full = disk.fileno()
+        abandoned = pipe.fileno()
+        into_full = [(words, full, 0) for words in commands]
+        into_abandoned = [(words, abandoned, 0) for words in few]
+        errors_lost = [(REFUSED, 2, full), (REFUSED, 2, abandoned)]
+        ended = forked([*into_full, *into_abandoned, *errors_lost], [full, abandoned])
+    return Outcomes(ended[: len(commands)], ended[len(commands) : -2], ended[-2:])
+
+
+def forked(cases: Sequence[tuple[Sequence[str], int, int]], descriptors: Sequence[int]) -> list[Outcome]:
+    """Of each case: a command, the descriptor of its output, that of its errors (0: they are read)."""
+    driver = [sys.executable, "-c", FORKS, json.dumps(cases)]
+    printed = subprocess.run(driver, check=True, stdout=subprocess.PIPE, pass_fds=descriptors).stdout
+    names = [" ".join(words) for words, _, _ in cases]
+    return [(name, status, errors) for name, (status, errors) in zip(names, json.loads(printed), strict=True)]
 
 
 def test_a_full_disk_is_one_line_and_status_1(outcomes: Outcomes) -> None:
-    assert outcomes.full == dict.fromkeys(outcomes.full, (1, FULL))
+    assert [one for one in outcomes.full if one[1:] != (1, FULL)] == []
 
 
 def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(outcomes: Outcomes) -> None:
-    assert outcomes.abandoned == dict.fromkeys(outcomes.abandoned, (-signal.SIGPIPE, ""))
+    assert [one for one in outcomes.abandoned if one[1:] != (-signal.SIGPIPE, "")] == []
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--config.file", "CONFIG"]], ids=" ".join)
@@ -120,7 +125,7 @@ def test_a_worker_process_needs_an_output_too(tmp_path: Path) -> None:
 
 
 def test_errors_that_cannot_be_written_leave_the_exit_status(outcomes: Outcomes) -> None:
-    assert (outcomes.errors_full, outcomes.errors_abandoned) == (2, 2)
+    assert [status for _, status, _ in outcomes.errors_lost] == [2, 2]
 
 
 @pytest.mark.slow  # a second: a process of its own
