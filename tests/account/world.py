@@ -29,6 +29,8 @@ def queue(a: float, m: float, **said: Any) -> dict[str, Any]:
 @dataclass
 class Broker(Judged):
     step: float = 2.0
+    producers: dict[str, dict[str, Any]] | None = None
+    """Not read, but where `see` is given senders."""
     last: Snapshot | None = None
     uncounted: bool = False
     """Its version shows no numbers of consumers."""
