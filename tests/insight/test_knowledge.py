@@ -243,6 +243,17 @@ def test_a_young_thing_is_worth_waiting_for() -> None:
     assert condition.advice == "wait for more polls"
 
 
+def test_while_the_brokers_clock_stands_still_what_is_young_says_since_when() -> None:
+    world = World()
+    world.queue(1, "q", messages=4)
+    world.poll()
+    first_seen = world.now
+    world.poll(0.0)
+    (condition,) = told(world, "q").conditions
+    assert condition.evidence["polls"].value == 2
+    assert condition.since == first_seen
+
+
 @pytest.mark.parametrize(("polls", "seconds", "state"), [(6, 15, "watching"), (6, 900, "unknown"), (1, 15, "unknown")])
 def test_what_was_seen_before_a_short_restart_of_the_agent_is_not_new(polls: int, seconds: float, state: str) -> None:
     """Also where another process of the agent polls the broker from now on."""

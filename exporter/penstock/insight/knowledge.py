@@ -20,7 +20,7 @@ from penstock.conditions.unknown import UNKNOWN
 from penstock.incidents.incident import Incident
 from penstock.insight.answers import WINDOW, Knowledge, QueueClient, Watched
 from penstock.insight.formatting import duration, moment
-from penstock.learned.warm_up import POLLS, SECONDS
+from penstock.learned.warm_up import POLLS, SECONDS, SeenPolls
 from penstock.model import QueueKind, Snapshot
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import ClientSeries, QueueSeries
@@ -196,7 +196,7 @@ def undecided_conditions(
         )
         return
     key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
-    young = too_young(state, series, "", POLLS if key is None else warm_up.queues.polls_of(key))
+    young = too_young(state, snapshot, series, "", warm_up.queues, key)
     if young is not None:
         yield young
     here = (series.address, series.queue)
@@ -206,7 +206,7 @@ def undecided_conditions(
         if client in told:
             continue
         key = state.consumers.clients.key_of(ClientSeries(series.broker, *here, client))
-        found = too_young(state, series, client, POLLS if key is None else warm_up.clients.polls_of(key))
+        found = too_young(state, snapshot, series, client, warm_up.clients, key)
         if not numbers:
             since = on_agents_clock(state, snapshot, warm_up.clients.since_of(key))
             found = undecided(series, client, NO_NUMBERS, since, ADVICE_NO_NUMBERS)
@@ -214,11 +214,14 @@ def undecided_conditions(
             yield found
 
 
-def too_young(state: State, series: QueueSeries, client: str, polls: int) -> ActiveCondition | None:
-    """Of what was seen at so many `polls`."""
+def too_young(
+    state: State, snapshot: Snapshot, series: QueueSeries, client: str, seen: SeenPolls, key: int | None
+) -> ActiveCondition | None:
+    """The queue or client whose row has this key, where it was `seen` at fewer polls than it takes."""
+    polls = POLLS if key is None else seen.polls_of(key)
     if polls >= POLLS:
         return None
-    first_seen = state.judgement.warm_up.stamps[-polls] - state.clock.applied
+    first_seen = on_agents_clock(state, snapshot, seen.since_of(key))
     why = f"seen at {polls} of the {POLLS} polls that it takes"
     return undecided(series, client, why, first_seen, ADVICE_YOUNG, {"polls": float(polls)})
 
