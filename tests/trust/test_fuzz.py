@@ -40,7 +40,8 @@ from trust.impossible import KEEP, SUBJECTS, VALUES, Watched, analysed, fields_o
 from trust.mutation import ODD, mutated
 
 # As the agent has it (`agent.interpreter`): numbers that overflow are not finite, and are not shown.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+# A queue's name of 70,000 letters is meant to be long.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:Generating overly large repr")
 fuzzed = settings(suppress_health_check=list(HealthCheck))
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 RECORDED = RECORDINGS / "artemis-2.44.0.jsonl.gz"
