@@ -15,6 +15,8 @@ from penstock.history.schema import BROKER, TABLES, TEXT, RowType
 from penstock.history.snapshots import column_of
 from penstock.model import BROKER_KINDS, Broker, BrokerKind, Collector, Observation, Process, Snapshot
 
+READ_BY_THEMSELVES = ("queues", "consumers", "connections")
+"""Tables that have a collector of their own. One that was written was read at that poll: what was kept is not."""
 NULL_CODE = -1
 """Of a flag that was not read, and of a text that an older version did not write."""
 
@@ -73,7 +75,7 @@ class RowReader:
             broker=broker,
             observation=Observation() if broker is None else Observation(Process.of(broker)),
             collectors={
-                **{name: Collector(0.0, stamp) for name in ("queues", "consumers") if name in made},
+                **{name: Collector(0.0, stamp) for name in READ_BY_THEMSELVES if name in made},
                 **{name: Collector(0.0, stamp, "failed") for name in failed},
             },
             **made,
