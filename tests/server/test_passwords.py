@@ -12,7 +12,7 @@ from aiohttp import ClientSession, TCPConnector, encode_basic_auth, web
 
 from penstock.server import passwords, serve
 from penstock.server.authentication import Authentication
-from penstock.server.passwords import LineFull, Lines
+from penstock.server.passwords import LineFull, Lines, Login, Passwords
 from rig.waiting import until
 
 pytestmark = pytest.mark.asyncio
@@ -171,19 +171,23 @@ async def test_a_guess_is_not_checked_for_a_client_that_is_gone(
         all_are_gone.wait(60)
         return found
 
-    def waiting() -> int:
-        lines = world.authentication._passwords._lines._lines.values()
-        return sum(not turn.done() for line in lines for turn in line)
+    asked: list[web.Request] = []
+    login = Passwords.login
 
+    async def noting_login(self: Passwords, request: web.Request) -> Login:
+        asked.append(request)
+        return await login(self, request)
+
+    monkeypatch.setattr(Passwords, "login", noting_login)
     monkeypatch.setattr(bcrypt, "checkpw", check_slowly)
     first = asyncio.create_task(world.ask("prom", "a guess"))
     await until(lambda: len(checked) == 1)
     gone = [asyncio.create_task(world.ask("prom", f"gone {number}")) for number in range(10)]
-    await until(lambda: waiting() == 10)
+    await until(lambda: len(asked) == 11)
     for one in gone:
         one.cancel()
     await asyncio.gather(*gone, return_exceptions=True)
-    await until(lambda: waiting() == 0)
+    await until(lambda: all(request.transport is None for request in asked[1:]))
     all_are_gone.set()
     assert await first == 401
     assert await world.ask("prom") == 200
