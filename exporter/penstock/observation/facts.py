@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from penstock.core.counters import without_torn_counters
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Join, Keys, Mask, Positions, Table, put, take_or_fill
+from penstock.core.table import Column, Index, Join, Mask, Positions, Table, put, take_or_fill
 from penstock.core.windows import T
 from penstock.model import AddressRow, BrokerKind, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
+from penstock.observation.gone_consumers import GoneConsumers
 from penstock.series.queues import ready, scheduled
 from penstock.settings.constants import Constants
 
@@ -38,8 +39,6 @@ CONSUMER_NUMBERS = ("delivered", "acknowledged", "awaiting_commit", "buffered")
 """The first two are counters."""
 SAID_OF_CONSUMERS = ("delivered", "left", "uncommitted", "held")
 """The same in `ConsumerFacts`."""
-MOST_UNLISTED = 20_000
-"""Consumers that are remembered after they are gone."""
 SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
@@ -143,8 +142,8 @@ class Seen:
     addresses: AddressJoin = field(default_factory=AddressJoin)
     queue_of: Join = field(default_factory=Join)
     """Of each consumer."""
-    unlisted: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    """Consumers that are not listed now: one that comes back has done before what its counters say."""
+    gone: GoneConsumers = field(default_factory=GoneConsumers)
+    """One that comes back has done before what its counters say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +303,12 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues, broker.kind)
     join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
     late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
-    if len(before.unlisted) and consumers.index is not before.consumers.index:
-        late |= np.isin(consumers.index.keys, before.unlisted)
+    late |= before.gone.come_back(before.consumers.index, consumers.index)
     numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
     seen_queues, seen_consumers = SeenQueues(queues.index, said_by_queues), SeenConsumers(consumers.index, numbers_of)
-    seen = Seen(seen_queues, seen_consumers, times, addresses, join, unlisted_consumers(before, consumers.index))
+    gone = before.gone.after(before.consumers.index, consumers.index)
+    seen = Seen(seen_queues, seen_consumers, times, addresses, join, gone)
     of_addresses = {one.name: addresses.by_queue(snapshot.addresses, one.name) for one in fields(AddressFacts)[:-1]}
     address = AddressFacts(**of_addresses, d_added=addresses.of_all_queues(or_zero(changes[0])))
     said = dict(zip(SAID, numbers, strict=True)) | {name: queues[of] for name, of in AS_THEY_ARE.items()}
@@ -351,16 +350,6 @@ def without_fates(found: Facts) -> Facts:
     """Of a kind that counts in one what left: what came back is not known; dead letters are where they come in."""
     dead = found.queues.column("dead letters", lambda row: row.kind is QueueKind.DEAD_LETTER) > 0
     return replace(found, returned=np.zeros(len(dead)), d_killed=np.where(dead, or_zero(found.d_added), 0.0))
-
-
-def unlisted_consumers(before: Seen, consumers: Index[ConsumerRow]) -> Keys:
-    """Keys of consumers that were listed once and are not now, the last ones that went."""
-    known = before.consumers.index
-    if consumers is known:
-        return before.unlisted
-    gone = known.keys[consumers.positions(known.keys) < 0]
-    absent = before.unlisted[consumers.positions(before.unlisted) < 0]
-    return np.append(absent, gone)[-MOST_UNLISTED:]
 
 
 def time_of(snapshot: Snapshot) -> float:

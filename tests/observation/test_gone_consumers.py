@@ -1,0 +1,51 @@
+"""Which consumers were listed once, are not now, and come back."""
+
+import numpy as np
+import pytest
+
+from penstock.core.table import Index
+from penstock.model import ConsumerRow
+from penstock.observation import gone_consumers
+from penstock.observation.gone_consumers import MOST_LISTINGS, GoneConsumers
+
+
+def listing(before: Index[ConsumerRow], *keys: int) -> Index[ConsumerRow]:
+    def rows(new: list[int]) -> list[ConsumerRow]:
+        return [ConsumerRow(str(keys[i]), "app", "q", "q", "", "", "", "", "") for i in new]
+
+    return before.advance(np.array(keys, np.int64), rows)[0]
+
+
+def played(*listings: tuple[int, ...]) -> tuple[GoneConsumers, list[list[int]]]:
+    """What is remembered after these listings, and the keys that came back at each."""
+    gone, before = GoneConsumers(), listing(Index.empty(), *listings[0])
+    back = []
+    for keys in listings[1:]:
+        now = listing(before, *keys)
+        back.append(now.keys[gone.come_back(before, now)].tolist())
+        gone, before = gone.after(before, now), now
+    return gone, back
+
+
+def test_one_that_a_listing_lacked_comes_back() -> None:
+    gone, back = played((1, 2, 3), (1, 3), (1, 2, 3), (1, 2, 3, 4))
+    assert back == [[], [2], []]
+    assert gone.keys.tolist() == []
+
+
+def test_every_second_half_of_a_listing_comes_back() -> None:
+    _, back = played((1, 2, 3, 4), (1, 3), (2, 4), (1, 3))
+    assert back == [[], [2, 4], [1, 3]]
+
+
+def test_it_is_forgotten_after_many_other_listings() -> None:
+    others = [(9, 100 + n) for n in range(MOST_LISTINGS + 1)]
+    assert played((1, 9), *others, (1, 9))[1][-1] == [1]
+    assert played((1, 9), *others, (9, 99), (1, 9))[1][-1] == []
+
+
+def test_of_too_many_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gone_consumers, "MOST", 2)
+    gone, back = played((5, 6, 7, 8), (6, 7, 8), (7, 8), (8,), (5, 6, 7, 8))
+    assert back[-1] == [6, 7]
+    assert gone.keys.tolist() == []
