@@ -1,4 +1,4 @@
-"""What people are told about the conditions of a poll, as rows that can be compared one by one."""
+"""What is said to people about the conditions of a poll, as rows that can be compared one by one."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

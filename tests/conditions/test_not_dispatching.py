@@ -64,7 +64,7 @@ TOLD: list[tuple[Numbers, Mapping[str, Numbers], float, set[str]]] = [
     ({**WAIT, "consumers": 0}, {"c": FREE}, 0, set()),
     ({**WAIT, "S": 50}, {"c": FREE}, 0, set()),
 ]
-"""A queue, its consumers, how many come with each poll, and what is told after 30 polls."""
+"""A queue, its consumers, how many come with each poll, and the conditions after 30 polls."""
 
 
 def test_not_dispatching() -> None:

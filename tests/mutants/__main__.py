@@ -20,7 +20,7 @@ from mutants.session import Mutation, processors
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "exporter/penstock"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-NEEDED = "not (broker or prometheus or spark or slow)"
+NEEDED = "not (broker or prometheus or spark or slow or nightly)"
 BESIDE = {
     "assessment": ("conditions",),
     "causes": ("conditions",),

@@ -239,7 +239,7 @@ class AddressBooks(RowState):
 
 
 def routed_until(before: AddressBooks, routed: Column) -> Column:
-    """What was routed since the queues were compared first, until they are compared anew: at least, where R fell.
+    """What was routed since the queues were compared first, until they are compared again: at least, where R fell.
 
     before: of the poll before. routed: R now.
     """

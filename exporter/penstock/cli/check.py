@@ -52,14 +52,14 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     found = [found_of(url, poller) for url, poller in pollers]
     needs = memory_of(polled)
     await add_proxy_notes(config, found)
-    told = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
+    lines = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
     for one in found:
-        told += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
+        lines += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
     if needs:
-        told.append(
+        lines.append(
             f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
         )
-    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, told, form)
+    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, lines, form)
     return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
 
 

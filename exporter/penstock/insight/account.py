@@ -300,7 +300,7 @@ class Sheets(SheetMaker):
         least, most = float(np.nan_to_num(of.least[i])), float(of.most[i])
         if not of.earlier[i] > 0:
             return least, most
-        # What was missing before it was compared anew is known only by its fates.
+        # What was missing before it was compared again is known only by its fates.
         booked = sum(self._bounds(fate, i)[0] for fate in ("dropped", "rejected", "unwanted", "rolled_back", "missing"))
         least = float(max(least, np.nan_to_num(booked - of.refused[i])))
         return least, max(least, float(np.nan_to_num(of.routed_in_all[i])))
