@@ -4,20 +4,17 @@ Producers are read after their addresses, so what they sent may be ahead of what
 poll before is not. A producer that names an address with each message shows no number for any.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.account.address_books import AddressBooks, with_siblings
 from penstock.account.reading import anonymous, read
+from penstock.core.gone_rows import GoneRows
 from penstock.core.state import By, RowState, column, counter, unindexed
 from penstock.core.table import Column, Index, Keys, Matrix, Table, take_or_fill
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
-
-MOST_UNLISTED = 20_000
-"""Producers that no listing has any more, of which is kept what they have sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +23,8 @@ class Sent(RowState):
 
     produced: Column = column(saved=False)
     address: Keys = column(-1, dtype=np.int64, saved=False)
-    unlisted: Mapping[int, float] = unindexed(dict)
-    """By key, what producers have sent that the last listings lacked: they go on from there when they come back."""
+    unlisted: GoneRows = unindexed(GoneRows)
+    """What producers have sent that the last listings lacked: they go on from there when they come back."""
 
     def advance(
         self, producers: Table[ProducerRow], addresses: Index[AddressRow], *, watched: bool
@@ -52,15 +49,12 @@ class Sent(RowState):
         """By the rows of `producers`: one that a listing lacked has what it had sent when it was listed last."""
         if producers is self.index:
             return self
-        unlisted = dict(self.unlisted)
-        for at in np.flatnonzero(producers.positions(self.index.keys) < 0).tolist():
-            unlisted[int(self.index.keys[at])] = float(self.produced[at])
+        here, remembered = self.unlisted.come_back(self.index, producers)
         moved = self.reindexed(producers)
         produced = moved.produced.copy()
-        for at in np.flatnonzero(self.index.positions(producers.keys) < 0).tolist():
-            produced[at] = unlisted.pop(int(producers.keys[at]), np.nan)
-        for key in list(unlisted)[: max(len(unlisted) - MOST_UNLISTED, 0)]:
-            del unlisted[key]
+        if len(here):
+            produced[here] = self.unlisted.values[0, remembered]
+        unlisted = self.unlisted.after(self.index, producers, self.produced[np.newaxis])
         return replace(moved, produced=produced, unlisted=unlisted)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.counters import without_torn_counters
+from penstock.core.gone_rows import GoneRows
 from penstock.core.state import By, RowState, column
 from penstock.core.table import Column, Index, Join, Mask, Positions, Table, put, take_or_fill
 from penstock.core.windows import T
 from penstock.model import AddressRow, BrokerKind, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
-from penstock.observation.gone_consumers import GoneConsumers
 from penstock.series.queues import ready, scheduled
 from penstock.settings.constants import Constants
 
@@ -142,7 +142,7 @@ class Seen:
     addresses: AddressJoin = field(default_factory=AddressJoin)
     queue_of: Join = field(default_factory=Join)
     """Of each consumer."""
-    gone: GoneConsumers = field(default_factory=GoneConsumers)
+    gone: GoneRows = field(default_factory=GoneRows)
     """One that comes back has done before what its counters say."""
 
 
@@ -303,7 +303,8 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
     numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues, broker.kind)
     join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
     late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
-    late |= before.gone.come_back(before.consumers.index, consumers.index)
+    back_again, _ = before.gone.come_back(before.consumers.index, consumers.index)
+    late[back_again] = True
     numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
     seen_queues, seen_consumers = SeenQueues(queues.index, said_by_queues), SeenConsumers(consumers.index, numbers_of)

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from penstock.core.counters import without_torn_counters
+from penstock.core.gone_rows import GoneRows
 from penstock.core.table import Column, Index, Keys, Matrix, take_or_fill
 from penstock.series.labels import Grouping, sum_by
 
@@ -27,8 +28,8 @@ def dormant_capacity(before: int, here: int) -> int:
 class Totals(Generic[SeriesT]):
     """Running sums per series of `index`: sums, (counters, series). last, (counters, rows): what each row of `source`
     said at the poll before, NaN where it said nothing. dormant: totals of series that have no row now, to go on when a
-    client comes back; capacity: how many are kept at most. unlisted: by the key of a row that is not listed now, what
-    it said last, as one listing may lack what the next one has.
+    client comes back; capacity: how many are kept at most. unlisted: rows that are not listed now with what they said
+    last, as one listing may lack what the next one has.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -37,7 +38,7 @@ class Totals(Generic[SeriesT]):
     sums: Matrix | None = None
     dormant: dict[SeriesT, tuple[float, ...]] = field(default_factory=dict)
     capacity: int = 0
-    unlisted: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    unlisted: GoneRows = field(default_factory=GoneRows)
 
     def advance(
         self,
@@ -72,22 +73,16 @@ class Totals(Generic[SeriesT]):
         last = np.where(np.isnan(now), before, now)
         return Totals(grouping.source, last, grouping.index, sums, dormant, capacity, unlisted)
 
-    def _with_unlisted(self, source: Index[Any], before: Matrix) -> dict[int, tuple[float, ...]]:
+    def _with_unlisted(self, source: Index[Any], before: Matrix) -> GoneRows:
         """Those that `source` lacks now. Those that it has again get what they said last into `before`."""
         if self.last is None or source is self.source:
             return self.unlisted
         if not source.follows(self.source):  # its keys may be those of other things
-            return {}
-        unlisted = dict(self.unlisted)
-        for at in source.new_since(self.source).tolist() if unlisted else ():
-            said = unlisted.pop(int(source.keys[at]), None)
-            if said is not None:
-                before[:, at] = said
-        for at in np.flatnonzero(source.positions(self.source.keys) < 0).tolist():
-            unlisted[int(self.source.keys[at])] = tuple(self.last[:, at].tolist())
-        while len(unlisted) > MOST_DORMANT:
-            del unlisted[next(iter(unlisted))]
-        return unlisted
+            return GoneRows()
+        here, remembered = self.unlisted.come_back(self.source, source)
+        if len(here):
+            before[:, here] = self.unlisted.values[:, remembered]
+        return self.unlisted.after(self.source, source, self.last)
 
     def _said_before(self, source: Index[Any], counters: int) -> Matrix:
         """What each row of `source` said at the poll before, NaN where it is new: a new text makes no new thing."""

@@ -1,12 +1,12 @@
-"""Which consumers were listed once, are not now, and come back."""
+"""Which rows were listed once, are not now, and come back."""
 
 import numpy as np
 import pytest
 
+from penstock.core import gone_rows
+from penstock.core.gone_rows import MOST_LISTINGS, GoneRows
 from penstock.core.table import Index
 from penstock.model import ConsumerRow
-from penstock.observation import gone_consumers
-from penstock.observation.gone_consumers import MOST_LISTINGS, GoneConsumers
 
 
 def listing(before: Index[ConsumerRow], *keys: int) -> Index[ConsumerRow]:
@@ -16,13 +16,13 @@ def listing(before: Index[ConsumerRow], *keys: int) -> Index[ConsumerRow]:
     return before.advance(np.array(keys, np.int64), rows)[0]
 
 
-def played(*listings: tuple[int, ...]) -> tuple[GoneConsumers, list[list[int]]]:
+def played(*listings: tuple[int, ...]) -> tuple[GoneRows, list[list[int]]]:
     """What is remembered after these listings, and the keys that came back at each."""
-    gone, before = GoneConsumers(), listing(Index.empty(), *listings[0])
+    gone, before = GoneRows(), listing(Index.empty(), *listings[0])
     back = []
     for keys in listings[1:]:
         now = listing(before, *keys)
-        back.append(now.keys[gone.come_back(before, now)].tolist())
+        back.append(now.keys[gone.come_back(before, now)[0]].tolist())
         gone, before = gone.after(before, now), now
     return gone, back
 
@@ -45,7 +45,21 @@ def test_it_is_forgotten_after_many_other_listings() -> None:
 
 
 def test_of_too_many_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gone_consumers, "MOST", 2)
+    monkeypatch.setattr(gone_rows, "MOST", 2)
     gone, back = played((5, 6, 7, 8), (6, 7, 8), (7, 8), (8,), (5, 6, 7, 8))
     assert back[-1] == [6, 7]
     assert gone.keys.tolist() == []
+
+
+def test_what_each_said_last_is_remembered() -> None:
+    first = listing(Index.empty(), 1, 2, 3, 4)
+    second = listing(first, 3, 4)
+    third = listing(second, 4)
+    gone = GoneRows().after(first, second, np.array([[10.0, 20.0, 30.0, 40.0], [1.0, 2.0, 3.0, 4.0]]))
+    gone = gone.after(second, third, np.array([[31.0, 41.0], [3.1, 4.1]]))
+    assert gone.keys.tolist() == [1, 2, 3]
+    assert gone.values.tolist() == [[10.0, 20.0, 31.0], [1.0, 2.0, 3.1]]
+    fourth = listing(third, 0, 2, 3)
+    here, remembered = gone.come_back(third, fourth)
+    assert fourth.keys[here].tolist() == [2, 3]
+    assert gone.values[:, remembered].tolist() == [[20.0, 31.0], [2.0, 3.1]]
