@@ -13,6 +13,7 @@ from aiohttp import ClientSession
 
 from penstock.agent import Agent
 from penstock.cli import run
+from penstock.server import authentication
 
 RECORDING = Path(__file__).parent.parent / "recordings" / "demo-artemis.jsonl.gz"
 CONFIGURATION = f"""
@@ -37,7 +38,10 @@ class Served:
 
 
 @pytest.fixture
-async def served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Served]:
+async def served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Served]:
+    monkeypatch.setattr(authentication, "CHECK_SECONDS", 3600.0)  # only the reload takes a changed file
     authority = trustme.CA()
     pair = authority.issue_cert("localhost")
     pair.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")

@@ -21,7 +21,11 @@ from penstock_demo.process import Process
 logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
 
 _PATIENCE = 10.0  # s, for an answer of the broker
-_HEARTBEAT_MS = 10_000  # without heart-beats the broker drops a silent client after 60 s
+_SENT_HEARTBEAT_MS = 60_000
+"""Without heart-beats the broker drops a silent client after 60 s; with them after two that did not come. On a busy
+machine a client may be held up for many seconds.
+"""
+_RECEIVED_HEARTBEAT_MS = 10_000
 
 
 @dataclass(slots=True)
@@ -77,7 +81,7 @@ class StompClient(stomp.ConnectionListener):  # type: ignore[misc]
         self._changed = threading.Condition()
         self._stomp = stomp.Connection12(
             [(endpoint.host, endpoint.port)],
-            heartbeats=(_HEARTBEAT_MS, _HEARTBEAT_MS),
+            heartbeats=(_SENT_HEARTBEAT_MS, _RECEIVED_HEARTBEAT_MS),
             heart_beat_receive_scale=6,  # a frozen broker is what is tested: stay
             reconnect_attempts_max=1,
             auto_content_length=False,  # a text message, not a bytes message
