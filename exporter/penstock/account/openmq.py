@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from penstock.core.windows import Window
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.activity import SAMPLES, persistent
 from penstock.observation.facts import Facts, or_zero
-from penstock.observation.onset import at_rows, first_rise
+from penstock.observation.onset import first_rise, where_asked
 from penstock.observation.openmq import DEAD_MESSAGES, MARGIN, REMOVES, OpenmqFacts, says
 from penstock.settings.constants import Constants
 
@@ -138,7 +139,7 @@ class OpenmqAccount:
 
     def _began(self, variable: int, asked: Mask) -> Column:
         """When the variable first rose in the window; NaN of all but the queues that are `asked` for."""
-        return at_rows(asked, first_rise(self.window, variable, np.flatnonzero(asked)))
+        return where_asked(asked, partial(first_rise, self.window, variable))
 
 
 def with_returned(books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float) -> tuple[BooksT, UnlistedRows]:

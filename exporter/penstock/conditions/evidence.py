@@ -1,6 +1,7 @@
 """What many conditions share: since when a rule is true and for how long it must be, the numbers, their units."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -11,7 +12,7 @@ from penstock.conditions.wording import NAMES
 from penstock.core.table import Column, Mask
 from penstock.core.windows import halves
 from penstock.observation.activity import RETURNED
-from penstock.observation.onset import at_rows, first_rise
+from penstock.observation.onset import first_rise, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
@@ -112,5 +113,4 @@ def goes_on(poll: RuleInputs, variable: int) -> Raised:
         first, second = halves(seen.of(variable, rows))
         covered = seen.covers(rows, RETURNED, window(poll.constants, interval), interval)
         moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
-    began = first_rise(seen, variable, np.flatnonzero(moved))
-    return Raised(moved, at_rows(moved, began))
+    return Raised(moved, where_asked(moved, partial(first_rise, seen, variable)))

@@ -1,5 +1,7 @@
 """`falling_behind`: consumers work, and the backlog keeps growing."""
 
+from functools import partial
+
 import numpy as np
 
 from penstock.causes import backlog
@@ -7,9 +9,9 @@ from penstock.conditions.condition import Condition, Raised, Variant, declared
 from penstock.conditions.evidence import numbers, trend
 from penstock.conditions.slowed import SLOWED
 from penstock.conditions.stalled import openmq_rule as stalled_rule
-from penstock.core.table import Mask, Positions
+from penstock.core.table import Column, Mask, Positions
 from penstock.observation.activity import DEPTH, TREND_GROWTH, TREND_MESSAGES
-from penstock.observation.onset import at_rows, growth_onset
+from penstock.observation.onset import growth_onset, where_asked
 from penstock.observation.poll import RuleInputs
 
 KNOWN = 2 * 86400.0
@@ -19,9 +21,12 @@ KNOWN = 2 * 86400.0
 def rule(poll: RuleInputs) -> Raised:
     """A ring ends growing at its size: there it is its losses that count."""
     mask = poll.found.judged & poll.trend.behind & np.isnan(poll.found.ring)
-    rows = np.flatnonzero(mask)
-    began = growth_onset(poll.activity.trend, DEPTH, rows, poll.trend.growth_rate[rows])
-    return Raised(mask, at_rows(mask, began))
+    return Raised(mask, where_asked(mask, partial(growing_since, poll)))
+
+
+def growing_since(poll: RuleInputs, queues: Positions) -> Column:
+    """When the backlog of these queues began to grow."""
+    return growth_onset(poll.activity.trend, DEPTH, queues, poll.trend.growth_rate[queues])
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:

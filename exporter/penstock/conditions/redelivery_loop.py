@@ -1,5 +1,7 @@
 """`redelivery_loop`: messages are delivered, come back and are delivered again."""
 
+from functools import partial
+
 import numpy as np
 
 from penstock.causes import failures
@@ -10,7 +12,7 @@ from penstock.conditions.starving import destructive
 from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.observation.activity import PERSISTENT_POLLS, RETURNED, Returns
-from penstock.observation.onset import at_rows, balance_onset
+from penstock.observation.onset import balance_onset, where_asked
 from penstock.observation.poll import RuleInputs
 
 DEFAULT_ATTEMPTS = 10.0
@@ -19,7 +21,7 @@ DEFAULT_ATTEMPTS = 10.0
 
 def rule(poll: RuleInputs) -> Raised:
     mask = loops(poll) & (not poll.found.settling)
-    return Raised(mask, at_rows(mask, came_back_since(poll, np.flatnonzero(mask))))
+    return Raised(mask, where_asked(mask, partial(came_back_since, poll)))
 
 
 def came_back_since(poll: RuleInputs, queues: Positions) -> Column:
@@ -39,7 +41,7 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     returning = longer(state.consumers.returning_since, poll.found.now, poll.client_patience)
     of_queue = loops(poll) & said.balanced
     by_member = poll.found.judged & ~said.balanced & poll.found.queues_of(np.flatnonzero(returning))
-    since = at_rows(of_queue, came_back_since(poll, np.flatnonzero(of_queue)))
+    since = where_asked(of_queue, partial(came_back_since, poll))
     members_since = earliest_of_queue(poll, np.where(returning, state.consumers.returning_since, np.nan))
     return Raised(of_queue | by_member, np.where(of_queue, since, members_since))
 

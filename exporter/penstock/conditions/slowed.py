@@ -13,7 +13,7 @@ from penstock.core.table import Column, Mask, Positions
 from penstock.core.windows import longer
 from penstock.learned.service import BUSY_CONSUMERS, BUSY_SETTLED, DEEP
 from penstock.observation.buffers import RISES
-from penstock.observation.onset import at_rows, onset
+from penstock.observation.onset import onset, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
@@ -38,7 +38,7 @@ def rule(poll: RuleInputs) -> Raised:
     mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
     if mask.any():
         mask = mask & ~held_up(poll, mask)
-    return Raised(mask, at_rows(mask, slow_since(poll, np.flatnonzero(mask), limit[mask])))
+    return Raised(mask, where_asked(mask, lambda queues: slow_since(poll, queues, limit[queues])))
 
 
 def slow_since(poll: RuleInputs, queues: Positions, limit: Column) -> Column:

@@ -1,12 +1,14 @@
 """`surge`: much more comes in five minutes than in any of the last 28 days."""
 
+from functools import partial
+
 import numpy as np
 
 from penstock.conditions.condition import Condition, Raised, always, declared
 from penstock.conditions.evidence import numbers, trend
 from penstock.core.table import Column, Positions
 from penstock.observation.activity import FLOW_IN
-from penstock.observation.onset import at_rows, onset, seconds
+from penstock.observation.onset import onset, seconds, where_asked
 from penstock.observation.poll import RuleInputs
 
 TIMES, FEWEST = 1.5, 100.0
@@ -20,7 +22,7 @@ def rule(poll: RuleInputs) -> Raised:
     with np.errstate(invalid="ignore"):
         mask = (300 * rate >= FEWEST) & (rate > TIMES * poll.usual.peak)
     mask &= found.judged & ~found.parked & poll.usual.known_for(found.now, KNOWN)
-    return Raised(mask, at_rows(mask, surging_since(poll, np.flatnonzero(mask))))
+    return Raised(mask, where_asked(mask, partial(surging_since, poll)))
 
 
 def surging_since(poll: RuleInputs, queues: Positions) -> Column:

@@ -1,11 +1,13 @@
 """Whether more of what leaves a queue is lost than in the last 28 days: common to expiry and dead letters."""
 
+from functools import partial
+
 import numpy as np
 
 from penstock.conditions.condition import Evidence, Raised
 from penstock.core.table import Column, Positions
 from penstock.observation.activity import FLOW_OUT, TREND_EXPIRED, TREND_KILLED
-from penstock.observation.onset import at_rows, onset
+from penstock.observation.onset import onset, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
 
@@ -23,7 +25,7 @@ def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
     at = np.flatnonzero(mask)
     lost = poll.activity.trend.of(variable, at)
     mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)
-    return Raised(mask, at_rows(mask, unusual_since(poll, kind, variable, np.flatnonzero(mask))))
+    return Raised(mask, where_asked(mask, partial(unusual_since, poll, kind, variable)))
 
 
 def unusual_since(poll: RuleInputs, kind: int, variable: int, queues: Positions) -> Column:

@@ -4,6 +4,8 @@ The window says that something happens. When it began is in the window too: it i
 where the window happens to begin.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from penstock.core.table import Column, Mask, Matrix, Positions
@@ -95,8 +97,13 @@ def filled_forward(levels: Matrix) -> Matrix:
     return filled
 
 
-def at_rows(asked: Mask, times: Column) -> Column:
-    """As long as `asked`: the times, one for each row that is asked for, and NaN for all others."""
-    placed = np.full(len(asked), np.nan)
-    placed[asked] = times
-    return placed
+def where_asked(asked: Mask, times_of: Callable[[Positions], Column]) -> Column:
+    """As long as `asked`: the times of the rows that are asked for, and NaN for all others.
+
+    `times_of` is called with these rows, and only if there are any, as at few polls.
+    """
+    times = np.full(len(asked), np.nan)
+    rows = np.flatnonzero(asked)
+    if len(rows):
+        times[rows] = times_of(rows)
+    return times

@@ -33,7 +33,7 @@ from penstock.observation.poll import Groups, RuleInputs
 from penstock.observation.unacked import Progress, QueueTimers, Unacked, progress_of
 from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.reports import active_conditions
-from penstock.rule_engine.shown_since import ShownSince, shown_since
+from penstock.rule_engine.shown_since import ShownSince
 from penstock.series.clock import Clock
 from penstock.series.labels import CLIENT, QUEUE, Grouping, QueueSeries
 from penstock.series.queues import TARGETS
@@ -161,7 +161,7 @@ def judge(
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
-    conditions = state.shown_since.applied_to(active_conditions(debounced, poll, churn, clock))
+    shown_since, conditions = state.shown_since.advance(active_conditions(debounced, poll, churn, clock))
     conditions = with_silence(conditions, groups)
     oldest = state.oldest.advance(poll)
     judgement = replace(
@@ -181,7 +181,7 @@ def judge(
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
         conditions=conditions,
         unjudged_since=np.nan,
-        shown_since=shown_since(conditions),
+        shown_since=shown_since,
         incidents=state.incidents.advance(poll, conditions, oldest.latest, state.seen.consumers.index),
     )
     return judgement, True

@@ -11,34 +11,41 @@ from penstock.conditions.condition import ActiveCondition
 from penstock.incidents.incident import Key, key_of
 from penstock.series.clock import JITTER_SECONDS
 
+NEVER = (float("nan"), float("nan"))
+"""Of a condition that was not shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownSince:
-    """What was shown. Times by the agent's clock, seconds since 1970.
+    """What was shown. Times in seconds since 1970.
 
-    by_begin: by the condition and its begin by the broker's clock. restored: by the condition, as an earlier agent
-    showed it, which does not say when it began by the broker's clock.
+    Attributes:
+        times: By the condition, its begin by the broker's clock, and since when it was shown by the agent's clock.
+        restored: By the condition, since when an earlier agent showed it, which did not keep its begin by the broker's
+            clock.
     """
 
-    by_begin: Mapping[tuple[Key, float], float] = field(default_factory=dict)
+    times: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     restored: Mapping[Key, float] = field(default_factory=dict)
 
-    def applied_to(self, conditions: Sequence[ActiveCondition]) -> tuple[ActiveCondition, ...]:
-        """The conditions, those that are known with the time that was shown before."""
-        return tuple(one._replace(since=self._of(one)) for one in conditions)
+    def advance(self, conditions: Sequence[ActiveCondition]) -> tuple["ShownSince", tuple[ActiveCondition, ...]]:
+        """What is shown now, and the conditions; those that are known have the time that was shown before."""
+        times: dict[Key, tuple[float, float]] = {}
+        shown: list[ActiveCondition] = []
+        for condition in conditions:
+            key = key_of(condition)
+            since = self._since(key, condition)
+            times[key] = (condition.begin, since)
+            # Most have not moved, and their copies would cost more than all else here.
+            shown.append(condition if since == condition.since else condition._replace(since=since))
+        return ShownSince(times), tuple(shown)
 
-    def _of(self, one: ActiveCondition) -> float:
-        key = key_of(one)
-        before = self.by_begin.get((key, one.begin))
-        if before is not None:
-            return before
+    def _since(self, key: Key, condition: ActiveCondition) -> float:
+        begin, since = self.times.get(key, NEVER)
+        if begin == condition.begin:
+            return since
         earlier = self.restored.get(key)
         if earlier is None:
-            return one.since
-        differs = abs(one.since - earlier)
-        return earlier if differs < JITTER_SECONDS else one.since
-
-
-def shown_since(conditions: Sequence[ActiveCondition]) -> ShownSince:
-    """What these conditions show, for the next poll."""
-    return ShownSince({(key_of(one), one.begin): one.since for one in conditions})
+            return condition.since
+        differs = abs(condition.since - earlier)
+        return earlier if differs < JITTER_SECONDS else condition.since
