@@ -10,6 +10,7 @@ import numpy as np
 from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.fates import Bounds
+from penstock.account.openmq_arrivals import DeadLetterArrivals
 from penstock.account.openmq_books import (
     REASONS,
     RECENT,
@@ -52,8 +53,7 @@ class OpenmqAccount:
     sent: Sent | None = None
     unclaimed: float = 0.0
     hidden: int = 0
-    dead_letters: tuple[tuple[float, float], ...] = ()
-    """Of the last polls: how many arrived, and how many messages left without an acknowledgement."""
+    arrivals: DeadLetterArrivals = field(default_factory=DeadLetterArrivals)
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
     watched: bool = False
@@ -84,14 +84,29 @@ class OpenmqAccount:
             topics = topics.with_sent(rose[at], np.isin(topics.index.keys, gone), watched=watched)
         sources = [books.sources(polled) for books, polled in ((queues, of_queues), (topics, of_topics))]
         low, high = (sum(float(one[bound].sum()) for one in sources) for bound in (0, 1))
+        came = float(queues.d_came[of_queues.is_dead].sum())
         # What came while the agent was away, or out of view, is of unknown sources.
-        arrived = float(queues.d_came[of_queues.is_dead].sum()) if self.watched else np.inf
+        arrived = came if self.watched else np.inf
         destroyed = any(gone_with_some(*pair) for pair in ((self.queues, of_queues), (self.topics, of_topics)))
         hidden = RECENT + 1 if destroyed or not whole else max(self.hidden - 1, 0)
-        claimed = queues.unacknowledged_now(of_queues) + topics.unacknowledged_now(of_topics)
-        recent = (*self.dead_letters[1 - RECENT :], (arrived if np.isfinite(arrived) else claimed, claimed))
-        unexplained = min(max(sum(came - claims for came, claims in recent), 0.0), recent[-1][0])
-        dead = DeadLetterPoll(arrived, self.unclaimed, low, np.inf if hidden else high, unexplained)
+        share_apart = share_between_reads(found, snapshot)
+        sure = queues.surely_dead_now(of_queues, found.now) + topics.surely_dead_now(of_topics, found.now)
+        arrivals = self.arrivals.advance(
+            letters=came,
+            possible=queues.unacknowledged_now(of_queues) + topics.unacknowledged_now(of_topics),
+            sure=sure,
+            share_apart=share_apart,
+            now=found.now,
+        )
+        buffers_are_a_source = max(arrivals.unexplained, self.arrivals.unexplained) > 0
+        dead = DeadLetterPoll(
+            arrived=arrived,
+            unclaimed=self.unclaimed,
+            low=low,
+            high=np.inf if hidden else high,
+            unexplained=arrivals.unexplained,
+            share_late=share_apart if buffers_are_a_source else 0.0,
+        )
         queues, of_these = queues.booked(of_queues, dead, found.now)
         topics, of_those = topics.booked(of_topics, dead, found.now)
         unclaimed = min(max(arrived + self.unclaimed - of_these - of_those, 0.0), arrived) if self.watched else 0.0
@@ -106,7 +121,7 @@ class OpenmqAccount:
             sent,
             unclaimed,
             hidden,
-            recent,
+            arrivals,
             window,
             watched=True,
             unlisted=unlisted,
@@ -200,6 +215,14 @@ def left_between_reads(found: Facts, snapshot: Snapshot) -> Column:
     """At most so many messages that left a destination between its read and that of its consumers, by its pace."""
     share = SPREAD * seconds_between(snapshot, "queues", "consumers") / max(found.interval, 0.1)
     return or_zero(found.d_settled) * share
+
+
+def share_between_reads(found: Facts, snapshot: Snapshot) -> float:
+    """Of what moved since the poll before, the part that may have moved between the reads of two destinations."""
+    collector = snapshot.collectors.get("queues")
+    if collector is None:
+        return 0.0
+    return min(SPREAD * collector.seconds / max(found.interval, 0.1), 1.0)
 
 
 def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:

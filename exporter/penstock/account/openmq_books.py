@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from penstock.account.openmq_arrivals import Matching
 from penstock.core.counters import SMALL_FALL
 from penstock.core.state import By, RowState, column, counter, declared, mask
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
@@ -90,7 +91,8 @@ class DeadLetterPoll:
     """What the dead message queue took in since the poll before, infinite where it is not known. unclaimed: at the poll
     before, without a known source: only now all have been read since. low, high: of all sources, at least and at most.
     unexplained: of those that arrived, more than left destinations without an acknowledgement. They expired in buffers
-    of clients, which let go of them as of acknowledged ones: any destination may have been their source.
+    of clients, which let go of them as of acknowledged ones: any destination may have been their source. share_late:
+    of the messages that have left by now, the part that may be such dead letters of the next poll.
     """
 
     arrived: float
@@ -98,6 +100,7 @@ class DeadLetterPoll:
     low: float
     high: float
     unexplained: float = 0.0
+    share_late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,8 @@ class DestinationBooks(RowState):
     Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
     seen_alone, a few more by this poll alone: the next one shows whether a row was read while it changed; dead_early,
     dead letters, at least and at most, of which only the next poll may show that they left alone;
+    letters_waiting, left_waiting, letters and messages that `out_of_buffers` has not matched; letters_to_come, that
+    left, and may arrive at the next poll;
     left_unseen, the same while consumers came and went, one of which may have acknowledged it; passed_by, while there
     were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
     dead letters that no other destination surely sent.
@@ -153,6 +158,9 @@ class DestinationBooks(RowState):
     left_unseen: Column = column(0.0, saved=False)
     seen_alone: Column = column(0.0, saved=False)
     dead_early: Matrix = column(0.0, lines=2, saved=False)
+    letters_waiting: Column = column(0.0, saved=False)
+    left_waiting: Column = column(0.0, saved=False)
+    letters_to_come: Column = column(0.0, saved=False)
     alone_before: Column = column(0.0, saved=False)
     refused_now: Column = column(0.0, saved=False)
     unread: Column = column(0.0, saved=False)
@@ -195,6 +203,8 @@ class DestinationBooks(RowState):
         for name in REFUSED:
             least, most = found[name]
             found[name] = least, most + self.seen_once
+        least, most = found["dead_lettered"]
+        found["dead_lettered"] = least, most + self.letters_to_come
         least, most = found[UNACKNOWLEDGED]
         found[UNACKNOWLEDGED] = least, most + self.seen_alone
         others = np.fmax(self.low[list(OF_GONE)].sum(axis=0), self.not_acknowledged)
@@ -316,6 +326,18 @@ class DestinationBooks(RowState):
         sends = polled.dead_letters & ~polled.is_dead
         return float((self.left_alone + self.left_unseen + self.d_raw)[sends].sum())
 
+    def surely_dead_now(self, polled: DestinationPoll, now: float) -> float:
+        """Those of `unacknowledged_now` that no client, sender or operator took, and that no limit refused."""
+        sends = polled.dead_letters & ~polled.is_dead & ~self.transacted(polled)
+        of_limit = np.where(self.limited(polled), self.left_alone, 0.0)
+        # A full store and a rollback move both counters, so that what is more than came had been there before.
+        of_backlog = np.fmax(self.left_alone - self.d_came, 0.0)
+        stays = (now - self.moved_at > SHORT_LIVED) & (now - self.unseen_at > SHORT_LIVED)
+        is_purge = polled.ready <= self.d_came
+        of_backlog = np.where(stays & ~is_purge & ~self.limited(polled), of_backlog, 0.0)
+        on_arrival = np.where(self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0)
+        return float((of_limit + of_backlog + on_arrival)[sends].sum())
+
     def limited(self, polled: DestinationPoll) -> Mask:
         """Its limit may have removed messages."""
         return polled.removes & self.full.any(axis=0)
@@ -362,9 +384,13 @@ class DestinationBooks(RowState):
         later = np.clip(not_matched, 0.0, self.seen_alone)
         unexplained_most = np.where(plain, alone, 0.0) - proven_dead
         unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
+        out_of_buffers = self.out_of_buffers(polled, dead)
+        possible_letters = np.where(may, dead_most, np.fmax(dead_most, out_of_buffers.matched))
+        letters_to_come = np.fmin(out_of_buffers.messages, np.ceil(self.d_gone * dead.share_late))
+        letters_to_come = np.where(may, 0.0, letters_to_come)
         reasons = (
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
-            (dead_low, np.where(may, dead_most, self.with_unexplained(dead_most, polled, dead))),
+            (dead_low, possible_letters),
             (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, alone, 0.0)),
             # Also what clients buffered, which then leaves their buffers.
             (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
@@ -374,7 +400,7 @@ class DestinationBooks(RowState):
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
         total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
-        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided - self.seen_alone
+        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided - self.seen_alone - letters_to_come
         (rejected, rejected_most), (large, _), (expired, _) = refused
         passed_by = np.where(polled.consumers > 0, self.left_alone, 0.0)  # its dead letters may show a poll later
         books = replace(
@@ -389,6 +415,9 @@ class DestinationBooks(RowState):
             other_dead=others,
             alone_before=alone,
             dead_early=later,
+            letters_waiting=out_of_buffers.letters,
+            left_waiting=out_of_buffers.messages,
+            letters_to_come=letters_to_come,
             unread=np.fmax(dead_low - self.passed_by, passed_by),
             passed_by=passed_by,
             uncommitted=polled.uncommitted,
@@ -397,10 +426,12 @@ class DestinationBooks(RowState):
         )
         return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
 
-    def with_unexplained(self, most: Column, polled: DestinationPoll, dead: DeadLetterPoll) -> Column:
-        """At most so many dead letters, with those that came out of buffers of clients."""
+    def out_of_buffers(self, polled: DestinationPoll, dead: DeadLetterPoll) -> Matching:
+        """What left, against the dead letters that may have come out of the buffers of clients."""
         sends = polled.dead_letters & ~polled.is_dead
-        return np.fmax(most, np.where(sends, np.fmin(self.d_gone, dead.unexplained), 0.0))
+        nothing = np.zeros_like(self.d_gone)
+        before = Matching(self.letters_waiting, self.left_waiting, matched=nothing, overdue=nothing)
+        return before.after(np.where(sends, dead.unexplained, 0.0), np.where(sends, self.d_gone, 0.0))
 
     def surely_alone(self, now: float) -> Mask:
         """Where no client can have acknowledged what left alone: its consumers stay, take any message, and say how many
@@ -409,9 +440,19 @@ class DestinationBooks(RowState):
         stay = now - self.moved_at > SHORT_LIVED
         return stay & ~self.unwatched.any(axis=0)
 
-    def most_too_large(self, polled: DestinationPoll) -> Column:
-        """At most so many of the messages that came at the last two polls: their bytes are not enough for more."""
-        came = polled.entered_bytes - self.bytes_in[0]
+    def takes_any(self, polled: DestinationPoll, bytes_before: Column) -> Mask:
+        """No limit can have refused what came since `bytes_before`: what never was in it had expired as it came."""
+        refuses = polled.rejects & self.full.any(axis=0)
+        sized = self.most_too_large(polled, bytes_before) > 0
+        return ~refuses & ~self.filled.any(axis=0) & ~sized & ~self.hides_expired(polled)
+
+    def hides_expired(self, polled: DestinationPoll) -> Mask:
+        """Nothing shows what expired on arrival, or it may have come at an earlier poll."""
+        return ~polled.is_dead & (~polled.dead_letters | self.carried.any(axis=0))
+
+    def most_too_large(self, polled: DestinationPoll, bytes_before: Column) -> Column:
+        """At most so many of the messages that came since `bytes_before`: their bytes are not enough for more."""
+        came = polled.entered_bytes - bytes_before
         # Where its depth is not read at each poll, they may have come at an earlier one.
         known = (came >= 0) & ~self.carried.any(axis=0)
         most = np.where(known, np.floor(came / polled.largest), np.inf)
@@ -420,17 +461,15 @@ class DestinationBooks(RowState):
     def of_refused(self, polled: DestinationPoll, dead_least: Column, dead_most: Column) -> list[tuple[Column, Column]]:
         """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
         x, full, filled = self.d_apart, self.full.any(axis=0), self.filled.any(axis=0)
-        sized = self.most_too_large(polled) > 0
+        bytes_before = self.bytes_in[0]  # what came at the last two polls
+        sized = self.most_too_large(polled, bytes_before) > 0
         refuses = polled.rejects & full
         either = polled.rejects & ~refuses & filled
-        # Nothing shows what expired on arrival, or it may have come at an earlier poll.
-        unknown = ~polled.is_dead & (~polled.dead_letters | self.carried.any(axis=0))
-        expired_most = np.where(unknown & ~refuses, x, np.clip(dead_most, 0.0, x))
+        expired_most = np.where(self.hides_expired(polled) & ~refuses, x, np.clip(dead_most, 0.0, x))
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        only = ~refuses & ~filled & ~sized & ~unknown  # it has no limit that could have refused them
         least = np.clip(dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most)
-        expired = np.where(only, expired_most, least)
+        expired = np.where(self.takes_any(polled, bytes_before), expired_most, least)
         surely, maybe = x - expired_most, x - expired
         as_rejected = refuses | ~sized & ~either
         return [

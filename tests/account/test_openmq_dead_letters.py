@@ -1,0 +1,138 @@
+"""Dead letters of OpenMQ that came out of clients' buffers were acknowledged by nobody, whatever else leaves.
+
+Polls as those of a real broker under load, in smaller numbers: a client lets go of what expired in its buffer as of
+what it acknowledged, and only the dead message queue shows it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from account.openmq_world import Openmq, openmq_broker
+from account.test_openmq_not_acknowledged import bounds
+from penstock.account.openmq_arrivals import DOUBTED, DeadLetterArrivals
+
+EXPIRED, ACKNOWLEDGED = 8, 2
+"""Each poll, in and out of the buffer of the client of q."""
+Numbers = Mapping[str, float]
+OTHER: dict[str, float] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0, "uncommitted": 0.0}
+
+
+def expires_in_buffers(broker: Openmq, alone: Sequence[float], *, visits: bool = False) -> Openmq:
+    """At each poll so many messages of another queue leave that no consumer acknowledged, and never expired.
+
+    visits: the other queue has clients that come and go.
+    """
+    other = {**OTHER}
+    broker.see(consumers={"c": (0, 0)}, others={"other": other}, polls=5)
+    for n, more in enumerate(alone, 1):
+        other |= {"A": other["A"] + more, "K": other["K"] + more}
+        if visits:
+            other["consumers"] = float(n % 2)
+        left = (EXPIRED + ACKNOWLEDGED) * n
+        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": dict(other)})
+    return broker
+
+
+@pytest.mark.parametrize("visits", [False, True], ids=["full store", "visits"])
+@pytest.mark.parametrize("alone", [(4, 4, 4), (30, 30, 30), (30, 0, 0), (2, 14, 8)])
+def test_what_another_queue_loses_otherwise_explains_no_dead_letter(alone: tuple[float, ...], visits: bool) -> None:
+    """More or less than arrives, or as much on the whole: as of a full store, which raises what came and what left."""
+    broker = expires_in_buffers(openmq_broker(), alone, visits=visits)
+    assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * len(alone)
+    assert bounds(broker.left()["dead_lettered"])[1] >= EXPIRED * len(alone)
+
+
+def test_beside_what_is_surely_a_dead_letter_all_was_acknowledged() -> None:
+    """10 of a backlog expire at each poll, and nobody comes for it; a third queue loses some otherwise."""
+    broker = openmq_broker()
+    for n in (0, 0, 0, 0, 0, 1, 2, 3, 4):
+        others = {
+            "backlog": {**OTHER, "A": 500.0, "K": 10.0 * n, "M": 500 - 10.0 * n},
+            "full store": {**OTHER, "A": 20.0 * n, "K": 20.0 * n},
+        }
+        broker.see(30 * n, 30 * n, dead=10 * n, consumers={"c": (30 * n, 0)}, others=others)
+    assert broker.left() == {"acknowledged": 120}
+
+
+def test_what_a_limit_has_removed_is_surely_a_dead_letter() -> None:
+    """As in the buffers of q nothing expires."""
+    ring: dict[str, Any] = {"limit_messages": 100, "policy": "remove_oldest"}
+    broker = openmq_broker()
+    for n in (0, 0, 0, 0, 0, 1, 2, 3, 4):
+        others = {
+            "settled": {**OTHER, "A": 30.0 * n, "K": 30.0 * n},
+            "full store": {**OTHER, "A": 20.0 * n, "K": 20.0 * n},
+        }
+        broker.see(100 + 10 * n, 10 * n, 100, dead=10 * n, consumers={"c": (0, 10)}, others=others, **ring)
+    assert bounds(broker.left()["removed"])[0] == 40
+    assert float(broker.state.judgement.openmq_account.arrivals.unexplained) == 0
+
+
+@pytest.mark.parametrize("letters", [0, 1])
+def test_what_leaves_before_its_dead_letter_is_read_is_not_yet_acknowledged(letters: int) -> None:
+    """Once clients' buffers are a source, of 10 that left one may be a dead letter that is read at the next poll."""
+    broker = expires_in_buffers(openmq_broker(), (0, 0, 0))
+    dead = EXPIRED * 3
+    broker.see(40, 40, dead=dead, consumers={"c": (40, 0)}, others={"other": OTHER})
+    least, most = bounds(broker.left()["acknowledged"])[0], bounds(broker.left()["dead_lettered"])[1]
+    assert least + most == 40
+    broker.see(40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others={"other": OTHER}, polls=2)
+    assert bounds(broker.left()["acknowledged"])[0] == least + 1 - letters
+    assert bounds(broker.left()["dead_lettered"])[1] == most - 1 + letters
+
+
+def test_what_left_while_the_agent_was_away_may_have_become_the_dead_letters_of_that_time() -> None:
+    broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5).see(20, 20, consumers={"c": (20, 0)}, polls=2)
+    broker.restart_agent()
+    broker.see(120, 120, dead=30, consumers={"c": (120, 0)}, polls=4)
+    assert broker.left() == {"acknowledged": (90, 120), "dead_lettered": (0, 30)}
+
+
+# --- the numbers of a broker
+
+
+def advanced(*polls: tuple[float, float, float]) -> list[float]:
+    """What is unexplained at each poll; polls: letters, what may explain them, and what surely does."""
+    arrivals, found = DeadLetterArrivals(), []
+    for n, (letters, possible, sure) in enumerate(polls):
+        arrivals = arrivals.advance(letters, possible, sure, share_apart=0.0, now=2.0 * n)
+        found.append(arrivals.unexplained)
+    return found
+
+
+def test_as_much_as_may_explain_them_does() -> None:
+    assert advanced((10, 10, 0), (0, 0, 0), (7, 7, 0)) == [0, 0, 0]
+
+
+def test_letters_and_their_messages_may_be_a_poll_apart() -> None:
+    early = advanced((3, 0, 0), (10, 13, 0), (10, 10, 0))
+    late = advanced((0, 3, 0), (13, 10, 0), (10, 10, 0))
+    assert early == [3, 0, 0]
+    assert late == [0, 0, 0]
+
+
+@pytest.mark.parametrize("possible", [0, 5, 15], ids=["none", "fewer", "more"])
+def test_once_both_differ_only_what_is_sure_explains_letters(possible: float) -> None:
+    assert advanced((10, possible, 4), (10, 10, 4)) == [6, 6]
+
+
+def test_what_is_overdue_is_no_explanation() -> None:
+    """Two left, and no letter came of them."""
+    assert advanced((0, 2, 0), (0, 0, 0), (10, 10, 0)) == [0, 0, 10]
+
+
+@pytest.mark.parametrize(("later", "unexplained"), [(0.0, 10), (1.0, 0)])
+def test_the_doubt_ends(later: float, unexplained: float) -> None:
+    arrivals = DeadLetterArrivals().advance(10, 0, 0, share_apart=0.0, now=0.0)
+    arrivals = arrivals.advance(0, 10, 0, share_apart=0.0, now=2.0)
+    assert arrivals.advance(10, 10, 0, share_apart=0.0, now=DOUBTED + later).unexplained == unexplained
+
+
+def test_reads_that_were_far_apart_make_no_doubt() -> None:
+    """Of 50 that left, 10 may have become dead letters after the dead message queue was read."""
+    arrivals = DeadLetterArrivals().advance(40, 50, 0, share_apart=0.2, now=0.0)
+    assert arrivals.advance(60, 50, 0, share_apart=0.2, now=2.0).unexplained == 0
+    doubted = DeadLetterArrivals().advance(40, 50, 0, share_apart=0.1, now=0.0)
+    assert doubted.advance(60, 50, 0, share_apart=0.1, now=2.0).unexplained == 60
