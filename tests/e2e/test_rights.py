@@ -23,8 +23,9 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     return broker
 
 
-def check(file: Path) -> Result:
-    """`penstock check`."""
+def check(folder: Path, broker: dict[str, Any]) -> Result:
+    """`penstock check` of one broker, which has as long for its answers as it has by default."""
+    file = Agent(folder, interval="10s", timeout="9.5s", brokers=[broker]).file
     return CliRunner().invoke(main, ["check", "--config.file", str(file)])
 
 
@@ -69,13 +70,13 @@ def test_what_would_harm_is_denied(broker: Broker, unique: Callable[[str], str])
 
 def test_check(broker: Broker, unique: Callable[[str], str], tmp_path: Path) -> None:
     broker.manage.create_queue(unique("q"))
-    done = check(Agent(tmp_path / "exporter", brokers=[entry(broker)]).file)
+    done = check(tmp_path / "exporter", entry(broker))
     assert done.exit_code == 0, done.output
     assert f"ok        Apache Artemis {broker.version}, active" in done.output
     assert "management_guard_off" not in done.output
     assert ("no numbers per consumer" in done.output) == (broker.version == "2.21.0")
 
-    done = check(Agent(tmp_path / "admin", brokers=[entry(broker, user="admin")]).file)
+    done = check(tmp_path / "admin", entry(broker, user="admin"))
     assert done.exit_code == 0, done.output
     assert f"finding   management_guard_off, broker {broker.name}" in done.output
 
@@ -83,13 +84,13 @@ def test_check(broker: Broker, unique: Callable[[str], str], tmp_path: Path) -> 
 def test_check_of_a_broker_without_a_guard(artemis_newest: Broker, tmp_path: Path) -> None:
     """A JVM agent of Jolokia switches etc/management.xml off."""
     artemis_newest.manage.create_queue("guard")
-    done = check(Agent(tmp_path / "agent", brokers=[entry(artemis_newest)]).file)
+    done = check(tmp_path / "agent", entry(artemis_newest))
     assert "-javaagent in the broker's JVM has switched etc/management.xml off" in done.output
 
 
 def test_check_of_a_wrong_password(artemis: Broker, tmp_path: Path) -> None:
     wrong = entry(artemis, user="orders", password="canary-wrong")
-    done = check(Agent(tmp_path / "agent", brokers=[wrong]).file)
+    done = check(tmp_path / "agent", wrong)
     assert done.exit_code == 1
     assert "check username and password" in done.output
     assert "canary" not in done.output

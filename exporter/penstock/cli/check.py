@@ -19,7 +19,7 @@ from penstock.agent.trends import StoredTrends
 from penstock.assessment.object_state import ObjectState
 from penstock.cli import options
 from penstock.cli.jolokia_proxy import proxy_notes
-from penstock.cli.polling import poll_once, with_found
+from penstock.cli.polling import poll_with_second_try, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
@@ -39,17 +39,18 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     """Check the configuration, and what each broker answers.
 
     Of each broker: is it reachable, does the login work, which rights are missing, how many series and how much memory
-    does it need, which settings are risky. Exit status 2 when the configuration is wrong, 1 when a broker cannot be
-    read in full or discovery fails.
+    does it need, which settings are risky. One that cannot be read in full is polled once more. Exit status 2 when the
+    configuration is wrong, 1 when a broker cannot be read in full or discovery fails.
     """
     config = load(config_file)
     valid = valid_lines(config, config_file, web_config_file)
     if form == "text":
         say(*valid)
     config, faults = await with_found(config, config_file, ask_dns=not offline)
-    polled = [] if offline else await poll_once(config, config.brokers)
+    polled, first_errors = await poll_with_second_try(config, () if offline else config.brokers)
     pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
     found = [found_of(url, poller) for url, poller in pollers]
+    add_first_errors(found, first_errors)
     needs = memory_of(polled)
     await add_proxy_notes(config, found)
     lines = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
@@ -84,6 +85,13 @@ def valid_lines(config: Config, config_file: Path, web_config_file: Path | None)
         if profile.username is not None and not profile.hosts:
             valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
     return valid
+
+
+def add_first_errors(found: Sequence[dict[str, Any]], first_errors: Sequence[str]) -> None:
+    """Add to what was found of each broker why its first poll could not read all, where the second one could."""
+    for one, error in zip(found, first_errors, strict=True):
+        if error:
+            one["notes"].append(f"only the second poll read all; the first one: {error}")
 
 
 async def add_proxy_notes(config: Config, found: Sequence[dict[str, Any]]) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from penstock.agent import Assessor, Poller, PollResult
+from penstock.agent import Assessor, Poller, PollResult, Result
 from penstock.agent.discovery import Discovery, SourcePlace, resolve
 from penstock.agent.factory import open_reader, policy_of
 from penstock.config import Broker, Config, DnsTarget
@@ -27,13 +27,45 @@ async def _nothing(_: DnsTarget) -> Sequence[SourcePlace]:
 
 async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
     """Pollers that have polled once, all at the same time, and are closed."""
+    async with opened(config, brokers) as pollers:
+        await asyncio.gather(*(poller.poll() for poller in pollers))
+    return pollers
+
+
+async def poll_with_second_try(config: Config, brokers: Sequence[Broker]) -> tuple[list[Poller], list[str]]:
+    """Pollers as of `poll_once`, of which those that could not read all have polled twice.
+
+    Returns:
+        The pollers, and for each why its first poll could not read all where the second one could, else an empty text.
+    """
+    async with opened(config, brokers) as pollers:
+        slow = await asyncio.gather(*(_why_first_try_failed(poller) for poller in pollers))
+    return pollers, slow
+
+
+async def _why_first_try_failed(poller: Poller) -> str:
+    """Poll, and once more where the first poll failed and the second may not.
+
+    A broker that is busy for a moment, or compiles what answers a first request, takes longer than usual. One that
+    refused the login is left alone: more failed logins would lock the account.
+    """
+    first = await poller.poll()
+    if first.result is Result.OK or first.pause > 0:
+        return ""
+    second = await poller.poll()
+    return first.error if second.result is Result.OK else ""
+
+
+@asynccontextmanager
+async def opened(config: Config, brokers: Sequence[Broker]) -> AsyncIterator[list[Poller]]:
+    """A poller for each broker, closed at the end."""
     async with AsyncExitStack() as closing:
         pollers = []
         for broker in brokers:
-            pollers.append(open_poller(config, broker))
-            closing.push_async_callback(pollers[-1].close)
-        await asyncio.gather(*(poller.poll() for poller in pollers))
-    return pollers
+            poller = open_poller(config, broker)
+            closing.push_async_callback(poller.close)
+            pollers.append(poller)
+        yield pollers
 
 
 async def polls_of(poller: Poller, interval: float, most: int) -> AsyncGenerator[PollResult, None]:
