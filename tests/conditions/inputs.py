@@ -1,6 +1,6 @@
 """What the rules of a made-up poll read, with some of its numbers as a test wants them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from penstock.core.table import Table
 from penstock.observation.poll import RuleInputs
 from penstock.rule_engine import judgement
 
@@ -35,10 +36,14 @@ def changed(poll: RuleInputs, **values: Any) -> RuleInputs:
 
 
 def with_value(thing: Any, path: list[str], value: Any) -> Any:
+    """A copy of the thing with this value at the path, which may lead through tables and mappings."""
+    if isinstance(thing, Table):
+        return replace(thing, columns=with_value(thing.columns, path, value))
     first, *rest = path
-    if not rest:
-        return replace(thing, **{first: value})
-    return replace(thing, **{first: with_value(getattr(thing, first), rest, value)})
+    if isinstance(thing, Mapping):
+        return {**thing, first: with_value(thing[first], rest, value) if rest else value}
+    new = with_value(getattr(thing, first), rest, value) if rest else value
+    return replace(thing, **{first: new})
 
 
 def column(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
