@@ -67,3 +67,82 @@ def test_absences_that_differ_or_are_known_of_few_weeks_say_nothing_of_an_hour(
     seconds = np.array(weeks, np.float64)[..., None]
     limit = absence_limit(packed(np.where(seconds > 0, seconds, np.nan)), np.array([3]))
     assert (not np.isnan(limit[0])) is known
+
+
+# --- several queues, several lessons
+
+THREE: Index[Any] = Index.of([*"qrs"])
+
+
+def taught(lengths: list[float], until: list[float]) -> Absences:
+    """The second of three queues has these lessons."""
+    columns = np.full((2, 4, 3), np.nan)
+    columns[0, : len(lengths), 1] = lengths
+    columns[1, : len(until), 1] = until
+    return Absences(THREE, columns[0], columns[1])
+
+
+def learns(before: Absences, length: float, *, now: float = 1000.0) -> list[tuple[float, float]]:
+    """The lessons of the second queue after its absence: lengths, and when each is forgotten."""
+    found: Any = SimpleNamespace(queues=THREE, known=np.ones(3, np.bool_), now=now)
+    after_it = before.advance(found, np.array([np.nan, length, 0.0]))
+    others = after_it.lengths[:, [0, 2]]
+    assert np.isnan(others).all()
+    lessons = zip(after_it.lengths[:, 1].tolist(), after_it.until[:, 1].tolist(), strict=True)
+    return [(lasted, until) for lasted, until in lessons if not np.isnan(lasted)]
+
+
+@pytest.mark.parametrize(("length", "kept"), [(1.0, HOUR), (450.0, HOUR), (451.0, 3608.0), (200_000.0, 15 * 86400.0)])
+def test_a_lesson_lasts_eight_times_its_length_an_hour_at_least(length: float, kept: float) -> None:
+    assert learns(taught([], []), length) == [(length, 1000.0 + kept)]
+
+
+@pytest.mark.parametrize(
+    ("lesson", "length", "lengths"),
+    [
+        (500.0, 1000.0, [1000.0]),
+        (500.0, 1001.0, [500.0, 1001.0]),
+        (500.0, 250.0, [500.0]),
+        (500.0, 249.0, [500.0, 249.0]),
+    ],
+)
+def test_of_each_like_length_there_is_one_the_longest(lesson: float, length: float, lengths: list[float]) -> None:
+    found = learns(taught([lesson], [2000.0]), length)
+    assert [lasted for lasted, _ in found] == lengths
+
+
+def test_of_two_that_are_alike_the_first_is_used() -> None:
+    found = learns(taught([100.0, 500.0, 600.0, 9000.0], [2000.0] * 4), 550.0)
+    assert found == [(100, 2000), (550, 1000 + 8 * 550), (600, 2000), (9000, 2000)]
+
+
+def test_the_one_that_ends_first_makes_room() -> None:
+    found = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30_000.0)
+    assert [lasted for lasted, _ in found] == [100, 500, 30_000, 9000]
+
+
+def test_a_free_place_is_taken_before_that() -> None:
+    found = learns(taught([100.0, 500.0, 2000.0], [1003.0, 1001.0, 1002.0]), 30_000.0)
+    assert [lasted for lasted, _ in found] == [100, 500, 2000, 30_000]
+
+
+@pytest.mark.parametrize(("ends", "length"), [(1000.0, 500.0), (999.0, 400.0)])
+def test_a_lesson_that_has_ended_is_like_none(ends: float, length: float) -> None:
+    found = learns(taught([500.0], [ends]), 400.0)
+    assert [lasted for lasted, _ in found] == [length]
+
+
+@pytest.mark.parametrize(("now", "seconds"), [(2000.0, 1.5 * 500), (2000.1, 300.0)])
+def test_the_longest_that_is_not_forgotten_counts(now: float, seconds: float) -> None:
+    known = taught([500.0, 400.0, 900.0], [2000.0, 1500.0, 100.0])
+    assert known.seconds(now, 300.0).tolist() == [300, seconds, 300]
+
+
+def test_a_queue_in_a_new_life_keeps_its_lessons() -> None:
+    found: Any = SimpleNamespace(queues=THREE, known=np.zeros(3, np.bool_), now=1000.0)
+    kept = taught([500.0], [2000.0]).advance(found, np.full(3, np.nan))
+    assert kept.seconds(1000.0, 300.0).tolist() == [300, 750, 300]
+
+
+def test_without_queues_there_is_nothing() -> None:
+    assert Absences().seconds(0.0, 300.0).tolist() == []
