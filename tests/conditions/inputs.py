@@ -1,6 +1,6 @@
 """What the rules of a made-up poll read, with some of its numbers as a test wants them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from conditions.world import Judged
 from penstock.core.table import Table
 from penstock.observation.poll import RuleInputs
 from penstock.rule_engine import judgement
@@ -25,6 +26,17 @@ def kept_inputs() -> Iterator[list[RuleInputs]]:
 
     with patch.object(judgement, "rule_inputs", making):
         yield kept
+
+
+def inputs_after(world: Judged, polls: int, said: Callable[[int], Mapping[str, Any]]) -> RuleInputs:
+    """What the rules read at the last of so many polls.
+
+    said: what `world.poll` is given, by the number of the poll.
+    """
+    with kept_inputs() as kept:
+        for number in range(polls):
+            world.poll(**said(number))
+    return kept[-1]
 
 
 def changed(poll: RuleInputs, **values: Any) -> RuleInputs:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conditions.inputs import changed, kept_inputs, with_value
+from conditions.inputs import changed, inputs_after, with_value
 from conditions.openmq_world import OpenmqJudged
 from conditions.world import START, Judged
 from penstock.conditions.catalogue import on
@@ -65,10 +65,7 @@ FREE = {"T": 0.0, "N": 0.0}
 
 def polled(world: Judged, queues: Mapping[str, Any], consumers: Mapping[str, Any], **more: Any) -> RuleInputs:
     """What the rules read at the third of three polls that are alike."""
-    with kept_inputs() as kept:
-        for _ in range(3):
-            world.poll(queues, consumers, **more)
-    return kept[-1]
+    return inputs_after(world, 3, lambda _: {"queues": queues, "consumers": consumers, **more})
 
 
 @cache

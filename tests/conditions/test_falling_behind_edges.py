@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.inputs import changed, column, kept_inputs, mask, positions
+from conditions.inputs import changed, column, inputs_after, mask, positions
 from conditions.world import START, Judged
 from penstock.conditions.condition import Raised
 from penstock.conditions.falling_behind import FALLING_BEHIND, KNOWN, notice, openmq_rule, rule
@@ -25,15 +25,19 @@ BEGAN = START + STEP * (FLAT_POLLS + 1)
 def polled() -> RuleInputs:
     """Of two queues with a busy consumer each the backlog of the second grows after a few polls."""
     world = Judged(step=STEP)
-    with kept_inputs() as kept:
-        for poll in range(24):
-            settled = 50.0 * poll
-            more = 20.0 * max(0, poll - FLAT_POLLS + 1)
-            consumer = {"T": 1.0, "N": settled, "C": settled, "L": world.now, "Ld": world.now}
-            flat = {"A": 100 + settled, "K": settled, "M": 100.0}
-            grows = {"A": 100 + settled + more, "K": settled, "M": 100 + more}
-            world.poll({"p": flat, "q": grows}, {"c": {**consumer, "queue": "p"}, "d": {**consumer, "queue": "q"}})
-    return kept[-1]
+
+    def said(poll: int) -> dict[str, Any]:
+        settled = 50.0 * poll
+        more = 20.0 * max(0, poll - FLAT_POLLS + 1)
+        consumer = {"T": 1.0, "N": settled, "C": settled, "L": world.now, "Ld": world.now}
+        flat = {"A": 100 + settled, "K": settled, "M": 100.0}
+        grows = {"A": 100 + settled + more, "K": settled, "M": 100 + more}
+        return {
+            "queues": {"p": flat, "q": grows},
+            "consumers": {"c": {**consumer, "queue": "p"}, "d": {**consumer, "queue": "q"}},
+        }
+
+    return inputs_after(world, 24, said)
 
 
 def test_it_began_when_the_backlog_began_to_grow() -> None:

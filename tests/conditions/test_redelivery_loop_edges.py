@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.inputs import changed, column, kept_inputs, mask, positions
+from conditions.inputs import changed, column, inputs_after, mask, positions
 from conditions.openmq_world import OpenmqJudged
 from conditions.world import START, Judged
 from penstock.conditions import redelivery_loop
@@ -25,14 +25,15 @@ BEGAN = START + STEP * (QUIET_POLLS + 1)
 def polled() -> RuleInputs:
     """Of two queues the second gets back what it delivers, after some polls at which both are quiet."""
     world = Judged(step=STEP)
-    with kept_inputs() as kept:
-        for poll in range(12):
-            back = 40.0 * max(0, poll - QUIET_POLLS + 1)
-            queue = {"A": 100.0, "K": 1.0, "M": 99.0, "D": 10.0}
-            quiet = {"queue": "p", "T": 10.0, "N": 11.0, "C": 1.0, "L": START, "Ld": START}
-            loops = {"queue": "q", "T": 10.0, "N": 11.0 + back, "C": 1.0 + back, "L": START, "Ld": world.now + STEP}
-            world.poll({"p": queue, "q": queue}, {"c": quiet, "d": loops})
-    return kept[-1]
+    queue = {"A": 100.0, "K": 1.0, "M": 99.0, "D": 10.0}
+    quiet = {"queue": "p", "T": 10.0, "N": 11.0, "C": 1.0, "L": START, "Ld": START}
+
+    def said(poll: int) -> dict[str, Any]:
+        back = 40.0 * max(0, poll - QUIET_POLLS + 1)
+        loops = {"queue": "q", "T": 10.0, "N": 11.0 + back, "C": 1.0 + back, "L": START, "Ld": world.now + STEP}
+        return {"queues": {"p": queue, "q": queue}, "consumers": {"c": quiet, "d": loops}}
+
+    return inputs_after(world, 12, said)
 
 
 def both(value: Any, other: Any) -> Any:
@@ -145,11 +146,9 @@ def test_the_earliest_of_a_queues_consumers(
 
 
 def test_a_real_openmq_poll_has_all_that_is_read() -> None:
-    world = OpenmqJudged()
-    with kept_inputs() as kept:
-        for _ in range(3):
-            world.poll({"q": {"A": 10, "M": 10}}, {"c": {"N": 1, "T": 1}})
-    assert openmq_rule(kept[-1]).mask.tolist() == [False]
+    said = {"queues": {"q": {"A": 10, "M": 10}}, "consumers": {"c": {"N": 1, "T": 1}}}
+    poll = inputs_after(OpenmqJudged(), 3, lambda _: said)
+    assert openmq_rule(poll).mask.tolist() == [False]
 
 
 # --- how bad

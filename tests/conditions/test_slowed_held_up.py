@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.inputs import changed, column, kept_inputs, mask, positions
+from conditions.inputs import changed, column, inputs_after, mask, positions
 from conditions.world import Judged
 from penstock.causes.backlog import STUCK
 from penstock.conditions import stalled
@@ -26,13 +26,9 @@ NOBODY = mask(False, False, False, False, False)
 @cache
 def polled() -> RuleInputs:
     """Of three queues the first has three consumers, the others one each; nobody is stuck."""
-    world = Judged()
     queues = {name: {"A": 100.0, "M": 100.0} for name in ("p", "q", "r")}
     consumers = {str(number): {"queue": queue, "T": 5.0, "N": 5.0} for number, queue in enumerate("pppqr")}
-    with kept_inputs() as kept:
-        for _ in range(2):
-            world.poll(queues, consumers)
-    return kept[-1]
+    return inputs_after(Judged(), 2, lambda _: {"queues": queues, "consumers": consumers})
 
 
 def backlog(stalls: np.ndarray[Any, np.dtype[np.bool_]] = NOBODY, **values: Any) -> RuleInputs:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.inputs import changed, column, kept_inputs, positions
+from conditions.inputs import changed, column, inputs_after, positions
 from conditions.world import Judged
 from penstock.conditions.stalled import MEANWHILE, hangs
 from penstock.observation.poll import RuleInputs
@@ -25,15 +25,16 @@ def polled(**beside: Any) -> RuleInputs:
     """
     world = Judged(step=STEP)
     begin = world.now
-    with kept_inputs() as kept:
-        for poll in range(8):
-            now = begin + STEP * (poll + 1)
-            settled = 50.0 * poll
-            queue = {"A": 1000.0, "K": settled, "M": 1000.0 - settled, "D": 20.0}
-            hung = {"T": 10.0, "N": 10.0, "C": 0.0, "Ld": begin, "connection": "one"}
-            works = {"T": 10.0, "N": 10.0 + settled, "C": settled, "L": now, "Ld": now, "connection": "one"}
-            world.poll({"q": queue}, {"hung": hung, "works": works | beside})
-    return kept[-1]
+
+    def said(poll: int) -> dict[str, Any]:
+        now = begin + STEP * (poll + 1)
+        settled = 50.0 * poll
+        queue = {"A": 1000.0, "K": settled, "M": 1000.0 - settled, "D": 20.0}
+        hung = {"T": 10.0, "N": 10.0, "C": 0.0, "Ld": begin, "connection": "one"}
+        works = {"T": 10.0, "N": 10.0 + settled, "C": settled, "L": now, "Ld": now, "connection": "one"}
+        return {"queues": {"q": queue}, "consumers": {"hung": hung, "works": works | beside}}
+
+    return inputs_after(world, 8, said)
 
 
 def hung(poll: RuleInputs) -> set[str]:

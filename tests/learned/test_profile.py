@@ -8,7 +8,8 @@ from penstock.learned.profile import COLUMNS, QueueProfile, by_broker, together
 from penstock.settings.calendar import HOURS
 
 HIGHS = len(FLOWS.days)
-SHORT, LONG = packed(LONG_ABSENCE), packed(2 * LONG_ABSENCE)
+SHORT = int(packed(LONG_ABSENCE))
+LONG = int(packed(2 * LONG_ABSENCE))
 
 
 def profile(number: int, *, absence: int = 0, weeks: int = 1) -> QueueProfile:

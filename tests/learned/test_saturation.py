@@ -212,7 +212,8 @@ def test_polls_closer_than_a_sixty_fourth_of_five_minutes_are_left_out() -> None
 
 
 def test_where_consumers_are_not_counted_nothing_is_known() -> None:
-    queues, clients = Index[Any].of(["q"]), Grouping(index=Index.of(["c", "d"]))
+    queues: Index[Any] = Index.of(["q"])
+    clients: Grouping[Any] = Grouping(index=Index.of(["c", "d"]))
     found: Any = SimpleNamespace(counted=False, queues=queues)
     shares = Saturation().advance(found, clients)
     assert np.isnan([*shares.starved, *shares.at_limit, *shares.capacity]).all()
