@@ -121,6 +121,11 @@ def test_the_one_that_ends_first_makes_room() -> None:
     assert [lasted for lasted, _ in found] == [100, 500, 30_000, 9000]
 
 
+def test_it_may_be_shorter_than_the_one_that_makes_room() -> None:
+    found = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30.0)
+    assert [lasted for lasted, _ in found] == [100, 500, 30, 9000]
+
+
 def test_a_free_place_is_taken_before_that() -> None:
     found = learns(taught([100.0, 500.0, 2000.0], [1003.0, 1001.0, 1002.0]), 30_000.0)
     assert [lasted for lasted, _ in found] == [100, 500, 2000, 30_000]
@@ -142,6 +147,10 @@ def test_a_queue_in_a_new_life_keeps_its_lessons() -> None:
     found: Any = SimpleNamespace(queues=THREE, known=np.zeros(3, np.bool_), now=1000.0)
     kept = taught([500.0], [2000.0]).advance(found, np.full(3, np.nan))
     assert kept.seconds(1000.0, 300.0).tolist() == [300, 750, 300]
+
+
+def test_without_a_lesson_it_is_the_cold_time_however_short() -> None:
+    assert taught([500.0], [2000.0]).seconds(3000.0, 0.5).tolist() == [0.5, 0.5, 0.5]
 
 
 def test_without_queues_there_is_nothing() -> None:

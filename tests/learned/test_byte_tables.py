@@ -54,6 +54,7 @@ def test_who_joins_gets_the_next_column_in_which_nothing_is_known() -> None:
     assert dict(more.names) == {A: 0, B: 1, C: 2}
     assert more.hours[0, 0, 0].tolist() == [1, 2, 0]
     assert more.days[0, 0].tolist() == [1, 2, 0]
+    assert more.hours.dtype == more.days.dtype == np.uint8
 
 
 def test_room_is_made_for_an_eighth_more() -> None:
@@ -175,6 +176,7 @@ def test_an_hour_is_looked_at_with_the_one_before_and_after() -> None:
     made.hours[0, :, :, 1] = np.arange(HOURS) % 100 + 100
     around = made.around(0, np.array([1, -1]))
     assert around.shape == (1, WEEKS, 3, 2)
+    assert around.dtype == np.uint8
     last = (HOURS - 1) % 100 + 100
     assert around[0, 0].tolist() == [[last, 0], [100, 0], [101, 0]]
 

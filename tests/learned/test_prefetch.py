@@ -118,6 +118,11 @@ def test_clients_are_followed_once_half_of_their_consumers_are_new() -> None:
     assert rows(twice) == {"c0": [NOW, 3, 2, 4, 2, NOW + 10], "c1": [NOW + 10, 1, 1, 2, 1, NOW + 10]}
 
 
+def test_three_of_four_are_more_than_half() -> None:
+    once = arrivals(ConsumerArrivals(), [0, 0, 0, 0], [True, True, True, False])
+    assert rows(once) == {"c0": [NOW, 4, 3, 6, 1, NOW]}
+
+
 def test_rows_are_by_key() -> None:
     later_first = arrivals(arrivals(ConsumerArrivals(), [1], [True]), [0], [True])
     assert later_first.keys.tolist() == [5, 6]
@@ -167,8 +172,8 @@ def test_what_is_older_counts_half(seconds: float, begin: float, seen: float) ->
 
 
 def test_half_of_each_number() -> None:
-    numbers = np.array([[0.0], [5.0], [3.0], [7.0], [9.0], [80.0]])
-    assert halved(numbers, 100.0).T.tolist() == [[50, 2, 1, 3.5, 4, 80]]
+    numbers = np.array([[0.0], [7.0], [5.0], [7.0], [9.0], [80.0]])
+    assert halved(numbers, 100.0).T.tolist() == [[50, 3, 2, 3.5, 4, 80]]
 
 
 def test_no_more_clients_are_followed_than_there_is_room_for() -> None:

@@ -10,6 +10,8 @@ from penstock.core.table import Index
 from penstock.learned.service import DEEP, LOW, SECONDS, STEP, ServiceTime, working
 
 POLL = 15.0
+BEGIN = 1000.0
+"""When the first poll was."""
 QUEUES: Index[Any] = Index.of(["q"])
 
 
@@ -26,7 +28,7 @@ def found(number: int, *, counted: bool = True, settled: float = 3.0, **said: An
     queue = {"messages": 10.0, "scheduled": 0.0, "consumers": 1.0, "single": False, "known": True}
     columns = queue | {"d_settled": settled} | said
     return SimpleNamespace(
-        now=POLL * number,
+        now=BEGIN + POLL * number,
         queues=QUEUES,
         counted=counted,
         consumer=Consumers([True], [0.0]),
@@ -53,7 +55,7 @@ def test_seconds_for_a_message_are_those_of_the_polls_with_a_backlog() -> None:
 def test_with_more_consumers_each_has_its_share_of_the_time() -> None:
     polls = many(12)
     for poll in polls:
-        poll.consumer = Consumers([True, False, False], [0.0, 2.0, 0.0])
+        poll.consumer = Consumers([True, False, False], [0.0, 0.5, 0.0])
     assert after(*polls).now.tolist() == [2 * POLL / 3]
 
 
@@ -124,12 +126,12 @@ def test_the_usual_moves_to_the_low_windows(now: float, windows: float, power: f
 
 def test_it_learns_once_in_the_length_of_a_window() -> None:
     first = after(*many(1))
-    assert (first.learned, first.windows.tolist()) == (0, [0])
+    assert (first.learned, first.windows.tolist()) == (BEGIN, [0])
     steps = round(SECONDS / POLL)
     before = after(*many(steps))
-    assert (before.learned, before.windows.tolist()) == (0, [0])
+    assert (before.learned, before.windows.tolist()) == (BEGIN, [0])
     then = after(*many(steps + 1))
-    assert (then.learned, then.windows.tolist(), then.usual.tolist()) == (SECONDS, [1], [POLL / 3])
+    assert (then.learned, then.windows.tolist(), then.usual.tolist()) == (BEGIN + SECONDS, [1], [POLL / 3])
 
 
 # --- who works

@@ -139,12 +139,17 @@ def test_a_clock_that_was_set_back_forgets_the_polls_after_it() -> None:
         ((0.0, 10.0, 20.0), 15.0, (2, 2)),
         ((0.0, 10.0, 20.0), 15.1, (1, 1)),
         ((0.0, 30.0), 0.0, (2, 4)),
+        ((0.0, 10.0, 40.0), 0.0, (3, 5)),
         ((0.0, 300.0), -1000.0, (2, 31)),
         ((0.0, 4.0, 8.0, 12.0), 0.0, (4, 4)),
     ],
 )
 def test_how_many_polls_were_judged_and_due(stamps: tuple[float, ...], since: float, judged: tuple[int, int]) -> None:
     assert warm_up(*stamps).judged(since, STEP) == judged
+
+
+def test_polls_may_come_each_second() -> None:
+    assert warm_up(0.0, 5.0).judged(0.0, 1.0) == (2, 6)
 
 
 def test_without_an_interval_no_more_polls_were_due_than_made() -> None:
@@ -156,8 +161,8 @@ def test_without_an_interval_no_more_polls_were_due_than_made() -> None:
     [
         ((0.0,), RECENT, POLLS),
         ((0.0,), RECENT + 1, 1),
-        ((0.0, 30.0), 30.0 + 3 * 30.0, POLLS),
-        ((0.0, 30.0), 30.0 + 3 * 30.0 + 1, 1),
+        ((0.0, 100.0, 130.0), 130.0 + 3 * 30.0, POLLS),
+        ((0.0, 100.0, 130.0), 130.0 + 3 * 30.0 + 1, 1),
         ((0.0, 10.0), 10.0 + RECENT, POLLS),
         ((), 0.0, 1),
     ],
@@ -172,3 +177,4 @@ def test_what_an_earlier_process_had_seen_counts_for_a_minute_or_three_polls(
     assert after.queues.polls_of(1) == polls
     assert after.clients.polls_of(1) == polls
     assert after.stamps[-1] == now
+    assert after.queues.since_of(1) == after.clients.since_of(1) == now
