@@ -23,7 +23,7 @@ from penstock.learned.churn import (
     Vanished,
     Went,
 )
-from penstock.series.labels import HIDDEN, Grouping
+from penstock.series.labels import HIDDEN, ClientSeries, Grouping
 
 NOW, STEP = 10_000.0, 15.0
 QUEUE_KEY, OTHER_KEY = 40, 41
@@ -57,9 +57,16 @@ def test_it_comes_only_when_it_may() -> None:
 # --- who went
 
 
+def client(number: int) -> ClientSeries:
+    return ClientSeries("broker", "address", "queue", f"client {number}")
+
+
+C0, C1, C2 = map(client, range(3))
+
+
 def grouping(*member: int, clients: int = 3) -> Any:
-    """Clients c0, c1, ... and the place of each consumer among them."""
-    index = Index.of([f"c{number}" for number in range(clients)])
+    """Three clients, and the place of each consumer among them."""
+    index = Index.of([client(number) for number in range(clients)])
     return Grouping(index=index, member=np.array(member, np.intp))
 
 
@@ -105,10 +112,11 @@ def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(found: 
 
 def crashed(*polls: tuple[float, float, float], step: float = 60.0) -> CrashLoop:
     """At each poll so many went that had settled nothing, and that had; and what was settled unseen before."""
-    stamps = [NOW - step * (len(polls) - 1 - number) for number in range(len(polls))]
-    vanished = [
-        Vanished(at, gone, settled, 10.0, unseen) for at, (gone, settled, unseen) in zip(stamps, polls, strict=True)
-    ]
+    first = NOW - step * (len(polls) - 1)
+    vanished = []
+    for number, (gone, settled, unseen) in enumerate(polls):
+        one = Vanished(first + step * number, gone, settled, held=10.0, unseen=unseen)
+        vanished.append(one)
     return CrashLoop(QUEUE_KEY, tuple(vanished), run=1)
 
 
@@ -185,8 +193,8 @@ def lost(found: Any, *rows: tuple[int, int, float, float]) -> dict[Any, tuple[in
 def test_what_vanished_by_client() -> None:
     """Two of the first client on the second queue, of which one had settled something; one of the second client."""
     assert lost(poll(), (0, 1, 5.0, 0.0), (0, 1, 7.0, 0.5), (1, 0, 2.0, 0.0)) == {
-        "c0": (OTHER_KEY, Vanished(NOW, 1, 1, 5, 4)),
-        "c1": (QUEUE_KEY, Vanished(NOW, 1, 0, 2, 3)),
+        C0: (OTHER_KEY, Vanished(NOW, 1, 1, 5, 4)),
+        C1: (QUEUE_KEY, Vanished(NOW, 1, 0, 2, 3)),
     }
 
 
@@ -215,11 +223,11 @@ def test_what_is_settled_unseen_is_summed_up() -> None:
 def test_a_client_is_followed_from_the_first_that_settled_nothing() -> None:
     assert loops(CrashLoops(), poll(), (0, 0, 5.0, 1.0)).loops == {}
     once = loops(CrashLoops(), poll(), (0, 0, 5.0, 0.0))
-    assert [*once.loops] == ["c0"]
+    assert [*once.loops] == [C0]
     again = loops(once, poll(now=NOW + STEP), (0, 0, 5.0, 1.0))
-    vanished = again.loops["c0"].vanished  # type: ignore[index] - a name stands for its series
+    vanished = again.loops[C0].vanished
     assert [(one.consumers, one.settled) for one in vanished] == [(1, 0), (0, 1)]
-    assert again.loops["c0"].queue == QUEUE_KEY  # type: ignore[index]
+    assert again.loops[C0].queue == QUEUE_KEY
 
 
 def looping(polls: int, unsettled: Any = SETTLED) -> CrashLoops:
@@ -231,11 +239,11 @@ def looping(polls: int, unsettled: Any = SETTLED) -> CrashLoops:
     return found
 
 
-@pytest.mark.parametrize(("polls", "run", "pending"), [(2, -2, ()), (3, 1, ("c0",)), (4, 2, ("c0",))])
-def test_who_loops_is_asked_at_each_poll(polls: int, run: int, pending: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("polls", "run", "pending"), [(2, -2, ()), (3, 1, (C0,)), (4, 2, (C0,))])
+def test_who_loops_is_asked_at_each_poll(polls: int, run: int, pending: tuple[ClientSeries, ...]) -> None:
     found = looping(polls)
-    assert found.loops["c0"].run == run  # type: ignore[index]
-    assert found.loops["c0"].on is (run == 2)  # type: ignore[index]
+    assert found.loops[C0].run == run
+    assert found.loops[C0].on is (run == 2)
     assert found.pending == pending
 
 
@@ -252,18 +260,18 @@ def test_loops_of_a_queue_that_went_are_forgotten() -> None:
 
 @pytest.mark.parametrize(("seconds", "kept"), [(60.0, True), (61.0, False)])
 def test_from_time_to_time_those_in_which_nothing_happens_are_forgotten(seconds: float, kept: bool) -> None:
-    old = CrashLoops(QUEUES, np.zeros(2), {"c0": crashed((1, 0, 0))}, swept=NOW + 1000)  # type: ignore[dict-item]
+    old = CrashLoops(QUEUES, np.zeros(2), {C0: crashed((1, 0, 0))}, swept=NOW + 1000)
     after = loops(old, poll(now=NOW + 1000 + seconds))
-    assert ("c0" in after.loops) is kept
+    assert (C0 in after.loops) is kept
     assert after.swept == NOW + 1000 + (0 if kept else seconds)
 
 
 def test_the_next_agent_begins_with_nothing_settled_unseen() -> None:
     here = crashed((2, 0, 5), (3, 0, 7))
     of_other = replace(here, queue=99)
-    kept = dict(CrashLoops(QUEUES, np.array([4.0, 0.0]), {"c0": here, "c1": of_other}).kept())  # type: ignore[dict-item]
-    assert [one.unseen for one in kept["c0"].vanished] == [1, 3]  # type: ignore[index]
-    assert [one.unseen for one in kept["c1"].vanished] == [5, 7]  # type: ignore[index]
+    kept = dict(CrashLoops(QUEUES, np.array([4.0, 0.0]), {C0: here, C1: of_other}).kept())
+    assert [one.unseen for one in kept[C0].vanished] == [1, 3]
+    assert [one.unseen for one in kept[C1].vanished] == [5, 7]
 
 
 # --- streaks
@@ -274,7 +282,7 @@ def holders(**said: Any) -> list[bool]:
     queue = {"d_settled": 0.0, "known": True} | {k: said[k] for k in ("d_settled", "known") if k in said}
     consumer = {"held": 1.0, "delivered": 0.0} | {k: said[k] for k in ("held", "delivered") if k in said}
     place = said.get("place", 0)
-    found = SimpleNamespace(**{name: np.array([value]) for name, value in queue.items()})
+    found: Any = SimpleNamespace(**{name: np.array([value]) for name, value in queue.items()})
     found.consumer = SimpleNamespace(**{name: np.array([value]) for name, value in consumer.items()})
     found.consumer.at_queue = lambda values, unknown: np.append(values, unknown)[[place]]
     came = np.array([said.get("came", True)])
@@ -330,14 +338,14 @@ def joined(before: dict[Any, Streak], *came: int) -> dict[Any, Streak]:
 
 def test_each_client_has_a_streak_of_those_that_came() -> None:
     assert joined({}, 0, 1, 2) == {
-        "c0": Streak(NOW - 1, "q", ids=1, polls=1, last=NOW, patience=100),
-        "c1": Streak(NOW - 3, "r", ids=2, polls=1, last=NOW, patience=200),
+        C0: Streak(NOW - 1, "q", ids=1, polls=1, last=NOW, patience=100),
+        C1: Streak(NOW - 3, "r", ids=2, polls=1, last=NOW, patience=200),
     }
 
 
 def test_a_streak_goes_on() -> None:
-    before: Any = {"c1": Streak(5.0, "x", ids=4, polls=2, last=7.0, patience=1.0, run=3, on=True)}
-    assert joined(before, 2) == {"c1": Streak(5.0, "x", ids=5, polls=3, last=NOW, patience=300, run=3, on=True)}
+    before: Any = {C1: Streak(5.0, "x", ids=4, polls=2, last=7.0, patience=1.0, run=3, on=True)}
+    assert joined(before, 2) == {C1: Streak(5.0, "x", ids=5, polls=3, last=NOW, patience=300, run=3, on=True)}
 
 
 YOUNG = Streak(NOW - 300, "q", ids=7, polls=OLD, last=NOW, patience=300.0, run=1)
@@ -391,10 +399,10 @@ def test_a_streak_ends_when_its_queue_settles_or_nobody_comes(
     index: Any = Index.of([SimpleNamespace(name="q")])
     found: Any = SimpleNamespace(now=NOW, queues=index, d_settled=np.array([d_settled]), known=np.array([known]))
     quiet = replace(streak, on=False)
-    before = Churn(streaks={"c0": streak, "c1": quiet})  # type: ignore[dict-item]
+    before = Churn(streaks={C0: streak, C1: quiet})
     lasting, ended = before._lasting(found)
-    assert lasting == ({"c0": streak, "c1": quiet} if lasts else {})
-    assert ended == ({} if lasts else {"c0": streak})
+    assert lasting == ({C0: streak, C1: quiet} if lasts else {})
+    assert ended == ({} if lasts else {C0: streak})
 
 
 def test_without_streaks_none_lasts() -> None:
@@ -403,9 +411,9 @@ def test_without_streaks_none_lasts() -> None:
 
 
 def test_active_ones_stand_and_those_that_have_just_ended() -> None:
-    active: Any = {"c0": ACTIVE, "c1": YOUNG}
-    ended: Any = {"c2": ACTIVE}
-    assert Churn(streaks=active, ended=ended).standing() == {"c0": ACTIVE, "c2": ACTIVE}
+    active: Any = {C0: ACTIVE, C1: YOUNG}
+    ended: Any = {C2: ACTIVE}
+    assert Churn(streaks=active, ended=ended).standing() == {C0: ACTIVE, C2: ACTIVE}
 
 
 # --- holders that left
@@ -426,12 +434,12 @@ def test_who_left_with_messages_that_it_had_for_long(age: float, d_settled: floa
     unacked: Any = SimpleNamespace(unacked_since=np.array([before_that - age]))
     poll_now = poll(d_settled=[d_settled, 0.0])
     left = Churn(clients=CLIENTS)._left(poll_now, went((1, 0, 5.0, 0.0)), before_that, unacked)
-    assert left == ({} if found is None else {"c1": found})
+    assert left == ({} if found is None else {C1: found})
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SHOWN, True), (SHOWN + 1, False)])
 def test_that_one_left_is_kept_for_a_while(seconds: float, kept: bool) -> None:
     event = Departure(NOW - seconds, 0.0, 5.0, 50.0, 5.0)
     unacked: Any = SimpleNamespace(unacked_since=np.empty(0))
-    before = Churn(left={"c0": event}, clients=CLIENTS)  # type: ignore[dict-item]
-    assert before._left(poll(), went(), NOW - STEP, unacked) == ({"c0": event} if kept else {})
+    before = Churn(left={C0: event}, clients=CLIENTS)
+    assert before._left(poll(), went(), NOW - STEP, unacked) == ({C0: event} if kept else {})

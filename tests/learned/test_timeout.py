@@ -124,6 +124,13 @@ def test_gaps_of_one_poll_count_each() -> None:
     state = state.learn(np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(3, 300.0), CONSTANTS)
     assert state.weight.tolist() == [1, 2]
     assert state.longest.tolist() == [1, 8]
+    assert [bins_of(state, row) for row in range(2)] == [[4], [6, 10]]
+
+
+def test_what_was_learned_before_fades_once_for_each_of_them() -> None:
+    state = taught(100.0).learn(np.array([0, 0]), np.array([2.0, 8.0]), np.full(2, 300.0), CONSTANTS)
+    assert state.longest[0] == pytest.approx(100 * 0.999**2)
+    assert state.weight[0] == pytest.approx(0.999**2 + 2)
 
 
 def test_the_98th_percentile_is_the_upper_edge_of_its_bin_and_no_more_than_the_longest() -> None:

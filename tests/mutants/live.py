@@ -21,6 +21,8 @@ Place = tuple[str, str, int]
 LONGEST = 2.0
 """Seconds that one call of a mutant may take."""
 WATCH = "__watched_by_mutants__"
+KEEPING = (".column(", ".by_source(")
+"""Calls that keep what they found: called after the function, a mutant would be given what the function found."""
 
 
 def functions(root: Path, files: Iterable[str]) -> dict[Place, list[FunctionType]]:
@@ -45,6 +47,12 @@ def replace(live: Mapping[Place, list[FunctionType]], mutant: Mutant) -> None:
     for function in live[place_of(mutant)]:
         if function.__code__.co_freevars == mutant.code.co_freevars:
             function.__code__ = mutant.code
+
+
+def is_comparable(mutant: Mutant) -> bool:
+    """Whether it can be called after the function, and shows all that it changes in its result."""
+    is_kept = any(call in mutant.before for call in KEEPING)
+    return not is_kept and is_pure(mutant)
 
 
 def is_pure(mutant: Mutant) -> bool:
@@ -109,7 +117,7 @@ class Watch:
         self.seen = seen
         self.original = copy_of(function, function.__code__)
         free = function.__code__.co_freevars
-        comparable = [mutant for mutant in mutants if is_pure(mutant) and mutant.code.co_freevars == free]
+        comparable = [mutant for mutant in mutants if is_comparable(mutant) and mutant.code.co_freevars == free]
         self.mutants = {mutant.key: copy_of(function, mutant.code) for mutant in comparable}
         self.others = [mutant.key for mutant in mutants if mutant.key not in self.mutants]
 

@@ -11,7 +11,7 @@ import pytest
 
 from mutants import results
 from mutants.changes import Mutant, mutants_of
-from mutants.live import Seen, functions, is_pure, replace, watch
+from mutants.live import Seen, functions, is_comparable, is_pure, replace, watch
 from mutants.results import Result
 from mutants.same import same
 from mutants.session import Mutation
@@ -121,6 +121,15 @@ def test_functions_that_change_what_they_are_given_are_not_called_twice(program:
     )
     pure = {one.function: is_pure(one) for one in mutants_of(program, program.parent)}
     assert pure == {"count": False, "made": True}
+
+
+def test_what_is_kept_in_the_rows_is_not_compared(program: Path) -> None:
+    """The function finds it first, and the mutant would get it."""
+    lines = ["def judged(index):", "    column = index.column('kind', lambda row: row.kind)", "    return column > 1"]
+    program.write_text("\n".join(lines))
+    comparable = {one.after: is_comparable(one) for one in mutants_of(program, program.parent)}
+    assert comparable["return column >= 1"]
+    assert not comparable["column = index.column('kind', lambda row: None)"]
 
 
 @pytest.mark.parametrize(
