@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,29 @@ import yaml
 from assets.mutation import mutants
 from assets.situations import alerts, document
 from assets.worlds import Rule, Test, of_recording, worlds
-from penstock.assets.rule_files import ALERTS, RECORDING, rule_files
+from penstock.assets.rule_files import ALERTMANAGER, ALERTS, RECORDING, all_alerts, rule_files
 from rig.prometheus import tool
 
 pytestmark = pytest.mark.prometheus
 
 FOLDER = Path(__file__).parents[2] / "alerts"
-FILES = rule_files()
-RULES: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[ALERTS])["groups"] for rule in group["rules"]]
-RECORDED: Sequence[Rule] = [rule for group in yaml.safe_load(FILES[RECORDING])["groups"] for rule in group["rules"]]
-RECORDINGS: Sequence[Rule] = [rule for rule in RECORDED if rule["record"].startswith("address_queue:")]
-"""Of all brokers; what is recorded of one alone is tested with the alert that reads it."""
-NAMES = sorted({rule["alert"] for rule in RULES})
+NAMES = sorted({alert.name for alert in all_alerts()})
+
+
+@cache  # not made at import: each process imports this file, few run its tests
+def made() -> Mapping[str, str]:
+    """File name → text."""
+    return rule_files()
+
+
+@cache
+def rules_in(file: str) -> Sequence[Rule]:
+    return [rule for group in yaml.safe_load(made()[file])["groups"] for rule in group["rules"]]
+
+
+def recordings() -> Sequence[Rule]:
+    """Of all brokers; what is recorded of one alone is tested with the alert that reads it."""
+    return [rule for rule in rules_in(RECORDING) if rule["record"].startswith("address_queue:")]
 
 
 def promtool(*arguments: str | Path) -> tuple[int, str]:
@@ -36,9 +48,9 @@ def promtool(*arguments: str | Path) -> tuple[int, str]:
 def rules_of(name: str) -> Sequence[Rule]:
     """An alert's rules, and those that record what it reads."""
     if name == "recording":
-        return RECORDINGS
-    alerts = [rule for rule in RULES if rule["alert"] == name]
-    return [*(one for one in RECORDED if any(one["record"] in rule["expr"] for rule in alerts)), *alerts]
+        return recordings()
+    alerts = [rule for rule in rules_in(ALERTS) if rule["alert"] == name]
+    return [*(one for one in rules_in(RECORDING) if any(one["record"] in rule["expr"] for rule in alerts)), *alerts]
 
 
 def put(home: Path, rules: Sequence[Rule], tested: Mapping[str, Any], tests: Sequence[Test]) -> Path:
@@ -76,9 +88,9 @@ def who_fires(tests: Sequence[Test]) -> list[Test]:
     ]
 
 
-@pytest.mark.parametrize(("name", "text"), FILES.items())
-def test_what_is_committed_is_what_is_made(name: str, text: str) -> None:
-    assert (FOLDER / name).read_text() == text, "run: penstock alerts write alerts"
+@pytest.mark.parametrize("name", [RECORDING, ALERTS, ALERTMANAGER])
+def test_what_is_committed_is_what_is_made(name: str) -> None:
+    assert (FOLDER / name).read_text() == made()[name], "run: penstock alerts write alerts"
 
 
 def test_promtool_takes_the_rules() -> None:
@@ -93,7 +105,7 @@ def test_unit_tests_and_other_worlds(tmp_path: Path) -> None:
         tested = document(name)
         files.append(put(tmp_path / name, rules_of(name), tested, tested["tests"]))
         if name == "recording":
-            files.append(put(tmp_path / "nodes", rules_of(name), tested, [*chain(*map(of_recording, RECORDINGS))]))
+            files.append(put(tmp_path / "nodes", rules_of(name), tested, [*chain(*map(of_recording, recordings()))]))
         else:
             beside = list(worlds(tested["tests"], rules_of(name)))
             assert beside, name
@@ -114,7 +126,7 @@ def test_kinds_of_tests(name: str) -> None:
     checks = [check for test in tests for check in test["alert_rule_test"]]
     assert {check["alertname"] for check in checks} == {name}
     fired = {alert["exp_labels"]["severity"] for check in checks for alert in check["exp_alerts"]}
-    assert fired == {rule["labels"]["severity"] for rule in RULES if rule["alert"] == name}
+    assert fired == {rule["labels"]["severity"] for rule in rules_in(ALERTS) if rule["alert"] == name}
 
 
 def test_no_warning_fires_beside_its_critical() -> None:

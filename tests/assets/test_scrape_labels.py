@@ -14,7 +14,8 @@ import pytest
 
 from assets.boards import DOCUMENTS, panels, substituted
 from assets.promql import FAMILIES, children
-from assets.test_alerts import RECORDED, RULES, promtool, put
+from assets.test_alerts import promtool, put, rules_in
+from penstock.assets.rule_files import ALERTS, RECORDING
 from penstock.assets.values import DEFAULT
 
 Series = Mapping[str, str]
@@ -57,7 +58,7 @@ def checked(folder: Path, rules: Sequence[Mapping[str, Any]], test: Mapping[str,
 
 
 def of_alert(name: str) -> list[Mapping[str, Any]]:
-    return [rule for rule in RULES if rule["alert"] == name]
+    return [rule for rule in rules_in(ALERTS) if rule["alert"] == name]
 
 
 @pytest.mark.prometheus
@@ -140,7 +141,7 @@ def test_a_recorded_number_counts_a_broker_once(tmp_path: Path) -> None:
     rows = [series("mq_broker_info", {**one, **info}, values) for one, values in pods]
     rows += [series("mq_queue_messages", {**one, **QUEUE}, values) for one, values in pods]
     name = "address_queue:mq_queue_messages:sum"
-    (rule,) = (one for one in RECORDED if one["record"] == name)
+    (rule,) = (one for one in rules_in(RECORDING) if one["record"] == name)
     one = [{"labels": f'{name}{{address="orders",queue="orders"}}', "value": 1}]
     checks = [{"expr": name, "eval_time": f"{at}m", "exp_samples": one} for at in (10, 19, 20, 21, 30)]
     assert checked(tmp_path / "rules", [rule], {"input_series": rows, "promql_expr_test": checks}) == ""
@@ -148,7 +149,7 @@ def test_a_recorded_number_counts_a_broker_once(tmp_path: Path) -> None:
 
 def test_rules_about_brokers_keep_no_label_that_a_scrape_may_add() -> None:
     """`without` keeps labels that no list foresees."""
-    for rule in (*RULES, *RECORDED):
+    for rule in (*rules_in(ALERTS), *rules_in(RECORDING)):
         if of_agents(rule):
             continue
         tree = promql.parse(rule["expr"])

@@ -1,5 +1,6 @@
 """How long an incident is the same: over polls, growth, restarts of the agent, and a little longer than its root."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -203,8 +204,10 @@ def test_what_stands_in_the_texts_is_known() -> None:
             assert len(said) == 2
 
 
-@pytest.mark.parametrize("incident", [memory().run(3).incident, common().incident])
-def test_the_api_has_it_as_it_is(incident: Incident) -> None:
+@pytest.mark.slow  # many polls
+@pytest.mark.parametrize("scene", [lambda: memory().run(3), common], ids=["memory", "common"])
+def test_the_api_has_it_as_it_is(scene: Callable[[], Scene]) -> None:
+    incident = scene().incident
     assert msgspec.json.decode(msgspec.json.encode(incident), type=Incident).id == incident.id
 
 

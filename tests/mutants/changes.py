@@ -4,16 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate
 from pathlib import Path
 from types import CodeType
 from typing import Any
-
-import libcst
-from libcst.metadata import CodePosition, MetadataWrapper, PositionProvider, WhitespaceInclusivePositionProvider
-from mutmut.mutation.file_mutation import MutationVisitor
-from mutmut.mutation.mutators import mutation_operators
-from mutmut.mutation.pragma_handling import IgnoredCode
 
 Identity = tuple[str, int]
 """Of a function in its file: its qualified name, and how many of the same name are before it."""
@@ -44,19 +37,10 @@ class Mutant:
         return f"{self.file}:{self.line} {self.function}\n    - {self.before}\n    + {self.after}"
 
 
-class EveryFunction(MutationVisitor):
-    """mutmut leaves out functions that have a decorator; here they keep it, as only their code is replaced."""
-
-    def _skip_node_and_children(self, node: libcst.CSTNode) -> bool:
-        if isinstance(node, libcst.Decorator):
-            return True
-        if isinstance(node, libcst.FunctionDef):
-            return False
-        return super()._skip_node_and_children(node)
-
-
 def mutants_of(path: Path, root: Path) -> list[Mutant]:
     """All changes of the functions in a file, in the order of its lines. root: what names of files are relative to."""
+    from mutants.sources import sources  # noqa: PLC0415 - libcst takes half a second in each process that collects tests
+
     source = path.read_text()
     original = compile(source, str(path), "exec", dont_inherit=True)
     lines = source.splitlines()
@@ -83,36 +67,6 @@ def mutants_of(path: Path, root: Path) -> list[Mutant]:
         )
         found.setdefault(mutant.key, mutant)
     return sorted(found.values(), key=lambda one: one.line)
-
-
-def sources(source: str) -> Iterator[tuple[int, str]]:
-    """The source after each single change, with the line of the change."""
-    wrapper = MetadataWrapper(libcst.parse_module(source))
-    visitor = EveryFunction(mutation_operators, IgnoredCode(set(), set(), set()))
-    module = wrapper.visit(visitor)
-    spans = wrapper.resolve(WhitespaceInclusivePositionProvider)
-    positions = wrapper.resolve(PositionProvider)
-    text = Text(source)
-    for one in visitor.mutations:
-        span = spans.get(one.original_node)
-        if span is None:
-            continue
-        start, end = text.offset(span.start), text.offset(span.end)
-        if source[start:end] != module.code_for_node(one.original_node):
-            continue
-        mutated = source[:start] + module.code_for_node(one.mutated_node) + source[end:]
-        yield positions[one.original_node].start.line, mutated
-
-
-class Text:
-    """Where lines begin in a text."""
-
-    def __init__(self, source: str) -> None:
-        lengths = [len(line) for line in source.splitlines(keepends=True)]
-        self.starts = [0, *accumulate(lengths)]
-
-    def offset(self, position: CodePosition) -> int:
-        return self.starts[position.line - 1] + position.column
 
 
 def first_difference(before: CodeType, after: CodeType) -> tuple[CodeType, CodeType] | None:
