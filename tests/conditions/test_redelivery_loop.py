@@ -1,5 +1,7 @@
 """`redelivery_loop`: what keeps coming back, and what may."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from conditions.openmq_world import OpenmqJudged, openmq, openmq_polls, subscription
 from conditions.situations import polls
+from conditions.things import Numbers
 from conditions.world import Judged, World
 from penstock.model import AcknowledgeMode, TransactionState
 
@@ -25,40 +28,71 @@ def test_what_comes_back_is_lawful_as_far_as_it_ends_in_the_dead_letters(attempt
     assert ("redelivery_loop" in judged.notices) is not bool(names)
 
 
-def loop(
-    returned: list[float], *, settled: float = 0.0, killed: float = 0.0, delivered: float = 100.0, **said: Any
-) -> Judged:
+@dataclass
+class Loop:
     """A consumer of which so many messages come back at each poll, beside those it settles."""
-    judged, numbers = Judged(), {"N": 0.0, "C": 0.0}
-    queue = {"A": 1000.0, "K": 0.0, "X": 0.0, "M": 20.0, "Att": 1.0}
-    for back in [0.0, *returned]:
-        numbers = {"N": numbers["N"] + delivered, "C": numbers["C"] + max(back, 0.0) + settled + killed}
-        settled_more = settled + max(0.0, -back)  # read later than the consumers: settled and not seen to leave
-        left = {"K": queue["K"] + settled_more, "X": queue["X"] + killed}
-        queue = {**queue, **left, "A": 1000 + sum(left.values()), **said}
-        judged.poll({"q": queue}, {"c": {**numbers, "T": 20.0, "L": judged.now, "Ld": judged.now}})
-    return judged
+
+    returned: Sequence[float]
+    settled: float = 0.0
+    killed: float = 0.0
+    delivered: float = 100.0
+    said: Mapping[str, float] = field(default_factory=dict)
+    queue: dict[str, float] = field(default_factory=lambda: {"A": 1000.0, "K": 0.0, "X": 0.0, "M": 20.0, "Att": 1.0})
+    consumer: dict[str, float] = field(default_factory=lambda: {"N": 0.0, "C": 0.0, "T": 20.0})
+
+    def step(self, poll: int) -> None:
+        """Nothing comes back at the first poll, nor after the last that `returned` is for."""
+        returned = [0.0, *self.returned]
+        back = returned[poll] if poll < len(returned) else 0.0
+        self.consumer["N"] += self.delivered
+        self.consumer["C"] += max(back, 0.0) + self.settled + self.killed
+        self.queue["K"] += self.settled + max(0.0, -back)  # read later than the consumers: settled, not seen to leave
+        self.queue["X"] += self.killed
+        self.queue["A"] = 1000 + self.queue["K"] + self.queue["X"]
+        self.queue |= self.said
 
 
-@pytest.mark.parametrize(
-    ("returned", "found"),
-    [
-        ([5] * 6, True),
-        ([1.5] * 6, True),
-        ([1] * 5, True),
-        ([1] * 4, False),  # at the first of the two polls: 2 beside its largest, below the margin
-        ([1000, 0, 0, 0, 0, 0], False),
-        ([1000, 0, 0, 1, 0, 0], False),
-        ([0, 0, 0, 0, 9, 9], False),
-        ([3, 0, 0, 3, 3, 0], True),
-        ([40, -10, 40, -10, 40, -10], True),
-        ([40, -20, 40, -20, 40, -20], False),
-        ([20, -5, 20, -6, 20, 8, 8, 8], True),
-        ([20, -5, 20, -11, 20, 8, 8, 8], False),
-    ],
-)
-def test_redelivery_is_persistent(returned: list[float], found: bool) -> None:
-    assert ("redelivery_loop" in loop(returned).names) is found
+Found = tuple[set[str], set[str]]
+"""Conditions that warn, and notices."""
+
+
+def found_of(loops: Sequence[Loop]) -> list[Found]:
+    """What each brings at the last poll that it is for; all on one broker, which is polled as often as for one."""
+    judged, found = Judged(), dict[int, Found]()
+    for poll in range(1 + max(len(one.returned) for one in loops)):
+        queues, consumers = dict[str, Numbers](), dict[str, Numbers]()
+        for number, one in enumerate(loops):
+            one.step(poll)
+            queues[f"q{number}"] = dict(one.queue)
+            seen = {"L": judged.now, "Ld": judged.now, "queue": f"q{number}", "client": f"app{number}"}
+            consumers[f"c{number}"] = {**one.consumer, **seen}
+        judged.poll(queues, consumers)
+        for number, one in enumerate(loops):
+            if poll == len(one.returned):
+                found[number] = judged.names_of(f"q{number}"), judged.notices_of(f"q{number}")
+    return [found[number] for number in range(len(loops))]
+
+
+RETURNED: Sequence[tuple[Sequence[float], bool]] = [
+    ([5] * 6, True),
+    ([1.5] * 6, True),
+    ([1] * 5, True),
+    ([1] * 4, False),  # at the first of the two polls: 2 beside its largest, below the margin
+    ([1000, 0, 0, 0, 0, 0], False),
+    ([1000, 0, 0, 1, 0, 0], False),
+    ([0, 0, 0, 0, 9, 9], False),
+    ([3, 0, 0, 3, 3, 0], True),
+    ([40, -10, 40, -10, 40, -10], True),
+    ([40, -20, 40, -20, 40, -20], False),
+    ([20, -5, 20, -6, 20, 8, 8, 8], True),
+    ([20, -5, 20, -11, 20, 8, 8, 8], False),
+]
+
+
+def test_redelivery_is_persistent() -> None:
+    found = found_of([Loop(returned) for returned, _ in RETURNED])
+    told = [(returned, "redelivery_loop" in names) for (returned, _), (names, _) in zip(RETURNED, found, strict=True)]
+    assert told == RETURNED
 
 
 @pytest.mark.slow  # many polls
@@ -100,39 +134,45 @@ def test_a_loop_is_found_while_reads_draw_closer_together() -> None:
 
 
 def test_redelivery_needs_deliveries() -> None:
-    assert "redelivery_loop" not in loop([5.0] * 6, delivered=0.0).names
+    ((names, _),) = found_of([Loop([5.0] * 6, delivered=0.0)])
+    assert "redelivery_loop" not in names
 
 
-@pytest.mark.parametrize(
-    ("back", "settled", "killed", "names", "notices"),
-    [
-        (1.9, 98, 0, set(), {"redelivery_loop"}),
-        (3.6, 98, 0, set(), {"redelivery_loop"}),  # of few failures: still within what varies by chance
-        (3.7, 98, 0, {"redelivery_loop"}, set()),
-        (1.9, 0, 0, {"redelivery_loop"}, set()),
-        (10.0, 89, 1.0, set(), {"redelivery_loop", "dead_lettering"}),  # nine of ten returns each end as a dead letter
-        (12.6, 87, 1.0, set(), {"redelivery_loop", "dead_lettering"}),
-        (12.8, 87, 1.0, {"redelivery_loop"}, {"dead_lettering"}),
-    ],
-)
-def test_a_small_share_of_returns_only_informs(
-    back: float, settled: float, killed: float, names: set[str], notices: set[str]
-) -> None:
-    judged = loop([back] * 8, settled=settled, killed=killed)
-    assert (judged.names, judged.notices) == (names, notices)
+SHARES: Sequence[tuple[Loop, Found]] = [
+    (Loop([1.9] * 8, settled=98), (set(), {"redelivery_loop"})),
+    (Loop([3.6] * 8, settled=98), (set(), {"redelivery_loop"})),  # of few failures: within what varies by chance
+    (Loop([3.7] * 8, settled=98), ({"redelivery_loop"}, set())),
+    (Loop([1.9] * 8), ({"redelivery_loop"}, set())),
+    # Nine of ten returns each end as a dead letter
+    (Loop([10.0] * 8, settled=89, killed=1), (set(), {"redelivery_loop", "dead_lettering"})),
+    (Loop([12.6] * 8, settled=87, killed=1), (set(), {"redelivery_loop", "dead_lettering"})),
+    (Loop([12.8] * 8, settled=87, killed=1), ({"redelivery_loop"}, {"dead_lettering"})),
+]
 
 
-@pytest.mark.parametrize(
-    ("said", "known"),
-    [({"Att": 0}, False), ({"Att": 0, "A": 600.0}, False), ({"Att": 0, "A": 599.0}, True), ({"Att": 1}, True)],
-)
-def test_redelivery_of_a_non_destructive_queue_is_unknown(said: dict[str, float], known: bool) -> None:
+def test_a_small_share_of_returns_only_informs() -> None:
+    assert found_of([loop for loop, _ in SHARES]) == [expected for _, expected in SHARES]
+
+
+ATTEMPTS: Sequence[tuple[Mapping[str, float], bool]] = [
+    ({"Att": 0}, False),
+    ({"Att": 0, "A": 600.0}, False),
+    ({"Att": 0, "A": 599.0}, True),
+    ({"Att": 1}, True),
+]
+
+
+def test_redelivery_of_a_non_destructive_queue_is_unknown() -> None:
     """It settles and attempts nothing; a loop would deliver more than was added."""
-    assert ("redelivery_loop" in loop([5.0] * 6, **said).names) is known
+    found = found_of([Loop([5.0] * 6, said=said) for said, _ in ATTEMPTS])
+    assert ["redelivery_loop" in names for names, _ in found] == [known for _, known in ATTEMPTS]
 
 
 def test_a_counter_that_fell_drops_the_window_of_its_queue() -> None:
-    judged = loop([5.0] * 6)
+    judged, loop = Judged(), Loop([5.0] * 6)
+    for poll in range(7):
+        loop.step(poll)
+        judged.poll({"q": dict(loop.queue)}, {"c": {**loop.consumer, "L": judged.now, "Ld": judged.now}})
     assert "redelivery_loop" in judged.names
     numbers = {"T": 20.0, "N": 700.0, "C": 30.0, "L": judged.now}
     queue = {"A": 0.0, "K": 0.0, "M": 20.0, "Att": 1.0}

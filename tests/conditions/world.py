@@ -12,7 +12,7 @@ import numpy as np
 
 from conditions.connected import DEFAULT_SETTINGS, Connected, Said
 from conditions.things import Numbers, Things
-from penstock.assessment.assess import State, Tables, advance, assess
+from penstock.assessment.assess import State, Tables, advanced, shown, with_findings
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.model import (
     AddressRow,
@@ -133,19 +133,20 @@ class Judged:
 
     def judge(self, snapshot: Snapshot) -> None:
         """The poll that gave this snapshot."""
+        self.state, connections = advanced(self.state, snapshot, self.policy)
         if self.WITH_FINDINGS:
-            self.state, self._tables = assess(self.state, snapshot, self.policy)
-            return
-        self._judged_from = self.state, snapshot
+            self.state = with_findings(self.state, snapshot, self.policy)
+        self._judged = self.state, snapshot, connections
         self._tables = None
-        self.state = advance(self.state, snapshot, self.policy)
 
     @property
     def tables(self) -> Tables:
         """Of the last poll; made when a test looks, for most look at the conditions alone."""
         if self._tables is None:
-            before, snapshot = self._judged_from
-            self._tables = assess(before, snapshot, self.policy)[1]
+            state, snapshot, connections = self._judged
+            if not self.WITH_FINDINGS:
+                state = with_findings(state, snapshot, self.policy)
+            self._tables = shown(state, snapshot, connections, self.policy)
         return self._tables
 
     @tables.setter
