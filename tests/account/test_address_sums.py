@@ -202,13 +202,10 @@ def test_others_than_its_own_queues_may_have_got_it(other: dict[str, object]) ->
 
 
 def test_in_a_cluster_what_is_missing_may_be_at_another_broker() -> None:
-    def see(r: float) -> None:
+    broker = Broker()
+    for r in (0, 9):
         rows = {"q": queue(min(r, 2), min(r, 2)), "other": queue(0, 0, kind=QueueKind.LINK)}
         broker.see(rows, routed(r, **DROPS), polls=3)
-
-    broker = Broker()
-    see(0)
-    see(9)
     assert broker.fate("dropped") == (0, 7)
     assert broker.shown() == {}
 
@@ -420,6 +417,7 @@ def test_without_producers_it_is_unknown() -> None:
     assert sheet(broker).left["duplicate"] is None
 
 
+@pytest.mark.slow  # many polls
 def test_duplicates_are_at_least_those_seen_after_the_agent_was_away() -> None:
     broker = Broker().see({"q": queue(0, 0)}, senders={"s": ("q", 0)}, polls=3)
     broker.see({"q": queue(10, 10)}, senders={"s": ("q", 12)}, polls=3)

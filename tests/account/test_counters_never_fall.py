@@ -87,26 +87,38 @@ def counters(tables: Mapping[str, Table[Any]]) -> dict[tuple[Any, ...], float]:
     return found
 
 
+class Highest:
+    """The highest value of each counter so far."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Any, ...], float] = {}
+        self.fell: list[str] = []
+        """Counters that were lower at a poll than before."""
+
+    def see(self, poll: int, tables: Mapping[str, Table[Any]]) -> None:
+        for name, value in counters(tables).items():
+            highest = self._of.get(name, 0.0)
+            if value < highest:
+                self.fell.append(f"poll {poll}: {name} {highest:g} -> {value:g}")
+            self._of[name] = max(highest, value)
+
+
 def see(broker: Broker, said: dict[str, Rows], unlisted: Collection[str]) -> None:
     broker.see(said["queues"], said["addresses"], said["consumers"], said["senders"], unlisted=unlisted)
 
 
 def watched(broker: Broker, missing: Sequence[str]) -> tuple[list[str], dict[tuple[Any, ...], float]]:
     """What fell, and all counters in the end. missing: listings of which half is missing at each second poll."""
-    highest: dict[tuple[Any, ...], float] = {}
-    found: list[str] = []
+    highest = Highest()
     for n in range(POLLS):
         said = listings(n)
         if n % 2:
             said |= {name: half_of(said[name], n // 2 % 2) for name in missing}
         see(broker, said, {*NO_ADDRESSES, *(listings(n)["addresses"].keys() - said["addresses"].keys())})
-        for name, value in counters(broker.tables).items():
-            if value < highest.get(name, 0.0):
-                found.append(f"poll {n}: {name} {highest[name]:g} -> {value:g}")
-            highest[name] = max(highest.get(name, 0.0), value)
+        highest.see(n, broker.tables)
     for _ in range(4):
         see(broker, listings(POLLS - 1), NO_ADDRESSES)
-    return found, counters(broker.tables)
+    return highest.fell, counters(broker.tables)
 
 
 @pytest.mark.slow  # many polls

@@ -38,6 +38,7 @@ def test_rollbacks_of_core_are_exact() -> None:
     assert broker.sheet().given_back == 84
 
 
+@pytest.mark.slow  # many polls
 def test_of_a_ring_that_never_had_a_consumer_nothing_was_delivered() -> None:
     """What it evicts counts as attempted, and is known as evicted a poll later."""
     broker = Broker()
@@ -75,6 +76,7 @@ def test_nor_what_a_client_prepared_before_it_went() -> None:
     assert broker.sheet().delivering["in_doubt"] == 50
 
 
+@pytest.mark.slow  # many polls
 def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
     """Ten in each transaction, which no consumer had acknowledged yet and the attempts have, at three polls."""
     broker = idle()

@@ -295,6 +295,7 @@ def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: boo
     assert queue.told[0][0] <= queue.settled <= queue.told[0][1]
 
 
+@pytest.mark.slow  # many polls
 def test_while_attempts_are_not_read_nothing_is_taken_back() -> None:
     queue = Beside()
     for _ in range(5):
@@ -335,6 +336,7 @@ def settles_unread(broker: Broker, elsewhere: str, *, polls: int, has_queue: boo
         broker.see(rows, routed, consumers=taker, senders={"p": ("q", 0.0)})
 
 
+@pytest.mark.slow  # many polls
 def test_to_an_address_without_a_queue_nothing_is_moved() -> None:
     """What comes to it a divert has sent; the queue beside it is healthy."""
     broker = Broker()
@@ -343,6 +345,7 @@ def test_to_an_address_without_a_queue_nothing_is_moved() -> None:
     assert broker.fate("acknowledged") == (437, 440)
 
 
+@pytest.mark.slow  # many polls
 def test_to_an_address_with_a_queue_they_may_have_been_moved() -> None:
     broker = Broker()
     settles_unread(broker, "to", polls=23, has_queue=True)

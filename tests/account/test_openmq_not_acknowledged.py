@@ -14,6 +14,10 @@ BUSY: dict[str, Any] = {"A": 0.0, "K": 0.0, "M": 5000.0, "D": 0.0, "uncommitted"
 """Another queue, whose messages leave and may become dead letters."""
 
 
+MORE_TORN_ROWS = [(1, 6), (2, 3), (2, 6), (3, 3)]
+"""What a row lacks, and at which poll: `make test` has them, each of many polls."""
+
+
 def full_store(broker: Openmq, *, polls: int = 6, **said: Any) -> Openmq:
     """A consumer has acknowledged 40; then the store is full: each send is refused, and moves both counters by one."""
     broker.see(consumers={"c": (0, 0)}, polls=5).see(40, 40, consumers={"c": (40, 0)}, polls=2)
@@ -34,8 +38,9 @@ def test_what_a_full_store_refuses_is_in_the_list_of_losses() -> None:
     assert [sheet.queue for sheet in full_store(openmq_broker()).losses()] == ["q"]
 
 
-@pytest.mark.parametrize("torn", [1, 2, 3])
-@pytest.mark.parametrize("at", [3, 6])
+@pytest.mark.parametrize(
+    ("torn", "at"), [(1, 3), (3, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_TORN_ROWS)]
+)
 def test_a_row_that_was_read_while_it_changed_is_no_loss_for_good(torn: int, at: int) -> None:
     """One poll lacks what the consumer had acknowledged, the next one has it."""
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
@@ -47,6 +52,7 @@ def test_a_row_that_was_read_while_it_changed_is_no_loss_for_good(torn: int, at:
     assert broker.losses() == []
 
 
+@pytest.mark.slow  # many polls
 def test_after_such_a_row_a_loss_is_a_loss() -> None:
     """The store is full: one message each poll leaves alone."""
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
@@ -74,6 +80,7 @@ def test_a_queue_that_settles_all_is_in_no_list() -> None:
     assert broker.losses() == []
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     "said",
     [

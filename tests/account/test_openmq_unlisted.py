@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from account.openmq_world import DMQ, SETTINGS, Openmq, openmq_broker
-from account.test_counters_never_fall import counters, half_of
+from account.test_counters_never_fall import Highest, counters, half_of
 from penstock.model import QueueKind
 
 POLLS = 60
@@ -62,8 +62,7 @@ def watched(
     broker: Openmq, missing: Sequence[str], polls: int = POLLS
 ) -> tuple[list[str], dict[tuple[Any, ...], float]]:
     """What fell, and all counters in the end. missing: listings of which half is missing at each second poll."""
-    highest: dict[tuple[Any, ...], float] = {}
-    found: list[str] = []
+    highest = Highest()
     for n in [*range(polls), *[polls - 1] * 4]:
         said = listings(n)
         if n % 2 and n < polls - 1:
@@ -72,11 +71,8 @@ def watched(
         for one in said["consumers"].values():
             one["L"] = broker.now
         broker.poll(said["queues"], said["consumers"], said["addresses"])
-        for name, value in counters(broker.tables).items():
-            if value < highest.get(name, 0.0):
-                found.append(f"poll {n}: {name} {highest[name]:g} -> {value:g}")
-            highest[name] = max(highest.get(name, 0.0), value)
-    return found, counters(broker.tables)
+        highest.see(n, broker.tables)
+    return highest.fell, counters(broker.tables)
 
 
 @pytest.mark.slow  # many polls

@@ -45,6 +45,7 @@ def test_a_drop_is_told_again_once_all_is_in_view() -> None:
     assert broker.shown() == {("(q)", "dropped"): 7}
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> None:
     """The state file has the books of before the broker was over its budget: the journal adds none of it."""
     full = {"policy": "drop", "limit_percent": 100.0, "messages_unrouted": 0.0}

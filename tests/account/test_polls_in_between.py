@@ -62,12 +62,14 @@ def test_a_loss_counts_once_and_its_condition_ends(polled: Polled) -> None:
     assert "ring_lost_by_consumer" not in polled.broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_what_an_operator_moved_is_moved(polled: Polled) -> None:
     polled.see(rings(q=queue(100, 100), to=queue(0, 0)), HOLDER, polls=14)
     polled.see(rings(q=queue(100, 90, K=10.0), to=queue(10, 10)), HOLDER, polls=4)
     assert (polled.broker.left("moved", "q"), polled.broker.left("acknowledged", "q")) == (10, 0)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_killed_client_gave_back_is_not_0(polled: Polled) -> None:
     killed = {"killed": {"queue": "q", "T": 20.0, "N": 20.0, "client": "k", "protocol": "CORE", "session": "s2"}}
     polled.see(rings(q=queue(20, 20, D=20.0, Att=0.0)), {**HOLDER, **killed}, polls=4)

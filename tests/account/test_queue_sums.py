@@ -290,6 +290,7 @@ def test_a_counter_that_an_operator_sets_back_begins_again() -> None:
 # --- any course of events
 
 
+@pytest.mark.slow  # many polls
 @given(st.data(), st.integers(1, 6), st.integers(3, 12))
 def test_any_ring_balances_and_names_within_bounds(data: st.DataObject, size: int, rounds: int) -> None:
     """Whatever comes, is taken, settled, rolled back or closed between two polls."""

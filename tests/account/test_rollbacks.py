@@ -45,19 +45,24 @@ def test_when_the_producer_is_gone_it_is_rolled_back() -> None:
     assert broker.shown() == {("(q)", "rolled_back"): 200}
 
 
+def producer_gone(*, came: float, there: float) -> Broker:
+    """It had sent 20 when it was last seen; so many came to the address in all, and are in its queue."""
+    broker = see(see(Broker(), 0, 0, polls=3), 0, 20)
+    rows = {"q": queue(there, there), "other": queue(0, 0)}
+    return broker.see(rows, {"q": {"messages_added": came, **PAGE}}, senders={}, polls=LONG)
+
+
+@pytest.mark.slow  # many polls
 def test_a_producer_that_was_last_seen_before_its_first_commit_may_have_rolled_back() -> None:
     """It sends 20, rolls back, commits 5 and goes, all between two polls."""
-    broker = see(see(Broker(), 0, 0, polls=3), 0, 20)
-    rows = {"q": queue(5, 5), "other": queue(0, 0)}
-    broker.see(rows, {"q": {"messages_added": 25.0, **PAGE}}, senders={}, polls=LONG)
+    broker = producer_gone(came=25, there=5)
     assert broker.fate("missing") == (0, 20)
     assert broker.fate("rolled_back") == (0, 20)
 
 
+@pytest.mark.slow  # many polls
 def test_of_a_producer_of_which_nothing_ever_came_it_is_lost() -> None:
-    broker = see(see(Broker(), 0, 0, polls=3), 0, 20)
-    rows = {"q": queue(0, 0), "other": queue(0, 0)}
-    broker.see(rows, {"q": {"messages_added": 20.0, **PAGE}}, senders={}, polls=LONG)
+    broker = producer_gone(came=20, there=0)
     assert broker.fate("missing") == (20, 20)
 
 
@@ -105,6 +110,7 @@ def test_what_comes_from_nobody_is_no_proof_that_nobody_is_there() -> None:
     assert broker.fate("rolled_back")[0] == 0
 
 
+@pytest.mark.slow  # many polls
 def test_a_producer_without_an_address_may_be_behind_it() -> None:
     broker = begun()
     rows = {"q": queue(10, 10), "other": queue(0, 0)}

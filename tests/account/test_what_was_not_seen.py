@@ -96,6 +96,7 @@ def test_what_clients_that_no_poll_lists_fail_to_take_is_not_surely_purged() -> 
     assert left["dead_lettered"] != 0
 
 
+@pytest.mark.slow  # many polls
 def test_a_purge_with_nobody_there_is_still_a_purge() -> None:
     """A healthy look-alike: all sessions that are made are listed."""
     broker = Broker()

@@ -142,7 +142,9 @@ def without_dead_letters(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, queues=Table(Index.of(rows), snapshot.queues.columns))
 
 
-@pytest.mark.parametrize("protocol", ["CORE", "AMQP", "MQTT"])
+@pytest.mark.parametrize(
+    "protocol", ["CORE", pytest.param("AMQP", marks=pytest.mark.slow), pytest.param("MQTT", marks=pytest.mark.slow)]
+)  # many polls
 def test_who_is_blocked_in_a_send_is_not_closed_but_its_target_is_freed(protocol: str) -> None:
     world = made(protocol)
     found = {one.name: one for one in offered(world, "stalled", known(world), verdicts=BLOCKED)}
@@ -196,6 +198,7 @@ def test_what_is_closed_depends_on_the_protocol(protocol: str, names: set[str]) 
     assert ("Core" in said) == (protocol == "CORE")
 
 
+@pytest.mark.slow  # many polls
 def test_the_smaller_act_comes_first() -> None:
     """One consumer before its connection; what stays is said only where there is more on it."""
     world = made("AMQP")

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from agent.test_restart import busy, work
+from agent.test_restart import busy, known_of_busy, work
 from core import things
 from core.things import snapshot, table
 from penstock.agent import Agent, Assessor, Poller, Result, checkpoints, state_file, supervisor
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of
+from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.discovery import Discovery, FoundBrokers
 from penstock.agent.factory import open_transport
 from penstock.agent.history import open_writer
@@ -41,11 +41,7 @@ NOW = 1_795_219_200.0
 
 @pytest.fixture
 def checkpoint() -> Checkpoint:
-    world = busy()
-    work(world, 3)
-    found = checkpoint_of(world.state, world.snapshot(), world.policy)
-    assert found is not None
-    return found
+    return known_of_busy()
 
 
 def knowing(checkpoint: Checkpoint) -> Nodes:

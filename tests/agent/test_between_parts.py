@@ -38,6 +38,7 @@ def test_a_process_that_was_never_seen_is_not_seen_after_it_was_kept() -> None:
 
 
 # Half a second each
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     "part", ["consumers", *(pytest.param(one, marks=pytest.mark.slow) for one in ("producers", "queues"))]
 )

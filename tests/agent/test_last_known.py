@@ -72,6 +72,7 @@ async def seen(world: World, poller: Poller, polls: int = 12) -> None:
         await poller.poll()
 
 
+@pytest.mark.slow  # many polls
 async def test_queues_clients_and_conditions_stay_and_say_when_they_were_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ async def test_queues_clients_and_conditions_stay_and_say_when_they_were_read(
         assert ask.queues("", ListQuery()).rows[0].stale is UNSET
 
 
+@pytest.mark.slow  # many polls
 async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
@@ -142,6 +144,7 @@ async def test_no_crowd_of_other_queues_hides_what_held_of_the_broker(
         assert (found.condition, found.since, found.to) == ("slow_journal", now - 900, now - 600)
 
 
+@pytest.mark.slow  # many polls
 async def test_a_broker_that_went_while_the_agent_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
@@ -166,6 +169,7 @@ async def test_nothing_is_made_up_of_a_broker_that_was_never_seen(
         assert conditions(agent).rows == []
 
 
+@pytest.mark.slow  # many polls
 async def test_what_another_broker_serves_now_is_not_shown_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def configuration(folder: Path, *urls: str) -> str:
     return str(file)
 
 
+@pytest.mark.slow  # a large broker
 def test_check_says_what_all_brokers_need_together(tmp_path: Path) -> None:
     needs = []
     for count in (1, 2):

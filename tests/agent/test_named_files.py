@@ -210,12 +210,18 @@ def test_files_of_a_broker_that_is_new_or_gone_are_no_news(tmp_path: Path) -> No
     assert looking.look([broker]) == FileNews((tmp_path / "ca.pem",))
 
 
-@pytest.mark.parametrize("name", ["ca.pem", "tls.crt", "tls.key", "password"])
-def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, name: str) -> None:
-    write_files(tmp_path)
-    brokers = loaded(tmp_path, OVER_TLS)
+def looked_once(folder: Path) -> tuple[NamedFiles, list[Broker]]:
+    """Who looks at the files of a broker, which are as they should be, and has looked once."""
+    write_files(folder)
+    brokers = loaded(folder, OVER_TLS)
     looking = NamedFiles()
     looking.look(brokers)
+    return looking, brokers
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "tls.crt", "tls.key", "password"])
+def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, name: str) -> None:
+    looking, brokers = looked_once(tmp_path)
     file = tmp_path / name
     whole = file.read_bytes() + b"\n"
     for written in (b"", whole[: len(whole) // 2 - 1]):
@@ -226,10 +232,7 @@ def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, nam
 
 
 def test_a_key_and_its_certificate_are_not_written_at_the_same_moment(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    brokers = loaded(tmp_path, OVER_TLS)
-    looking = NamedFiles()
-    looking.look(brokers)
+    looking, brokers = looked_once(tmp_path)
     pair = write_key(tmp_path)
     assert looking.look(brokers) == FileNews()
     write_certificate(tmp_path, pair)
@@ -237,10 +240,7 @@ def test_a_key_and_its_certificate_are_not_written_at_the_same_moment(tmp_path: 
 
 
 def test_what_stays_wrong_is_reported_by_the_second_look(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    brokers = loaded(tmp_path, OVER_TLS)
-    looking = NamedFiles()
-    looking.look(brokers)
+    looking, brokers = looked_once(tmp_path)
     pair = write_key(tmp_path)
     looking.look(brokers)
     for _ in range(2):

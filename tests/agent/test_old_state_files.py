@@ -52,7 +52,7 @@ GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"openmq_{name}" for name in ("lost_raw", "lost_shown", "rejected_raw", "rejected_shown", "in_delivery", "messages")
 }  # fmt: skip
 """Columns that are no more."""
-ONE_OF_EACH_KIND = {"283a76f-artemis-stuck-listener", "283a76f-openmq-remove_oldest"}
+BY_DAY = "283a76f-artemis-stuck-listener"
 """Of which `make unit` judges the rest; `make test` of all."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 
@@ -90,11 +90,7 @@ def known(state: State) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "file",
-    [
-        pytest.param(file, id=file.stem, marks=() if file.stem in ONE_OF_EACH_KIND else pytest.mark.slow)
-        for file in FILES
-    ],
+    "file", [pytest.param(file, id=file.stem, marks=() if file.stem == BY_DAY else pytest.mark.slow) for file in FILES]
 )
 def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tmp_path: Path) -> None:
     _, kind, name = file.stem.split("-", 2)

@@ -78,6 +78,7 @@ SAVES = pytest.mark.parametrize(
 """Whether the agent before it ended in order, which is the easier way, or was killed."""
 
 
+@pytest.mark.slow  # many polls
 @SAVES
 async def test_what_was_out_of_view_is_not_counted_by_the_agent_that_reads_it_first(
     tmp_path: Path, saves: bool
@@ -175,6 +176,7 @@ async def hidden(tmp_path: Path) -> Agent:
     return agent
 
 
+@pytest.mark.slow  # many polls
 async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(tmp_path: Path) -> None:
     agent = await hidden(tmp_path)
     agent.broker.depth["q0"] = 0
@@ -185,6 +187,7 @@ async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(tmp
     assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
 
 
+@pytest.mark.slow  # many polls
 async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(tmp_path: Path) -> None:
     agent = await hidden(tmp_path)
     agent.broker.paused = []
@@ -193,6 +196,7 @@ async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(tm
     assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
 
 
+@pytest.mark.slow  # many polls
 async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all_is_read(tmp_path: Path) -> None:
     agent = await hidden(tmp_path)
     for number in (17, *range(11, 17)):
@@ -201,6 +205,7 @@ async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all
     assert agent.conditions() == [(Change.CONDITION_OFF, "paused", "q7")]
 
 
+@pytest.mark.slow  # many polls
 @SAVES
 async def test_it_stands_over_a_restart_of_the_agent(tmp_path: Path, saves: bool) -> None:
     before = await hidden(tmp_path)
@@ -214,6 +219,7 @@ async def test_it_stands_over_a_restart_of_the_agent(tmp_path: Path, saves: bool
     assert larger.conditions() == []
 
 
+@pytest.mark.slow  # many polls
 async def test_another_process_of_the_broker_has_none_of_it(tmp_path: Path) -> None:
     agent = await hidden(tmp_path)
     agent.broker.started = agent.broker.stamp + 5
@@ -233,6 +239,7 @@ async def test_so_many_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(agent.conditions()) == 1
 
 
+@pytest.mark.slow  # many polls
 async def test_of_a_queue_that_is_in_view_and_of_one_that_is_gone_they_end_as_ever(tmp_path: Path) -> None:
     broker = Lasting(TEN)
     broker.paused = ["q8"]

@@ -329,6 +329,7 @@ def body(agent: Agent) -> str:
     return b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
 
 
+@pytest.mark.slow  # many polls
 async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.agent.fleet.SPREAD_SECONDS", 0.1)
     path = config(tmp_path / "p.yaml", "one", "two")

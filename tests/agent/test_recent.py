@@ -147,6 +147,7 @@ def test_too_many_rows_are_not_kept_at_all_and_come_back() -> None:
     assert ready(ring, few, 0, points=1) == [[3]]
 
 
+@pytest.mark.slow  # a large broker
 def test_a_broker_of_the_design_size_stays_within_ten_megabytes() -> None:
     queues, clients = (Index.of([Row(str(n)) for n in range(size)]) for size in (10_000, 50_000))
     recent = Recent()

@@ -68,6 +68,7 @@ def poll(agent: Agent, snapshot: Snapshot) -> None:
     agent.assessor.publish(PollResult(Result.OK), {})
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("kind", [BrokerKind.ARTEMIS, BrokerKind.OPENMQ])
 def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
     agent = Agent(tmp_path, Traffic())
@@ -112,6 +113,7 @@ def test_another_process_of_the_broker_is_a_new_base(tmp_path: Path) -> None:
     assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("how", ["down", "passive"])
 def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path: Path, how: str) -> None:
     agent = Agent(tmp_path, Traffic())
@@ -165,6 +167,7 @@ def test_a_journal_that_is_cut_off_or_damaged_at_its_end(tmp_path: Path, content
     assert [one.node_id for one in again.of_node("x")] == ["x"]
 
 
+@pytest.mark.slow  # many polls
 def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

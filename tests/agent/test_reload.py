@@ -116,6 +116,7 @@ async def test_a_reload_of_an_agent_that_never_starts_ends_with_it(world: World)
         await reloading
 
 
+@pytest.mark.slow  # many reloads
 async def test_many_broken_reloads_change_nothing(
     running: Agent, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,15 @@ def work(world: World, polls: int) -> None:
         world.poll()
 
 
+def known_of_busy() -> Checkpoint:
+    """What an agent knows of it after three polls."""
+    world = busy()
+    work(world, 3)
+    found = checkpoint_of(world.state, world.snapshot(), world.policy)
+    assert found is not None
+    return found
+
+
 def work_once(world: World) -> None:
     """What happens on the broker in 15 s, without a poll after it."""
     orders, good, taken = world.queues[ORDERS], world.consumers[GOOD], world.consumers[OPEN]

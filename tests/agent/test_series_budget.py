@@ -71,6 +71,7 @@ def test_what_is_unhealthy_comes_first_then_the_largest_backlogs(all_of_them: in
     assert {labels["queue"] for labels, _ in shown.of("mq_queue_unhealthy")} == {"q1"}
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_left_out_is_counted_and_a_condition_says_so(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(5)
@@ -86,6 +87,7 @@ def test_what_is_left_out_is_counted_and_a_condition_says_so(all_of_them: int) -
     assert len(view.tables["queue"]) == 10, "the API and the pages know all"
 
 
+@pytest.mark.slow  # many polls
 def test_within_the_budget_nothing_is_touched(all_of_them: int) -> None:
     shown = Shown(all_of_them + 10)
     shown.poll(5)
@@ -94,6 +96,7 @@ def test_within_the_budget_nothing_is_touched(all_of_them: int) -> None:
     assert not shown.of("mq_broker_unhealthy")
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(5)
@@ -108,6 +111,7 @@ def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -
     assert "q2" in shown.queues(), "of another order of magnitude"
 
 
+@pytest.mark.slow  # many polls
 def test_a_new_policy_takes_effect_at_the_next_poll(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(3)

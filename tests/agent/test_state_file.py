@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.test_restart import busy, work
+from agent.test_restart import busy, known_of_busy
 from agent.world import World
 from penstock.agent import Agent, Poller, supervisor
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of
+from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.journal import AGENT_FILE, AGENT_KEPT, FILE, KEPT, Journal
 from penstock.agent.state_file import FORGET_SECONDS, MAGIC, StateFile
 from penstock.conditions.condition import Severity
@@ -30,11 +30,7 @@ NOW = 1_795_219_200.0
 
 @pytest.fixture
 def checkpoint() -> Checkpoint:
-    world = busy()
-    work(world, 3)
-    found = checkpoint_of(world.state, world.snapshot(), world.policy)
-    assert found is not None
-    return found
+    return known_of_busy()
 
 
 def saved(directory: Path, checkpoint: Checkpoint) -> StateFile:
@@ -61,6 +57,7 @@ def test_it_is_written_whole_for_its_owner_only(tmp_path: Path, checkpoint: Chec
 def test_what_was_saved_is_kept_packed_and_can_be_recalled_and_written_again(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
+    gc.freeze()  # what was there before need not be looked through
     # A column of its own: nothing but the state file holds it.
     column = np.arange(50_000.0)
     mine = weakref.ref(column)
@@ -180,6 +177,7 @@ def test_changes_of_conditions() -> None:
     assert list(changes(worse, worse, NOW)) == []
 
 
+@pytest.mark.slow  # many polls or events
 def test_the_journal_is_bounded_in_memory_and_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.agent.journal.MAX_BYTES", 10_000)
     journal = Journal(tmp_path)
@@ -207,6 +205,7 @@ def test_an_event_that_is_told_late_hides_no_other() -> None:
     assert [event.time for event in journal.last(2)] == [106.0, 108.0]
 
 
+@pytest.mark.slow  # many polls or events
 def test_what_operators_and_clients_cause_pushes_no_condition_out(tmp_path: Path) -> None:
     """Neither out of memory nor out of the files; and the other way round."""
     journal = Journal(tmp_path)
@@ -273,6 +272,7 @@ def configuration(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow  # many polls or events
 async def test_a_condition_goes_on_over_a_restart_of_the_agent(
     tmp_path: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

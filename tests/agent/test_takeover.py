@@ -101,6 +101,7 @@ def incidents(pair: Brokers) -> list[tuple[str, str]]:
     return [(one.broker, one.title) for one in pair.agent.lookups.incidents("", ListQuery()).rows]
 
 
+@pytest.mark.slow  # many polls
 async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Brokers) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)
@@ -117,6 +118,7 @@ async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Bro
     assert len(pair.events(Change.FAILOVER)) == 1
 
 
+@pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
 async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Brokers, order: tuple[str, str]) -> None:
     live, backup = pair.made.values()
@@ -138,6 +140,7 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
     assert len(pair.events(Change.FAILOVER)) == 1
 
 
+@pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
 async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: Brokers, order: tuple[str, str]) -> None:
     live, backup = pair.made.values()
@@ -157,6 +160,7 @@ async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: B
     assert incidents(pair) == [("backup", "backup took over from live; counters begin again; 70 messages reloaded")]
 
 
+@pytest.mark.slow  # many polls
 async def test_a_takeover_of_an_earlier_process_is_not_that_of_this_one(pair: Brokers) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)
@@ -185,6 +189,7 @@ async def test_the_dead_one_shows_nothing_once_the_other_serves(pair: Brokers) -
     assert pair.samples("mq_broker_info", role="active").keys() == {"backup"}
 
 
+@pytest.mark.slow  # many polls
 async def test_what_is_no_failover_is_not_called_one(pair: Brokers) -> None:
     """A restart of the one that serves; a while out of reach; both down, and the same one first again."""
     live, backup = pair.made.values()
@@ -210,6 +215,7 @@ async def test_what_is_no_failover_is_not_called_one(pair: Brokers) -> None:
     assert incidents(pair) == []
 
 
+@pytest.mark.slow  # many polls
 async def test_a_pair_whose_two_both_serve_has_not_failed_over(pair: Brokers) -> None:
     """The live one only froze, and goes on: split brain."""
     live, backup = pair.made.values()
@@ -228,6 +234,7 @@ async def test_a_pair_whose_two_both_serve_has_not_failed_over(pair: Brokers) ->
     assert not [title for _, title in incidents(pair) if "took over" in title]
 
 
+@pytest.mark.slow  # many polls
 async def test_a_failover_while_the_agent_is_away_is_told(pair: Brokers) -> None:
     live, backup = pair.made.values()
     await pair.agent.stop()
@@ -243,6 +250,7 @@ async def test_a_failover_while_the_agent_is_away_is_told(pair: Brokers) -> None
     assert pair.samples(DELIVERED)["backup"] == 205, "of a new series: what is known goes on"
 
 
+@pytest.mark.slow  # many polls
 async def test_whether_it_took_over_is_not_guessed(pair: Brokers) -> None:
     """The backup is polled first, when nothing says yet that the live broker is gone."""
     live, backup = pair.made.values()
@@ -269,6 +277,7 @@ async def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     await brokers.agent.stop()
 
 
+@pytest.mark.slow  # many polls
 async def test_a_copy_does_not_go_on_with_what_the_other_counted(copies: Brokers) -> None:
     before = copies.samples(DELIVERED)
     assert before == {"one": 1_009, "copy": 1_000_002_000}
@@ -298,6 +307,7 @@ async def test_two_that_are_active_with_one_node_id_are_told(copies: Brokers) ->
     assert copies.samples("mq_broker_unhealthy") == {}
 
 
+@pytest.mark.slow  # many polls
 async def test_the_status_page_names_the_other(copies: Brokers) -> None:
     for view, given in ((views.overview, {}), (views.broker, {"broker": "one"})):
         body = page(*view(copies.agent.lookups, given)).decode()
@@ -305,6 +315,7 @@ async def test_the_status_page_names_the_other(copies: Brokers) -> None:
     assert 'href="broker?broker=copy"' in page(*views.overview(copies.agent.lookups, {})).decode()
 
 
+@pytest.mark.slow  # many polls
 async def test_a_pair_that_fails_over_is_never_two_actives(pair: Brokers) -> None:
     live, backup = pair.made.values()
     for order in (("live", "backup"), ("backup", "live")):
@@ -317,6 +328,7 @@ async def test_a_pair_that_fails_over_is_never_two_actives(pair: Brokers) -> Non
     assert pair.events(Change.CONDITION_ON) == []
 
 
+@pytest.mark.slow  # many polls
 async def test_one_broker_under_two_names_is_no_rival_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +340,7 @@ async def test_one_broker_under_two_names_is_no_rival_of_itself(
     await brokers.agent.stop()
 
 
+@pytest.mark.slow  # many polls
 async def test_copies_that_are_started_together_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by one compose file: a second apart, alike in everything else."""
     copies = (Made("one", "n", called="x"), Made("copy", "n", called="x", started=BEGIN - 86400 + 1))
@@ -339,6 +352,7 @@ async def test_copies_that_are_started_together_are_two(tmp_path: Path, monkeypa
     await brokers.agent.stop()
 
 
+@pytest.mark.slow  # many polls
 async def test_a_clock_that_is_set_makes_no_rival_of_one_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +369,7 @@ async def test_a_clock_that_is_set_makes_no_rival_of_one_broker(
     await brokers.agent.stop()
 
 
+@pytest.mark.slow  # many polls
 async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(copies: Brokers) -> None:
     """It ran while the other did: no failover."""
     one = copies.made["one"]
@@ -369,6 +384,7 @@ async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(copies
     assert copies.samples(DELIVERED)["another"] == 7
 
 
+@pytest.mark.slow  # many polls
 async def test_a_broker_of_another_name_goes_on_as_the_same_process(pair: Brokers) -> None:
     """The name in the configuration was changed."""
     live = pair.made["live"]
@@ -406,6 +422,7 @@ async def test_a_restart_while_the_agent_is_away_is_told(tmp_path: Path, monkeyp
     await brokers.agent.stop()
 
 
+@pytest.mark.slow  # many polls
 async def test_what_a_broker_reloads_at_its_start_did_not_come(pair: Brokers) -> None:
     live = pair.made["live"]
     live.started = pair.now

@@ -60,6 +60,7 @@ def test_who_had_a_long_job_delays_no_other(two: Workers) -> None:
     assert held.result(SOON)
 
 
+@pytest.mark.slow  # many jobs
 def test_large_brokers_take_turns(two: Workers) -> None:
     one, other = workers.Lane(two), workers.Lane(two)
     one.submit(burn).result(SOON)
@@ -92,6 +93,7 @@ def test_a_job_that_fails_counts_as_any_other(two: Workers) -> None:
     assert lane.large
 
 
+@pytest.mark.slow  # many jobs
 def test_jobs_of_one_broker_never_run_at_once(two: Workers) -> None:
     """A poll that was cancelled leaves its job behind in the one thread while the next is done in the other."""
     lane, running, most = workers.Lane(two), [0], [0]
@@ -133,6 +135,7 @@ class Watched:
         return counters(self.assessor.tables)
 
 
+@pytest.mark.slow  # many jobs
 async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
     two: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

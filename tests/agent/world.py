@@ -6,23 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from penstock import model
 from penstock.agent.checkpoint import Checkpoint, restore
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import ActiveCondition
 from penstock.core.table import Index, Table
-from penstock.model import (
-    Broker,
-    BrokerKind,
-    Collector,
-    ConsumerRow,
-    Observation,
-    Process,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    Role,
-    Snapshot,
-)
 from penstock.settings.policy import Policy
 
 BEGIN = 1_795_219_200.0
@@ -33,8 +21,8 @@ CONSUMER_COLUMNS = ("buffered", "delivered", "acknowledged", "awaiting_commit")
 CONSUMER_TIMES = ("last_delivery", "last_acknowledgement")
 
 
-def queue_row(name: str, **fields: Any) -> QueueRow:
-    row = QueueRow(name, name, "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", "")
+def queue_row(name: str, **fields: Any) -> model.QueueRow:
+    row = model.QueueRow(name, name, "anycast", True, False, "", model.QueueKind.USER, model.RingSource.NONE, "", "")
     return replace(row, **fields)
 
 
@@ -46,17 +34,17 @@ class World:
     now: float = BEGIN
     started: float = BEGIN - 86400
     node_id: str = "node-1"
-    role: Role = Role.ACTIVE
+    role: model.Role = model.Role.ACTIVE
     queues: dict[int, dict[str, float]] = field(default_factory=dict)
     consumers: dict[int, dict[str, float]] = field(default_factory=dict)
-    rows: dict[int, QueueRow] = field(default_factory=dict)
-    consumer_rows: dict[int, tuple[ConsumerRow, int]] = field(default_factory=dict)
+    rows: dict[int, model.QueueRow] = field(default_factory=dict)
+    consumer_rows: dict[int, tuple[model.ConsumerRow, int]] = field(default_factory=dict)
     state: State = field(default_factory=State)
     tables: Tables = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     """Of an earlier agent, to be recalled at the first poll."""
-    _queues: Index[QueueRow] = field(default_factory=Index.empty)
-    _consumers: Index[ConsumerRow] = field(default_factory=Index.empty)
+    _queues: Index[model.QueueRow] = field(default_factory=Index.empty)
+    _consumers: Index[model.ConsumerRow] = field(default_factory=Index.empty)
 
     def queue(self, key: int, name: str, row: Mapping[str, Any] | None = None, **numbers: float) -> None:
         self.rows[key] = queue_row(name, **(row or {}))
@@ -64,12 +52,12 @@ class World:
 
     def consumer(self, key: int, queue: int, client: str, **numbers: float) -> None:
         name = self.rows[queue].name
-        row = ConsumerRow(str(key), name, name, client, f"s{key}", "CORE", "u", "h", "")
+        row = model.ConsumerRow(str(key), name, name, client, f"s{key}", "CORE", "u", "h", "")
         self.consumer_rows[key] = (row, queue)
         self.consumers[key] = dict.fromkeys(CONSUMER_COLUMNS, 0.0) | numbers
         self.queues[queue]["consumers"] += 1
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> model.Snapshot:
         self._queues, at = self._queues.advance(
             np.array(list(self.queues), np.int64), lambda new: [self.rows[list(self.queues)[i]] for i in new]
         )
@@ -80,18 +68,18 @@ class World:
         )
         names = (*CONSUMER_COLUMNS, *CONSUMER_TIMES)
         consumers = Table(self._consumers, _columns(self.consumers, names, at))
-        broker = Broker(
-            BrokerKind.ARTEMIS, "2.44.0", "", self.node_id, self.role, self.now, uptime=self.now - self.started
+        broker = model.Broker(
+            model.BrokerKind.ARTEMIS, "2.44.0", "", self.node_id, self.role, self.now, uptime=self.now - self.started
         )
-        return Snapshot(
+        return model.Snapshot(
             stamp=self.now,
             broker=broker,
-            observation=Observation(Process.of(broker)),
+            observation=model.Observation(model.Process.of(broker)),
             queues=queues,
             consumers=consumers,
             consumer_queue=np.array([self.consumer_rows[int(k)][1] for k in self._consumers.keys], np.int64),
             consumer_connection=np.full(len(consumers), -1, np.int64),
-            collectors={name: Collector(0.1, self.now) for name in ("broker", "queues", "consumers")},
+            collectors={name: model.Collector(0.1, self.now) for name in ("broker", "queues", "consumers")},
         )
 
     def poll(self, seconds: float = 15.0) -> tuple[ActiveCondition, ...]:
@@ -103,6 +91,15 @@ class World:
         self.state, self.tables = assess(self.state, snapshot, self.policy)
         return self.conditions
 
+    def polled(self, polls: int = 1, **observed: Any) -> "World":
+        """So many polls; observed: what each says of itself, fields of `model.Observation`."""
+        for _ in range(polls):
+            self.now += 15
+            snapshot = self.snapshot()
+            observation = replace(snapshot.observation, **observed)
+            self.state, self.tables = assess(self.state, replace(snapshot, observation=observation), self.policy)
+        return self
+
     @property
     def conditions(self) -> tuple[ActiveCondition, ...]:
         return self.state.judgement.conditions
@@ -113,6 +110,13 @@ class World:
     def condition(self, name: str) -> ActiveCondition:
         (found,) = [condition for condition in self.conditions if condition.name == name]
         return found
+
+    @classmethod
+    def with_orders(cls) -> "World":
+        """A queue with three messages."""
+        world = cls()
+        world.queue(1, "orders", messages=3)
+        return world
 
     def restarted_agent(self, seconds: float, checkpoint: Checkpoint | None) -> "World":
         """The same broker, `seconds` later, to be polled by an agent that knows nothing but `checkpoint`."""

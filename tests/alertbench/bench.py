@@ -25,7 +25,7 @@ from assets.mutation import seconds as seconds_of
 from assets.promql import selectors
 from e2e.agent import Agent
 from flowbench import faults, healthy, rings
-from flowbench.bench import START_SECONDS, Run, brokers, configured
+from flowbench.bench import START_SECONDS, Run, brokers, configured, end, started
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
@@ -166,30 +166,13 @@ def play(names: Sequence[str], run: Run, folder: Path, hang: float) -> tuple[lis
             Scene(one, stage(made[one.place], core, run.seed, one.name, ending), observer, run.interval, run.cold)
             for one in chosen
         ]
-        threads = [threading.Thread(target=_play, args=(scene, dice.uniform(0, START_SECONDS))) for scene in scenes]
-        for thread in threads:
-            thread.start()
+        threads = started(scenes, dice, START_SECONDS)
         time.sleep(run.seconds)
         outcomes = judge(scenes, prometheus, run.seconds)
         troubles = hung(agent, list(made.values()), prometheus, outcomes, hang) if hang else Hang()
         ending.set()
-        for thread in threads:
-            thread.join(60)
-        for scene in scenes:
-            _end(scene)
+        end(threads, scenes)
     return outcomes, troubles
-
-
-def _play(scene: Scene, first: float) -> None:
-    if scene.wait(first):
-        scene.play()
-
-
-def _end(scene: Scene) -> None:
-    try:
-        scene.load.running.close()
-    except Exception as error:  # noqa: BLE001 - its broker may have cut it off after the hang
-        _say(f"{scene.scenario.name}: its clients did not end as they should: {error}")
 
 
 def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> list[Outcome]:

@@ -25,8 +25,7 @@ from alertbench.bench import (
     two_clusters,
 )
 from e2e.agent import Agent
-from flowbench.openmq import SCENARIOS, Scenario, clients_of, compiled, entry, prepare, scenario_of
-from penstock_demo.openmq import OpenMQBroker
+from flowbench.openmq import SCENARIOS, Scenario, clients_of, entry, prepared, scenario_of
 from penstock_demo.ports import free_port
 from rig.prometheus import Prometheus
 
@@ -65,11 +64,7 @@ def play(
 ) -> tuple[list[Outcome], Hang]:
     """All situations at once, then the hang."""
     with ExitStack() as stack:
-        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
-        stack.callback(broker.kill)
-        broker.start()
-        classes = compiled(broker, folder / "classes")
-        prepare(broker, scenarios)
+        broker, classes = stack.enter_context(prepared(folder, scenarios))
         agent = Agent(
             folder / "agent",
             port=free_port(),

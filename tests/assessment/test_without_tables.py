@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from conditions.scenarios import FAULTS
 from conditions.town import Town
 from penstock.assessment.assess import State, Tables, advance, assess
@@ -35,6 +37,7 @@ def by_row(tables: Tables) -> dict[str, dict[str, dict[str, str]]]:
     }
 
 
+@pytest.mark.slow  # many polls
 def test_the_same_is_judged_and_would_be_shown_without_tables_before() -> None:
     town = Remembered({fault: setup for fault, (setup, _, _) in FAULTS.items()}, step=30.0)
     town.run(450, town.live, tick=5.0)

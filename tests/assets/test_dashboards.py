@@ -256,6 +256,7 @@ def test_no_two_lines_have_one_name_and_none_repeats_what_is_chosen(board: Json)
                 assert re.sub(r"\{\{(cluster|namespace)\}\}", "", target["legendFormat"]).strip(), panel["title"]
 
 
+@pytest.mark.slow  # all boards or rules
 def test_a_threshold_is_the_same_in_alerts_boards_and_runbooks() -> None:
     """Another one changes all three."""
     changed = structs.replace(THRESHOLDS, disk_of_limit_ratio=0.77)
@@ -357,6 +358,7 @@ def test_queues_and_incidents_with_the_worst_condition_come_first_and_are_never_
             assert all("mq_queue_unhealthy" in one and "mq_queue_ready_messages" in one for one in rows)
 
 
+@pytest.mark.slow  # all boards or rules
 def test_no_dashboard_sums_by_a_label_that_changes_on_reconnect() -> None:
     for query in QUERIES:
         for node, _ in nodes(promql.parse(substituted(query.expr))):

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import _jsonnet
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow  # all boards and rules
 def test_mixin() -> None:
     snippet = "local m = import 'mixin.libsonnet'; [m.prometheusAlerts, m.prometheusRules, m.grafanaDashboards]"
     alerts, rules, dashboards = json.loads(

@@ -18,6 +18,10 @@ NAMES = (
 """Of queues, each of which could be taken for another or break a query."""
 NAMED = frozenset({"broker", "address", "queue", "client"})
 """Variables whose values people and applications make up."""
+BOARDS = [
+    pytest.param(board, id=uid, marks=() if uid == "penstock-queue" else pytest.mark.slow)  # a third of a second each
+    for uid, board in DOCUMENTS.items()
+]
 MODES = [
     pytest.param(False, id="classic"),
     pytest.param(True, id="quotes-escaped", marks=pytest.mark.slow),  # all queries of all boards once more
@@ -68,7 +72,7 @@ def of_variables(query: str, board: Json) -> Iterator[promql.Matcher]:
 
 
 @pytest.mark.parametrize("quotes_escaped", MODES)
-@pytest.mark.parametrize("board", DOCUMENTS.values(), ids=DOCUMENTS)
+@pytest.mark.parametrize("board", BOARDS)
 def test_a_query_selects_the_names_that_are_chosen_and_no_other(board: Json, quotes_escaped: bool) -> None:
     many = several(board)
     for names in (*((name,) for name in NAMES), ("orders.eu", "star*", 'we"ird')):

@@ -147,6 +147,7 @@ def test_a_recorded_number_counts_a_broker_once(tmp_path: Path) -> None:
     assert checked(tmp_path / "rules", [rule], {"input_series": rows, "promql_expr_test": checks}) == ""
 
 
+@pytest.mark.slow  # all rules
 def test_rules_about_brokers_keep_no_label_that_a_scrape_may_add() -> None:
     """`without` keeps labels that no list foresees."""
     for rule in (*rules_in(ALERTS), *rules_in(RECORDING)):

@@ -25,6 +25,7 @@ def test_all_that_is_unwanted_and_nothing_else() -> None:
         assert set(names) == FOUND[kind] - WANTED[kind]
 
 
+@pytest.mark.slow  # a large broker
 def test_of_a_large_broker_as_much_as_fits_the_dearest_first() -> None:
     found, count, size = excluded(10_000)
     assert size <= CONFIG_BYTES

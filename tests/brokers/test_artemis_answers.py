@@ -279,6 +279,7 @@ def decode_all(body: bytes) -> None:
     suppressed(lambda: decode_reads(body))
 
 
+@pytest.mark.slow  # a property of any answer
 @given(any_value, st.sampled_from([200, 403, 404, 500]))
 @patiently
 def test_any_value_gives_a_table_or_a_source_error(value: Any, status: int) -> None:

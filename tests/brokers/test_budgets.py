@@ -282,6 +282,7 @@ async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budg
     assert agent.clients()["client-109"] == 10, "of one that came while all were in view, all counts"
 
 
+@pytest.mark.slow  # many polls
 async def test_what_a_late_consumer_did_before_is_no_progress_of_this_poll() -> None:
     broker = Fleet(["q"], 2)
     agent = Agent(broker, reader(broker, consumers=1))

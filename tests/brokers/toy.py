@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from penstock import model
 from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.engine import BrokerReader, Poll, unreadable
 from penstock.brokers.registry import Kind
@@ -12,22 +13,9 @@ from penstock.brokers.replies import Decoder, Replies, Reply
 from penstock.brokers.rows import RowT, columns, integers, present
 from penstock.brokers.tables import TableBuilder
 from penstock.core.table import Table
-from penstock.model import (
-    AddressRow,
-    Broker,
-    BrokerKind,
-    ConnectionRow,
-    ConsumerRow,
-    Process,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    Role,
-    Snapshot,
-)
 from penstock.transports.transport import Hint, Request
 
-ABOUT = BrokerKind("toy", "Toy Broker", shows_sessions=False)
+ABOUT = model.BrokerKind("toy", "Toy Broker", shows_sessions=False)
 
 
 class About(msgspec.Struct):
@@ -80,25 +68,25 @@ class ToyReader(BrokerReader[Reply]):
     replies = Replies(Reply, "The toy: /toy")
 
     def forget(self) -> None:
-        self._addresses: TableBuilder[AddressRow] = TableBuilder()
-        self._queues: TableBuilder[QueueRow] = TableBuilder()
-        self._consumers: TableBuilder[ConsumerRow] = TableBuilder()
-        self._connections: TableBuilder[ConnectionRow] = TableBuilder()
+        self._addresses: TableBuilder[model.AddressRow] = TableBuilder()
+        self._queues: TableBuilder[model.QueueRow] = TableBuilder()
+        self._consumers: TableBuilder[model.ConsumerRow] = TableBuilder()
+        self._connections: TableBuilder[model.ConnectionRow] = TableBuilder()
         self._settings: Aged[str, Settings] = Aged()
 
-    async def read(self, poll: Poll[Reply]) -> Snapshot:
+    async def read(self, poll: Poll[Reply]) -> model.Snapshot:
         (reply,) = await poll.begin([ask("about")])
         about = ABOUTS.one(reply, "about")
-        self.begins(Process(about.node, about.clock, about.uptime))
+        self.begins(model.Process(about.node, about.clock, about.uptime))
         linked = await poll.collect("connections", self._listed(poll, "connections", CONNECTIONS))
         rows = await poll.collect("consumers", self._listed(poll, "consumers", CONSUMERS))
         queues = await poll.collect("queues", self._listed(poll, "queues", QUEUES))  # its counters last
         if queues is not None:
             await poll.collect("settings", self._read_settings(poll, queues))
         consumers = None if rows is None else self._consumer_table(rows, {q.id: q.name for q in queues or ()})
-        return Snapshot(
+        return model.Snapshot(
             poll.now,
-            Broker(ABOUT, about.version, "", about.node, Role.ACTIVE, about.clock, about.uptime),
+            model.Broker(ABOUT, about.version, "", about.node, model.Role.ACTIVE, about.clock, about.uptime),
             addresses=None if queues is None else self._address_table(queues),
             queues=None if queues is None else self._queue_table(queues),
             consumers=consumers,
@@ -120,23 +108,26 @@ class ToyReader(BrokerReader[Reply]):
         self._settings.note(due, read, poll.now)
         return None, error
 
-    def _address_table(self, rows: Sequence[Queue]) -> Table[AddressRow]:
-        make = [AddressRow(row.name, "") for row in rows]
+    def _address_table(self, rows: Sequence[Queue]) -> Table[model.AddressRow]:
+        make = [model.AddressRow(row.name, "") for row in rows]
         limits = [self._settings.values.get(row.name, Settings()).limit for row in rows]
         return self._addresses(integers(rows, "id"), make.__getitem__, {"limit_messages": np.array(limits)})[0]
 
-    def _connection_table(self, rows: Sequence[Connection]) -> Table[ConnectionRow]:
-        make = [ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows]
+    def _connection_table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
+        make = [model.ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows]
         return self._connections(integers(rows, "id"), make.__getitem__, {})[0]
 
-    def _queue_table(self, rows: Sequence[Queue]) -> Table[QueueRow]:
-        kind, ring = QueueKind.USER, RingSource.NONE
-        make = [QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
+    def _queue_table(self, rows: Sequence[Queue]) -> Table[model.QueueRow]:
+        kind, ring = model.QueueKind.USER, model.RingSource.NONE
+        make = [model.QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
         return self._queues(integers(rows, "id"), make.__getitem__, present(columns(rows, *QUEUE_NUMBERS)))[0]
 
-    def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[ConsumerRow]:
+    def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[model.ConsumerRow]:
         names = [queues.get(row.queue, "") for row in rows]
-        make = [ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "") for r, n in zip(rows, names, strict=True)]
+        make = [
+            model.ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "")
+            for r, n in zip(rows, names, strict=True)
+        ]
         return self._consumers(integers(rows, "id"), make.__getitem__, present(columns(rows, *CONSUMER_NUMBERS)))[0]
 
 

@@ -8,7 +8,7 @@ excluded, is wrong.
 import argparse
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,16 +84,23 @@ def report(known: Mapping[str, Found], truths: Mapping[str, Truth], *, facts: bo
     return int(bad > 0)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="causes")
+def run(
+    program: str, play_those: Callable[[str, float, Path], dict[str, Found]], truths: Mapping[str, Truth], most: float
+) -> int:
+    """Play what the command line asks for (by default all, for `most` seconds) and print the table."""
+    parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--only", default="", help="parts of names, by commas")
-    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--seconds", type=float, default=most)
     parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
     wanted = parser.parse_args()
     read_settings_often()
     with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
-        known = played(wanted.only, wanted.seconds, COLD, Path(folder))
-    return report(known, TRUTHS, facts=wanted.facts)
+        known = play_those(wanted.only, wanted.seconds, Path(folder))
+    return report(known, truths, facts=wanted.facts)
+
+
+def main() -> int:
+    return run("causes", lambda only, seconds, folder: played(only, seconds, COLD, folder), TRUTHS, SECONDS)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,16 @@
 The same as `causes.live` on a real OpenMQ: `make test-causes-openmq` plays all situations at once and prints the table.
 """
 
-import argparse
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from causes.live import Found, conclude, report, take
-from causes.situations.register import COLD, INTERVAL, Truth, read_settings_often
-from flowbench.openmq import LIMITED, Options, Scenario, clients_of, compiled, consume, observed, prepare, produce
+from causes.live import Found, conclude, run, take
+from causes.situations.register import COLD, INTERVAL, Truth
+from flowbench.openmq import LIMITED, Options, Scenario, clients_of, consume, observed, prepared, produce
 from penstock.agent import Poller
-from penstock_demo.openmq import OpenMQBroker
 
 SECONDS = 130.0
 Roles = Sequence[tuple[str, Options]]
@@ -112,30 +109,19 @@ def played(only: str, seconds: float, folder: Path) -> dict[str, Found]:
             take(known[name], truth, poller, {scenario.name, *scenario.queues})
 
     with ExitStack() as stack:
-        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
-        stack.callback(broker.kill)
-        broker.start()
-        classes = compiled(broker, folder / "classes")
-        prepare(broker, scenarios)
-        run = threading.Thread(target=observed, args=(broker, folder, each, INTERVAL, seconds, COLD))
-        run.start()
+        broker, classes = stack.enter_context(prepared(folder, scenarios))
+        watching = threading.Thread(target=observed, args=(broker, folder, each, INTERVAL, seconds, COLD))
+        watching.start()
         stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
-        run.join()
+        watching.join()
     for name, (truth, _) in chosen.items():
         conclude(known[name], truth)
     return known
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="causes.live_openmq")
-    parser.add_argument("--only", default="", help="parts of names, by commas")
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
-    wanted = parser.parse_args()
-    read_settings_often()
-    with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
-        known = played(wanted.only, wanted.seconds, Path(folder))
-    return report(known, {name: truth for name, (truth, _) in SITUATIONS.items()}, facts=wanted.facts)
+    truths = {name: truth for name, (truth, _) in SITUATIONS.items()}
+    return run("causes.live_openmq", played, truths, SECONDS)
 
 
 if __name__ == "__main__":

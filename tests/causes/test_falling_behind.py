@@ -44,6 +44,7 @@ def test_groups_that_are_shared_out_anew_gain_by_more_consumers(queue: dict[str,
     assert states(grows({}, {}, **queue))[possible] == {"too_few_consumers", "became_slower"}
 
 
+@pytest.mark.slow  # many polls
 def test_who_gives_back_more_than_it_settles_needs_no_company() -> None:
     """Of 16 messages 15 came back, and as many consumers were asked for as would fail alike."""
 

@@ -109,6 +109,7 @@ def test_a_browser_is_listed_and_not_counted() -> None:
     assert found(holds, {}, consumers=2.0, D=5.0)["browser"].state is excluded
 
 
+@pytest.mark.slow  # many polls
 def test_an_exclusive_queue_gives_to_one_alone() -> None:
     assert by_state({"protocol": "AMQP"}, exclusive=1.0)[possible] == {"exclusive", "no_credit"}
 
@@ -132,6 +133,7 @@ def test_what_is_under_way_on_the_connection_may_fill_its_socket() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_openmq_shows_who_asks_for_nothing_and_who_shares_a_connection() -> None:
     world = openmq_polls(openmq(), 12, lambda i: {
         "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "K": 0}},

@@ -45,6 +45,7 @@ def pool(
     return world.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_hang_beside_a_sibling_that_works_is_raised_after_fifteen_seconds() -> None:
     assert pool(5) == set()
     assert pool(25) == {"stalled"}

@@ -16,6 +16,7 @@ def slowed() -> Mapping[str, Verdict]:
     return judged.one("slowed").verdicts
 
 
+@pytest.mark.slow  # many polls
 def test_a_slow_disk_is_not_excluded_by_queues_of_which_nothing_is_known() -> None:
     found = slowed()["broker_slow"]
     assert (found.state, found.fact) == (
@@ -24,6 +25,7 @@ def test_a_slow_disk_is_not_excluded_by_queues_of_which_nothing_is_known() -> No
     )
 
 
+@pytest.mark.slow  # many polls
 def test_nor_are_a_slow_client_and_a_slow_host() -> None:
     found = slowed()
     assert found["client_slow"][:2] == (possible, "the pace of its clients on another queue is not known")

@@ -39,13 +39,20 @@ FOREIGN = {
 NO_FULL_ADDRESS = {"blocked_in_send"}
 
 
-@pytest.mark.parametrize("protocol", FOREIGN)
+OTHERS = [
+    pytest.param(protocol, marks=pytest.mark.slow if protocol in {"OPENWIRE", "MQTT5"} else ())  # as CORE, as MQTT
+    for protocol in FOREIGN
+]
+
+
+@pytest.mark.parametrize("protocol", OTHERS)
 def test_causes_of_other_protocols_are_excluded(protocol: str) -> None:
     found = stalled({**NEVER, "protocol": protocol}, NONE_WAITS)
     assert found[excluded] == FOREIGN[protocol]
     assert not found[proven]
 
 
+@pytest.mark.slow  # many polls
 def test_a_missing_puback_is_proven_only_where_the_process_is_seen_to_work() -> None:
     """A frozen process sends none either."""
 
@@ -75,6 +82,7 @@ def hangs(each_poll: float, address: dict[str, float] | None = None, **said: Any
     return verdicts("stalled", poll)
 
 
+@pytest.mark.slow  # many polls
 def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledged() -> None:
     found = hangs(100.0)
     assert states(found)[excluded] == {"never_acknowledges", "never_commits", "puback_missing"}
@@ -125,6 +133,7 @@ def test_no_delivery_excludes_nothing_where_the_consumer_had_no_right_to_one(
     assert hangs(100.0, address, **queue)["never_acknowledges"].state is possible
 
 
+@pytest.mark.slow  # many polls
 def test_paging_below_the_limit_of_reads_holds_nothing_up() -> None:
     address = {"paging": 1.0, "page_read_limit_bytes": 1e7}
     assert hangs(100.0, address, delivering_bytes=9e5)["never_acknowledges"].state is excluded
@@ -134,11 +143,14 @@ def test_nor_where_it_chooses_by_a_selector() -> None:
     assert hangs(100.0, filter="k = 1")["never_acknowledges"].state is possible
 
 
-@pytest.mark.parametrize("protocol", ["AMQP", "STOMP", "OPENWIRE"])
+@pytest.mark.parametrize(
+    "protocol", ["AMQP", *(pytest.param(other, marks=pytest.mark.slow) for other in ("STOMP", "OPENWIRE"))]
+)  # many polls
 def test_credit_that_acknowledgements_give_is_used_up_by_a_forgotten_one_too(protocol: str) -> None:
     assert "never_acknowledges" in stalled({**WORKED, "protocol": protocol})[possible]
 
 
+@pytest.mark.slow  # many polls
 def test_below_a_window_it_is_said_when_it_can_be_decided() -> None:
     """CLIENT_ACKNOWLEDGE, a transaction and DUPS_OK look alike until 1 MiB has been received."""
     found = verdicts("stalled", lambda _, __: {
@@ -161,6 +173,7 @@ def test_more_than_a_window_in_hand_says_that_it_receives() -> None:
 # --- the connection, other clients
 
 
+@pytest.mark.slow  # many polls
 def test_a_sibling_that_works_excludes_a_frozen_process() -> None:
     def said(i: int, now: float) -> dict[str, Any]:
         good = {"queue": "r", "T": 1.0, "C": 20.0 * i, "N": 20.0 * i + 1, "L": now - 1, "Ld": now - 1, "connection": 7}
@@ -175,10 +188,18 @@ def test_a_sibling_that_works_excludes_a_frozen_process() -> None:
     ({"connection": 7, "L": START - 40.05}, "1 of 1 other consumers of its connection stopped with it", True),
     ({"connection": 7, "L": START - 40.05, "T": 0.0, "N": 50.0, "queue": "r"},
      "no other consumer of its connection shows whether the process works", False),
-    ({"connection": 7, "L": START - 4000},
-     f"{AGAINST}none of 1 other consumers of its connection stopped with it", False),
-    ({"connection": 8, "L": START - 40.05}, "no other consumer of its connection shows whether the process works",
-     False),
+    pytest.param(
+        {"connection": 7, "L": START - 4000},
+        f"{AGAINST}none of 1 other consumers of its connection stopped with it",
+        False,
+        marks=pytest.mark.slow,  # many polls
+    ),
+    pytest.param(
+        {"connection": 8, "L": START - 40.05},
+        "no other consumer of its connection shows whether the process works",
+        False,
+        marks=pytest.mark.slow,
+    ),
 ])  # fmt: skip
 def test_siblings_that_stand_too_leave_a_frozen_process_possible(
     other: dict[str, float], fact: str, likely: bool
@@ -206,6 +227,7 @@ def test_three_clients_that_stop_at_once_wait_for_something_in_common(apart: flo
     assert found["a0"] == (possible, fact, likely)
 
 
+@pytest.mark.slow  # many polls
 def test_a_client_that_goes_on_acknowledging_and_never_commits_has_not_stopped() -> None:
     world = Beside()
     for i in range(12):
@@ -389,6 +411,7 @@ def test_one_that_buffers_has_these_to_fall() -> None:
     assert actions[0].check.startswith("Its buffered messages fall")
 
 
+@pytest.mark.slow  # many polls
 def test_where_it_may_hang_the_dumps_come_first_and_the_short_advice_does_not_close_it_before() -> None:
     world = Beside()
     for i in range(14):

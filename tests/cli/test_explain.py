@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from agent.world import BEGIN, World
@@ -18,6 +19,7 @@ async def explained(agent: Served, *words: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, main, ["explain", *words, "--url", agent.url.rstrip("/")])
 
 
+@pytest.mark.slow  # an agent and its commands
 async def test_without_a_name_the_worst_is_explained(tmp_path: Path) -> None:
     async with served(troubled(), tmp_path, works) as agent:
         worst = await explained(agent)

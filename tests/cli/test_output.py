@@ -102,10 +102,12 @@ def forked(cases: Sequence[tuple[Sequence[str], int, int]], descriptors: Sequenc
     return [(name, status, errors) for name, (status, errors) in zip(names, json.loads(printed), strict=True)]
 
 
+@pytest.mark.slow  # two seconds: all commands are imported and run
 def test_a_full_disk_is_one_line_and_status_1(outcomes: Outcomes) -> None:
     assert [one for one in outcomes.full if one[1:] != (1, FULL)] == []
 
 
+@pytest.mark.slow  # two seconds: all commands are imported and run
 def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(outcomes: Outcomes) -> None:
     assert [one for one in outcomes.abandoned if one[1:] != (-signal.SIGPIPE, "")] == []
 
@@ -124,6 +126,7 @@ def test_a_worker_process_needs_an_output_too(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, CLOSED)
 
 
+@pytest.mark.slow  # two seconds: all commands are imported and run
 def test_errors_that_cannot_be_written_leave_the_exit_status(outcomes: Outcomes) -> None:
     assert [status for _, status, _ in outcomes.errors_lost] == [2, 2]
 

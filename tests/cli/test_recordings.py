@@ -129,6 +129,7 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     assert "--config.file" in result.stderr
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_recorded_can_be_replayed(config: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.jsonl.gz"
     result = run("record", "--config.file", str(config), "--broker", "new", "--polls", "1", "--output", str(copy))
@@ -164,6 +165,7 @@ def test_a_recording_is_its_owners_only_and_follows_no_link(config: Path, tmp_pa
     assert found.stderr == f"penstock: {tmp_path}/link: cannot be written: it is a link; name another file\n"
 
 
+@pytest.mark.slow  # many polls
 def test_a_recording_that_is_full_ends_with_what_it_has(config: Path, tmp_path: Path) -> None:
     whole, path = tmp_path / "whole.gz", tmp_path / "r.gz"
     command = ("record", "--config.file", str(config), "--broker", "new")

@@ -66,6 +66,7 @@ async def served(
         await agent.stop()
 
 
+@pytest.mark.slow  # a third of a second: keys are made
 @pytest.mark.parametrize("name", ["server.pem", "server.key", "web.yml"])
 async def test_a_file_of_the_web_configuration_that_cannot_be_used_fails_the_reload(served: Served, name: str) -> None:
     assert (await served.reload())[0] == 200

@@ -46,6 +46,7 @@ def test_of_an_incident_it_prints_the_steps_of_each_kind() -> None:
     assert "1. Start the reader of FILLER, or fix it" in text
 
 
+@pytest.mark.slow  # all runbooks
 def test_it_prints_no_targets_of_links_and_does_not_name_itself() -> None:
     for name in NAMES:
         assert not re.search(r"\]\(|\*\*Commands\*\*|<!--", shown(name)), name

@@ -9,7 +9,8 @@ from penstock.conditions.condition import Severity
 from penstock.settings.constants import Constants
 
 
-def reconnecting(world: World, seconds: float, *, consumers: int = 1) -> World:
+def reconnecting(world: World, seconds: float, *, consumers: int = 1, each: float = 20) -> World:
+    """Consumers that take messages, settle none, and come again after so many seconds."""
     queue = world.queue()
     queue.come(50)
 
@@ -19,7 +20,7 @@ def reconnecting(world: World, seconds: float, *, consumers: int = 1) -> World:
         for _ in range(consumers):
             queue.take(queue.join(window=10))
 
-    return world.run(seconds, every(20, again))
+    return world.run(seconds, every(each, again))
 
 
 @pytest.mark.slow  # many polls
@@ -59,6 +60,7 @@ def test_one_reconnect_is_an_accident() -> None:
     assert "churn_without_progress" not in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_pool_of_which_a_few_reconnect_is_no_churn() -> None:
     """Nine came in 450 s, of which five are there: not more than twice as many."""
     world = World()
@@ -80,15 +82,7 @@ def test_a_pool_of_which_a_few_reconnect_is_no_churn() -> None:
 def test_churn_waits_for_clients_to_return_after_the_brokers_start() -> None:
     world = World(step=5.0, constants=Constants(cold=10.0, floor=1.0, floor_polls=0.1))
     world.uptime = 0.0
-    queue = world.queue()
-    queue.come(50)
-
-    def again() -> None:
-        for consumer in [*queue.consumers.values()]:
-            queue.close(consumer)
-        queue.take(queue.join(window=10))
-
-    world.run(120, every(5, again))
+    reconnecting(world, 120, each=5)
     assert 60 <= world.first["churn_without_progress"] <= 70
 
 

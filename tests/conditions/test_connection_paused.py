@@ -47,6 +47,7 @@ def test_not_dispatching_without_a_blocker_on_its_connection(options: dict[str, 
     assert shared_connection(**options).names == {"not_dispatching", "stalled"}
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("limit", "names"), [(200, {"connection_paused"}), (201, {"not_dispatching"}), (0, {"not_dispatching"})]
 )

@@ -53,6 +53,7 @@ def world_of(step: float = 2.0, backlog: int = 100) -> tuple[World, Queue]:
     return world, queue
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("step", [pytest.param(2.0, marks=pytest.mark.slow), 6.0, 10.0])
 def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     world, queue = world_of(step)
@@ -68,6 +69,7 @@ def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     assert f"returned at least {returned:,.0f} messages" in " ".join(text.split())
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_ten_minutes_after_the_last_crash() -> None:
     world, queue = world_of()
     work = good(queue)
@@ -130,6 +132,7 @@ def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes
     assert world.names == {"crash_looping"}
 
 
+@pytest.mark.slow  # many polls
 def test_where_nothing_is_settled_at_all_there_is_one_condition_for_it() -> None:
     world, queue = world_of(10.0)
     world.run(400, crashing(queue), tick=0.5)
@@ -164,6 +167,7 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
 # --- what looks like it and is healthy
 
 
+@pytest.mark.slow  # many polls
 def test_clients_that_acknowledge_before_they_close() -> None:
     """No poll sees it: every row vanishes with messages and none acknowledged. The queue settles more than its rows."""
     world, queue = world_of(6.0)
@@ -173,6 +177,7 @@ def test_clients_that_acknowledge_before_they_close() -> None:
     assert not world.alarms
 
 
+@pytest.mark.slow  # many polls
 def test_a_rollout() -> None:
     """Each instance works, and is replaced with what it had prefetched."""
     world, queue = world_of(6.0)

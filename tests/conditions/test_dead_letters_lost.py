@@ -26,6 +26,7 @@ def test_a_queue_without_a_dead_letter_address(step: float) -> None:
     assert (found.why, found.evidence["lost"] >= 20) == ("the queue has no dead-letter address", True)
 
 
+@pytest.mark.slow  # many polls
 def test_a_dead_letter_address_without_a_queue() -> None:
     broker = Broker()
     for n in range(40):

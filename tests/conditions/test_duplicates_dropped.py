@@ -32,6 +32,7 @@ def test_a_client_that_sends_again_after_a_failover_is_healthy() -> None:
     assert not {"duplicates_dropped"} & (broker.names | broker.notices)
 
 
+@pytest.mark.slow  # many polls
 def test_a_trickle_is_a_notice() -> None:
     """One in fifty is sent again all the time."""
     broker = Broker()
@@ -40,6 +41,7 @@ def test_a_trickle_is_a_notice() -> None:
     assert "duplicates_dropped" in broker.notices
 
 
+@pytest.mark.slow  # many polls
 def test_what_open_transactions_sent_is_no_duplicate() -> None:
     """R rises with what is sent."""
     broker = Broker()

@@ -69,6 +69,7 @@ def test_a_lull_proves_it_to_the_message() -> None:
     assert world.one("leaking").evidence["leaked"] == held
 
 
+@pytest.mark.slow  # many polls
 def test_what_comes_out_after_all_was_no_leak() -> None:
     world, queue, live = leaking()
     world.run(120, live)

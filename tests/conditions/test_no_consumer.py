@@ -72,6 +72,7 @@ def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: boo
     assert judged.one("no_consumer").severity is not Severity.INFO
 
 
+@pytest.mark.slow  # many polls
 def test_scheduled_messages_come_when_they_fall_due() -> None:
     """To a queue that nobody ever read."""
     world = World(step=60.0)

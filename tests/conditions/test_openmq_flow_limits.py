@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.openmq_world import openmq
+from conditions.openmq_world import OpenmqJudged, openmq
 from penstock.insight.flow_control import connections_of, flow_of
 from penstock.settings.rules import Match, Rule, Rules
 from penstock.settings.rules import RuleSettings as Says
@@ -26,23 +26,24 @@ def test_limit_and_resume_level_are_measured_between_pauses() -> None:
     assert (table["flow_limit"].tolist(), table["flow_resume"].tolist()) == ([1000.0], [500.0])
 
 
-def test_limits_are_absent_while_too_little_was_seen() -> None:
+def paused_at_each_poll(polls: int) -> OpenmqJudged:
+    """A consumer of which each poll sees one window more."""
     world = openmq()
-    for i in range(5):
+    for i in range(polls):
         world.poll(
             {"q": {"A": 50_000, "K": 500 * i, "M": 50_000 - 500 * i, "D": 700}},
             {"c": {"N": 1000 + 500 * i, "T": 700, "L": world.now + 10, "flow_paused": 1}},
         )
+    return world
+
+
+def test_limits_are_absent_while_too_little_was_seen() -> None:
+    world = paused_at_each_poll(5)
     assert np.isnan(world.tables["consumer"]["flow_limit"]).all()
 
 
 def test_explain_shows_the_arithmetic_of_what_is_measured() -> None:
-    world = openmq()
-    for i in range(8):
-        world.poll(
-            {"q": {"A": 50_000, "K": 500 * i, "M": 50_000 - 500 * i, "D": 700}},
-            {"c": {"N": 1000 + 500 * i, "T": 700, "L": world.now + 10, "flow_paused": 1}},
-        )
+    world = paused_at_each_poll(8)
     (series,) = world.tables["queue"].index
     (flow,) = flow_of(world.state.judgement, world.tables["consumer"], series)
     assert (flow.limit, flow.resume, flow.batch, flow.paused) == (1000, 500, (500, 1000), True)

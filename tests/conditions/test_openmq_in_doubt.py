@@ -40,6 +40,7 @@ def test_one_that_is_open_is_not_in_doubt() -> None:
     assert "in_doubt" not in seen(openmq(), {"7": transaction(TransactionState.STARTED)}, polls=20)
 
 
+@pytest.mark.slow  # many polls
 def test_of_many_the_oldest_are_named() -> None:
     world, listed = openmq(), dict[str, Any]()
     for number in range(6):

@@ -53,6 +53,7 @@ def column(world: OpenmqJudged, name: str, queue: str) -> float:
     return float(value)
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_known_goes_on_with_the_queue_of_the_same_name() -> None:
     world = OpenmqJudged(constants=Constants(cold=60.0))
     for i in range(10):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from agent.world import World
-from penstock.assessment.assess import assess
 from penstock.conditions.condition import Severity
 from penstock.insight.explain import BrokerView, NotFound, explain
 from penstock.insight.text import explanation
@@ -15,22 +14,11 @@ QUEUES = LeftOut("queues", 850_000, 1_000_000)
 
 
 def polled(world: World, *left_out: LeftOut, polls: int = 1) -> World:
-    for _ in range(polls):
-        world.now += 15
-        snapshot = world.snapshot()
-        observation = replace(snapshot.observation, left_out=left_out)
-        world.state, world.tables = assess(world.state, replace(snapshot, observation=observation), world.policy)
-    return world
-
-
-def world() -> World:
-    one = World()
-    one.queue(1, "orders", messages=3)
-    return one
+    return world.polled(polls, left_out=left_out)
 
 
 def test_it_is_a_warning_of_the_broker_that_names_the_budget() -> None:
-    one = polled(world(), QUEUES, LeftOut("series", 5, 10), polls=2)
+    one = polled(World.with_orders(), QUEUES, LeftOut("series", 5, 10), polls=2)
     found = one.condition("over_budget")
     assert (found.severity, found.broker, found.queue) == (Severity.WARNING, "b1", "")
     assert found.why == "left out: 850,000 of 1,000,000 queues (budgets.queues), 5 of 10 series (budgets.series)"
@@ -47,7 +35,7 @@ def test_it_is_a_warning_of_the_broker_that_names_the_budget() -> None:
 
 
 def test_its_queues_stay_as_they_are_and_one_that_is_not_there_may_be_left_out() -> None:
-    one = polled(world(), QUEUES, polls=3)
+    one = polled(World.with_orders(), QUEUES, polls=3)
     snapshot = one.snapshot()
     snapshot = replace(snapshot, observation=replace(snapshot.observation, left_out=(QUEUES,)))
     view = BrokerView(one.state, one.tables, snapshot, one.policy, 15.0)
@@ -63,10 +51,10 @@ def test_its_queues_stay_as_they_are_and_one_that_is_not_there_may_be_left_out()
 
 
 def test_it_goes_when_all_is_read_again() -> None:
-    one = polled(world(), QUEUES, polls=3)
+    one = polled(World.with_orders(), QUEUES, polls=3)
     assert "over_budget" in polled(one).names()
     assert polled(one).names() == set()
 
 
 def test_a_broker_within_its_budgets_has_none() -> None:
-    assert polled(world(), polls=3).names() == set()
+    assert polled(World.with_orders(), polls=3).names() == set()

@@ -52,6 +52,7 @@ def test_a_burst_of_rollbacks_is_healthy() -> None:
         assert not raised(broker)
 
 
+@pytest.mark.slow  # many polls
 def test_an_open_transaction_is_not_rolled_back() -> None:
     broker = Broker()
     for n in range(60):

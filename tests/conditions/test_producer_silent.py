@@ -89,6 +89,7 @@ def test_a_queue_that_pauses_at_this_hour_is_quiet_until_it_pauses_longer() -> N
     assert judged.names == {NAME}
 
 
+@pytest.mark.slow  # many polls
 def test_hours_at_which_nothing_comes_cost_nothing() -> None:
     """The clock of messages that should have come stands still: four weeks of nothing at this hour."""
     still = steady(20.0)
@@ -149,6 +150,7 @@ def test_history_is_in_utc_and_right_in_every_zone() -> None:
         assert judged.names == ({NAME} if hours else set()), zone
 
 
+@pytest.mark.slow  # many polls
 def test_planned_maintenance_and_holidays_are_quiet() -> None:
     at = datetime.fromtimestamp(START, UTC).replace(tzinfo=None)
     for calendar in (

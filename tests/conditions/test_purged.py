@@ -39,6 +39,7 @@ def test_a_second_purge_has_the_total_of_the_account() -> None:
     assert broker.one("purged").evidence["lost"] == in_account.max() == 500
 
 
+@pytest.mark.slow  # many polls
 def test_dead_letters_and_what_was_purged_before_are_none() -> None:
     broker = Broker()
     killed(broker, 300, polls=4)

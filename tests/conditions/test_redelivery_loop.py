@@ -13,19 +13,22 @@ from conditions.things import Numbers
 from conditions.world import Judged, World
 from penstock.model import AcknowledgeMode, TransactionState
 
+WARNS_AT = {"10": set[str](), "2": {"redelivery_loop"}, "-1": {"redelivery_loop"}, "nan": set[str]()}
+"""Delivery attempts that a queue allows → conditions that warn."""
 
-@pytest.mark.parametrize(
-    ("attempts", "names"), [(10.0, set()), (2.0, {"redelivery_loop"}), (-1.0, {"redelivery_loop"}), (np.nan, set())]
-)
-def test_what_comes_back_is_lawful_as_far_as_it_ends_in_the_dead_letters(attempts: float, names: set[str]) -> None:
+
+def test_what_comes_back_is_lawful_as_far_as_it_ends_in_the_dead_letters() -> None:
     """Of a hundred deliveries 20 come back and two are given up: at ten attempts each that is 18 of them."""
     judged = Judged()
+    settings = {attempts: {"max_delivery_attempts": float(attempts)} for attempts in WARNS_AT}
     for n in range(12):
         queue = {"A": 1000.0 + 80 * n, "K": 78.0 * n, "X": 2.0 * n, "M": 500.0, "Att": 100.0 * n}
         consumer = {"T": 10.0, "N": 100.0 * n + 10, "C": 100.0 * n, "L": judged.now + 14}
-        judged.poll({"q": queue}, {"c": consumer}, {"q": {"max_delivery_attempts": attempts}})
-    assert judged.names == names
-    assert ("redelivery_loop" in judged.notices) is not bool(names)
+        consumers = {f"c{name}": {**consumer, "queue": name, "client": f"app of {name}"} for name in WARNS_AT}
+        judged.poll(dict.fromkeys(WARNS_AT, queue), consumers, settings)
+    assert {name: judged.names_of(name) for name in WARNS_AT} == WARNS_AT
+    for name, warns in WARNS_AT.items():
+        assert ("redelivery_loop" in judged.notices_of(name)) is not bool(warns), name
 
 
 @dataclass
@@ -95,42 +98,35 @@ def test_redelivery_is_persistent() -> None:
     assert told == RETURNED
 
 
+def reads_draw_closer_together(comes: float, window: int, shrinks: float, polls: int, *, loops: bool) -> World:
+    """As after a start of the agent on a busy machine: its first polls take longest. comes: messages a second."""
+    world = World(step=2.0, apart=1.0)
+    queue = world.queue()
+    consumer = queue.join(window=window)
+
+    def live(seconds: float) -> None:
+        queue.come(round(comes * seconds))
+        queue.take(consumer)
+        queue.settle(consumer, comes * seconds if loops else np.inf)
+        if loops:
+            queue.roll_back(consumer)
+
+    for _ in range(polls):
+        world.run(2, live)
+        world.apart = max(0.0, world.apart - shrinks)
+    return world
+
+
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("shrinks", [0.05, 0.02])
 def test_reads_that_draw_closer_together_are_no_returns(shrinks: float) -> None:
-    """As after a start of the agent on a busy machine: its first polls take longest."""
-    world = World(step=2.0, apart=1.0)
-    queue = world.queue()
-    consumer = queue.join(window=100_000)
-
-    def live(seconds: float) -> None:
-        queue.come(round(1000 * seconds))
-        queue.take(consumer)
-        queue.settle(consumer)
-
-    for _ in range(60):
-        world.run(2, live)
-        world.apart = max(0.0, world.apart - shrinks)
-    assert not world.first
+    assert not reads_draw_closer_together(1000, 100_000, shrinks, 60, loops=False).first
 
 
 @pytest.mark.slow  # many polls
 def test_a_loop_is_found_while_reads_draw_closer_together() -> None:
     """Three of four deliveries come back."""
-    world = World(step=2.0, apart=1.0)
-    queue = world.queue()
-    consumer = queue.join(window=100)
-
-    def live(seconds: float) -> None:
-        queue.come(round(25 * seconds))
-        queue.take(consumer)
-        queue.settle(consumer, 25 * seconds)
-        queue.roll_back(consumer)
-
-    for _ in range(30):
-        world.run(2, live)
-        world.apart = max(0.0, world.apart - 0.05)
-    assert "redelivery_loop" in world.names
+    assert "redelivery_loop" in reads_draw_closer_together(25, 100, 0.05, 30, loops=True).names
 
 
 def test_redelivery_needs_deliveries() -> None:
@@ -221,6 +217,7 @@ def test_debt_of_a_limit_is_no_return() -> None:
     assert "redelivery_loop" not in world.names
 
 
+@pytest.mark.slow  # many polls
 def test_consumer_of_a_topic_that_gives_back() -> None:
     world = openmq()
     openmq_polls(world, 10, lambda i: {

@@ -10,6 +10,7 @@ def test_expiry_informs() -> None:
     assert (world.names, world.notices) == (set(), {"removed_unsettled"})
 
 
+@pytest.mark.slow  # many polls
 def test_short_lived_consumers_are_no_expiry() -> None:
     """Each poll another consumer, whose predecessor settled all before it went."""
     world = openmq()

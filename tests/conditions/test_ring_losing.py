@@ -76,6 +76,7 @@ def test_it_says_that_a_paused_ring_is_paused() -> None:
     assert "that is paused" in world.one("ring_losing").why
 
 
+@pytest.mark.slow  # many polls
 def test_where_clients_gave_back_it_names_them() -> None:
     world, queue, consumers = ring(10)
     world.run(30)

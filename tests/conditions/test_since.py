@@ -166,6 +166,7 @@ def test_messages_leave_unread_since_the_first() -> None:
     assert_begins_with(world, "removed_unsettled", fault)
 
 
+@pytest.mark.slow  # many polls
 def test_what_a_member_of_a_subscription_gives_back_it_gives_back_since_then() -> None:
     world = openmq()
     fault = after_health(world, lambda i: {

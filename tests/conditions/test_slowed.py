@@ -137,6 +137,7 @@ def test_the_usual_is_learned_from_windows_with_a_backlog() -> None:
     assert NAME in judged.names
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_more_is_no_window() -> None:
     judged = knowing(q=usual(0.05))
     flow = Flow(judged).run(600, 5.0)

@@ -110,6 +110,7 @@ def hung(world: OpenmqJudged, *, paused: float, arriving: int = 0, last: float =
     })  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("paused", "arriving"), [(1, 0), (0, 5)])
 def test_hung_listener_is_stalled_paused_or_not(paused: float, arriving: int) -> None:
     assert hung(openmq(), paused=paused, arriving=arriving).names == {"stalled"}

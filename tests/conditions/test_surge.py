@@ -7,7 +7,7 @@ from conditions.world import Judged
 
 
 def test_twice_the_highest_of_28_days_is_a_notice() -> None:
-    judged = knowing(q=steady(5.0))
+    judged = knowing(step=40.0, q=steady(5.0))
     flow = Flow(judged).run(600, 5.0)
     assert not judged.conditions
     flow.run(400, 10.0)

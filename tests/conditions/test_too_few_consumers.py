@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conditions.rules_world import Q, rule, ruled_polls, unread
-from conditions.world import Judged, World
+from conditions.world import Consumer, Judged, Queue, World
 from penstock.conditions import too_few_consumers
 from penstock.conditions.condition import Severity
 from penstock.observation.facts import Seen, facts
@@ -24,6 +24,20 @@ def test_too_few_consumers_by_expectation() -> None:
     assert too_few_consumers.too_few(found[1], expected).tolist() == [True, False, True, False, False]
 
 
+def two_are_expected() -> tuple[World, Queue]:
+    """A queue that two consumers should read."""
+    world = World()
+    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
+    return world, world.queue()
+
+
+def batch_is_read(queue: Queue, reader: Consumer) -> None:
+    """By a reader that leaves then."""
+    queue.take(reader)
+    queue.settle(reader)
+    queue.close(reader)
+
+
 # --- what the operator says
 
 
@@ -41,9 +55,7 @@ def test_too_few_consumers(expected: int, names: set[str]) -> None:
 @pytest.mark.slow  # many polls
 def test_that_the_last_one_leaves_too_ends_nothing() -> None:
     """One of two was a condition, none of two was healthy until `no_consumer` came."""
-    world = World()
-    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
-    queue = world.queue()
+    world, queue = two_are_expected()
     last = queue.join()
     world.run(60, lambda _: queue.come())
     assert world.names == {"too_few_consumers"}
@@ -58,33 +70,25 @@ def test_that_the_last_one_leaves_too_ends_nothing() -> None:
 
 @pytest.mark.slow  # many polls
 def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
-    world = World()
-    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
-    queue = world.queue()
+    world, queue = two_are_expected()
     for _ in range(3):
         readers = [queue.join(), queue.join()]
         world.run(60, lambda _: queue.come())
         for one in readers:
-            queue.take(one)
-            queue.settle(one)
-            queue.close(one)
+            batch_is_read(queue, one)
         world.run(120, lambda _: queue.come())
     assert not world.alarms
 
 
 @pytest.mark.slow  # many polls
 def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_polls() -> None:
-    world = World()
-    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
-    queue = world.queue()
+    world, queue = two_are_expected()
     for _ in range(4):
         world.first.clear()
         readers = [queue.join(), queue.join()]
         world.run(60, lambda _: queue.come())
         for one in readers:
-            queue.take(one)
-            queue.settle(one)
-            queue.close(one)
+            batch_is_read(queue, one)
             world.run(45, lambda _: queue.come())
         world.run(900, lambda _: queue.come())
         left = world.seconds - world.last.get("too_few_consumers", 0.0)
@@ -94,9 +98,7 @@ def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_po
 
 @pytest.mark.slow  # many polls
 def test_it_is_no_more_than_a_warning_while_the_one_that_is_there_works() -> None:
-    world = World()
-    world.policy = Policy("b", rules=Rules((rule(expected_consumers=2),)))
-    queue = world.queue()
+    world, queue = two_are_expected()
     queue.come(5000)
     reader = queue.join(window=10)
 

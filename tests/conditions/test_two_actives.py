@@ -6,7 +6,6 @@ import numpy as np
 
 from agent.world import BEGIN, World
 from penstock.agent.checkpoint import checkpoint_of
-from penstock.assessment.assess import assess
 from penstock.conditions.condition import Severity
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery, condition_list
@@ -19,20 +18,11 @@ def with_rivals(snapshot: Snapshot, *rivals: str) -> Snapshot:
 
 
 def polled(world: World, *rivals: str, polls: int = 1) -> World:
-    for _ in range(polls):
-        world.now += 15
-        world.state, world.tables = assess(world.state, with_rivals(world.snapshot(), *rivals), world.policy)
-    return world
-
-
-def world() -> World:
-    one = World()
-    one.queue(1, "orders", messages=3)
-    return one
+    return world.polled(polls, rivals=rivals)
 
 
 def test_it_needs_two_polls_and_leaves_after_two() -> None:
-    one = polled(world(), polls=2)
+    one = polled(World.with_orders(), polls=2)
     assert "two_actives" not in polled(one, "copy").names()
     assert "two_actives" in polled(one, "copy").names()
     found = one.condition("two_actives")
@@ -43,7 +33,7 @@ def test_it_needs_two_polls_and_leaves_after_two() -> None:
 
 
 def test_it_is_the_brokers_and_told_with_each_of_its_queues() -> None:
-    one = polled(world(), "copy", "third", polls=2)
+    one = polled(World.with_orders(), "copy", "third", polls=2)
     causes = one.tables["broker_cause"]
     assert [(row.broker, row.cause) for row in causes.index] == [("b1", "two_actives")]
     assert causes["unhealthy"].tolist() == [2.0]
@@ -59,7 +49,7 @@ def test_it_is_the_brokers_and_told_with_each_of_its_queues() -> None:
 
 
 def test_it_goes_on_over_a_restart_of_the_agent() -> None:
-    one = polled(world(), "copy", polls=2)
+    one = polled(World.with_orders(), "copy", polls=2)
     again = one.restarted_agent(15.0, checkpoint_of(one.state, one.snapshot(), one.policy))
     again.poll(0.0)
     assert again.condition("two_actives").since == one.condition("two_actives").since

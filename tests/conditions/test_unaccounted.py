@@ -25,6 +25,7 @@ def test_a_gap_of_one_poll_is_healthy() -> None:
     assert "unaccounted" not in broker.see({"q": queue(50, 50)}, polls=5).names
 
 
+@pytest.mark.slow  # many polls
 def test_rings_and_last_values_are_accounted_for() -> None:
     for said in ({"ring": 5.0}, {"last_value": 1.0}):
         broker = Broker().see({"q": queue(0, 0, **said)}, polls=2).see({"q": queue(40, 5, **said)}, polls=6)

@@ -10,7 +10,7 @@ from conditions.things import Numbers
 STUCK = queue(400, 331, K=69.0, D=331.0)
 
 
-@pytest.mark.parametrize("step", [2.0, 15.0])
+@pytest.mark.parametrize("step", [pytest.param(2.0, marks=pytest.mark.slow), 15.0])  # many polls
 def test_messages_of_nobody(step: float) -> None:
     broker = Broker(step=step)
     broker.see({"q": STUCK}, polls=int(24 / step) + 1)
@@ -48,6 +48,7 @@ def test_under_load_reads_are_apart_by_what_moves() -> None:
     assert "unheld" not in broker.names
 
 
+@pytest.mark.slow  # many polls
 def test_it_ends_with_the_restart_of_the_broker() -> None:
     broker = Broker().see({"q": STUCK}, polls=40)
     broker.restart()

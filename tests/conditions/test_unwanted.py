@@ -35,6 +35,7 @@ def test_a_topic_whose_subscribers_choose_is_healthy() -> None:
     assert "unwanted" not in broker.names | broker.notices
 
 
+@pytest.mark.slow  # many polls
 def test_red_and_blue_and_all_is_healthy() -> None:
     broker = Broker()
     for n in range(60):
@@ -46,6 +47,7 @@ def test_red_and_blue_and_all_is_healthy() -> None:
     assert "unwanted" not in broker.names | broker.notices
 
 
+@pytest.mark.slow  # many polls
 def test_a_single_transaction_that_was_rolled_back_is_no_surprise() -> None:
     broker = Broker()
     for n in range(60):

@@ -7,24 +7,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from hypothesis import HealthCheck, settings
 
+from penstock import model
 from penstock.core.table import Index, Table
-from penstock.model import (
-    AddressRow,
-    Broker,
-    BrokerKind,
-    Collector,
-    ConnectionRow,
-    ConsumerRow,
-    LinkRow,
-    Observation,
-    Process,
-    ProducerRow,
-    QueueKind,
-    QueueRow,
-    RingSource,
-    Role,
-    Snapshot,
-)
 
 RowT = TypeVar("RowT")
 NAN = np.nan
@@ -32,8 +16,8 @@ NAN = np.nan
 patiently = settings(suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no reason to fail."""
 
-ACTIVE = Broker(BrokerKind.ARTEMIS, "2.44.0", "", "node", Role.ACTIVE)
-PASSIVE = replace(ACTIVE, role=Role.PASSIVE)
+ACTIVE = model.Broker(model.BrokerKind.ARTEMIS, "2.44.0", "", "node", model.Role.ACTIVE)
+PASSIVE = replace(ACTIVE, role=model.Role.PASSIVE)
 
 
 class Source(Generic[RowT]):
@@ -62,48 +46,48 @@ def table(rows: Sequence[RowT], **columns: Sequence[float]) -> Table[RowT]:
     return Table(Index.of(rows), {name: np.array(values, np.float64) for name, values in columns.items()})
 
 
-def queue(name: str, address: str = "", **fields: Any) -> QueueRow:
-    base = QueueRow(
+def queue(name: str, address: str = "", **fields: Any) -> model.QueueRow:
+    base = model.QueueRow(
         name=name,
         address=address or name,
         routing_type="anycast",
         durable=True,
         temporary=False,
         filter="",
-        kind=QueueKind.USER,
-        ring_source=RingSource.NONE,
+        kind=model.QueueKind.USER,
+        ring_source=model.RingSource.NONE,
         dead_letter_address="",
         expiry_address="",
     )
     return replace(base, **fields)
 
 
-def temporary(name: str) -> QueueRow:
-    return queue(name, durable=False, temporary=True, kind=QueueKind.TEMPORARY)
+def temporary(name: str) -> model.QueueRow:
+    return queue(name, durable=False, temporary=True, kind=model.QueueKind.TEMPORARY)
 
 
-def subscription(name: str, address: str, *, durable: bool) -> QueueRow:
-    return queue(name, address, routing_type="multicast", durable=durable, kind=QueueKind.SUBSCRIPTION)
+def subscription(name: str, address: str, *, durable: bool) -> model.QueueRow:
+    return queue(name, address, routing_type="multicast", durable=durable, kind=model.QueueKind.SUBSCRIPTION)
 
 
-def address(name: str, policy: str = "page") -> AddressRow:
-    return AddressRow(name, policy)
+def address(name: str, policy: str = "page") -> model.AddressRow:
+    return model.AddressRow(name, policy)
 
 
-def consumer(name: str, queue: str, client: str = "c", address: str = "") -> ConsumerRow:
-    return ConsumerRow(name, queue, address or queue, client, "s" + name, "AMQP", "u", "h", "")
+def consumer(name: str, queue: str, client: str = "c", address: str = "") -> model.ConsumerRow:
+    return model.ConsumerRow(name, queue, address or queue, client, "s" + name, "AMQP", "u", "h", "")
 
 
-def connection(name: str, client: str = "c") -> ConnectionRow:
-    return ConnectionRow(name, client, "AMQP", "u", "h")
+def connection(name: str, client: str = "c") -> model.ConnectionRow:
+    return model.ConnectionRow(name, client, "AMQP", "u", "h")
 
 
-def producer(name: str, address: str, client: str = "c") -> ProducerRow:
-    return ProducerRow(name, address, client, "s" + name)
+def producer(name: str, address: str, client: str = "c") -> model.ProducerRow:
+    return model.ProducerRow(name, address, client, "s" + name)
 
 
-def link(name: str, kind: str = "bridge") -> LinkRow:
-    return LinkRow(name, kind)
+def link(name: str, kind: str = "bridge") -> model.LinkRow:
+    return model.LinkRow(name, kind)
 
 
 _COLLECTORS = {"producers": "connections"}
@@ -111,25 +95,25 @@ _COLLECTORS = {"producers": "connections"}
 
 def snapshot(
     stamp: float = 1000.0,
-    broker: Broker | None = ACTIVE,
+    broker: model.Broker | None = ACTIVE,
     failed: Sequence[str] = (),
     consumer_queue: Sequence[int] | None = None,
     consumer_connection: Sequence[int] | None = None,
     **tables: Table[Any],
-) -> Snapshot:
+) -> model.Snapshot:
     """A poll that read `tables`; the collectors `failed` did not answer."""
     size = len(tables["consumers"]) if "consumers" in tables else 0
     read = ["broker", *(_COLLECTORS.get(name, name) for name in tables)]
     read_tables: dict[str, Any] = tables
-    return Snapshot(
+    return model.Snapshot(
         stamp=stamp,
         broker=broker,
-        observation=Observation() if broker is None else Observation(Process.of(broker)),
+        observation=model.Observation() if broker is None else model.Observation(model.Process.of(broker)),
         consumer_queue=np.array([-1] * size if consumer_queue is None else consumer_queue, np.int64),
         consumer_connection=np.array([-1] * size if consumer_connection is None else consumer_connection, np.int64),
         collectors={
-            **{name: Collector(0.1, stamp) for name in read},
-            **{name: Collector(0.1, stamp, "no answer") for name in failed},
+            **{name: model.Collector(0.1, stamp) for name in read},
+            **{name: model.Collector(0.1, stamp, "no answer") for name in failed},
         },
         **read_tables,
     )

@@ -32,12 +32,14 @@ CUSTOM = {
 needs_helm = pytest.mark.skipif(chart.helm() is None, reason="needs helm; make test-chart brings it")
 
 
+@pytest.mark.slow  # half a second: all objects
 def test_schema_and_readme_are_up_to_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     script = str(chart.TOP / "helm" / "generate.py")
     monkeypatch.setattr(sys, "argv", [script, "--check"])
     assert runpy.run_path(script)["main"]() == 0, capsys.readouterr().err
 
 
+@pytest.mark.slow  # half a second: all objects
 @pytest.mark.parametrize("version", ["newest", pytest.param("1.25", marks=pytest.mark.slow)])  # half a second
 def test_every_object_is_one_of_kubernetes(version: str) -> None:
     checked = set()

@@ -48,6 +48,7 @@ def test_the_section_of_a_condition_says_how_bad_it_can_be(condition: Condition)
         assert "warning" in head or "critical" in head, "a notice fires no alert"
 
 
+@pytest.mark.slow  # all alerts
 def test_a_link_of_an_alert_leads_to_a_page_of_the_site() -> None:
     for group in yaml.safe_load(rule_files()["alerts.yaml"])["groups"]:
         for rule in group["rules"]:

@@ -29,6 +29,7 @@ def f():
     assert [len(REFUSED.findall(text)) for text in sentences(code)] == [1, 0]
 
 
+@pytest.mark.slow  # reads all of the code
 def test_the_name_of_a_class_is_that_of_one_thing() -> None:
     """But for sections of the configuration and answers of the API, which have the names of what they show."""
     places: dict[str, list[str]] = defaultdict(list)

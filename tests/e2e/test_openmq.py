@@ -73,17 +73,22 @@ def nothing_left() -> Iterator[None]:
     eventually(lambda: children() <= before, expected=True)
 
 
+async def read_once(folder: Path, entry: dict[str, Any]) -> Snapshot:
+    """What the second poll of a broker gives."""
+    reader = reading(folder, entry)
+    try:
+        return await polled(reader, 2)
+    finally:
+        await reader.close()
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_the_same_numbers_by_each_transport(
     openmq: OpenMQBroker, tmp_path: Path, unique: Callable[[str], str], transport: str
 ) -> None:
     queue = unique("q")
     with nothing_left(), Load(openmq, "fill", queue, 30):
-        reader = reading(tmp_path, configured(openmq, transport))
-        try:
-            snapshot = await polled(reader, 2)
-        finally:
-            await reader.close()
+        snapshot = await read_once(tmp_path, configured(openmq, transport))
     assert snapshot.broker is not None
     assert snapshot.broker.kind is BrokerKind.OPENMQ
     assert snapshot.broker.version == openmq.version
@@ -102,11 +107,7 @@ async def test_subscriptions_are_queues_and_their_members_consumers(
 ) -> None:
     topic = unique("t")
     with Load(openmq, "subscribe", topic, 3):
-        reader = reading(tmp_path, configured(openmq, transport))
-        try:
-            snapshot = await polled(reader, 2)
-        finally:
-            await reader.close()
+        snapshot = await read_once(tmp_path, configured(openmq, transport))
     assert snapshot.consumers is not None
     assert snapshot.queues is not None
     for name, members in (("load-subscribe.shared", 3), ("load-subscribe.own", 1)):

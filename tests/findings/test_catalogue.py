@@ -1,6 +1,7 @@
 """The rules as such; one more is seen wherever findings are."""
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -94,17 +95,7 @@ def test_a_rule_that_is_added_is_exported_explained_and_documented(monkeypatch: 
 
 
 def test_a_rule_of_another_kind_of_broker_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    toy = FindingRule(
-        name="deeper_than_two",
-        scope=FindingScope.QUEUE,
-        brokers=frozenset({BrokerKind.OPENMQ}),
-        find=find,
-        when="w",
-        says="s",
-        advice="a",
-        arithmetic="n",
-        evidence={"messages": "depth"},
-    )
+    toy = replace(TOY, brokers=frozenset({BrokerKind.OPENMQ}), when="w", arithmetic="n")
     monkeypatch.setattr(catalogue, "RULES", (toy,))
     assert not len(Judged().poll({"q": {"A": 3.0, "M": 3.0}}).tables["finding"])
     assert "| `deeper_than_two` | queue | openmq | w | n |" in generator.findings(generator.BEGIN)

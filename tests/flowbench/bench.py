@@ -227,20 +227,31 @@ def play(
             notes.scenes.append(Scene(one, load, observer, run.interval, run.cold))
         # What new JVMs take of the machine is not what is measured.
         eventually(lambda: notes.regular(len(made), run.interval), expected=True, timeout=60)
-        threads = [
-            threading.Thread(target=_play, args=(scene, dice.uniform(0, run.start)), name=scene.scenario.name)
-            for scene in notes.scenes
-        ]
-        for thread in threads:
-            thread.start()
+        threads = started(notes.scenes, dice, run.start)
         time.sleep(run.seconds)
         notes.closed = True
         ending.set()
-        for thread in threads:
-            thread.join(60)
-        for scene in notes.scenes:
-            _end(scene)
+        end(threads, notes.scenes)
     return [result_of(scene, notes, run) for scene in notes.scenes]
+
+
+def started(scenes: Sequence[Scene], dice: random.Random, within: float) -> list[threading.Thread]:
+    """A thread for each scene, which begins at some moment within so many seconds."""
+    threads = [
+        threading.Thread(target=_play, args=(scene, dice.uniform(0, within)), name=scene.scenario.name)
+        for scene in scenes
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def end(threads: Sequence[threading.Thread], scenes: Sequence[Scene]) -> None:
+    """Wait for the scenes, which were told to end, and close their clients."""
+    for thread in threads:
+        thread.join(60)
+    for scene in scenes:
+        _end(scene)
 
 
 def _play(scene: Scene, first: float) -> None:

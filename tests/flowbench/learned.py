@@ -46,6 +46,15 @@ def pool(scene: Scene, count: int, work: float, make: Callable[..., Any] = AmqpC
     return queue, consumers
 
 
+def left_by_its_pool(scene: Scene) -> str:
+    """A queue whose three consumers worked for a while and are gone."""
+    queue, consumers = pool(scene, 3, 0.5)
+    scene.wait(scene.dice.uniform(20, 60))
+    for consumer in consumers:
+        consumer.close()
+    return queue
+
+
 def cold_would_be_late(scene: Scene) -> None:
     """To the end of the run; what was learned is below the cold patience, else this says nothing."""
     scene.attest("patience was learned", scene.poller.assessor.view is not None and scene.patience() < scene.cold)
@@ -64,10 +73,7 @@ def learned_one_of_six_wedged(scene: Scene) -> None:
 
 @scenario(Place.LEARNED, stalled=Within.PATIENCE)
 def learned_never_acknowledges(scene: Scene) -> None:
-    queue, consumers = pool(scene, 3, 0.5)
-    scene.wait(scene.dice.uniform(20, 60))
-    for consumer in consumers:
-        consumer.close()
+    queue = left_by_its_pool(scene)
     holder = scene.open(AmqpHolder, queue, credit=10)
     scene.until("it holds messages", lambda: holder.counts.received > 0)
     scene.begin()
@@ -78,10 +84,7 @@ def learned_never_acknowledges(scene: Scene) -> None:
 
 @scenario(Place.LEARNED, open_transaction=Within.PATIENCE)
 def learned_open_transaction(scene: Scene) -> None:
-    queue, consumers = pool(scene, 3, 0.5)
-    scene.wait(scene.dice.uniform(20, 60))
-    for consumer in consumers:
-        consumer.close()
+    queue = left_by_its_pool(scene)
     client = scene.open(AmqpTransaction, queue, credit=10)
     scene.until("it has acknowledged", lambda: client.counts.uncommitted > 0)
     scene.begin()

@@ -365,6 +365,19 @@ def clients_of(broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Pat
         yield clients
 
 
+@contextmanager
+def prepared(folder: Path, scenarios: Sequence[Scenario]) -> Iterator[tuple[OpenMQBroker, Path]]:
+    """A broker that has what the scenarios need, and the folder of the compiled clients."""
+    broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
+    try:
+        broker.start()
+        classes = compiled(broker, folder / "classes")
+        prepare(broker, scenarios)
+        yield broker, classes
+    finally:
+        broker.kill()
+
+
 def play(
     scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float, *, restart: bool = False
 ) -> dict[str, Any]:
@@ -372,11 +385,7 @@ def play(
     notes = Notes()
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
-        stack.callback(broker.kill)
-        broker.start()
-        classes = compiled(broker, folder / "classes")
-        prepare(broker, scenarios)
+        broker, classes = stack.enter_context(prepared(folder, scenarios))
         begin = time.time()
 
         def each(poller: Poller) -> None:

@@ -37,6 +37,7 @@ def test_a_seed_makes_the_same_situations_and_each_failure_as_often_as_another()
     assert len({one.name for one in made}) == 120
 
 
+@pytest.mark.slow  # many situations
 def test_what_is_told_is_held_to_the_label() -> None:
     hang = next(one for one in situations(5, 120) if one.failure == "hang")
     right = Seen({"stalled": 110.0}, {"stalled": Severity.WARNING}, set(), {"stalled"}, set(), {"thread_dump"})

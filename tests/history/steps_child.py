@@ -7,14 +7,12 @@ steps there are.
 
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
+from history.kills import killed_before
 from history.polls import Clock, recorded, writer
 from history.steps import POLLS, RUN, condition
 from penstock.history.compact import Keep, tidy
@@ -26,15 +24,6 @@ steps = count()
 polls = recorded("healthy")
 
 
-def killed_before(real: Callable[..., Any]) -> Callable[..., Any]:
-    def step(*arguments: Any, **options: Any) -> Any:
-        if next(steps) == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments, **options)
-
-    return step
-
-
 # All by which a file comes, grows for good, gets its name, or goes.
 for owner, names in (
     (os, ("fsync", "fdatasync")),
@@ -43,7 +32,7 @@ for owner, names in (
     (Store, ("delete",)),
 ):
     for name in names:
-        setattr(owner, name, killed_before(getattr(owner, name)))
+        setattr(owner, name, killed_before(getattr(owner, name), steps, last))
 
 clock = Clock()
 clock.now = RUN * run

@@ -21,7 +21,7 @@ from penstock.history.compact import Keep, partition, tidy
 from penstock.history.publish import publish
 from penstock.history.schema import ROW_TYPES
 from penstock.history.store import Store, StoreError
-from penstock.history.writer import PollRecord
+from penstock.history.writer import HistoryWriter, PollRecord
 
 pytestmark = pytest.mark.slow  # a hundred processes are killed
 
@@ -58,14 +58,20 @@ def test_killed_while_writing_nothing_is_lost_or_doubled(tmp_path: Path) -> None
     assert len(rows(store, "queue")) == len(found)
 
 
-@pytest.mark.parametrize("at", range(6))
-def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_polls_to_publish(folder: Path) -> HistoryWriter:
+    """Its spool has one closed segment."""
     clock = Clock()
     clock.now = BEGIN
-    history = writer(tmp_path, clock)
+    history = writer(folder, clock)
     for poll in judged(recorded("stuck-listener")):
         history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
     history._spool.rotate()
+    return history
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = with_polls_to_publish(tmp_path)
     store = Store(str(tmp_path / "history"))
     segment = history._spool.closed()[0]
     wanted = {kind: len(spool.read(segment, kind).rows) for kind in ROW_TYPES}
@@ -150,12 +156,7 @@ def test_killed_at_any_step_the_next_start_is_whole(step: int, tmp_path: Path) -
 
 def test_what_cannot_be_opened_is_not_thrown_away(tmp_path: Path) -> None:
     """Want of descriptors, a disk that stumbles: it is there, and is published when it can be read."""
-    clock = Clock()
-    clock.now = BEGIN
-    history = writer(tmp_path, clock)
-    for poll in judged(recorded("stuck-listener")):
-        history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
-    history._spool.rotate()
+    history = with_polls_to_publish(tmp_path)
     (segment,) = history._spool.closed()
     stream, aside = segment / "queue.arrows", tmp_path / "aside"
     stream.rename(aside)

@@ -171,6 +171,7 @@ def test_a_disk_that_stumbles_is_not_an_end_and_keeps_no_other_segment_back(
     assert history.numbers()["history_damaged_segments"] == 0
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_an_older_version_left_in_the_spool_is_published(tmp_path: Path) -> None:
     """It lacks a column, and has one that is no more."""
     history, (segment,) = written(tmp_path)
@@ -187,6 +188,7 @@ def test_what_an_older_version_left_in_the_spool_is_published(tmp_path: Path) ->
     assert {row["evicted"] for row in found} == {None}
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_is_damaged_is_kept_up_to_the_limit_of_the_spool(tmp_path: Path) -> None:
     history, segments = written(tmp_path, segments=3)
     history._spool.limit = sum(map(spool.size, segments[1:]))

@@ -49,6 +49,7 @@ class Kept:
         return [(row["messages"], row["most"], row["before"]) for row in found]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_was_counted_before_the_history_is_not_counted_and_what_comes_first_is_in_full(tmp_path: Path) -> None:
     broker = Broker().see({"q": queue(0, 0)}).see({"q": queue(9, 4, K=5.0)}, polls=2)
     kept = Kept(tmp_path, broker)
@@ -80,6 +81,7 @@ def test_what_no_queue_got_is_the_address_once(tmp_path: Path) -> None:
     assert kept.of("unrouted", "") == [(4, 4, 0), (4, 4, 4)]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_no_most_is_null_and_bounds_are_both(tmp_path: Path) -> None:
     kept = Kept(tmp_path).see({"q": queue(900, 900, D=900.0, ring=1000.0)}, polls=2)
     kept.see({"q": queue(900, 100, ring=1000.0)})
@@ -120,6 +122,7 @@ def test_a_queue_removed_and_made_again_is_another_life(tmp_path: Path) -> None:
     assert len({row["inc"] for row in kept.rows() if row["fate"] == "acknowledged"}) == 2
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_lost_poll_takes_no_first_count_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(tmp_path).see({"q": queue(0, 0)}, polls=2)
     with monkeypatch.context() as full:

@@ -73,6 +73,7 @@ def test_who_lists_both_counts_once(store: Store) -> None:
         assert rolled(store, "queue", sorted(p for p in paths(store) if "kind=queue/" in p)).equals(tier)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_late_file_is_joined_too_and_nothing_twice(store: Store) -> None:
     known = Known()
     tidy(store, Keep(), BEGIN + 2 * HOUR, known)
@@ -113,6 +114,7 @@ def test_a_note_of_what_is_not_there_removes_nothing(store: Store) -> None:
     assert sorted(map(str, rows(store, "queue"))) == before
 
 
+@pytest.mark.slow  # writes and reads history
 def test_the_bound_counts_no_row_twice(store: Store) -> None:
     """Else a day would go for the room that its joined files take for an hour."""
     tidy(store, Keep(), BEGIN + 2 * HOUR, Known())

@@ -116,6 +116,7 @@ def test_conditions_enter_hold_and_leave(tmp_path: Path) -> None:
     assert all('"held"' in str(row["evidence"]) for row in stalled)
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_stands_is_told_again_in_each_hour(tmp_path: Path) -> None:
     live = list(judged(recorded("no-consumer")))
     standing = next(poll for poll in live if poll.conditions)
@@ -210,6 +211,7 @@ def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None
     assert len(files(store, "broker")) > 1
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:
     live = list(judged(recorded("ring-overflow")))
     clock, steady = Clock(), Clock()

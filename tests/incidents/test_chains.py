@@ -231,12 +231,18 @@ def test_queues_of_a_paused_address_that_have_no_consumer_are_said_once_and_need
     assert found.victims == ["sub0", "sub1"]
 
 
-@pytest.mark.slow  # many polls
-def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
+def billing_left() -> Scene:
+    """The only consumer of a queue; some logins were refused before."""
     scene = Scene(authentication_failures=3.0)
     scene.reader("c", "q", "billing")
     scene.run(5, lambda one: one.works("c"))
     del scene.consumers["c"]
+    return scene
+
+
+@pytest.mark.slow  # many polls
+def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
+    scene = billing_left()
     scene.run(1, lambda one: one.come("q"))
     scene.about["authentication_failures"] = 8.0
     scene.run(70, lambda one: one.come("q"))
@@ -249,10 +255,7 @@ def test_refused_logins_are_told_with_the_queue_that_lost_its_reader() -> None:
 
 @pytest.mark.slow  # many polls
 def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -> None:
-    scene = Scene(authentication_failures=3.0)
-    scene.reader("c", "q", "billing")
-    scene.run(5, lambda one: one.works("c"))
-    del scene.consumers["c"]
+    scene = billing_left()
     scene.run(70, lambda one: one.come("q"))
     told = worth_telling(scene.incident.causes)
     assert told[0] == "possible: the consuming application is down"
@@ -453,6 +456,7 @@ def test_a_second_producer_of_a_client_that_sends_already_is_no_change() -> None
     assert changes == ["web began to send to q", "shop began to send to q"]
 
 
+@pytest.mark.slow  # many polls
 def test_openmq_has_its_own_words_for_what_is_done_about_a_paused_destination() -> None:
     world = openmq_polls(openmq(), 14, lambda i: {
         "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "paused": 1.0}}, "addresses": {"q": {"paused": 1.0}},

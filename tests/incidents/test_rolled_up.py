@@ -37,6 +37,7 @@ def test_one_dead_application_is_one_incident_that_counts_its_queues() -> None:
     assert (causes["in_incident"] == 1).all()
 
 
+@pytest.mark.slow  # many polls
 def test_one_queue_alone_fires_its_own_alert() -> None:
     judgement = dead_application(1).state.judgement
     (one,) = judgement.incidents.told

@@ -40,6 +40,7 @@ def test_the_root_and_the_broker_name_it_too() -> None:
     assert "CRITICAL  Broker b has used up its memory for messages: 4 producers are blocked" in lines
 
 
+@pytest.mark.slow  # many polls
 def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -> None:
     seen = view(stopped_bridge())
     found, title = explain(seen, "out"), "Link to-2 forwards nothing from queue out"

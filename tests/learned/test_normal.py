@@ -71,6 +71,7 @@ def test_what_goes_beyond_the_expected_is_learned_as_that() -> None:
     assert table(judged, PAUSE) > 2 * HOUR
 
 
+@pytest.mark.slow  # many polls
 def test_in_the_first_weeks_a_long_pause_is_learned_as_it_is() -> None:
     """It may be the rhythm of the queue: as a limit, that of the first week's hours would hold for ever."""
     judged = knowing(step=300.0, q=last(2, steady(2.0)))
@@ -122,6 +123,7 @@ def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> Non
     assert bool(judged.state.judgement.normal.absences.names) == (not holiday)
 
 
+@pytest.mark.slow  # many polls
 def test_a_gap_of_the_polls_teaches_nothing() -> None:
     judged = Judged(step=300.0)
     flow = Flow(judged).run(1.5 * HOUR, 2.0)
@@ -167,6 +169,7 @@ def test_the_better_founded_rate_wins_after_three_days() -> None:
     assert history(q=steady(1.0)).weeks >= 4
 
 
+@pytest.mark.slow  # many polls
 def test_what_was_learned_outlives_the_agent_also_where_the_broker_started_anew() -> None:
     judged = Judged(step=300.0)
     flow = Flow(judged).run(3 * HOUR, 2.0)

@@ -63,6 +63,7 @@ def by_change(mutants: list[Mutant]) -> dict[str, Mutant]:
     return {one.after: one for one in mutants}
 
 
+@pytest.mark.slow  # libcst takes half a second
 def test_only_code_is_changed_and_each_change_is_said_with_its_line(program: Path) -> None:
     found = by_change(mutants_of(program, program.parent))
     assert set(found) == {
@@ -77,6 +78,7 @@ def test_only_code_is_changed_and_each_change_is_said_with_its_line(program: Pat
     assert switched.before == "return messages >= limit and not paused"
 
 
+@pytest.mark.slow  # processes of its own, and libcst
 def test_a_property_is_replaced_as_well(program: Path) -> None:
     module = imported(program)
     mutant = by_change(mutants_of(program, program.parent))["return self.depth > 2"]
@@ -86,6 +88,7 @@ def test_a_property_is_replaced_as_well(program: Path) -> None:
     assert not module.Queue().waits
 
 
+@pytest.mark.slow  # processes of its own, and libcst
 def test_watched_functions_say_which_mutants_make_a_difference(program: Path) -> None:
     module = imported(program)
     mutants = mutants_of(program, program.parent)
@@ -99,6 +102,7 @@ def test_watched_functions_say_which_mutants_make_a_difference(program: Path) ->
     }
 
 
+@pytest.mark.slow  # processes of its own, and libcst
 def test_what_no_test_notices_survives(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`or` in place of `and` makes a difference in a test that asserts nothing."""
     module = imported(program)
@@ -115,6 +119,7 @@ def test_what_no_test_notices_survives(program: Path, monkeypatch: pytest.Monkey
     assert set(results.load()) == {one.key for one in mutants}
 
 
+@pytest.mark.slow  # libcst takes half a second
 def test_functions_that_change_what_they_are_given_are_not_called_twice(program: Path) -> None:
     program.write_text(
         "def count(log):\n    log['n'] += 1\n    return 1\n\ndef made():\n    log = {'n': 1}\n    return log\n"

@@ -21,6 +21,7 @@ def test_a_queue_that_drains_has_a_time() -> None:
     assert abs(world.column("queue", "drain") - queue.waiting / 8) < 10
 
 
+@pytest.mark.slow  # many polls
 def test_an_empty_queue_does_not_drain_in_no_time() -> None:
     world = World(step=5.0)
     queue = world.queue()

@@ -117,6 +117,7 @@ async def test_filter_search_and_pages(tmp_path: Path) -> None:
         assert "No condition matches the filter." in (await page.get("?condition=stalled")).text
 
 
+@pytest.mark.slow  # many pages
 async def test_ranges_of_charts(page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     here = "queue?broker=b1&queue=orders"
     day = (await page.get(here)).link("queue", range="24h", queue="orders")
@@ -156,6 +157,7 @@ async def test_of_a_healthy_broker(tmp_path: Path) -> None:
         assert "It has no consumers." in (await page.get("queue?broker=b1&queue=calm")).text
 
 
+@pytest.mark.slow  # many pages
 async def test_the_headline_of_a_young_broker_does_not_call_it_healthy(tmp_path: Path) -> None:
     world = World()
     world.queue(1, "calm", messages=0, added=0)

@@ -255,7 +255,34 @@ class AmqpProducer(AmqpClient):
             self._pace.join()
 
 
-class AmqpSendTransaction(AmqpClient, TransactionHandler):
+class _TransactionClient(AmqpClient, TransactionHandler):
+    """A client with one transaction at a time; `_ended` is set when that is committed or rolled back."""
+
+    _transaction: Any
+    _ended: threading.Event
+
+    def on_transaction_declared(self, event: Any) -> None:
+        self._transaction = event.transaction
+
+    def on_transaction_declare_failed(self, _event: Any) -> None:
+        self._failed("the broker refused a transaction")
+
+    def on_transaction_committed(self, _event: Any) -> None:
+        self._ended.set()
+
+    def on_transaction_aborted(self, _event: Any) -> None:
+        self._ended.set()
+
+    def on_transaction_commit_failed(self, _event: Any) -> None:
+        self._failed("the broker refused the commit")
+
+    def _discharge(self, how: Callable[[], None]) -> None:
+        self._ended.clear()
+        self._do(how)
+        self._until(self._ended.is_set)
+
+
+class AmqpSendTransaction(_TransactionClient):
     """Sends messages in transactions, one after the other; `counts.sent` is what was committed."""
 
     def __init__(self, endpoint: Endpoint, address: str) -> None:
@@ -287,32 +314,12 @@ class AmqpSendTransaction(AmqpClient, TransactionHandler):
     def on_settled(self, _event: Any) -> None:
         self._accepted += 1
 
-    def on_transaction_declared(self, event: Any) -> None:
-        self._transaction = event.transaction
-
-    def on_transaction_declare_failed(self, _event: Any) -> None:
-        self._failed("the broker refused a transaction")
-
-    def on_transaction_committed(self, _event: Any) -> None:
-        self._ended.set()
-
-    def on_transaction_aborted(self, _event: Any) -> None:
-        self._ended.set()
-
-    def on_transaction_commit_failed(self, _event: Any) -> None:
-        self._failed("the broker refused the commit")
-
     def _declare(self) -> None:
         self._container.declare_transaction(self._connection, handler=self)
 
     def _send_all(self, count: int) -> None:
         for number in range(count):
             self._transaction.send(self._link, Message(body(number, 200), durable=True))
-
-    def _discharge(self, how: Callable[[], None]) -> None:
-        self._ended.clear()
-        self._do(how)
-        self._until(self._ended.is_set)
         self._transaction = None
 
 
@@ -425,7 +432,7 @@ class AmqpConsumer(AmqpHolder):
         self._link.flow(1)
 
 
-class AmqpTransaction(AmqpHolder, TransactionHandler):
+class AmqpTransaction(AmqpHolder, _TransactionClient):
     """Acknowledges `credit` messages in a transaction that stays open until `commit` or `abort` (then none is open)."""
 
     def __init__(self, endpoint: Endpoint, address: str, *, credit: int, **options: Any) -> None:
@@ -450,30 +457,14 @@ class AmqpTransaction(AmqpHolder, TransactionHandler):
         return super().attach()
 
     def on_transaction_declared(self, event: Any) -> None:
-        self._transaction = event.transaction
+        super().on_transaction_declared(event)
         self.arrived()
-
-    def on_transaction_declare_failed(self, _event: Any) -> None:
-        self._failed("the broker refused a transaction")
-
-    def on_transaction_committed(self, _event: Any) -> None:
-        self._ended.set()
-
-    def on_transaction_aborted(self, _event: Any) -> None:
-        self._ended.set()
-
-    def on_transaction_commit_failed(self, _event: Any) -> None:
-        self._failed("the broker refused the commit")
 
     def arrived(self) -> None:
         while self._transaction is not None and self._held:
             self._transaction.accept(self._held.popleft())
             self.counts.uncommitted += 1
             self.counts.last_ack = time.time()
-
-    def _discharge(self, how: Callable[[], None]) -> None:
-        self._do(how)
-        self._until(self._ended.is_set)
 
 
 class _Capability(LinkOption):

@@ -22,16 +22,7 @@ from penstock_demo.broker import Broker, Endpoint
 from penstock_demo.errors import DemoError
 from penstock_demo.load import Counts
 from penstock_demo.management import Account, Management
-from rig.drivers import (
-    AmqpConsumer,
-    AmqpHolder,
-    AmqpProducer,
-    AmqpTransaction,
-    ClientError,
-    OpenTransaction,
-    StompConsumer,
-    StompProducer,
-)
+from rig import drivers
 from rig.processes import alive, command_lines_with
 from rig.prometheus import Prometheus, check_metrics, text_only
 from rig.proxy import Fault, Proxy
@@ -68,8 +59,8 @@ class TestAmqp:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
-            AmqpProducer(artemis.endpoint("billing"), name) as producer,
-            AmqpHolder(artemis.endpoint("billing"), name, credit=7, client_id=name) as holder,
+            drivers.AmqpProducer(artemis.endpoint("billing"), name) as producer,
+            drivers.AmqpHolder(artemis.endpoint("billing"), name, credit=7, client_id=name) as holder,
         ):
             producer.send(20)
             eventually(lambda: holder.counts.in_hand, 7)
@@ -86,7 +77,7 @@ class TestAmqp:
     def test_dropped_client_leaves_no_consumer(self, artemis: Broker, unique: Unique) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
-        holder = AmqpHolder(artemis.endpoint(), name, credit=1)
+        holder = drivers.AmqpHolder(artemis.endpoint(), name, credit=1)
         holder.drop()
         eventually(lambda: artemis.manage.queue(name, "ConsumerCount"), 0)
 
@@ -95,8 +86,8 @@ class TestAmqp:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
-            AmqpProducer(artemis.endpoint(), name) as producer,
-            AmqpTransaction(artemis.endpoint(), name, credit=5, client_id=name) as client,
+            drivers.AmqpProducer(artemis.endpoint(), name) as producer,
+            drivers.AmqpTransaction(artemis.endpoint(), name, credit=5, client_id=name) as client,
         ):
             producer.send(10)
             eventually(lambda: client.counts.uncommitted, 5)
@@ -110,8 +101,8 @@ class TestAmqp:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
-            AmqpProducer(artemis.endpoint(), name) as producer,
-            AmqpConsumer(artemis.endpoint(), name, selector="color = 'red'", credit=2, work=0.01) as consumer,
+            drivers.AmqpProducer(artemis.endpoint(), name) as producer,
+            drivers.AmqpConsumer(artemis.endpoint(), name, selector="color = 'red'", credit=2, work=0.01) as consumer,
         ):
             producer.send(5, properties={"color": "blue"})
             producer.send(5, properties={"color": "red"})
@@ -122,19 +113,19 @@ class TestAmqp:
     def test_scheduled(self, artemis: Broker, unique: Unique) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
-        with AmqpProducer(artemis.endpoint(), name) as producer:
+        with drivers.AmqpProducer(artemis.endpoint(), name) as producer:
             producer.send(3, delay_ms=600_000)
             eventually(lambda: artemis.manage.queue(name, "ScheduledCount"), 3)
 
     def test_durable_subscription_outlives_its_client(self, artemis: Broker, unique: Unique) -> None:
         topic, client = unique("news"), unique("reader").replace(".", "_")
-        with AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client):
+        with drivers.AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client):
             pass
-        with AmqpProducer(artemis.endpoint(), topic, topic=True) as producer:
+        with drivers.AmqpProducer(artemis.endpoint(), topic, topic=True) as producer:
             producer.send(4)
         where = {"address": topic, "routing_type": "multicast"}
         eventually(lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 4)
-        with AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client) as consumer:
+        with drivers.AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client) as consumer:
             eventually(lambda: consumer.counts.acknowledged, 4)
             consumer.unsubscribe()
             eventually(
@@ -142,7 +133,7 @@ class TestAmqp:
             )
 
     def test_temporary_queue(self, artemis: Broker) -> None:
-        with AmqpHolder(artemis.endpoint(), temporary=True, credit=1) as holder:
+        with drivers.AmqpHolder(artemis.endpoint(), temporary=True, credit=1) as holder:
             (row,) = (row for row in artemis.manage.rows("listQueues") if row["name"] == holder.address)
             assert row["temporary"] == "true"
 
@@ -151,14 +142,14 @@ class TestAmqp:
         full = {"maxSizeBytes": 20_000, "pageSizeBytes": 10_000, "addressFullMessagePolicy": "FAIL"}
         artemis.manage.add_settings(name, **full)
         artemis.manage.create_queue(name)
-        with AmqpProducer(artemis.endpoint(), name) as producer:
+        with drivers.AmqpProducer(artemis.endpoint(), name) as producer:
             producer.send(200)
             assert producer.counts.refused > 0
             assert artemis.manage.queue(name, "MessageCount") == producer.counts.sent
 
     def test_wrong_password(self, artemis: Broker) -> None:
-        with pytest.raises(ClientError, match="Authentication failed"):
-            AmqpProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
+        with pytest.raises(drivers.ClientError, match="Authentication failed"):
+            drivers.AmqpProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
 
 
 @pytest.mark.broker
@@ -166,20 +157,20 @@ class TestStomp:
     def test_holder_and_consumer(self, artemis: Broker, unique: Unique) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
-        with StompProducer(artemis.endpoint("orders"), name, client_id="shop") as producer:
+        with drivers.StompProducer(artemis.endpoint("orders"), name, client_id="shop") as producer:
             producer.send(10)
-            with StompConsumer(artemis.endpoint(), name, acknowledge=False, client_id=name) as holder:
+            with drivers.StompConsumer(artemis.endpoint(), name, acknowledge=False, client_id=name) as holder:
                 eventually(lambda: holder.counts.in_hand, 10)
                 holder.acknowledge(2)
                 eventually(lambda: on_broker(artemis, name), own(holder.counts))
-            with StompConsumer(artemis.endpoint(), name) as consumer:
+            with drivers.StompConsumer(artemis.endpoint(), name) as consumer:
                 eventually(lambda: consumer.counts.acknowledged, 8)
             eventually(lambda: artemis.manage.queue(name, "MessageCount"), 0)
 
     def test_rate(self, artemis: Broker, unique: Unique) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
-        with StompProducer(artemis.endpoint(), name) as producer:
+        with drivers.StompProducer(artemis.endpoint(), name) as producer:
             producer.run(200)
             eventually(lambda: producer.counts.sent > 50, expected=True)
         eventually(lambda: artemis.manage.queue(name, "MessageCount"), producer.counts.sent)
@@ -193,28 +184,28 @@ class TestStomp:
             "client_id": client,
             "selector": "color = 'red'",
         }
-        StompConsumer(artemis.endpoint(), topic, **options).close()
-        with StompProducer(artemis.endpoint(), topic, routing_type="MULTICAST") as producer:
+        drivers.StompConsumer(artemis.endpoint(), topic, **options).close()
+        with drivers.StompProducer(artemis.endpoint(), topic, routing_type="MULTICAST") as producer:
             producer.send(2, headers={"color": "red"})
             producer.send(2, headers={"color": "blue"})
             producer.send(1, headers={"color": "red"}, delay_ms=600_000)
         eventually(lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 3)
         assert artemis.manage.queue(f"{client}.sub", "ScheduledCount", **where) == 1
-        with StompConsumer(artemis.endpoint(), topic, **options) as consumer:
+        with drivers.StompConsumer(artemis.endpoint(), topic, **options) as consumer:
             eventually(lambda: consumer.counts.numbers, [0, 1])
 
     def test_wrong_password(self, artemis: Broker) -> None:
         with pytest.raises(DemoError, match="invalid"):
-            StompProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
+            drivers.StompProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
 
 
 @pytest.mark.broker
 def test_jms_open_transaction(artemis: Broker, unique: Unique, tmp_path: Path) -> None:
     name = unique("q")
     artemis.manage.create_queue(name)
-    with StompProducer(artemis.endpoint(), name) as producer:
+    with drivers.StompProducer(artemis.endpoint(), name) as producer:
         producer.send(6)
-    with OpenTransaction(artemis.endpoint("billing"), name, tmp_path, client_id=name):
+    with drivers.OpenTransaction(artemis.endpoint("billing"), name, tmp_path, client_id=name):
         eventually(lambda: on_broker(artemis, name), {"in_hand": 0, "acknowledged": 6, "uncommitted": 6})
         assert [row["protocol"] for row in consumer_rows(artemis, name)] == ["CORE"]
         assert not command_lines_with([artemis.accounts["billing"].password])
@@ -230,9 +221,9 @@ def test_clients_leave_nothing_behind(artemis: Broker, unique: Unique) -> None:
     name = unique("q")
     artemis.manage.create_queue(name)
     threads, files = threading.active_count(), open_files()
-    with AmqpProducer(artemis.endpoint(), name).run(50), AmqpConsumer(artemis.endpoint(), name):
+    with drivers.AmqpProducer(artemis.endpoint(), name).run(50), drivers.AmqpConsumer(artemis.endpoint(), name):
         pass
-    with StompProducer(artemis.endpoint(), name).run(50), StompConsumer(artemis.endpoint(), name):
+    with drivers.StompProducer(artemis.endpoint(), name).run(50), drivers.StompConsumer(artemis.endpoint(), name):
         pass
     eventually(threading.active_count, threads)
     eventually(open_files, files)
@@ -245,10 +236,10 @@ def test_every_version_serves(request: pytest.FixtureRequest, unique: Unique, fi
     name = unique("ring")
     assert broker.manage.read(broker.manage.broker, "Version") == broker.version
     broker.manage.create_queue(name, ring_size=3)
-    with AmqpProducer(broker.endpoint(), name) as producer:
+    with drivers.AmqpProducer(broker.endpoint(), name) as producer:
         producer.send(5)
     eventually(lambda: broker.manage.queue(name, "MessageCount"), 3)
-    with StompConsumer(broker.endpoint(), name) as consumer:
+    with drivers.StompConsumer(broker.endpoint(), name) as consumer:
         eventually(lambda: consumer.counts.numbers, [2, 3, 4])
 
 
@@ -274,8 +265,8 @@ def test_passwords_are_in_no_text(artemis: Broker, unique: Unique, caplog: pytes
     artemis.manage.create_queue(name)
     with (
         caplog.at_level(logging.DEBUG),
-        StompProducer(artemis.endpoint(), name),
-        AmqpProducer(artemis.endpoint(), name),
+        drivers.StompProducer(artemis.endpoint(), name),
+        drivers.AmqpProducer(artemis.endpoint(), name),
     ):
         pass
     texts = [repr(artemis.accounts), repr(artemis.endpoint()), artemis.log.read_text(), caplog.text]
@@ -287,7 +278,7 @@ def test_passwords_are_in_no_text(artemis: Broker, unique: Unique, caplog: pytes
 def test_kill_restart_and_freeze(own_artemis: Make) -> None:
     broker = own_artemis(name='odd "name"')
     broker.manage.create_queue("q")
-    with AmqpProducer(broker.endpoint(), "q") as producer:
+    with drivers.AmqpProducer(broker.endpoint(), "q") as producer:
         producer.send(3)
     broker.kill()
     assert not broker.running
@@ -310,7 +301,7 @@ def test_kill_restart_and_freeze(own_artemis: Make) -> None:
 def test_pair_fails_over_and_back(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]) -> None:
     live, backup = artemis_pair
     live.manage.create_queue("q")
-    with AmqpProducer(live.endpoint(), "q") as producer:
+    with drivers.AmqpProducer(live.endpoint(), "q") as producer:
         producer.send(2)
     assert backup.manage.read(backup.manage.broker, "Active") is False
     node = live.manage.read(live.manage.broker, "NodeID")

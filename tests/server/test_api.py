@@ -475,6 +475,7 @@ async def test_no_agent(command: tuple[str, ...]) -> None:
 # --- words
 
 
+@pytest.mark.slow  # all answers
 async def test_every_evidence_has_its_unit() -> None:
     world = busy_with_a_strange_name()
     work(world, 20)

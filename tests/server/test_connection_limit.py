@@ -12,27 +12,12 @@ from aiohttp import web
 
 from penstock.server import connection_limit, serve
 from penstock.server.connection_limit import RESERVE, SILENT_SECONDS, ConnectionLimit
+from server.sink import Sink
 
 HEAD = b"GET /-/ready HTTP/1.1\r\n\r\n"
 
 
-class Transport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
+class Transport(Sink):
     def pause_reading(self) -> None:
         pass
 

@@ -22,6 +22,7 @@ from penstock.exposition.syntax import Format
 from penstock.insight.answers import BrokerState, QueueList
 from penstock.insight.events import Event
 from penstock.server import AgentView, Body, app, connection_limit, make_app, request_limit, serve
+from server.sink import Sink
 
 pytestmark = pytest.mark.asyncio
 
@@ -199,6 +200,7 @@ async def test_a_request_may_ask_for_some_families_only() -> None:
     assert b"mq_queue_mesages" in why
 
 
+@pytest.mark.slow  # a large body or many connections
 async def test_a_large_body_arrives_whole_plain_and_packed() -> None:
     async with running(Agent(Chunks(BIG))) as server:
         bodies = await asyncio.gather(
@@ -408,6 +410,7 @@ async def test_the_oldest_silent_connection_makes_room() -> None:
             one.close()
 
 
+@pytest.mark.slow  # a large body or many connections
 async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_limit, "RESERVE", 1)
     asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -455,26 +458,6 @@ async def test_who_came_only_now_is_not_dropped_for_an_idle_one() -> None:
             assert b" 200 " in (await received(one)).partition(b"\r\n")[0]
         for one in idle:
             one.close()
-
-
-class Sink(asyncio.Transport):
-    """Keeps what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
 
 
 async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
@@ -527,6 +510,7 @@ async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:
     assert order[0] == "probe"
 
 
+@pytest.mark.slow  # a large body or many connections
 async def test_a_scrape_that_takes_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "OLD_SECONDS", 0.2)
     async with running(Agent(Chunks(BIG)), max_scrapes=1) as server:

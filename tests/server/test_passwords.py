@@ -100,6 +100,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return seen
 
 
+@pytest.mark.slow  # passwords are slow to check by design
 async def test_who_was_known_stays_known_over_a_renewal_of_the_file(world: World, checked: list[bytes]) -> None:
     """Where the line is full of guesses, and whatever else changed in the file."""
     assert await world.ask("prom") == await world.ask("grafana") == 200
@@ -112,6 +113,7 @@ async def test_who_was_known_stays_known_over_a_renewal_of_the_file(world: World
     assert checked.count(PASSWORD.encode()) == 2
 
 
+@pytest.mark.slow  # passwords are slow to check by design
 async def test_who_has_another_password_now_is_known_no_more(world: World) -> None:
     assert await world.ask("prom") == 200
     world.file.write_text(users(prom=hashed("another")))
@@ -124,6 +126,7 @@ async def test_who_has_another_password_now_is_known_no_more(world: World) -> No
     assert await world.ask("grafana") == 200
 
 
+@pytest.mark.slow  # passwords are slow to check by design
 @pytest.mark.parametrize(
     ("guessed", "of"),
     [("nobody", HERE), ("prom", HERE), ("late", THERE)],
@@ -140,6 +143,7 @@ async def test_a_right_password_passes_under_guessing(
     assert checked.index(PASSWORD.encode()) - before <= 4
 
 
+@pytest.mark.slow  # passwords are slow to check by design
 async def test_a_right_password_passes_among_guesses_at_the_same_user_from_the_same_address(
     world: World, checked: list[bytes]
 ) -> None:

@@ -158,6 +158,7 @@ def sent_at_once(port: int, request: bytes) -> socket.socket:
     return raw
 
 
+@pytest.mark.slow  # many connections
 async def test_slow_bodies_take_no_place_of_a_probe_or_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe sends its request with its connection; one that stays silent may be closed among so many."""
     monkeypatch.setattr("penstock.server.connection_limit.RESERVE", 5)

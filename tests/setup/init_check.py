@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock_demo.management import Account
 from penstock_demo.openmq import OpenMQBroker
 from penstock_demo.openmq import fetch as fetch_openmq
-from rig.proxied import opens_connection
-from setup.test_init_live import check, run, set_up
+from setup.test_init_live import set_up, set_up_and_undone
 
 pytestmark = pytest.mark.broker
 
@@ -22,15 +20,5 @@ def test_an_openmq_with_the_agent_that_init_set_up(tmp_path: Path) -> None:
     broker.agent_options.unlink()  # init makes it, where the broker's command names it
     config = broker.agent_options.with_name("penstock.yaml")
     init = ("init", str(fetch_openmq()), "--config.file", str(config), "--url", broker.jolokia_url, "--yes")
-    made = run(*init)
-    assert made.exit_code == 0, made.output
-    broker.start()
-    try:
-        check(config)
-        assert run(*init).output == "nothing to change\n"
-        account = Account("penstock", (config.parent / "openmq.password").read_text().strip())
-        assert not opens_connection(broker.jolokia_url, account)
-    finally:
-        broker.stop()
-    assert run(*init, "--undo").exit_code == 0
+    set_up_and_undone(broker, config, init, "penstock", config.parent / "openmq.password")
     assert not broker.agent_options.exists()

@@ -1,6 +1,7 @@
 """`penstock init` on a real Artemis as `artemis create` leaves it; other versions and OpenMQ: `make test-init`."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 from penstock.cli import main
 from penstock_demo.artemis import VERSION, ArtemisBroker
 from penstock_demo.management import Account
+from penstock_demo.openmq import OpenMQBroker
 from rig.proxied import opens_connection
 from setup.test_init import contents
 
@@ -29,6 +31,23 @@ def check(config: Path) -> None:
     assert "every user can read" not in done.output
 
 
+def set_up_and_undone(
+    broker: ArtemisBroker | OpenMQBroker, config: Path, init: Sequence[str], account: str, password: Path
+) -> None:
+    """With the broker started in between: it is as it should be, a second time changes nothing."""
+    made = run(*init)
+    assert made.exit_code == 0, made.output
+    broker.start()
+    try:
+        check(config)
+        assert run(*init).output == "nothing to change\n"
+        check(config)
+        assert not opens_connection(broker.jolokia_url, Account(account, password.read_text().strip()))
+    finally:
+        broker.stop()
+    assert run(*init, "--undo").exit_code == 0
+
+
 def set_up(version: str, tmp_path: Path) -> None:
     """Twice, each time with a check; then taken back."""
     broker = ArtemisBroker.create(tmp_path / "b1", version=version)
@@ -41,18 +60,7 @@ def set_up(version: str, tmp_path: Path) -> None:
         users.truncate()
     before = contents(files)
     init = ("init", str(tmp_path / "b1"), "--config.file", str(config), "--yes")
-    made = run(*init)
-    assert made.exit_code == 0, made.output
-    broker.start()
-    try:
-        check(config)
-        assert run(*init).output == "nothing to change\n"
-        check(config)
-        account = Account("exporter", (tmp_path / "penstock" / "b1.password").read_text().strip())
-        assert not opens_connection(broker.jolokia_url, account)
-    finally:
-        broker.stop()
-    assert run(*init, "--undo").exit_code == 0
+    set_up_and_undone(broker, config, init, "exporter", tmp_path / "penstock" / "b1.password")
     assert contents(files) == before
     assert list((tmp_path / "penstock").iterdir()) == []
 

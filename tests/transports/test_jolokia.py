@@ -159,6 +159,7 @@ async def test_too_large_an_answer_is_refused() -> None:
     assert "larger than 70000 bytes" in str(error)
 
 
+@pytest.mark.slow  # a large answer
 async def test_a_gzip_bomb_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(200 * 2**20), 1)
     tracemalloc.start()

@@ -251,6 +251,7 @@ async def test_a_recording_holds_whole_polls_and_no_more_than_its_limit(tmp_path
     assert (file.polls, file.full, full_at) == (fit, fit < 10, fit + 1 if fit < 10 else None)
 
 
+@pytest.mark.slow  # a large answer
 async def test_a_huge_answer_takes_little_more_than_the_limit_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def polls(days: float, ring: float = np.nan, consumers: float = 2.0, short: floa
     }  # fmt: skip
 
 
+@pytest.mark.slow  # replays polls
 def test_a_ring_that_lost_gets_the_size_that_would_not_have() -> None:
     seen = polls(3, ring=500.0, short=1.0)
     (one,) = advice_of(seen)
@@ -156,6 +157,7 @@ def test_numbers_that_cannot_be_are_no_polls_of_any_queue(own_fleet: Store) -> N
     assert np.nanmax(found["added"]) == np.nanmax(whole["added"])
 
 
+@pytest.mark.slow  # imports pandas
 def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> list[dict[str, str]]:
         raise ZeroDivisionError("float division by zero")
