@@ -46,8 +46,8 @@ class Openmq(OpenmqJudged):
     ) -> "Openmq":
         """
         Queue q with I, O, N, H and Y; dead: I of the dead message queue. consumers: r and p by id. others: further
-        queues, and columns of topics. idle: no consumer acknowledges. carried: the depth of q is
-        not read. filter_: of all consumers. settings: of q.
+        queues, those with `consumers` have one that has acknowledged nothing yet, and columns of topics. idle: no
+        consumer acknowledges. carried: the depth of q is not read. filter_: of all consumers. settings: of q.
         """
         rows = {
             name: {
@@ -60,10 +60,13 @@ class Openmq(OpenmqJudged):
             }
             for name, (r, p) in (consumers or {}).items()
         }
+        for name, said in (others or {}).items():
+            if said.get("consumers"):
+                rows[f"visitor of {name}"] = {"queue": name, "client": name, "N": 0, "T": 0, "L": self.now}
         self.acknowledged_at = self.acknowledged_at if idle else self.now
         held = sum(p for _, p in (consumers or {}).values()) if delivering is None else delivering
         queues: dict[str, dict[str, Any]] = {
-            "q": {"A": i, "K": o, "M": n, "D": held, "S": y, "uncommitted": h, "consumers": len(rows)}
+            "q": {"A": i, "K": o, "M": n, "D": held, "S": y, "uncommitted": h, "consumers": len(consumers or {})}
             | ({"exact": 0.0} if carried else {}),
             DMQ: {"A": dead, "K": 0.0, "M": dead, "D": 0.0, "kind": QueueKind.DEAD_LETTER, "uncommitted": 0.0},
             **{

@@ -19,12 +19,14 @@ Numbers = Mapping[str, float]
 OTHER: dict[str, float] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0, "uncommitted": 0.0}
 
 
-def expires_in_buffers(broker: Openmq, alone: Sequence[float], *, visits: bool = False) -> Openmq:
+def expires_in_buffers(
+    broker: Openmq, alone: Sequence[float], *, visits: bool = False, backlog: float = 0.0
+) -> dict[str, float]:
     """At each poll so many messages of another queue leave that no consumer acknowledged, and never expired.
 
-    visits: the other queue has clients that come and go.
+    visits: the other queue has clients that come and go. backlog: what is always in it. Returns its last numbers.
     """
-    other = {**OTHER}
+    other = {**OTHER, "A": backlog, "M": backlog}
     broker.see(consumers={"c": (0, 0)}, others={"other": other}, polls=5)
     for n, more in enumerate(alone, 1):
         other |= {"A": other["A"] + more, "K": other["K"] + more}
@@ -32,16 +34,34 @@ def expires_in_buffers(broker: Openmq, alone: Sequence[float], *, visits: bool =
             other["consumers"] = float(n % 2)
         left = (EXPIRED + ACKNOWLEDGED) * n
         broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": dict(other)})
-    return broker
+    return other
 
 
-@pytest.mark.parametrize("visits", [False, True], ids=["full store", "visits"])
+@pytest.mark.parametrize(
+    "more", [{}, {"visits": True}, {"backlog": 500.0}], ids=["full store", "visits", "full store with a backlog"]
+)
 @pytest.mark.parametrize("alone", [(4, 4, 4), (30, 30, 30), (30, 0, 0), (2, 14, 8)])
-def test_what_another_queue_loses_otherwise_explains_no_dead_letter(alone: tuple[float, ...], visits: bool) -> None:
+def test_what_another_queue_loses_otherwise_explains_no_dead_letter(
+    alone: tuple[float, ...], more: Mapping[str, Any]
+) -> None:
     """More or less than arrives, or as much on the whole: as of a full store, which raises what came and what left."""
-    broker = expires_in_buffers(openmq_broker(), alone, visits=visits)
+    broker = openmq_broker()
+    expires_in_buffers(broker, alone, **more)
     assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * len(alone)
     assert bounds(broker.left()["dead_lettered"])[1] >= EXPIRED * len(alone)
+
+
+def test_what_leaves_a_backlog_that_a_client_has_visited_explains_no_dead_letter() -> None:
+    """Another one may have come and taken it between two polls."""
+    broker = openmq_broker()
+    backlog = {**OTHER, "A": 500.0, "M": 500.0}
+    for visitors in (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0):
+        broker.see(consumers={"c": (0, 0)}, others={"other": {**backlog, "consumers": visitors}})
+    for n in (1, 2, 3):
+        left = (EXPIRED + ACKNOWLEDGED) * n
+        other = {**backlog, "K": 4.0 * n, "M": 500 - 4.0 * n}
+        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": other})
+    assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * 3
 
 
 def test_beside_what_is_surely_a_dead_letter_all_was_acknowledged() -> None:
@@ -71,14 +91,18 @@ def test_what_a_limit_has_removed_is_surely_a_dead_letter() -> None:
 
 
 @pytest.mark.parametrize("letters", [0, 1])
-def test_what_leaves_before_its_dead_letter_is_read_is_not_yet_acknowledged(letters: int) -> None:
+@pytest.mark.parametrize("alone", [(0, 0, 0), (30, 30, 30)], ids=["one source", "two"])
+def test_what_leaves_before_its_dead_letter_is_read_is_not_yet_acknowledged(
+    letters: int, alone: tuple[float, ...]
+) -> None:
     """Once clients' buffers are a source, of 10 that left one may be a dead letter that is read at the next poll."""
-    broker = expires_in_buffers(openmq_broker(), (0, 0, 0))
+    broker = openmq_broker()
+    others = {"other": expires_in_buffers(broker, alone)}
     dead = EXPIRED * 3
-    broker.see(40, 40, dead=dead, consumers={"c": (40, 0)}, others={"other": OTHER})
+    broker.see(40, 40, dead=dead, consumers={"c": (40, 0)}, others=others)
     least, most = bounds(broker.left()["acknowledged"])[0], bounds(broker.left()["dead_lettered"])[1]
     assert least + most == 40
-    broker.see(40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others={"other": OTHER}, polls=2)
+    broker.see(40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others=others, polls=2)
     assert bounds(broker.left()["acknowledged"])[0] == least + 1 - letters
     assert bounds(broker.left()["dead_lettered"])[1] == most - 1 + letters
 
@@ -111,6 +135,10 @@ def test_letters_and_their_messages_may_be_a_poll_apart() -> None:
     late = advanced((0, 3, 0), (13, 10, 0), (10, 10, 0))
     assert early == [3, 0, 0]
     assert late == [0, 0, 0]
+
+
+def test_each_letter_is_matched_once() -> None:
+    assert advanced((0, 3, 0), (3, 0, 0), (0, 0, 0), (10, 10, 0)) == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("possible", [0, 5, 15], ids=["none", "fewer", "more"])

@@ -113,6 +113,8 @@ class DestinationBooks(RowState):
     was known whether its expired messages go anywhere. not_acknowledged: at least so many of those that left, for
     whatever reason. sends_dead: it once had dead letters.
 
+    came_before: what came at the poll before.
+
     Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
     seen_alone, a few more by this poll alone: the next one shows whether a row was read while it changed; dead_early,
     dead letters, at least and at most, of which only the next poll may show that they left alone;
@@ -152,6 +154,7 @@ class DestinationBooks(RowState):
     peak: Column = column(saved=False)
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
+    came_before: Column = column(0.0, saved=False)
     lately: Matrix = column(0.0, lines=3, saved=False)
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
@@ -267,6 +270,7 @@ class DestinationBooks(RowState):
             stale=polled.stale,
             d_came=d_came,
             d_gone=d_gone,
+            came_before=before.d_came,
             lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
             d_apart=apart - before.apart,
             left_alone=np.where(conclusive, grew, 0.0),
@@ -330,8 +334,9 @@ class DestinationBooks(RowState):
         """Those of `unacknowledged_now` that no client, sender or operator took, and that no limit refused."""
         sends = polled.dead_letters & ~polled.is_dead & ~self.transacted(polled)
         of_limit = np.where(self.limited(polled), self.left_alone, 0.0)
-        # A full store and a rollback move both counters, so that what is more than came had been there before.
-        of_backlog = np.fmax(self.left_alone - self.d_came, 0.0)
+        # A full store and a rollback move both counters, so that what is more than came had been there before. A row
+        # that was read while it changed shows some of what left at the poll before.
+        of_backlog = np.fmax(self.left_alone - self.d_came - self.came_before, 0.0)
         stays = (now - self.moved_at > SHORT_LIVED) & (now - self.unseen_at > SHORT_LIVED)
         is_purge = polled.ready <= self.d_came
         of_backlog = np.where(stays & ~is_purge & ~self.limited(polled), of_backlog, 0.0)
