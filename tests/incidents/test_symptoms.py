@@ -9,18 +9,12 @@ import pytest
 from conditions.inputs import changed, inputs_after
 from conditions.pairs import NOW, with_values
 from conditions.world import Judged
-from penstock.conditions.condition import ActiveCondition, Severity
+from incidents.made import START, condition, producer, symptoms, town
 from penstock.core.table import Index, Table
-from penstock.incidents.incident import Group, key_of
-from penstock.incidents.symptoms import AT_ONCE, RECENT, AddressLimits, Noted, Sending, Symptoms, noticed
+from penstock.incidents.incident import Group
+from penstock.incidents.symptoms import AT_ONCE, RECENT, AddressLimits, Noted, Sending, noticed
 from penstock.model import ProducerRow
 from penstock.observation.poll import RuleInputs
-
-START = 5000.0
-
-
-def producer(number: int, *, address: str = "a", client: str = "app", session: str = "") -> ProducerRow:
-    return ProducerRow(f"p{number}", address, client, session)
 
 
 def producers(produced: list[float], before: Index[Any] | None = None) -> Table[ProducerRow]:
@@ -176,31 +170,6 @@ def test_an_address_is_full_by_a_limit_of_its_own(percent: float, limit: float, 
     assert AddressLimits(limit_percent=percent, limit_bytes=limit).full is full
 
 
-@pytest.fixture(scope="module")
-def town() -> RuleInputs:
-    """Two queues of one address, one of another one; consumers of two clients."""
-    queues = {
-        "p": {"M": 5.0, "A": 5.0, "address": "a"},
-        "q": {"M": 6.0, "A": 6.0, "address": "a"},
-        "r": {"M": 7.0, "A": 7.0},
-    }
-    consumers = {
-        "c": {"queue": "p", "T": 1.0, "N": 1.0, "client": "app", "session": "one"},
-        "d": {"queue": "p", "T": 1.0, "N": 1.0, "client": "app", "session": "two"},
-        "e": {"queue": "q", "T": 1.0, "N": 1.0, "client": "billing", "session": "three"},
-    }
-    return inputs_after(Judged(), 2, lambda _: {"queues": queues, "consumers": consumers})
-
-
-def symptoms(poll: RuleInputs, *free: ActiveCondition, **said: Any) -> Symptoms:
-    plain: dict[str, Any] = {"sending": Sending(), "begun": {}, "changes": (), "oldest": np.array([NOW, NOW, NOW])}
-    return Symptoms(poll, {key_of(one): one for one in free}, **(plain | said))
-
-
-def condition(name: str, queue: str, client: str = "", address: str = "a") -> ActiveCondition:
-    return ActiveCondition(name, "b", address, queue, client, Severity.WARNING, NOW)
-
-
 @pytest.mark.parametrize(
     ("column", "value", "found"),
     [
@@ -212,31 +181,31 @@ def condition(name: str, queue: str, client: str = "", address: str = "a") -> Ac
         ("producers_paused", 0.0, False),
     ],
 )
-def test_addresses_that_are_full_paused_or_blocked(town: RuleInputs, column: str, value: float, found: bool) -> None:
-    poll = with_values(town, {f"snapshot.addresses.{column}": [value, 0.0]})
+def test_addresses_that_are_full_paused_or_blocked(column: str, value: float, found: bool) -> None:
+    poll = with_values(town(), {f"snapshot.addresses.{column}": [value, 0.0]})
     addresses = symptoms(poll).addresses
     assert [*addresses] == (["a"] if found else [])
     assert all(getattr(one, column) == value and one.policy == "page" for one in addresses.values())
 
 
-def test_all_addresses_where_the_broker_is_full(town: RuleInputs) -> None:
-    full = changed(town, broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0)
+def test_all_addresses_where_the_broker_is_full() -> None:
+    full = changed(town(), broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0)
     assert [*symptoms(full).addresses] == ["a", "r"]
     assert symptoms(changed(full, snapshot__addresses=None)).addresses == {}
 
 
-def test_the_queues_of_an_address(town: RuleInputs) -> None:
-    assert symptoms(town).queues_of("a") == {("a", "p"): 0, ("a", "q"): 1}
-    assert symptoms(town).queues_of("other") == {}
+def test_the_queues_of_an_address() -> None:
+    assert symptoms(town()).queues_of("a") == {("a", "p"): 0, ("a", "q"): 1}
+    assert symptoms(town()).queues_of("other") == {}
 
 
 # --- what is reported
 
 
-def test_the_numbers_of_the_queues_that_are_reported(town: RuleInputs) -> None:
+def test_the_numbers_of_the_queues_that_are_reported() -> None:
     """Messages, how many more there are than at the poll before, and the least age."""
     group = Group("kind", "what", NOW, own=[condition("x", "p")], victims=[condition("x", "q")], places={("r", "r")})
-    poll = with_values(town, {
+    poll = with_values(town(), {
         "found.messages": [5, np.nan, 7],
         "found.d_added": [4, 1, np.nan],
         "found.d_settled": [1, 3, 0],
@@ -251,7 +220,7 @@ def test_the_numbers_of_the_queues_that_are_reported(town: RuleInputs) -> None:
     assert symptoms(poll).queues == {}
 
 
-def test_changes_about_what_is_reported(town: RuleInputs) -> None:
+def test_changes_about_what_is_reported() -> None:
     group = Group("kind", "what", NOW, own=[condition("x", "p", "app")], places={("r", "r")}, blocked=["waits"])
     changes = (
         Noted(1.0, "of the broker"),
@@ -261,31 +230,31 @@ def test_changes_about_what_is_reported(town: RuleInputs) -> None:
         Noted(5.0, "of another", "elsewhere", "", "other"),
         Noted(6.0, "of the address again", "a"),
     )
-    by_address, by_client = symptoms(town, told=[group], changes=changes).changes_about
+    by_address, by_client = symptoms(town(), told=[group], changes=changes).changes_about
     assert by_address == {"": [0], "a": [1, 5], "r": [2]}
     assert by_client == {"app": [3], "waits": [2]}
 
 
-def test_victims_have_changes_too(town: RuleInputs) -> None:
+def test_victims_have_changes_too() -> None:
     group = Group("kind", "what", NOW, victims=[condition("x", "p", "app")])
-    by_address, by_client = symptoms(town, told=[group], changes=(Noted(1.0, "", "a", "p", "app"),)).changes_about
+    by_address, by_client = symptoms(town(), told=[group], changes=(Noted(1.0, "", "a", "p", "app"),)).changes_about
     assert (by_address, by_client) == ({"a": [0]}, {"app": [0]})
 
 
 # --- conditions and consumers
 
 
-def test_free_conditions_are_taken(town: RuleInputs) -> None:
+def test_free_conditions_are_taken() -> None:
     stays, goes = condition("x", "p"), condition("y", "p")
-    here = symptoms(town, stays, goes)
-    taken: list[ActiveCondition] = []
+    here = symptoms(town(), stays, goes)
+    taken: list[Any] = []
     here.take(taken, lambda one: one.name == "y")
     assert taken == [goes]
     assert [*here.free.values()] == [stays]
 
 
-def test_the_consumers_of_clients_the_longest_first(town: RuleInputs) -> None:
-    poll = with_values(town, {"unacked.unacked_since": [NOW, NOW - 5, NOW - 9]})
+def test_the_consumers_of_clients_the_longest_first() -> None:
+    poll = with_values(town(), {"unacked.unacked_since": [NOW, NOW - 5, NOW - 9]})
     here = symptoms(poll)
     assert here.consumers_of([condition("x", "p", "app"), condition("x", "q")]).tolist() == [1, 0]
     assert here.consumers_of([condition("x", "p", "app"), condition("x", "q", "billing")]).tolist() == [2, 1, 0]
@@ -293,32 +262,32 @@ def test_the_consumers_of_clients_the_longest_first(town: RuleInputs) -> None:
     assert here.consumers_of([]).tolist() == []
 
 
-def test_hidden_consumers_are_of_no_client(town: RuleInputs) -> None:
-    poll = with_values(town, {"groups.clients.member": [-1, 0, -1]})
+def test_hidden_consumers_are_of_no_client() -> None:
+    poll = with_values(town(), {"groups.clients.member": [-1, 0, -1]})
     assert symptoms(poll).consumers_of([condition("x", "p", "app")]).tolist() == [1]
 
 
-def test_conditions_of_clients_that_consume_in_the_session_of_a_producer(town: RuleInputs) -> None:
+def test_conditions_of_clients_that_consume_in_the_session_of_a_producer() -> None:
     of_app, of_billing = condition("x", "p", "app"), condition("x", "q", "billing")
-    here = symptoms(town, of_app, of_billing)
+    here = symptoms(town(), of_app, of_billing)
     fits = here.of_sessions([producer(0, session="two"), producer(1, session="")])
     assert (fits(of_app), fits(of_billing)) == (True, False)
     of_none = here.of_sessions([producer(1, session="")])
     assert not of_none(of_app)
 
 
-def test_a_measured_root_began_when_it_was_first_seen(town: RuleInputs) -> None:
-    here = symptoms(town, begun={("kind", "old"): 7.0})
+def test_a_measured_root_began_when_it_was_first_seen() -> None:
+    here = symptoms(town(), begun={("kind", "old"): 7.0})
     assert here.measured("kind", "old") == Group("kind", "old", 7.0, measured=True)
-    assert here.measured("kind", "new").begin == town.snapshot.stamp
+    assert here.measured("kind", "new").begin == town().snapshot.stamp
 
 
 @pytest.mark.parametrize(
     ("interval", "seconds", "found"), [(2.0, 4.0, True), (2.0, 3.9, False), (10.0, 9.0, True), (10.0, 8.9, False)]
 )
-def test_who_sends_no_more_for_nearly_a_poll(town: RuleInputs, interval: float, seconds: float, found: bool) -> None:
+def test_who_sends_no_more_for_nearly_a_poll(interval: float, seconds: float, found: bool) -> None:
     """Four seconds at least."""
     index = Index.of([producer(0)])
     sent = Sending(index, np.array([5.0]), np.array([NOW]), START, NOW + seconds)
-    here = symptoms(changed(town, found__interval=interval), sending=sent)
+    here = symptoms(changed(town(), found__interval=interval), sending=sent)
     assert here.waiting(Group("kind", "what", NOW)) == ([producer(0)] if found else [])
