@@ -30,6 +30,12 @@ def test_the_numbers_of_a_queue() -> None:
     assert said(evidence.ready_and_consumers, poll, SECOND) == {"ready": [7], "consumers": [2]}
 
 
+def test_a_number_is_a_column_or_worked_out() -> None:
+    numbers = evidence.numbers(ready="found.ready", twice=lambda poll: 2 * poll.found.ready)
+    poll = with_values(two_queues(), {"found.ready": [5, 7]})
+    assert said(numbers, poll, SECOND) == {"ready": [7], "twice": [14]}
+
+
 def test_the_numbers_of_a_consumer() -> None:
     poll = with_values(two_consumers(), {
         "found.consumer.held": [3, 4],
@@ -86,6 +92,11 @@ def test_the_numbers_of_a_full_destination() -> None:
 def test_without_an_account_what_was_refused_is_not_known() -> None:
     poll = with_values(openmq(), {"accounted": {}})
     assert np.isnan(said(evidence.full_destination, poll, ONLY)["rejected"][0])
+    refused = evidence.accounted("refused")
+    np.testing.assert_equal(refused(poll), [np.nan])
+    in_whole_numbers = refused(with_values(openmq(), {"accounted.refused": np.array([4])}))
+    assert in_whole_numbers.tolist() == [4]
+    assert in_whole_numbers.dtype == np.float64
 
 
 # --- losses
