@@ -62,7 +62,7 @@ STALE = NumberRead("the depth", 5.0, 90.0)
 
 
 @pytest.mark.parametrize(
-    ("compare", "bound", "found"),
+    ("compare", "bound", "expected"),
     [
         ("above", 4.9, YES),
         ("above", 5.0, NO),
@@ -74,8 +74,8 @@ STALE = NumberRead("the depth", 5.0, 90.0)
         ("equals", 4.0, NO),
     ],
 )
-def test_a_number_is_compared(compare: str, bound: float, found: Claim) -> None:
-    assert getattr(DEPTH, compare)(bound) == found
+def test_a_number_is_compared(compare: str, bound: float, expected: Claim) -> None:
+    assert getattr(DEPTH, compare)(bound) == expected
     assert getattr(MISSING, compare)(bound) == LACKING
 
 
@@ -110,7 +110,7 @@ LIMIT = NumberRead("the limit", 5.0)
 
 
 @pytest.mark.parametrize(
-    ("number", "limit", "found"),
+    ("number", "limit", "expected"),
     [
         (DEPTH, LIMIT, YES),
         (DEPTH, LIMIT._replace(value=5.1), NO),
@@ -121,15 +121,15 @@ LIMIT = NumberRead("the limit", 5.0)
         (DEPTH, LIMIT._replace(value=np.nan), unread("the limit")),
     ],
 )
-def test_a_number_reaches_another_one(number: NumberRead, limit: NumberRead, found: Claim) -> None:
-    assert number.reaches(limit) == found
+def test_a_number_reaches_another_one(number: NumberRead, limit: NumberRead, expected: Claim) -> None:
+    assert number.reaches(limit) == expected
 
 
 # --- verdicts
 
 
 @pytest.mark.parametrize(
-    ("excluded_by", "proof", "found"),
+    ("excluded_by", "proof", "expected"),
     [
         (YES, NO, excluded("why not")),
         (YES, YES, excluded("why not")),
@@ -141,9 +141,9 @@ def test_a_number_reaches_another_one(number: NumberRead, limit: NumberRead, fou
         (LACKING, unread("the limit"), possible("why; the depth was not read; the limit was not read", True)),
     ],
 )
-def test_only_what_is_known_excludes_or_proves(excluded_by: Claim, proof: Claim, found: Verdict) -> None:
+def test_only_what_is_known_excludes_or_proves(excluded_by: Claim, proof: Claim, expected: Verdict) -> None:
     made = concluded("why", excluded_by=excluded_by, proof=proof, otherwise="why not", likely=True)
-    assert made == found
+    assert made == expected
 
 
 def test_a_verdict_without_a_claim_is_possible() -> None:

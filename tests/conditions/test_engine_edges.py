@@ -53,8 +53,8 @@ def polls_in_a_row(one: Condition, *, resumed_at: float = np.nan) -> list[int]:
     poll = two_queues()
     assert one.rule is not None
     after = advance_one(active(poll.found.queues, 0), one, one.rule, poll, resumed_at)
-    found: list[int] = after.run.tolist()
-    return found
+    result: list[int] = after.run.tolist()
+    return result
 
 
 GOES_ON, ENDS, BEGINS = POLLS + 1, -1, 1
@@ -69,7 +69,7 @@ def looks_back(constants: Constants, interval: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("one", "resumed_at", "found"),
+    ("one", "resumed_at", "expected"),
     [
         (condition(SECOND), np.nan, [ENDS, BEGINS]),
         (condition(SECOND, stays=lambda _: np.array(FIRST)), np.nan, [GOES_ON, BEGINS]),
@@ -82,13 +82,13 @@ def looks_back(constants: Constants, interval: float) -> float:
     ],
 )
 def test_what_is_active_stays_where_the_condition_says_so_or_too_little_was_seen(
-    one: Condition, resumed_at: float, found: list[int]
+    one: Condition, resumed_at: float, expected: list[int]
 ) -> None:
-    assert polls_in_a_row(one, resumed_at=resumed_at) == found
+    assert polls_in_a_row(one, resumed_at=resumed_at) == expected
 
 
 @pytest.mark.parametrize(
-    ("window", "seconds", "found"),
+    ("window", "seconds", "expected"),
     [
         (looks_back, WINDOW + 2 * STEP - 0.1, True),
         (looks_back, WINDOW + 2 * STEP, False),
@@ -96,12 +96,12 @@ def test_what_is_active_stays_where_the_condition_says_so_or_too_little_was_seen
         (None, 0.0, False),
     ],
 )
-def test_a_window_and_two_polls_must_have_been_seen(window: Any, seconds: float, found: bool) -> None:
-    assert looks_back_too_far(condition(window=window), plain(), NOW - seconds) is found
+def test_a_window_and_two_polls_must_have_been_seen(window: Any, seconds: float, expected: bool) -> None:
+    assert looks_back_too_far(condition(window=window), plain(), NOW - seconds) is expected
 
 
-@pytest.mark.parametrize(("lasting", "found"), [(None, True), (20.0, True), (20.1, False)])
-def test_it_is_raised_when_it_has_lasted_for_so_long(lasting: float | None, found: bool) -> None:
+@pytest.mark.parametrize(("lasting", "expected"), [(None, True), (20.0, True), (20.1, False)])
+def test_it_is_raised_when_it_has_lasted_for_so_long(lasting: float | None, expected: bool) -> None:
     """It begins at one queue alone, and held at the poll before."""
     poll = plain()
     seconds = None if lasting is None else np.array([lasting])
@@ -109,7 +109,7 @@ def test_it_is_raised_when_it_has_lasted_for_so_long(lasting: float | None, foun
     assert one.rule is not None
     held_once = Debounce().advance(poll.found.queues).judge(np.array([0]), np.array([np.nan]), NOW - STEP, Constants())
     after = advance_one(held_once, one, one.rule, poll, np.nan)
-    assert after.on.tolist() == [found]
+    assert after.on.tolist() == [expected]
 
 
 def test_an_event_is_raised_at_once() -> None:
@@ -126,7 +126,7 @@ def test_of_what_is_no_event_it_is_not_kept_when_it_happened_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "found"),
+    ("others", "expected"),
     [
         ((), BOTH),
         ((condition(FIRST),), SECOND),
@@ -134,10 +134,10 @@ def test_of_what_is_no_event_it_is_not_kept_when_it_happened_last() -> None:
         ((condition(rule=None), condition(FIRST)), SECOND),
     ],
 )
-def test_it_is_silent_where_another_one_is_raised(others: tuple[Condition, ...], found: list[bool]) -> None:
+def test_it_is_silent_where_another_one_is_raised(others: tuple[Condition, ...], expected: list[bool]) -> None:
     one = condition(silenced_by=others)
     raised = Raised(np.array(BOTH))
-    assert unsilenced(raised, one, two_queues()).tolist() == found
+    assert unsilenced(raised, one, two_queues()).tolist() == expected
 
 
 def test_of_nothing_nothing_is_known() -> None:
@@ -168,12 +168,12 @@ def test_each_kind_of_broker_has_its_own() -> None:
     assert "ring_losing" not in names
 
 
-@pytest.mark.parametrize(("resumed_at", "found"), [(NOW - 10, [GOES_ON]), (NOW - 1000, [ENDS])])
-def test_after_a_restart_of_the_agent_what_looks_back_stays(resumed_at: float, found: list[int]) -> None:
+@pytest.mark.parametrize(("resumed_at", "expected"), [(NOW - 10, [GOES_ON]), (NOW - 1000, [ENDS])])
+def test_after_a_restart_of_the_agent_what_looks_back_stays(resumed_at: float, expected: list[int]) -> None:
     poll = plain()
     before = {"dead_lettering": active(poll.found.queues, 0)}
     after = advance_conditions(before, poll, resumed_at)["dead_lettering"]
-    assert after.run.tolist() == found
+    assert after.run.tolist() == expected
 
 
 def test_who_uses_up_a_connection_is_known_while_another_one_starves_for_it() -> None:

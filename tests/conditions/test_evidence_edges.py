@@ -152,7 +152,7 @@ GAP = np.nan
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "expected"),
     [
         (ALWAYS, True),
         ([0.0, 0.0, 0.5, 0.5, 0.0, 0.0], True),
@@ -162,10 +162,10 @@ GAP = np.nan
         ([9.0, GAP, GAP, GAP, 9.0, 9.0], False),
     ],
 )
-def test_it_happens_in_both_halves_of_the_window(changes: list[float], found: bool) -> None:
+def test_it_happens_in_both_halves_of_the_window(changes: list[float], expected: bool) -> None:
     """Whatever happens to another queue."""
     poll = with_values(two_queues(), {"activity.window": killed(ALWAYS, changes)})
-    assert evidence.goes_on(poll, KILLED).mask.tolist() == [True, found]
+    assert evidence.goes_on(poll, KILLED).mask.tolist() == [True, expected]
 
 
 def test_it_began_when_it_first_happened() -> None:

@@ -40,26 +40,26 @@ def test_its_threshold(weeks: float, silence: float, longest: float, pause: floa
 def silent(**values: Any) -> bool:
     """Of a queue to which nothing has come for hours."""
     paths = {f"usual.{name}".replace("__", "."): value for name, value in values.items()}
-    found: bool = rule(with_values(plain(), SILENT | LONG | paths)).mask[0]
-    return found
+    result: bool = rule(with_values(plain(), SILENT | LONG | paths)).mask[0]
+    return result
 
 
 @pytest.mark.parametrize(
-    ("most", "missing", "found"),
+    ("most", "missing", "expected"),
     [(10, 23.0, False), (10, 23.1, True), (0, 3.0, False), (0, 3.1, True), (-1, 3.1, True)],
 )
-def test_twice_as_many_as_ever_and_three_more_are_missing(most: float, missing: float, found: bool) -> None:
-    assert silent(clock=missing, expected__highs=lines(HIGHS, {CLOCK: most + 1})) == found
+def test_twice_as_many_as_ever_and_three_more_are_missing(most: float, missing: float, expected: bool) -> None:
+    assert silent(clock=missing, expected__highs=lines(HIGHS, {CLOCK: most + 1})) == expected
 
 
-@pytest.mark.parametrize(("after", "found"), [(1.0, True), (0.0, False), (-1.0, False)])
-def test_a_regular_one_is_missed_by_the_pause_alone_unless_a_holiday_is_in_it(after: float, found: bool) -> None:
+@pytest.mark.parametrize(("after", "expected"), [(1.0, True), (0.0, False), (-1.0, False)])
+def test_a_regular_one_is_missed_by_the_pause_alone_unless_a_holiday_is_in_it(after: float, expected: bool) -> None:
     holiday_end = NOW - 10_000 - after
-    assert silent(clock=0, expected__regular=True, holiday_end=holiday_end) == found
+    assert silent(clock=0, expected__regular=True, holiday_end=holiday_end) == expected
 
 
 @pytest.mark.parametrize(
-    ("weeks", "clock", "known_for", "found"),
+    ("weeks", "clock", "known_for", "expected"),
     [
         (0, 0, FIRST, True),
         (0, 0, FIRST - 1, False),
@@ -70,10 +70,10 @@ def test_a_regular_one_is_missed_by_the_pause_alone_unless_a_holiday_is_in_it(af
     ],
 )
 def test_in_the_first_weeks_a_queue_must_be_known_for_two_days(
-    weeks: float, clock: float, known_for: float, found: bool
+    weeks: float, clock: float, known_for: float, expected: bool
 ) -> None:
     began = NOW - 10_000 - known_for
-    assert silent(expected__weeks=weeks, clock=clock, began=began, longest=10) == found
+    assert silent(expected__weeks=weeks, clock=clock, began=began, longest=10) == expected
 
 
 def test_it_began_with_the_last_message_and_lasts_for_its_threshold() -> None:
@@ -97,15 +97,15 @@ BEGAN_ELSEWHERE = {
 
 
 @pytest.mark.parametrize(
-    ("arrival", "elsewhere", "found"),
+    ("arrival", "elsewhere", "expected"),
     [(NOW - FLOOR, {}, False), (NOW - FLOOR + 1, {}, True), (NOW - FLOOR, BEGAN_ELSEWHERE, True)],
 )
 def test_it_is_a_notice_for_minutes_and_where_the_messages_go_elsewhere(
-    arrival: float, elsewhere: dict[str, Any], found: bool
+    arrival: float, elsewhere: dict[str, Any], expected: bool
 ) -> None:
     poll = with_values(two_queues(), {"usual.arrival": [arrival, NOW - 5000]} | elsewhere)
     first = notice(poll, np.array([0]))
-    assert first.tolist() == [found]
+    assert first.tolist() == [expected]
     assert first.dtype == np.bool_
-    assert notice(poll, np.array([1, 0])).tolist() == [False, found]
+    assert notice(poll, np.array([1, 0])).tolist() == [False, expected]
     assert notice(poll, np.array([], np.intp)).dtype == np.bool_

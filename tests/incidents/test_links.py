@@ -60,13 +60,13 @@ def test_a_group_begins_with_its_first_condition() -> None:
     ],
 )
 def test_not_on_another_queue_nor_what_it_does_not_bring_nor_what_was_there_before(other: ActiveCondition) -> None:
-    found = groups(STALLED, other)
-    assert found[0] == ("stalled", "app", ["stalled"], [])
-    assert found[1] == (other.name, other.queue, [other.name], [])
+    result = groups(STALLED, other)
+    assert result[0] == ("stalled", "app", ["stalled"], [])
+    assert result[1] == (other.name, other.queue, [other.name], [])
 
 
 @pytest.mark.parametrize(
-    ("interval", "before", "found"),
+    ("interval", "before", "expected"),
     [
         (INTERVAL, 2 * INTERVAL, False),
         (INTERVAL, 2 * INTERVAL + 0.1, True),
@@ -76,9 +76,9 @@ def test_not_on_another_queue_nor_what_it_does_not_bring_nor_what_was_there_befo
         (0.5, 1.0, False),
     ],
 )
-def test_older_is_what_was_there_two_polls_before(interval: float, before: float, found: bool) -> None:
+def test_older_is_what_was_there_two_polls_before(interval: float, before: float, expected: bool) -> None:
     one = condition("falling_behind", since=SINCE - before)
-    assert older(one, STALLED, symptoms(interval=interval)) is found
+    assert older(one, STALLED, symptoms(interval=interval)) is expected
 
 
 def test_what_is_of_the_address_comes_of_any_of_its_queues() -> None:
@@ -105,8 +105,8 @@ def test_the_conditions_of_groups_that_are_known_bring_others_as_well() -> None:
 
 def test_of_two_roots_the_first_has_it() -> None:
     other = condition("stalled", client="other")
-    found = groups(STALLED, other, BEHIND)
-    assert [victims for *_, victims in found] == [["falling_behind"], []]
+    result = groups(STALLED, other, BEHIND)
+    assert [victims for *_, victims in result] == [["falling_behind"], []]
 
 
 def test_the_same_of_one_client_is_one_group() -> None:
@@ -133,7 +133,7 @@ def test_it_is_the_client_the_queue_the_address_or_the_broker(one: ActiveConditi
 
 
 @pytest.mark.parametrize(
-    ("name", "queue", "client", "found"),
+    ("name", "queue", "client", "expected"),
     [
         ("surge", "q", "", False),
         ("falling_behind", "q", "", True),
@@ -141,10 +141,10 @@ def test_it_is_the_client_the_queue_the_address_or_the_broker(one: ActiveConditi
         ("two_actives", "", "", True),
     ],
 )
-def test_alone_a_notice_of_a_queue_is_no_incident(name: str, queue: str, client: str, found: bool) -> None:
+def test_alone_a_notice_of_a_queue_is_no_incident(name: str, queue: str, client: str, expected: bool) -> None:
     """Unless others come of it."""
     one = condition(name, queue, client=client, severity=Severity.INFO)
-    assert bool(groups(one)) is found
+    assert bool(groups(one)) is expected
 
 
 def test_a_warning_is_one() -> None:
@@ -173,8 +173,8 @@ def test_where_nobody_reads_it_is_the_client_that_left(changes: tuple[Noted, ...
 
 
 def test_of_other_conditions_nobody_left() -> None:
-    found = linked(symptoms(UNREAD, condition("dead_letters_lost"), changes=(WENT,)), [])
-    assert [group.facts["left"] for group in found] == ["app", ""]
+    result = linked(symptoms(UNREAD, condition("dead_letters_lost"), changes=(WENT,)), [])
+    assert [group.facts["left"] for group in result] == ["app", ""]
 
 
 def test_nobody_left_a_queue_that_is_read() -> None:

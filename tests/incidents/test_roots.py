@@ -1,5 +1,6 @@
 """The roots that are more than one condition: each number that makes one, and what it takes."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,7 @@ def waiting(*rows: ProducerRow) -> Sending:
     return Sending(Index.of(rows), np.full(size, 5.0), np.full(size, NOW - 30), START, NOW + 50)
 
 
-BEGUN_AT = NOW - 20
-PARENT = "broker"
+NOTHING: Mapping[str, Any] = {}
 
 
 # --- the broker is full
@@ -117,12 +117,12 @@ def test_who_cannot_send_cannot_consume() -> None:
 # --- a failover
 
 
-@pytest.mark.parametrize(("alone", "found"), [(True, 1), (False, 0)])
-def test_a_broker_that_serves_alone_is_a_root(alone: bool, found: int) -> None:
+@pytest.mark.parametrize(("alone", "expected"), [(True, 1), (False, 0)])
+def test_a_broker_that_serves_alone_is_a_root(alone: bool, expected: int) -> None:
     took = Takeover("other", 77.0, 1000.0, alone)
     poll = changed(town(), snapshot__observation__takeover=took)
     groups = [*roots.failed_over(symptoms(poll))]
-    assert len(groups) == found
+    assert len(groups) == expected
     for group in groups:
         assert (group.kind, group.begin, group.measured) == ("failover", 77.0, True)
         assert group.facts == {"took": took.text, "other": "other"}
@@ -141,9 +141,9 @@ def test_a_broker_that_serves_alone_is_a_root(alone: bool, found: int) -> None:
     ],
 )
 def test_producers_are_counted_and_named(clients: list[str], said: str, one: str) -> None:
-    found = roots.producers([producer(number, client=name) for number, name in enumerate(clients)])
-    assert (found["producers"], found["client"]) == (said, one)
-    assert all(name in found["clients"] for name in clients)
+    result = roots.producers([producer(number, client=name) for number, name in enumerate(clients)])
+    assert (result["producers"], result["client"]) == (said, one)
+    assert all(name in result["clients"] for name in clients)
 
 
 def test_the_numbers_of_an_address() -> None:
@@ -176,11 +176,7 @@ def test_an_address_without_a_limit_and_its_readers(consumers: float, said: str)
 
 
 def bridged(
-    values: dict[str, Any] = {},
-    *,
-    queue: str = "p",
-    up: float = 1.0,
-    started: float = 1.0,  # noqa: B006
+    values: Mapping[str, Any] = NOTHING, *, queue: str = "p", up: float = 1.0, started: float = 1.0
 ) -> RuleInputs:
     """A bridge reads a queue in which messages wait, and nothing is delivered for long."""
     rows = [LinkRow("bridge to b", "bridge", queue, "there")]
@@ -191,7 +187,7 @@ def bridged(
         "timers.unsettled": NOW - 100,
         "timers.present": NOW - 100,
     }
-    return changed(with_values(town(), plain | values), snapshot__links=links)
+    return changed(with_values(town(), {**plain, **values}), snapshot__links=links)
 
 
 AT = town().found.now
@@ -199,7 +195,7 @@ STOPPED_AT = town().constants.proof
 
 
 @pytest.mark.parametrize(
-    ("poll", "found"),
+    ("poll", "expected"),
     [
         (bridged(), True),
         (bridged(queue=""), False),
@@ -211,8 +207,8 @@ STOPPED_AT = town().constants.proof
         (changed(bridged(), snapshot__links=None), False),
     ],
 )
-def test_a_bridge_that_takes_nothing_of_what_waits(poll: RuleInputs, found: bool) -> None:
-    assert len([*roots.stopped_bridges(symptoms(poll))]) == found
+def test_a_bridge_that_takes_nothing_of_what_waits(poll: RuleInputs, expected: bool) -> None:
+    assert len([*roots.stopped_bridges(symptoms(poll))]) == expected
 
 
 @pytest.mark.parametrize(
@@ -252,9 +248,9 @@ def test_only_what_is_certain_is_said_of_a_bridge(up: float, started: float, del
 FULL = {"snapshot.addresses.limit_percent": [100, 0], "snapshot.addresses.limit_bytes": [5, 0]}
 
 
-def addressed(values: dict[str, Any] = {}, *, policy: str = "block") -> RuleInputs:  # noqa: B006
+def addressed(values: Mapping[str, Any] = NOTHING, *, policy: str = "block") -> RuleInputs:
     """The address of two queues is full by a limit of its own."""
-    poll = with_values(town(), FULL | values)
+    poll = with_values(town(), {**FULL, **values})
     addresses = poll.snapshot.addresses
     assert addresses is not None
     rows = [replace(row, policy=policy) for row in addresses.index]
@@ -262,12 +258,12 @@ def addressed(values: dict[str, Any] = {}, *, policy: str = "block") -> RuleInpu
 
 
 @pytest.mark.parametrize(
-    ("policy", "sends", "found"), [("block", True, 1), ("block", False, 0), ("page", True, 0), ("fail", True, 0)]
+    ("policy", "sends", "expected"), [("block", True, 1), ("block", False, 0), ("page", True, 0), ("fail", True, 0)]
 )
-def test_a_full_address_whose_producers_wait(policy: str, sends: bool, found: int) -> None:
+def test_a_full_address_whose_producers_wait(policy: str, sends: bool, expected: int) -> None:
     sent = waiting(producer(0, client="web")) if sends else Sending()
     groups = [*roots.full_addresses(symptoms(addressed(policy=policy), sending=sent))]
-    assert len(groups) == found
+    assert len(groups) == expected
     for group in groups:
         assert (group.kind, group.what) == ("address_full", "a")
         assert group.blocked == ["web"]
@@ -288,11 +284,11 @@ def test_an_address_that_an_operator_closed() -> None:
     assert root(roots.full_addresses, symptoms(poll, condition("blocked_by_operator", "p"))).kind == "address_blocked"
 
 
-@pytest.mark.parametrize(("policy", "found"), [("fail", 1), ("drop", 0)])
-def test_one_that_refuses_what_is_diverted_to_it(policy: str, found: int) -> None:
+@pytest.mark.parametrize(("policy", "expected"), [("fail", 1), ("drop", 0)])
+def test_one_that_refuses_what_is_diverted_to_it(policy: str, expected: int) -> None:
     poll = changed(addressed(policy=policy), snapshot__diverts=(("source", "a"), ("other", "r")))
     groups = [*roots.full_addresses(symptoms(poll, sending=waiting(producer(0, address="source"))))]
-    assert len(groups) == found
+    assert len(groups) == expected
     for group in groups:
         assert group.kind == "divert_target_full"
         assert group.facts["sources"] == "source"
@@ -312,8 +308,8 @@ def test_consumers_that_are_blocked_in_sending_are_victims() -> None:
     assert group.own == []
 
 
-@pytest.mark.parametrize(("paused", "found"), [(1.0, True), (0.5, True), (0.0, False)])
-def test_a_paused_address_is_one_root(paused: float, found: bool) -> None:
+@pytest.mark.parametrize(("paused", "expected"), [(1.0, True), (0.5, True), (0.0, False)])
+def test_a_paused_address_is_one_root(paused: float, expected: bool) -> None:
     poll = with_values(town(), {
         "snapshot.addresses.paused": [paused, 0],
         "snapshot.addresses.limit_percent": 100,
@@ -327,7 +323,7 @@ def test_a_paused_address_is_one_root(paused: float, found: bool) -> None:
     ]
     here = symptoms(poll, *free)
     groups = [*roots.paused_addresses(here)]
-    assert len(groups) == found
+    assert len(groups) == expected
     for group in groups:
         assert (group.kind, group.what, group.begin) == ("address_paused", "a", NOW)
         assert [one.queue for one in group.own] == ["p", "q"]
@@ -351,7 +347,7 @@ def refused(values: dict[str, Any]) -> RuleInputs:
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "expected"),
     [
         ({}, True),
         ({"found.delivering": [0, 0, 2.9]}, False),
@@ -362,8 +358,8 @@ def refused(values: dict[str, Any]) -> RuleInputs:
         ({"snapshot.addresses.limit_percent": [99, 0]}, False),
     ],
 )
-def test_dead_letters_that_are_refused_stay_with_nobody(values: dict[str, Any], found: bool) -> None:
-    assert len([*roots.dead_letters_refused(symptoms(refused(values)))]) == found
+def test_dead_letters_that_are_refused_stay_with_nobody(values: dict[str, Any], expected: bool) -> None:
+    assert len([*roots.dead_letters_refused(symptoms(refused(values)))]) == expected
 
 
 @pytest.mark.parametrize(("in_doubt", "said"), [(0.0, True), (np.nan, False)])
@@ -395,7 +391,7 @@ def stopped(client: str, since: float, queue: str = "p", name: str = "stalled") 
 
 
 @pytest.mark.parametrize(
-    ("free", "found"),
+    ("free", "expected"),
     [
         ([stopped("a", 0), stopped("b", 2), stopped("c", 4)], [["a", "b", "c"]]),
         ([stopped("a", 0), stopped("b", 2), stopped("c", 4.1)], []),
@@ -407,10 +403,10 @@ def stopped(client: str, since: float, queue: str = "p", name: str = "stalled") 
         ([], []),
     ],
 )
-def test_three_clients_that_stop_within_two_seconds(free: list[Any], found: list[list[str]]) -> None:
+def test_three_clients_that_stop_within_two_seconds(free: list[Any], expected: list[list[str]]) -> None:
     here = symptoms(town(), *free)
     groups = [*roots.common_causes(here)]
-    assert [sorted(group.blocked) for group in groups] == found
+    assert [sorted(group.blocked) for group in groups] == expected
     assert len(here.free) == len(free) - sum(len(group.own) for group in groups)
 
 
@@ -446,9 +442,9 @@ def test_where_no_other_client_works_they_share_a_host(values: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("silent", "active", "found"), [(5, 9, True), (5, 10, False), (4, 4, False), (6, 11, True), (0, 0, False)]
+    ("silent", "active", "expected"), [(5, 9, True), (5, 10, False), (4, 4, False), (6, 11, True), (0, 0, False)]
 )
-def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, found: bool) -> None:
+def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, expected: bool) -> None:
     """Within two polls; arrivals before that are of queues that get nothing."""
     poll = town()
     near = 2 * poll.found.interval
@@ -456,7 +452,7 @@ def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, foun
     free = [condition("producer_silent", f"q{number}") for number in range(silent)]
     here = symptoms(changed(poll, usual__arrival=np.array(arrivals)), *free)
     groups = [*roots.silent_broker(here)]
-    assert len(groups) == found
+    assert len(groups) == expected
     for group in groups:
         assert (group.kind, group.begin) == ("traffic_stopped", NOW)
         assert group.facts == {"count": str(silent), "active": str(active)}
@@ -484,10 +480,10 @@ def test_all_that_one_client_does_wrong_is_one_root() -> None:
     assert named([*here.free.values()]) == ["surge"]
 
 
-@pytest.mark.parametrize(("keys", "found"), [([7, 8, 7], ["connection_paused"]), ([7, 8, 9], [])])
-def test_who_gets_nothing_on_the_connection_that_a_client_fills(keys: list[int], found: list[str]) -> None:
+@pytest.mark.parametrize(("keys", "expected"), [([7, 8, 7], ["connection_paused"]), ([7, 8, 9], [])])
+def test_who_gets_nothing_on_the_connection_that_a_client_fills(keys: list[int], expected: list[str]) -> None:
     poll = with_values(town(), {"snapshot.consumer_connection": keys})
     free = [condition("stalled", "p", "app"), condition("connection_paused", "q"), condition("surge", "q")]
     here = symptoms(poll, *free)
     (group,) = roots.clients(here)
-    assert named(group.victims) == found
+    assert named(group.victims) == expected

@@ -1,5 +1,6 @@
 """What the rules for roots read: who sends no more, what came and went, and what a poll shows of addresses."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,19 +29,19 @@ def producers(produced: list[float], before: Index[Any] | None = None) -> Table[
 
 def sending(*polls: list[float]) -> Sending:
     """At polls of 10 s."""
-    found, index = Sending(), Index[Any].empty()
+    result, index = Sending(), Index[Any].empty()
     for number, produced in enumerate(polls):
         table = producers(produced, index)
         index = table.index
-        found = found.advance(table, START + 10 * number)
-    return found
+        result = result.advance(table, START + 10 * number)
+    return result
 
 
 def test_it_sent_last_when_its_number_rose() -> None:
-    found = sending([5.0, 5.0], [5.0, 6.0], [5.0, 6.0])
-    np.testing.assert_equal(found.last, [np.nan, START + 10])
-    assert found.produced.tolist() == [5, 6]
-    assert (found.since, found.read) == (START, START + 20)
+    result = sending([5.0, 5.0], [5.0, 6.0], [5.0, 6.0])
+    np.testing.assert_equal(result.last, [np.nan, START + 10])
+    assert result.produced.tolist() == [5, 6]
+    assert (result.since, result.read) == (START, START + 20)
 
 
 def test_who_came_later_came_just_now() -> None:
@@ -48,11 +49,11 @@ def test_who_came_later_came_just_now() -> None:
 
 
 def test_where_producers_were_not_read_nothing_is_new() -> None:
-    found = sending([5.0], [6.0])
-    assert found.advance(None, START + 99) is found
-    same = Table(found.index, {"produced": found.produced})
-    assert found.advance(same, START + 99) is found
-    assert not np.isnan(found.advance(producers([6.0], found.index), START + 99).read)
+    result = sending([5.0], [6.0])
+    assert result.advance(None, START + 99) is result
+    same = Table(result.index, {"produced": result.produced})
+    assert result.advance(same, START + 99) is result
+    assert not np.isnan(result.advance(producers([6.0], result.index), START + 99).read)
 
 
 BEGIN = START + 1000
@@ -66,7 +67,7 @@ def waits(*, produced: float = 5.0, last: float = np.nan, since: float = START, 
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("said", "expected"),
     [
         ({"last": BEGIN - RECENT}, True),
         ({"last": BEGIN - RECENT - 1}, False),
@@ -82,8 +83,8 @@ def waits(*, produced: float = 5.0, last: float = np.nan, since: float = START, 
         ({"produced": 0.0, "last": np.nan, "since": BEGIN}, False),
     ],
 )
-def test_who_sent_until_the_root_began_or_came_later_and_sends_no_more(said: dict[str, Any], found: bool) -> None:
-    assert waits(**said) is found
+def test_who_sent_until_the_root_began_or_came_later_and_sends_no_more(said: dict[str, Any], expected: bool) -> None:
+    assert waits(**said) is expected
 
 
 # --- what came and went
@@ -100,7 +101,9 @@ A, B = {"client": "app"}, {"client": "billing"}
 KNOWN = Sending(since=START)
 
 
-def notes(poll: RuleInputs, *, before: list[str] = [], known: Sending = KNOWN, refused: float = np.nan) -> list[Noted]:  # noqa: B006
+def notes(
+    poll: RuleInputs, *, before: Sequence[str] = (), known: Sending = KNOWN, refused: float = np.nan
+) -> list[Noted]:
     rows = [SimpleNamespace(client=name, queue="q", address="q") for name in before]
     consumers: Any = Index.of(rows)
     return [*noticed(poll, consumers, known, refused)]
@@ -171,7 +174,7 @@ def test_an_address_is_full_by_a_limit_of_its_own(percent: float, limit: float, 
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "found"),
+    ("column", "value", "expected"),
     [
         ("limit_percent", 100.0, True),
         ("limit_percent", 99.0, False),
@@ -181,10 +184,10 @@ def test_an_address_is_full_by_a_limit_of_its_own(percent: float, limit: float, 
         ("producers_paused", 0.0, False),
     ],
 )
-def test_addresses_that_are_full_paused_or_blocked(column: str, value: float, found: bool) -> None:
+def test_addresses_that_are_full_paused_or_blocked(column: str, value: float, expected: bool) -> None:
     poll = with_values(town(), {f"snapshot.addresses.{column}": [value, 0.0]})
     addresses = symptoms(poll).addresses
-    assert [*addresses] == (["a"] if found else [])
+    assert [*addresses] == (["a"] if expected else [])
     assert all(getattr(one, column) == value and one.policy == "page" for one in addresses.values())
 
 
@@ -283,11 +286,11 @@ def test_a_measured_root_began_when_it_was_first_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "seconds", "found"), [(2.0, 4.0, True), (2.0, 3.9, False), (10.0, 9.0, True), (10.0, 8.9, False)]
+    ("interval", "seconds", "expected"), [(2.0, 4.0, True), (2.0, 3.9, False), (10.0, 9.0, True), (10.0, 8.9, False)]
 )
-def test_who_sends_no_more_for_nearly_a_poll(interval: float, seconds: float, found: bool) -> None:
+def test_who_sends_no_more_for_nearly_a_poll(interval: float, seconds: float, expected: bool) -> None:
     """Four seconds at least."""
     index = Index.of([producer(0)])
     sent = Sending(index, np.array([5.0]), np.array([NOW]), START, NOW + seconds)
     here = symptoms(changed(town(), found__interval=interval), sending=sent)
-    assert here.waiting(Group("kind", "what", NOW)) == ([producer(0)] if found else [])
+    assert here.waiting(Group("kind", "what", NOW)) == ([producer(0)] if expected else [])

@@ -16,8 +16,8 @@ INDEX: Index[Any] = Index.of(["q"])
 
 
 def after(absences: Absences, now: float, length: float) -> Absences:
-    found: Any = SimpleNamespace(queues=INDEX, known=np.array([True]), now=now)
-    return absences.advance(found, np.array([length]))
+    result: Any = SimpleNamespace(queues=INDEX, known=np.array([True]), now=now)
+    return absences.advance(result, np.array([length]))
 
 
 def limit(absences: Absences, now: float) -> float:
@@ -84,8 +84,8 @@ def taught(lengths: list[float], until: list[float]) -> Absences:
 
 def learns(before: Absences, length: float, *, now: float = 1000.0) -> list[tuple[float, float]]:
     """The lessons of the second queue after its absence: lengths, and when each is forgotten."""
-    found: Any = SimpleNamespace(queues=THREE, known=np.ones(3, np.bool_), now=now)
-    after_it = before.advance(found, np.array([np.nan, length, 0.0]))
+    result: Any = SimpleNamespace(queues=THREE, known=np.ones(3, np.bool_), now=now)
+    after_it = before.advance(result, np.array([np.nan, length, 0.0]))
     others = after_it.lengths[:, [0, 2]]
     assert np.isnan(others).all()
     lessons = zip(after_it.lengths[:, 1].tolist(), after_it.until[:, 1].tolist(), strict=True)
@@ -107,34 +107,34 @@ def test_a_lesson_lasts_eight_times_its_length_an_hour_at_least(length: float, k
     ],
 )
 def test_of_each_like_length_there_is_one_the_longest(lesson: float, length: float, lengths: list[float]) -> None:
-    found = learns(taught([lesson], [2000.0]), length)
-    assert [lasted for lasted, _ in found] == lengths
+    result = learns(taught([lesson], [2000.0]), length)
+    assert [lasted for lasted, _ in result] == lengths
 
 
 def test_of_two_that_are_alike_the_first_is_used() -> None:
-    found = learns(taught([100.0, 500.0, 600.0, 9000.0], [2000.0] * 4), 550.0)
-    assert found == [(100, 2000), (550, 1000 + 8 * 550), (600, 2000), (9000, 2000)]
+    result = learns(taught([100.0, 500.0, 600.0, 9000.0], [2000.0] * 4), 550.0)
+    assert result == [(100, 2000), (550, 1000 + 8 * 550), (600, 2000), (9000, 2000)]
 
 
 def test_the_one_that_ends_first_makes_room() -> None:
-    found = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30_000.0)
-    assert [lasted for lasted, _ in found] == [100, 500, 30_000, 9000]
+    result = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30_000.0)
+    assert [lasted for lasted, _ in result] == [100, 500, 30_000, 9000]
 
 
 def test_it_may_be_shorter_than_the_one_that_makes_room() -> None:
-    found = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30.0)
-    assert [lasted for lasted, _ in found] == [100, 500, 30, 9000]
+    result = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30.0)
+    assert [lasted for lasted, _ in result] == [100, 500, 30, 9000]
 
 
 def test_a_free_place_is_taken_before_that() -> None:
-    found = learns(taught([100.0, 500.0, 2000.0], [1003.0, 1001.0, 1002.0]), 30_000.0)
-    assert [lasted for lasted, _ in found] == [100, 500, 2000, 30_000]
+    result = learns(taught([100.0, 500.0, 2000.0], [1003.0, 1001.0, 1002.0]), 30_000.0)
+    assert [lasted for lasted, _ in result] == [100, 500, 2000, 30_000]
 
 
 @pytest.mark.parametrize(("ends", "length"), [(1000.0, 500.0), (999.0, 400.0)])
 def test_a_lesson_that_has_ended_is_like_none(ends: float, length: float) -> None:
-    found = learns(taught([500.0], [ends]), 400.0)
-    assert [lasted for lasted, _ in found] == [length]
+    result = learns(taught([500.0], [ends]), 400.0)
+    assert [lasted for lasted, _ in result] == [length]
 
 
 @pytest.mark.parametrize(("now", "seconds"), [(2000.0, 1.5 * 500), (2000.1, 300.0)])
@@ -144,8 +144,8 @@ def test_the_longest_that_is_not_forgotten_counts(now: float, seconds: float) ->
 
 
 def test_a_queue_in_a_new_life_keeps_its_lessons() -> None:
-    found: Any = SimpleNamespace(queues=THREE, known=np.zeros(3, np.bool_), now=1000.0)
-    kept = taught([500.0], [2000.0]).advance(found, np.full(3, np.nan))
+    result: Any = SimpleNamespace(queues=THREE, known=np.zeros(3, np.bool_), now=1000.0)
+    kept = taught([500.0], [2000.0]).advance(result, np.full(3, np.nan))
     assert kept.seconds(1000.0, 300.0).tolist() == [300, 750, 300]
 
 

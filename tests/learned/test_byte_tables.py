@@ -109,8 +109,8 @@ SEVEN = np.array([[7]], np.uint8)
 def forgotten(before: np.ndarray, after: np.ndarray) -> list[int]:
     """The hours or days of the first queue of which nothing is known any more."""
     changed = (before[0, ..., 0] > 0) & (after[0, ..., 0] == 0)
-    found: list[int] = np.flatnonzero(changed.ravel()).tolist()
-    return found
+    result: list[int] = np.flatnonzero(changed.ravel()).tolist()
+    return result
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ QUEUE_KEY, OTHER_KEY = 40, 41
 
 
 @pytest.mark.parametrize(
-    ("run", "on", "holds", "found"),
+    ("run", "on", "holds", "expected"),
     [
         (0, False, True, (1, False)),
         (1, False, True, (2, True)),
@@ -45,8 +45,8 @@ QUEUE_KEY, OTHER_KEY = 40, 41
         (-1, False, True, (1, False)),
     ],
 )
-def test_two_polls_to_enter_two_to_leave(run: int, on: bool, holds: bool, found: tuple[int, bool]) -> None:
-    assert churn.after(run, on=on, holds=holds) == found
+def test_two_polls_to_enter_two_to_leave(run: int, on: bool, holds: bool, expected: tuple[int, bool]) -> None:
+    assert churn.after(run, on=on, holds=holds) == expected
 
 
 def test_it_comes_only_when_it_may() -> None:
@@ -95,7 +95,7 @@ def test_who_went_with_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "clients"),
+    ("expected", "clients"),
     [
         (gone([0], [-1]), grouping(0)),
         (gone([0], [0]), grouping(HIDDEN)),
@@ -103,8 +103,8 @@ def test_who_went_with_messages() -> None:
         (gone([0], [1], judged=(True, False)), grouping(0)),
     ],
 )
-def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(found: Any, clients: Any) -> None:
-    assert len(churn.those_that_went(found, clients, numbers_of([5.0], [0.0])).client) == 0
+def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(expected: Any, clients: Any) -> None:
+    assert len(churn.those_that_went(expected, clients, numbers_of([5.0], [0.0])).client) == 0
 
 
 # --- crash loops
@@ -121,7 +121,7 @@ def crashed(*polls: tuple[float, float, float], step: float = 60.0) -> CrashLoop
 
 
 @pytest.mark.parametrize(
-    ("polls", "unseen", "found"),
+    ("polls", "unseen", "expected"),
     [
         ([(2, 0, 0), (2, 0, 0), (1, 0, 0)], 0.0, True),
         ([(2, 0, 0), (1, 0, 0), (1, 0, 0)], 0.0, False),
@@ -137,12 +137,12 @@ def crashed(*polls: tuple[float, float, float], step: float = 60.0) -> CrashLoop
     ],
 )
 def test_five_that_settled_nothing_went_at_three_polls(
-    polls: list[tuple[float, float, float]], unseen: float, found: bool
+    polls: list[tuple[float, float, float]], unseen: float, expected: bool
 ) -> None:
     """And two more for each that had settled something, or may have unseen."""
     after = crashed(*polls).advance(NOW, unseen, served=True)
-    assert after.run == (2 if found else -1)
-    assert after.on is found
+    assert after.run == (2 if expected else -1)
+    assert after.on is expected
 
 
 def test_where_nobody_else_settles_it_is_no_loop() -> None:
@@ -198,9 +198,9 @@ def test_what_vanished_by_client() -> None:
     }
 
 
-@pytest.mark.parametrize("found", [poll(settling=True), poll(keeps=[True, False])])
-def test_nothing_vanishes_after_a_start_or_from_a_queue_that_keeps_all(found: Any) -> None:
-    assert lost(found, (0, 0, 5.0, 0.0)) == {}
+@pytest.mark.parametrize("expected", [poll(settling=True), poll(keeps=[True, False])])
+def test_nothing_vanishes_after_a_start_or_from_a_queue_that_keeps_all(expected: Any) -> None:
+    assert lost(expected, (0, 0, 5.0, 0.0)) == {}
     assert lost(poll()) == {}
 
 
@@ -214,10 +214,10 @@ def loops(before: CrashLoops, found: Any, *rows: tuple[int, int, float, float], 
 
 
 def test_what_is_settled_unseen_is_summed_up() -> None:
-    found = poll(d_settled=[9.0, np.nan], d_left=[4.0, 2.0], d_uncommitted=[1.0, 0.0])
-    once = loops(CrashLoops(), found)
+    result = poll(d_settled=[9.0, np.nan], d_left=[4.0, 2.0], d_uncommitted=[1.0, 0.0])
+    once = loops(CrashLoops(), result)
     assert once.unseen.tolist() == [6, -2]
-    assert loops(once, found).unseen.tolist() == [12, -4]
+    assert loops(once, result).unseen.tolist() == [12, -4]
 
 
 def test_a_client_is_followed_from_the_first_that_settled_nothing() -> None:
@@ -232,19 +232,19 @@ def test_a_client_is_followed_from_the_first_that_settled_nothing() -> None:
 
 def looping(polls: int, unsettled: Any = SETTLED) -> CrashLoops:
     """Two crash at each poll."""
-    found = CrashLoops()
+    result = CrashLoops()
     for number in range(polls):
         rows = [(0, 0, 5.0, 0.0), (0, 0, 5.0, 0.0)]
-        found = loops(found, poll(now=NOW + 70 * number), *rows, unsettled=unsettled)
-    return found
+        result = loops(result, poll(now=NOW + 70 * number), *rows, unsettled=unsettled)
+    return result
 
 
 @pytest.mark.parametrize(("polls", "run", "pending"), [(2, -2, ()), (3, 1, (C0,)), (4, 2, (C0,))])
 def test_who_loops_is_asked_at_each_poll(polls: int, run: int, pending: tuple[ClientSeries, ...]) -> None:
-    found = looping(polls)
-    assert found.loops[C0].run == run
-    assert found.loops[C0].on is (run == 2)
-    assert found.pending == pending
+    result = looping(polls)
+    assert result.loops[C0].run == run
+    assert result.loops[C0].on is (run == 2)
+    assert result.pending == pending
 
 
 def test_where_nothing_is_settled_nobody_loops() -> None:
@@ -253,9 +253,9 @@ def test_where_nothing_is_settled_nobody_loops() -> None:
 
 def test_loops_of_a_queue_that_went_are_forgotten() -> None:
     fewer = QUEUES.advance(np.array([OTHER_KEY]), lambda _: [])[0]
-    found = poll(now=NOW + 1000, d_settled=[0.0], d_left=[0.0], d_uncommitted=[0.0], keeps=[False])
-    found.queues = fewer
-    assert loops(looping(4), found, unsettled=np.array([np.nan])).loops == {}
+    result = poll(now=NOW + 1000, d_settled=[0.0], d_left=[0.0], d_uncommitted=[0.0], keeps=[False])
+    result.queues = fewer
+    assert loops(looping(4), result, unsettled=np.array([np.nan])).loops == {}
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(60.0, True), (61.0, False)])
@@ -282,16 +282,16 @@ def holders(**said: Any) -> list[bool]:
     queue = {"d_settled": 0.0, "known": True} | {k: said[k] for k in ("d_settled", "known") if k in said}
     consumer = {"held": 1.0, "delivered": 0.0} | {k: said[k] for k in ("held", "delivered") if k in said}
     place = said.get("place", 0)
-    found: Any = SimpleNamespace(**{name: np.array([value]) for name, value in queue.items()})
-    found.consumer = SimpleNamespace(**{name: np.array([value]) for name, value in consumer.items()})
-    found.consumer.at_queue = lambda values, unknown: np.append(values, unknown)[[place]]
+    result: Any = SimpleNamespace(**{name: np.array([value]) for name, value in queue.items()})
+    result.consumer = SimpleNamespace(**{name: np.array([value]) for name, value in consumer.items()})
+    result.consumer.at_queue = lambda values, unknown: np.append(values, unknown)[[place]]
     came = np.array([said.get("came", True)])
-    holds: list[bool] = churn.idle_holders(found, grouping(said.get("member", 0)), came).tolist()
+    holds: list[bool] = churn.idle_holders(result, grouping(said.get("member", 0)), came).tolist()
     return holds
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("said", "expected"),
     [
         ({}, True),
         ({"held": 0.5}, True),
@@ -305,8 +305,8 @@ def holders(**said: Any) -> list[bool]:
         ({"place": -1}, False),
     ],
 )
-def test_who_holds_something_of_a_queue_that_settles_nothing(said: dict[str, Any], found: bool) -> None:
-    assert holders(**said) == [found]
+def test_who_holds_something_of_a_queue_that_settles_nothing(said: dict[str, Any], expected: bool) -> None:
+    assert holders(**said) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -324,16 +324,16 @@ def test_a_streak_begins_when_its_first_got_what_it_holds(
     hold_since: list[float], interval: float, begin: float
 ) -> None:
     """Not before the poll before."""
-    found: Any = SimpleNamespace(now=NOW, interval=interval)
-    assert churn.begin_of(found, np.array(hold_since)) == begin
+    result: Any = SimpleNamespace(now=NOW, interval=interval)
+    assert churn.begin_of(result, np.array(hold_since)) == begin
 
 
 def joined(before: dict[Any, Streak], *came: int) -> dict[Any, Streak]:
     rows = np.array([SimpleNamespace(queue=name) for name in "qrs"], object)
-    found: Any = SimpleNamespace(now=NOW, interval=STEP, consumer=SimpleNamespace(index=SimpleNamespace(rows=rows)))
+    result: Any = SimpleNamespace(now=NOW, interval=STEP, consumer=SimpleNamespace(index=SimpleNamespace(rows=rows)))
     unacked: Any = SimpleNamespace(hold_since=np.array([NOW - 1, NOW - 2, NOW - 3]))
     patience = np.array([100.0, 200.0, 300.0])
-    return churn.joined(before, np.array(came, np.intp), found, CLIENTS, patience, unacked)
+    return churn.joined(before, np.array(came, np.intp), result, CLIENTS, patience, unacked)
 
 
 def test_each_client_has_a_streak_of_those_that_came() -> None:
@@ -368,14 +368,14 @@ YOUNG = Streak(NOW - 300, "q", ids=7, polls=OLD, last=NOW, patience=300.0, run=1
 def test_a_streak_is_active_once_enough_came_in_longer_than_their_patience(
     streak: Streak, present: float, run: int, on: bool
 ) -> None:
-    found: Any = SimpleNamespace(now=NOW, interval=STEP, settling=False)
-    after = churn.advance_streak(streak, found, present, 4)
+    result: Any = SimpleNamespace(now=NOW, interval=STEP, settling=False)
+    after = churn.advance_streak(streak, result, present, 4)
     assert (after.run, after.on) == (run, on)
 
 
 def test_after_a_start_no_streak_is() -> None:
-    found: Any = SimpleNamespace(now=NOW, interval=STEP, settling=True)
-    assert churn.advance_streak(YOUNG, found, 0, 4).run == -1
+    result: Any = SimpleNamespace(now=NOW, interval=STEP, settling=True)
+    assert churn.advance_streak(YOUNG, result, 0, 4).run == -1
 
 
 ACTIVE = replace(YOUNG, on=True)
@@ -397,17 +397,17 @@ def test_a_streak_ends_when_its_queue_settles_or_nobody_comes(
     streak: Streak, d_settled: float, known: bool, lasts: bool
 ) -> None:
     index: Any = Index.of([SimpleNamespace(name="q")])
-    found: Any = SimpleNamespace(now=NOW, queues=index, d_settled=np.array([d_settled]), known=np.array([known]))
+    result: Any = SimpleNamespace(now=NOW, queues=index, d_settled=np.array([d_settled]), known=np.array([known]))
     quiet = replace(streak, on=False)
     before = Churn(streaks={C0: streak, C1: quiet})
-    lasting, ended = before._lasting(found)
+    lasting, ended = before._lasting(result)
     assert lasting == ({C0: streak, C1: quiet} if lasts else {})
     assert ended == ({} if lasts else {C0: streak})
 
 
 def test_without_streaks_none_lasts() -> None:
-    found: Any = None
-    assert Churn()._lasting(found) == ({}, {})
+    result: Any = None
+    assert Churn()._lasting(result) == ({}, {})
 
 
 def test_active_ones_stand_and_those_that_have_just_ended() -> None:
@@ -420,7 +420,7 @@ def test_active_ones_stand_and_those_that_have_just_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "d_settled", "found"),
+    ("age", "d_settled", "expected"),
     [
         (LONG, 0.0, Departure(NOW, NOW - STEP - LONG, 5.0, LONG, 5.0)),
         (LONG - 1, 0.0, None),
@@ -429,12 +429,12 @@ def test_active_ones_stand_and_those_that_have_just_ended() -> None:
         (np.nan, 0.0, None),
     ],
 )
-def test_who_left_with_messages_that_it_had_for_long(age: float, d_settled: float, found: Departure | None) -> None:
+def test_who_left_with_messages_that_it_had_for_long(age: float, d_settled: float, expected: Departure | None) -> None:
     before_that = NOW - STEP
     unacked: Any = SimpleNamespace(unacked_since=np.array([before_that - age]))
     poll_now = poll(d_settled=[d_settled, 0.0])
     left = Churn(clients=CLIENTS)._left(poll_now, went((1, 0, 5.0, 0.0)), before_that, unacked)
-    assert left == ({} if found is None else {C1: found})
+    assert left == ({} if expected is None else {C1: expected})
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SHOWN, True), (SHOWN + 1, False)])

@@ -36,24 +36,24 @@ def rounded(seconds: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("value", "limit", "found"), [(5, 7, 5), (7, 7, 7), (9, 7, 7), (9, np.nan, 9), (np.nan, 7, np.nan)]
+    ("value", "limit", "expected"), [(5, 7, 5), (7, 7, 7), (9, 7, 7), (9, np.nan, 9), (np.nan, 7, np.nan)]
 )
-def test_no_more_than_the_limit_where_both_are_known(value: float, limit: float, found: float) -> None:
-    np.testing.assert_equal(normal.limited(np.array([value]), np.array([limit])), [found])
+def test_no_more_than_the_limit_where_both_are_known(value: float, limit: float, expected: float) -> None:
+    np.testing.assert_equal(normal.limited(np.array([value]), np.array([limit])), [expected])
 
 
-@pytest.mark.parametrize(("known", "found"), [(2, 9), (3, 7), (4, 7)])
-def test_in_the_first_weeks_nothing_is_too_much(known: float, found: float) -> None:
+@pytest.mark.parametrize(("known", "wanted"), [(2, 9), (3, 7), (4, 7)])
+def test_in_the_first_weeks_nothing_is_too_much(known: float, wanted: float) -> None:
     expected: Any = SimpleNamespace(weeks=np.array([known]))
     one = replace(Normal(), expected=expected)
-    assert one.learnable(np.array([9.0]), np.array([7.0])).tolist() == [found]
+    assert one.learnable(np.array([9.0]), np.array([7.0])).tolist() == [wanted]
 
 
 # --- rates
 
 
 @pytest.mark.parametrize(
-    ("rates", "found"),
+    ("rates", "expected"),
     [
         ([5, 0, 0, 0], 5),
         ([5, 3, 0, 0], 3),
@@ -63,23 +63,23 @@ def test_in_the_first_weeks_nothing_is_too_much(known: float, found: float) -> N
         ([255, 0, 0, 0], 255),
     ],
 )
-def test_the_lowest_week_or_of_many_the_second_lowest(rates: list[int], found: int) -> None:
+def test_the_lowest_week_or_of_many_the_second_lowest(rates: list[int], expected: int) -> None:
     table = np.array(rates, np.uint8)[None, :, None]
     both = np.concatenate([table, table + (table > 0)], axis=0) if max(rates) < 255 else table
     low = normal.lowest(both)
-    assert low[0].tolist() == [found]
+    assert low[0].tolist() == [expected]
     assert low.dtype == np.uint8
 
 
 @pytest.mark.parametrize(
-    ("messages", "found"),
+    ("messages", "expected"),
     [([1, 0, 0, 0], 1), ([1, 4, 0, 0], 1), ([1, 4, 16, 0], 4), ([64, 4, 16, 1], 4), ([0, 0, 0, 0], np.nan)],
 )
-def test_the_week_in_the_middle(messages: list[float], found: float) -> None:
+def test_the_week_in_the_middle(messages: list[float], expected: float) -> None:
     """Of two the lower one; what is stored is one more than the messages."""
     table = np.array(messages, np.float64)
     bytes_ = packed(np.where(table > 0, table, np.nan))[:, None]
-    np.testing.assert_allclose(normal.middle(bytes_), [found - 1])
+    np.testing.assert_allclose(normal.middle(bytes_), [expected - 1])
 
 
 # --- pauses and absences
@@ -99,8 +99,8 @@ def test_the_week_in_the_middle(messages: list[float], found: float) -> None:
 )
 def test_the_longest_and_by_how_much_the_weeks_differ(table: Any, longest: float, spread: float) -> None:
     """Of a week in part the longest may not be known."""
-    found = normal.longest_and_spread(table)
-    np.testing.assert_allclose(np.concatenate(found), [longest, spread])
+    result = normal.longest_and_spread(table)
+    np.testing.assert_allclose(np.concatenate(result), [longest, spread])
 
 
 def away(*of_weeks: float) -> Any:
@@ -109,8 +109,8 @@ def away(*of_weeks: float) -> Any:
 
 
 def limit(table: Any, fewest: int = 3) -> float:
-    (found,) = normal.absence_limit(table, np.array([fewest])).tolist()
-    return float(found)
+    (result,) = normal.absence_limit(table, np.array([fewest])).tolist()
+    return float(result)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def shares(expired: float, killed: float, rate_out: float = 0.0, seconds: float 
     totals = {TREND_EXPIRED: np.array([expired]), TREND_KILLED: np.array([killed])}
     activity: Any = SimpleNamespace(trend=SimpleNamespace(sum=totals.__getitem__))
     trend: Any = SimpleNamespace(rate_out=np.array([rate_out]), seconds=seconds)
-    found: list[float] = normal.shares_of_five_minutes(activity, trend)[:, 0].tolist()
-    return found
+    result: list[float] = normal.shares_of_five_minutes(activity, trend)[:, 0].tolist()
+    return result
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("wanted", "expected"),
     [
         (shares(4.0, 1.0, 0.05), [0.4, 0.1]),
         (shares(4.0, 1.0, 0.04), [np.nan, np.nan]),
@@ -165,8 +165,8 @@ def shares(expired: float, killed: float, rate_out: float = 0.0, seconds: float 
         (shares(0.0, 0.0), [np.nan, np.nan]),
     ],
 )
-def test_of_ten_messages_that_left_so_many_were_lost(found: list[float], expected: list[float]) -> None:
-    np.testing.assert_allclose(found, expected)
+def test_of_ten_messages_that_left_so_many_were_lost(wanted: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(wanted, expected)
 
 
 # --- whose normal is learned

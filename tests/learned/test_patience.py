@@ -35,8 +35,8 @@ def clients(member: list[int], *configured: float | None) -> Any:
 
 def learned(gaps: list[float], of: Any) -> tuple[LearnedTimeout, list[float]]:
     unacked: Any = SimpleNamespace(gaps=np.array(gaps))
-    found: Any = SimpleNamespace(interval=15.0)
-    state, seconds = advance_patience(LearnedTimeout(), unacked, of, found, CONSTANTS)
+    result: Any = SimpleNamespace(interval=15.0)
+    state, seconds = advance_patience(LearnedTimeout(), unacked, of, result, CONSTANTS)
     return state, seconds.tolist()
 
 

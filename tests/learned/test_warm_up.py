@@ -34,11 +34,11 @@ def groups(index: Index[Any], member: list[int] | None = None) -> Grouping[Any]:
 
 def seen(*polls: Iterable[int], before: SeenBefore | None = None) -> SeenPolls:
     """After polls at which these keys were there, STEP seconds apart from 0 on."""
-    found, index = SeenPolls(before=before), Index[Any].empty()
+    result, index = SeenPolls(before=before), Index[Any].empty()
     for number, keys in enumerate(polls):
         index = index_of(keys, index)
-        found = found.advance(groups(index), STEP * number)
-    return found
+        result = result.advance(groups(index), STEP * number)
+    return result
 
 
 # --- at how many polls something was seen
@@ -46,29 +46,29 @@ def seen(*polls: Iterable[int], before: SeenBefore | None = None) -> SeenPolls:
 
 @pytest.mark.parametrize("polls", [1, 2, 3, 4])
 def test_polls_are_counted_until_there_are_enough(polls: int) -> None:
-    found = seen(*[[1]] * polls)
-    assert found.polls_of(1) == min(polls, POLLS)
-    assert found.keys.tolist() == ([1] if polls < POLLS else [])
+    result = seen(*[[1]] * polls)
+    assert result.polls_of(1) == min(polls, POLLS)
+    assert result.keys.tolist() == ([1] if polls < POLLS else [])
 
 
 def test_each_is_counted_from_its_first_poll() -> None:
-    found = seen([1], [1, 2], [1, 2], [1, 2, 3])
-    assert [found.polls_of(key) for key in (1, 2, 3)] == [3, 3, 1]
-    assert [found.since_of(key) for key in (1, 2, 3)] == [0, STEP, 3 * STEP]
+    result = seen([1], [1, 2], [1, 2], [1, 2, 3])
+    assert [result.polls_of(key) for key in (1, 2, 3)] == [3, 3, 1]
+    assert [result.since_of(key) for key in (1, 2, 3)] == [0, STEP, 3 * STEP]
 
 
 def test_what_went_and_came_again_is_new() -> None:
-    found = seen([1, 2], [1], [1, 2])
-    assert found.polls_of(2) == 1
-    assert found.since_of(2) == 2 * STEP
+    result = seen([1, 2], [1], [1, 2])
+    assert result.polls_of(2) == 1
+    assert result.since_of(2) == 2 * STEP
     assert seen([1, 2], [1]).polls_by_name() == {("a", "q1"): 2}
 
 
 def test_of_what_is_not_there_it_is_not_known_since_when() -> None:
-    found = seen([1])
-    assert np.isnan(found.since_of(None))
-    assert np.isnan(found.since_of(7))
-    assert found.polls_of(7) == POLLS
+    result = seen([1])
+    assert np.isnan(result.since_of(None))
+    assert np.isnan(result.since_of(7))
+    assert result.polls_of(7) == POLLS
 
 
 def test_those_that_were_seen_at_few_polls_are_known_by_name() -> None:
@@ -91,9 +91,9 @@ def test_what_was_there_before_needs_no_more_polls() -> None:
 @pytest.mark.parametrize(("polls", "now"), [(1, 2), (2, POLLS)])
 def test_what_was_seen_at_few_polls_goes_on_from_there(polls: int, now: int) -> None:
     before = SeenBefore(np.array([10, 11]), {("a", "q1"): polls})
-    found = seen([1, 2], before=before)
-    assert found.polls_of(1) == now
-    assert found.polls_of(2) == POLLS
+    result = seen([1, 2], before=before)
+    assert result.polls_of(1) == now
+    assert result.polls_of(2) == POLLS
 
 
 def test_only_rows_that_were_there_count() -> None:
@@ -105,19 +105,19 @@ def test_only_rows_that_were_there_count() -> None:
 
 def test_what_an_earlier_process_had_seen_counts_at_the_first_poll_only() -> None:
     before = SeenBefore(np.array([10, 11]), {})
-    found = seen([1], [1, 2], before=before)
-    assert found.polls_of(2) == 1
-    assert found.before is None
+    result = seen([1], [1, 2], before=before)
+    assert result.polls_of(2) == 1
+    assert result.before is None
 
 
 # --- polls
 
 
 def warm_up(*stamps: float) -> WarmUp:
-    found, none = WarmUp(), groups(Index.empty())
+    result, none = WarmUp(), groups(Index.empty())
     for stamp in stamps:
-        found = found.advance(stamp, none, none)
-    return found
+        result = result.advance(stamp, none, none)
+    return result
 
 
 def test_the_polls_of_the_last_minutes_are_known() -> None:
