@@ -11,7 +11,7 @@ from conditions.pairs import NOW, openmq, plain, two_consumers, two_queues, with
 from penstock.causes import silence, surroundings
 from penstock.causes.case import Case, ConsumerCase, positions_of_addresses, siblings_of
 from penstock.causes.evidence import NumberRead, Truth, known, unread
-from penstock.causes.verdict import CauseState
+from penstock.causes.verdict import AGAINST, CauseState
 from penstock.core.table import Index, Table
 from penstock.model import ANONYMOUS, LeftOut, ProducerRow
 from penstock.observation.poll import RuleInputs
@@ -314,7 +314,7 @@ def test_another_queue_gets_as_much_since(values: dict[str, Any], to: str) -> No
     assert verdict.state is CauseState.POSSIBLE
     assert verdict.likely is bool(to)
     assert verdict.fact == (
-        f"{to} gets as much since" if to else f"{silence.AGAINST}no other queue of this broker began to get as much"
+        f"{to} gets as much since" if to else f"{AGAINST}no other queue of this broker began to get as much"
     )
 
 
