@@ -31,6 +31,8 @@ BESIDE = {
 }
 """Rooms whose tests also are about the code of a room."""
 Counts = dict[str, dict[str, int]]
+Change = tuple[str, str, str, str]
+"""Its file and function, and the lines before and after."""
 
 
 @click.command()
@@ -44,28 +46,30 @@ Counts = dict[str, dict[str, int]]
 def main(room: str, only: str, function: str, tests: str, processes: int) -> None:
     mutants = chosen(room, only, function)
     folders = tests.split(",") if tests else folders_of(room)
-    known = results.load()
-    alive = [mutant for mutant in mutants if not results.is_killed(known.get(mutant.key))]
+    earlier = results.load()
+    alive = [mutant for mutant in mutants if not results.is_killed(earlier.get(mutant.key))]
     for mutant in alive:
-        forget_killer(known.get(mutant.key))
+        forget_killer(earlier.get(mutant.key))
     if alive:
-        run(alive, folders, known, processes)
-    report(mutants, known)
+        run(alive, folders, earlier, processes)
+    report(mutants, earlier)
 
 
 def chosen(room: str, only: str, function: str) -> list[Mutant]:
     paths = sorted((PACKAGE / room).rglob(only or "*.py"))
     if not paths:
-        raise click.ClickException(
-            f"No file {only or '*.py'} is below {PACKAGE / room}. Name a room, and a file of it."
-        )
-    found = [mutant for path in paths for mutant in mutants_of(path, ROOT)]
-    return [mutant for mutant in found if mutant.function.startswith(function)]
+        missing = only or "*.py"
+        raise click.ClickException(f"No file {missing} is below {PACKAGE / room}. Name a room, and a file of it.")
+    mutants: list[Mutant] = []
+    for path in paths:
+        mutants += mutants_of(path, ROOT)
+    return [mutant for mutant in mutants if mutant.function.startswith(function)]
 
 
 def folders_of(room: str) -> list[str]:
-    rooms = [room, *BESIDE.get(room, ())]
-    return [f"tests/{one}" for one in rooms if (ROOT / "tests" / one).is_dir()]
+    kin = BESIDE.get(room, ())
+    folders = [f"tests/{name}" for name in (room, *kin)]
+    return [folder for folder in folders if (ROOT / folder).is_dir()]
 
 
 def forget_killer(result: results.Result | None) -> None:
@@ -74,35 +78,39 @@ def forget_killer(result: results.Result | None) -> None:
         result.killed_by = ""
 
 
-def run(mutants: Sequence[Mutant], folders: Sequence[str], known: dict[str, results.Result], processes: int) -> None:
+def run(mutants: Sequence[Mutant], folders: Sequence[str], earlier: dict[str, results.Result], processes: int) -> None:
     arguments = [*folders, "-m", NEEDED, "-q", "--no-header", "--no-summary", "--hypothesis-profile=quick"]
     arguments += ["-p", "no:cacheprovider", "-o", "timeout=0", "--hypothesis-seed=0"]
-    ended = pytest.main(arguments, plugins=[Mutation(ROOT, mutants, known, processes)])
+    ended = pytest.main(arguments, plugins=[Mutation(ROOT, mutants, earlier, processes)])
     if ended not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(f"The tests could not be run: pytest ended with {ended!r}")
 
 
-def report(mutants: Sequence[Mutant], known: Mapping[str, results.Result]) -> None:
+def report(mutants: Sequence[Mutant], earlier: Mapping[str, results.Result]) -> None:
     """The survivors with their lines, and the numbers."""
     equivalent = equivalents()
     counts: Counts = {}
     for mutant in mutants:
-        outcome = outcome_of(mutant, known, equivalent)
-        of_file = counts.setdefault(mutant.file, Counter(killed=0, survived=0, equivalent=0))
+        outcome = outcome_of(mutant, earlier, equivalent)
+        none_yet = Counter(killed=0, survived=0, equivalent=0)
+        of_file = counts.setdefault(mutant.file, none_yet)
         of_file[outcome] += 1
         if outcome == "survived":
             print(mutant)
-    print(json.dumps({"mutants": counts, "all": total(counts)}))
+    numbers = {"mutants": counts, "all": total(counts)}
+    print(json.dumps(numbers))
 
 
-def outcome_of(mutant: Mutant, known: Mapping[str, results.Result], equivalent: set[tuple[str, str, str, str]]) -> str:
-    if results.is_killed(known.get(mutant.key)):
+def outcome_of(
+    mutant: Mutant, earlier: Mapping[str, results.Result], equivalent: set[tuple[str, str, str, str]]
+) -> str:
+    if results.is_killed(earlier.get(mutant.key)):
         return "killed"
     change = (mutant.file, mutant.function, mutant.before, mutant.after)
     return "equivalent" if change in equivalent else "survived"
 
 
-def equivalents() -> set[tuple[str, str, str, str]]:
+def equivalents() -> set[Change]:
     """The mutants that no test can notice, as the file of them says."""
     read = tomllib.loads(EQUIVALENT.read_text())
     changes = set()
@@ -119,7 +127,8 @@ def total(counts: Counts) -> dict[str, float]:
     for of_file in counts.values():
         summed.update(of_file)
     made = sum(summed.values())
-    share = summed["killed"] / made if made else 1.0
+    killed = summed["killed"]
+    share = killed / made if made else 1.0
     return {**summed, "killed_share": round(share, 3)}
 
 

@@ -30,8 +30,9 @@ class Mutant:
     def key(self) -> str:
         """The same as long as the function and the change are."""
         parts = [self.file, self.function, self.function_source, self.before, self.after]
-        said = "\0".join(parts)
-        return sha256(said.encode()).hexdigest()[:16]
+        text = "\0".join(parts)
+        digits = sha256(text.encode()).hexdigest()
+        return digits[:16]
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.function}\n    - {self.before}\n    + {self.after}"
@@ -44,47 +45,56 @@ def mutants_of(path: Path, root: Path) -> list[Mutant]:
     source = path.read_text()
     original = compile(source, str(path), "exec", dont_inherit=True)
     lines = source.splitlines()
-    found: dict[str, Mutant] = {}
+    mutants: dict[str, Mutant] = {}
     for line, mutated in sources(source):
-        try:
-            changed = compile(mutated, str(path), "exec", dont_inherit=True)
-        except SyntaxError:
+        changed = compiled(mutated, path)
+        difference = first_difference(original, changed) if changed else None
+        if difference is None:
             continue
-        pair = first_difference(original, changed)
-        if pair is None:
-            continue
+        function, code = difference
         before, after = changed_lines(lines, mutated.splitlines())
-        old, new = pair
+        own_lines = lines[function.co_firstlineno - 1 : last_line(function)]
         mutant = Mutant(
             file=str(path.relative_to(root)),
             line=line,
             before=before,
             after=after,
-            function=old.co_qualname,
-            function_line=old.co_firstlineno,
-            code=new,
-            function_source="\n".join(lines[old.co_firstlineno - 1 : last_line(old)]),
+            function=function.co_qualname,
+            function_line=function.co_firstlineno,
+            code=code,
+            function_source="\n".join(own_lines),
         )
-        found.setdefault(mutant.key, mutant)
-    return sorted(found.values(), key=lambda one: one.line)
+        mutants.setdefault(mutant.key, mutant)
+    return sorted(mutants.values(), key=lambda mutant: mutant.line)
+
+
+def compiled(source: str, path: Path) -> CodeType | None:
+    """None where it is no Python."""
+    try:
+        return compile(source, str(path), "exec", dont_inherit=True)
+    except SyntaxError:
+        return None
 
 
 def first_difference(before: CodeType, after: CodeType) -> tuple[CodeType, CodeType] | None:
     """The outermost function that differs, before and after; None where none does, or no function alone."""
-    old, new = list(inner(before)), list(inner(after))
-    if [one.co_qualname for one in old] != [one.co_qualname for one in new]:
+    old_codes = list(inner(before))
+    new_codes = list(inner(after))
+    old_names = [code.co_qualname for code in old_codes]
+    new_names = [code.co_qualname for code in new_codes]
+    if old_names != new_names:
         return None
-    for one, other in zip(old, new, strict=True):
-        if meaning(one) == meaning(other):
+    for old, new in zip(old_codes, new_codes, strict=True):
+        if meaning(old) == meaning(new):
             continue
-        if is_function(one):
-            return one, other
-        return first_difference(one, other)
+        if is_function(old):
+            return old, new
+        return first_difference(old, new)
     return None
 
 
 def inner(code: CodeType) -> Iterator[CodeType]:
-    return (one for one in code.co_consts if isinstance(one, CodeType))
+    return (constant for constant in code.co_consts if isinstance(constant, CodeType))
 
 
 def is_function(code: CodeType) -> bool:
@@ -95,13 +105,20 @@ def is_function(code: CodeType) -> bool:
 
 def meaning(code: CodeType) -> tuple[Any, ...]:
     """All of it but its lines."""
-    constants = tuple(meaning(one) if isinstance(one, CodeType) else (type(one), repr(one)) for one in code.co_consts)
+    constants = tuple(map(meaning_of_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
 
 
+def meaning_of_constant(constant: Any) -> tuple[Any, ...]:
+    if isinstance(constant, CodeType):
+        return meaning(constant)
+    return type(constant), repr(constant)
+
+
 def last_line(code: CodeType) -> int:
-    own = [line for *_, line in code.co_lines() if line is not None]
-    return max([*own, *(last_line(one) for one in inner(code))])
+    lines = [line for *_, line in code.co_lines() if line is not None]
+    lines += [last_line(function) for function in inner(code)]
+    return max(lines)
 
 
 def changed_lines(before: list[str], after: list[str]) -> tuple[str, str]:

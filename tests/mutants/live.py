@@ -29,13 +29,16 @@ def functions(root: Path, files: Iterable[str]) -> dict[Place, list[FunctionType
     """All functions that exist now and come from these files, also those below decorators and in properties."""
     wanted = {str(root / name): name for name in files}
     gc.unfreeze()  # what is frozen is not among the objects
-    found: dict[Place, list[FunctionType]] = defaultdict(list)
+    by_place: dict[Place, list[FunctionType]] = defaultdict(list)
     for thing in gc.get_objects():
-        if isinstance(thing, FunctionType) and thing.__code__.co_filename in wanted:
-            code = thing.__code__
-            place = wanted[code.co_filename], code.co_qualname, code.co_firstlineno
-            found[place].append(thing)
-    return found
+        if not isinstance(thing, FunctionType):
+            continue
+        code = thing.__code__
+        name = wanted.get(code.co_filename)
+        if name is not None:
+            place = name, code.co_qualname, code.co_firstlineno
+            by_place[place].append(thing)
+    return by_place
 
 
 def place_of(mutant: Mutant) -> Place:
@@ -66,11 +69,11 @@ def is_pure(mutant: Mutant) -> bool:
         return False  # a lambda within something else
     if not isinstance(tree, ast.FunctionDef):
         return False
-    given = {one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg)}
+    arguments = {node.arg for node in ast.walk(tree.args) if isinstance(node, ast.arg)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await | ast.Global | ast.Nonlocal | ast.Delete):
+        if isinstance(node, IMPURE):
             return False
-        if isinstance(node, ast.Assign | ast.AugAssign) and given & set(changed_things(node)):
+        if isinstance(node, ASSIGNMENTS) and not arguments.isdisjoint(changed_things(node)):
             return False
     return True
 
@@ -85,6 +88,11 @@ def changed_things(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
         in_place = changed is not target or isinstance(node, ast.AugAssign)
         if in_place and isinstance(changed, ast.Name):
             yield changed.id
+
+
+IMPURE = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete)
+"""What a pure function has not."""
+ASSIGNMENTS = (ast.Assign, ast.AugAssign)
 
 
 class TooLong(BaseException):
@@ -117,7 +125,8 @@ class Watch:
         self.seen = seen
         self.original = copy_of(function, function.__code__)
         free = function.__code__.co_freevars
-        comparable = [mutant for mutant in mutants if is_comparable(mutant) and mutant.code.co_freevars == free]
+        alike = [mutant for mutant in mutants if mutant.code.co_freevars == free]
+        comparable = [mutant for mutant in alike if is_comparable(mutant)]
         self.mutants = {mutant.key: copy_of(function, mutant.code) for mutant in comparable}
         self.others = [mutant.key for mutant in mutants if mutant.key not in self.mutants]
 

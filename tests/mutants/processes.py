@@ -1,4 +1,4 @@
-"""Work that is done in forked processes, which have all that this one has imported and collected."""
+"""Work that is done in forked processes, which have all that this process has imported and collected."""
 
 import os
 import pickle
@@ -38,11 +38,11 @@ def each_in_a_process(jobs: Iterable[Job], processes: int) -> Iterator[tuple[Any
     while waiting or running:
         while waiting and len(running) < processes:
             running.append(started(waiting.popleft()))
-        wait([one.answer for one in running], timeout=0.2)
-        for one in running[:]:
-            if one.answer.poll() or time.monotonic() > one.until:
-                running.remove(one)
-                yield one.job.name, result_of(one)
+        wait([process.answer for process in running], timeout=0.2)
+        for process in running[:]:
+            if process.answer.poll() or time.monotonic() > process.until:
+                running.remove(process)
+                yield process.job.name, result_of(process)
 
 
 def started(job: Job) -> Running:
@@ -66,13 +66,13 @@ def answer_with(work: Callable[[], Any], answer: Connection) -> None:
         os._exit(0)
 
 
-def result_of(one: Running) -> Any:
+def result_of(process: Running) -> Any:
     """What it answered; it has ended afterwards."""
     try:
-        return pickle.loads(one.answer.recv_bytes()) if one.answer.poll() else GIVEN_UP  # noqa: S301 of this program
+        return pickle.loads(process.answer.recv_bytes()) if process.answer.poll() else GIVEN_UP  # noqa: S301 of this program
     except EOFError:
         return GIVEN_UP
     finally:
-        one.answer.close()
-        os.kill(one.pid, signal.SIGKILL)
-        os.waitpid(one.pid, 0)
+        process.answer.close()
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitpid(process.pid, 0)

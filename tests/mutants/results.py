@@ -23,16 +23,18 @@ def load() -> dict[str, Result]:
     """By the keys of mutants."""
     if not KEPT.exists():
         return {}
-    read = json.loads(KEPT.read_text())
-    return {key: Result(**said) for key, said in read.items()}
+    text = KEPT.read_text()
+    read = json.loads(text)
+    return {key: Result(**fields) for key, fields in read.items()}
 
 
 def save(results: Mapping[str, Result]) -> None:
     KEPT.parent.mkdir(exist_ok=True)
     plain = {key: asdict(result) for key, result in results.items()}
-    beside = KEPT.with_suffix(".new")
-    beside.write_text(json.dumps(plain))
-    beside.rename(KEPT)
+    new_file = KEPT.with_suffix(".new")
+    text = json.dumps(plain)
+    new_file.write_text(text)
+    new_file.rename(KEPT)
 
 
 def digest(path: Path) -> str:
@@ -40,12 +42,14 @@ def digest(path: Path) -> str:
     in_folder = sorted(path.parent.glob("*.py"))
     helpers = [helper for helper in in_folder if not helper.name.startswith("test_")]
     contents = [file.read_bytes() for file in [path, *helpers]]
-    return short(b"".join(contents))
+    content = b"".join(contents)
+    return short(content)
 
 
 def own_digest(path: Path) -> str:
     """Of a file of tests alone."""
-    return short(path.read_bytes())
+    content = path.read_bytes()
+    return short(content)
 
 
 def short(content: bytes) -> str:
@@ -59,7 +63,9 @@ def is_killed(result: Result | None) -> bool:
         return False
     file, _, _ = result.killed_by.partition("::")
     path = Path(file)
-    return path.exists() and own_digest(path) == result.digest
+    if not path.exists():
+        return False
+    return own_digest(path) == result.digest
 
 
 def untried(result: Result | None, files: Iterable[Path]) -> set[Path]:

@@ -38,12 +38,12 @@ class Surveyed(NamedTuple):
 
 
 class Mutation:
-    """The plugin. known: what earlier runs found; it is added to."""
+    """The plugin. earlier: the results of earlier runs; new ones are added."""
 
-    def __init__(self, root: Path, mutants: Sequence[Mutant], known: dict[str, Result], processes: int) -> None:
+    def __init__(self, root: Path, mutants: Sequence[Mutant], earlier: dict[str, Result], processes: int) -> None:
         self.root = root
         self.mutants = mutants
-        self.known = known
+        self.earlier = earlier
         self.processes = processes
         self.items: list[pytest.Item] = []
 
@@ -73,7 +73,7 @@ class Mutation:
         files = {item.path for item in self.items}
         of_files: dict[frozenset[Path], list[Mutant]] = defaultdict(list)
         for mutant in self.mutants:
-            untried = results.untried(self.known.get(mutant.key), files)
+            untried = results.untried(self.earlier.get(mutant.key), files)
             of_files[frozenset(untried)].append(mutant)
         of_files.pop(frozenset(), None)
         return of_files
@@ -81,10 +81,10 @@ class Mutation:
     def _note_tried(self, mutants: Iterable[Mutant], files: Iterable[Path]) -> None:
         digests = {results.digest(path) for path in files}
         for mutant in mutants:
-            result = self.known.setdefault(mutant.key, Result())
+            result = self.earlier.setdefault(mutant.key, Result())
             if not result.killed_by:
                 result.tried = sorted(digests.union(result.tried))
-        results.save(self.known)
+        results.save(self.earlier)
 
     def _try(self, mutants: Sequence[Mutant], numbers: Sequence[int]) -> None:
         """With the tests of the module itself, then with the others those that are left."""
@@ -110,7 +110,7 @@ class Mutation:
         jobs = [self._kill_job(mutant, differ[mutant.key], seconds) for mutant in candidates]
         for key, killer in each_in_a_process(jobs, self.processes):
             self._note_killer(key, differ[key], killer)
-        results.save(self.known)
+        results.save(self.earlier)
         survivors = [mutant for mutant in candidates if not self._killed(mutant.key)]
         return [mutant for mutant in survivors if len(differ[mutant.key]) >= most]
 
@@ -128,11 +128,11 @@ class Mutation:
             self._kill(key, killer)
 
     def _killed(self, key: str) -> bool:
-        return key in self.known and bool(self.known[key].killed_by)
+        return key in self.earlier and bool(self.earlier[key].killed_by)
 
     def _kill(self, key: str, number: int) -> None:
         item = self.items[number]
-        self.known[key] = Result(item.nodeid, results.own_digest(item.path))
+        self.earlier[key] = Result(item.nodeid, results.own_digest(item.path))
 
     def _kill_job(self, mutant: Mutant, numbers: Iterable[int], seconds: dict[int, float]) -> Job:
         """Runs the tests in which it makes a difference until one fails, the quickest first."""
@@ -148,7 +148,7 @@ class Mutation:
 
     def _survey(self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int) -> dict[int, Surveyed]:
         """By number the tests that pass; a mutant that differs in `most` of them is left out of those after them."""
-        found: dict[int, Surveyed] = {}
+        surveyed: dict[int, Surveyed] = {}
         enough: set[str] = set()
 
         def job(chunk: Sequence[int]) -> Job:
@@ -166,9 +166,9 @@ class Mutation:
                 continue
             failing = [number for number, test in answer.items() if not test.passed]
             self._say_left_out(failing, "fails while functions are watched, and is left out")
-            found |= {number: test for number, test in answer.items() if test.passed}
-            enough |= seen_enough(found, most)
-        return found
+            surveyed |= {number: test for number, test in answer.items() if test.passed}
+            enough |= seen_enough(surveyed, most)
+        return surveyed
 
     def _say_left_out(self, numbers: Iterable[int], why: str) -> None:
         for number in numbers:
@@ -177,14 +177,14 @@ class Mutation:
     def _watched(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> dict[int, Surveyed]:
         seen = Seen()
         watch(self.live, mutants, seen)
-        found = {}
+        surveyed = {}
         for number in numbers:
             seen.begin()
             start = monotonic()
             passed = passes(self.items[number])
             seconds = monotonic() - start
-            found[number] = Surveyed(seconds, passed, set(seen.differ), set(seen.crash))
-        return found
+            surveyed[number] = Surveyed(seconds, passed, set(seen.differ), set(seen.crash))
+        return surveyed
 
 
 def differing(surveyed: dict[int, Surveyed]) -> dict[str, list[int]]:

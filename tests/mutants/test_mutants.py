@@ -110,10 +110,10 @@ def test_what_no_test_notices_survives(program: Path, monkeypatch: pytest.Monkey
     tests = program.parent / "test_program.py"
     tests.write_text(TESTS.format(program=program.stem))
     mutants = [one for one in mutants_of(program, program.parent) if one.function == "is_full"]
-    known: dict[str, Result] = {}
+    outcomes: dict[str, Result] = {}
     quiet = ["-q", "-c", "/dev/null", "--rootdir", str(program.parent), "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    pytest.main([str(tests), *quiet], plugins=[Mutation(program.parent, mutants, known, 2)])
-    killed = {one.after for one in mutants if known[one.key].killed_by}
+    pytest.main([str(tests), *quiet], plugins=[Mutation(program.parent, mutants, outcomes, 2)])
+    killed = {one.after for one in mutants if outcomes[one.key].killed_by}
     assert killed == {"return messages > limit and not paused", "return messages >= limit and paused"}
     assert module.is_full(10, 10, paused=False)
     assert set(results.load()) == {one.key for one in mutants}
