@@ -11,7 +11,7 @@ import pytest
 
 from account.openmq_world import Openmq, openmq_broker
 from account.test_openmq_not_acknowledged import bounds
-from penstock.account.openmq_arrivals import DOUBTED, DeadLetterArrivals
+from penstock.account.openmq_arrivals import AGREES, DeadLetterArrivals, Explanations
 
 EXPIRED, ACKNOWLEDGED = 8, 2
 """Each poll, in and out of the buffer of the client of q."""
@@ -60,6 +60,18 @@ def test_what_leaves_a_backlog_that_a_client_has_visited_explains_no_dead_letter
     for n in (1, 2, 3):
         left = (EXPIRED + ACKNOWLEDGED) * n
         other = {**backlog, "K": 4.0 * n, "M": 500 - 4.0 * n}
+        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": other})
+    assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * 3
+
+
+def test_what_producers_roll_back_explains_no_dead_letter() -> None:
+    """It came long before, as what is in the backlog."""
+    broker = openmq_broker()
+    backlog = {**OTHER, "A": 600.0, "M": 500.0, "uncommitted": 100.0}
+    broker.see(consumers={"c": (0, 0)}, others={"other": backlog}, polls=5)
+    for n in (1, 2, 3):
+        left = (EXPIRED + ACKNOWLEDGED) * n
+        other = {**backlog, "K": 20.0 * n, "uncommitted": 100 - 20.0 * n}
         broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": other})
     assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * 3
 
@@ -117,50 +129,69 @@ def test_what_left_while_the_agent_was_away_may_have_become_the_dead_letters_of_
 # --- the numbers of a broker
 
 
-def advanced(*polls: tuple[float, float, float]) -> list[float]:
-    """What is unexplained at each poll; polls: letters, what may explain them, and what surely does."""
+def advanced(*polls: tuple[float, Explanations], share_apart: float = 0.0) -> list[float]:
+    """What is unexplained at each poll; polls: letters, and what may explain them."""
     arrivals, found = DeadLetterArrivals(), []
-    for n, (letters, possible, sure) in enumerate(polls):
-        arrivals = arrivals.advance(letters, possible, sure, share_apart=0.0, now=2.0 * n)
+    for letters, explanations in polls:
+        arrivals = arrivals.advance(letters, explanations, share_apart)
         found.append(arrivals.unexplained)
     return found
 
 
+def alone(messages: float, sure: float = 0.0) -> Explanations:
+    return Explanations(alone=messages, sure=sure)
+
+
 def test_as_much_as_may_explain_them_does() -> None:
-    assert advanced((10, 10, 0), (0, 0, 0), (7, 7, 0)) == [0, 0, 0]
+    assert advanced((10, alone(10)), (0, alone(0)), (7, alone(7))) == [0, 0, 0]
 
 
 def test_letters_and_their_messages_may_be_a_poll_apart() -> None:
-    early = advanced((3, 0, 0), (10, 13, 0), (10, 10, 0))
-    late = advanced((0, 3, 0), (13, 10, 0), (10, 10, 0))
+    early = advanced((3, alone(0)), (10, alone(13)), (10, alone(10)))
+    late = advanced((0, alone(3)), (13, alone(10)), (10, alone(10)))
     assert early == [3, 0, 0]
     assert late == [0, 0, 0]
 
 
 def test_each_letter_is_matched_once() -> None:
-    assert advanced((0, 3, 0), (3, 0, 0), (0, 0, 0), (10, 10, 0)) == [0, 0, 0, 0]
+    assert advanced((0, alone(3)), (3, alone(0)), (0, alone(0)), (0, alone(3)), (3, alone(0))) == [0] * 5
+    assert advanced((2, alone(2)), (0, alone(2)), (2, alone(0)), (2, alone(0))) == [0, 0, 0, 2]
 
 
-@pytest.mark.parametrize("possible", [0, 5, 15], ids=["none", "fewer", "more"])
-def test_once_both_differ_only_what_is_sure_explains_letters(possible: float) -> None:
-    assert advanced((10, possible, 4), (10, 10, 4)) == [6, 6]
+@pytest.mark.parametrize("messages", [0, 6, 14], ids=["none", "fewer", "more"])
+def test_once_both_differ_only_what_is_sure_explains_letters(messages: float) -> None:
+    assert advanced((10, alone(messages, sure=4)), (10, alone(10, sure=4))) == [6, 6]
 
 
-def test_what_is_overdue_is_no_explanation() -> None:
-    """Two left, and no letter came of them."""
-    assert advanced((0, 2, 0), (0, 0, 0), (10, 10, 0)) == [0, 0, 10]
+def test_both_may_differ_by_as_much_as_reads_that_are_not_atomic() -> None:
+    assert advanced((10, alone(13)), (10, alone(7)), (10, alone(10))) == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("later", "unexplained"), [(0.0, 10), (1.0, 0)])
-def test_the_doubt_ends(later: float, unexplained: float) -> None:
-    arrivals = DeadLetterArrivals().advance(10, 0, 0, share_apart=0.0, now=0.0)
-    arrivals = arrivals.advance(0, 10, 0, share_apart=0.0, now=2.0)
-    assert arrivals.advance(10, 10, 0, share_apart=0.0, now=DOUBTED + later).unexplained == unexplained
+def test_small_differences_add_up() -> None:
+    """Two left at each second poll, and no letter came of them."""
+    assert advanced((0, alone(2)), (0, alone(0)), (0, alone(2)), (0, alone(0)), (10, alone(10))) == [0, 0, 0, 0, 10]
+
+
+def test_the_doubt_ends() -> None:
+    agrees = [(10.0, alone(10))] * AGREES
+    assert advanced((10, alone(0)), *agrees) == [10] * AGREES + [0]
+
+
+@pytest.mark.parametrize(
+    "other", [{"refused": 8.0}, {"unseen": 8.0}, {"refused": 8.0, "unseen": 3.0}], ids=["too large", "visits", "both"]
+)
+def test_one_kind_that_agrees_explains_all_letters(other: dict[str, float]) -> None:
+    """Beside others that have nothing to do with them."""
+    assert advanced(*[(10.0, Explanations(alone=10, **other))] * 4) == [0] * 4
+
+
+@pytest.mark.parametrize("one", [{"refused": 10.0}, {"alone": 4.0, "refused": 6.0}, {"alone": 4.0, "unseen": 6.0}])
+def test_two_kinds_may_explain_them_together(one: dict[str, float]) -> None:
+    assert advanced(*[(10.0, Explanations(**one))] * 4) == [0] * 4
 
 
 def test_reads_that_were_far_apart_make_no_doubt() -> None:
     """Of 50 that left, 10 may have become dead letters after the dead message queue was read."""
-    arrivals = DeadLetterArrivals().advance(40, 50, 0, share_apart=0.2, now=0.0)
-    assert arrivals.advance(60, 50, 0, share_apart=0.2, now=2.0).unexplained == 0
-    doubted = DeadLetterArrivals().advance(40, 50, 0, share_apart=0.1, now=0.0)
-    assert doubted.advance(60, 50, 0, share_apart=0.1, now=2.0).unexplained == 60
+    polls = (40, alone(50)), (60, alone(50)), (40, alone(40))
+    assert advanced(*polls, share_apart=0.2) == [0, 0, 0]
+    assert advanced(*polls, share_apart=0.1) == [40, 60, 40]

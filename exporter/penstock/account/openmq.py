@@ -44,6 +44,7 @@ NEARLY_FULL = 0.9
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
     """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source.
+    arrivals: its dead letters against what may explain them.
     hidden: for so many polls yet they may be of destinations that are not listed. sent: when producers were last read;
     None: never.
     """
@@ -90,14 +91,8 @@ class OpenmqAccount:
         destroyed = any(gone_with_some(*pair) for pair in ((self.queues, of_queues), (self.topics, of_topics)))
         hidden = RECENT + 1 if destroyed or not whole else max(self.hidden - 1, 0)
         share_apart = share_between_reads(found, snapshot)
-        sure = queues.surely_dead_now(of_queues, found.now) + topics.surely_dead_now(of_topics, found.now)
-        arrivals = self.arrivals.advance(
-            letters=came,
-            possible=queues.unacknowledged_now(of_queues) + topics.unacknowledged_now(of_topics),
-            sure=sure,
-            share_apart=share_apart,
-            now=found.now,
-        )
+        explanations = queues.explanations(of_queues, found.now) + topics.explanations(of_topics, found.now)
+        arrivals = self.arrivals.advance(came, explanations, share_apart)
         buffers_are_a_source = max(arrivals.unexplained, self.arrivals.unexplained) > 0
         dead = DeadLetterPoll(
             arrived=arrived,
@@ -222,7 +217,7 @@ def share_between_reads(found: Facts, snapshot: Snapshot) -> float:
     collector = snapshot.collectors.get("queues")
     if collector is None:
         return 0.0
-    return min(SPREAD * collector.seconds / max(found.interval, 0.1), 1.0)
+    return min(collector.seconds / max(found.interval, 0.1), 1.0)
 
 
 def polled_topics(addresses: Table[AddressRow], before: Index[AddressRow]) -> tuple[DestinationPoll, Positions]:

@@ -3,18 +3,18 @@
 A message that expires in the buffer of a client leaves its destination like one that the client acknowledged. Only the
 dead message queue shows it: more dead letters arrive than messages left destinations without an acknowledgement. Such
 messages do not all become dead letters: a full store refused them, a sender rolled them back, or a client that no poll
-saw acknowledged them. So they explain dead letters only as long as both numbers agree.
+saw acknowledged them. So those of one kind explain dead letters only as long as both numbers agree.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.table import Column
+from penstock.core.table import Column, Mask, Matrix
 from penstock.observation.openmq import MARGIN
 
-DOUBTED = 600.0
-"""Seconds for which, once both numbers have differed, only what is surely a dead letter explains one."""
+AGREES = 8
+"""Polls in which the numbers of letters and of messages agreed, after which the one explains the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +56,78 @@ class Matching:
             overdue=self.letters - old_letters + self.messages - old_messages,
         )
 
+    def without_more_than(self, most: Column) -> "Matching":
+        """What is left over of more than `most` is overdue at once: no later poll explains it."""
+        left_over = self.letters + self.messages
+        is_more = left_over > most
+        return Matching(
+            letters=np.where(is_more, 0.0, self.letters),
+            messages=np.where(is_more, 0.0, self.messages),
+            matched=self.matched,
+            overdue=self.overdue + np.where(is_more, left_over, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanations:
+    """Messages of one poll that left destinations, or never were in them, and that no consumer acknowledged.
+
+    Attributes:
+        sure: those that surely became dead letters.
+        alone: that left while the consumers stayed.
+        refused: that never were in a destination: refused, or expired as they came.
+        unseen: that left while consumers came and went, one of which may have acknowledged them.
+    """
+
+    sure: float = 0.0
+    alone: float = 0.0
+    refused: float = 0.0
+    unseen: float = 0.0
+
+    def __add__(self, other: "Explanations") -> "Explanations":
+        return Explanations(
+            sure=self.sure + other.sure,
+            alone=self.alone + other.alone,
+            refused=self.refused + other.refused,
+            unseen=self.unseen + other.unseen,
+        )
+
+    def column(self) -> Column:
+        """What may explain all dead letters: first what surely does, then one kind, two, or all of them."""
+        both = self.alone + self.refused
+        return np.array([self.sure, self.alone, self.refused, both, both + self.unseen])
+
+
+KINDS = len(Explanations().column())
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterArrivals:
-    """All of a broker, at the last poll; the matchings have one row.
+    """All of a broker, at the last poll.
 
     Attributes:
-        possibly: with all that may have become dead letters.
-        surely: with what surely did.
-        doubted_at: when the numbers of `possibly` last differed, in seconds.
+        matching: with a row for each of `Explanations.column`.
+        overdue: of these, at the last polls; a line for each.
         unexplained: dead letters that may have come out of the buffers of clients, at most.
     """
 
-    possibly: Matching = field(default_factory=lambda: Matching.empty(1))
-    surely: Matching = field(default_factory=lambda: Matching.empty(1))
-    doubted_at: float = float("-inf")
+    matching: Matching = field(default_factory=lambda: Matching.empty(KINDS))
+    overdue: Matrix = field(default_factory=lambda: np.zeros((AGREES, KINDS)))
     unexplained: float = 0.0
 
-    def advance(
-        self, letters: float, possible: float, sure: float, share_apart: float, now: float
-    ) -> "DeadLetterArrivals":
+    def advance(self, letters: float, explanations: Explanations, share_apart: float) -> "DeadLetterArrivals":
         """With another poll.
 
         Args:
             letters: that arrived at the dead message queue.
-            possible: messages that left destinations, or never were in them, and that no consumer acknowledged.
-            sure: those of `possible` that surely became dead letters.
+            explanations: of this poll.
             share_apart: of both, the part that may have moved between the reads of two destinations; from 0 to 1.
-            now: of the poll, in seconds.
         """
-        possibly = self.possibly.after(np.array([letters]), np.array([possible]))
-        surely = self.surely.after(np.array([letters]), np.array([sure]))
-        left_over = max(float(possibly.letters[0]), float(possibly.messages[0]))
-        most_apart = MARGIN + share_apart * max(letters, possible)
-        differs = possibly.overdue[0] > 0 or left_over > most_apart
-        doubted_at = now if differs else self.doubted_at
-        explained = surely if now - doubted_at <= DOUBTED else possibly
-        unexplained = max(letters - float(explained.matched[0]), 0.0)
-        return DeadLetterArrivals(possibly, surely, doubted_at, unexplained)
+        messages = explanations.column()
+        most_apart = MARGIN + share_apart * np.maximum(messages, letters)
+        matching = self.matching.after(np.full(KINDS, letters), messages).without_more_than(most_apart)
+        overdue = np.vstack([self.overdue[1:], matching.overdue])
+        agrees: Mask = overdue.sum(axis=0) <= MARGIN
+        agrees[0] = True  # what is sure needs no agreement
+        unexplained = np.maximum(letters - matching.matched, 0.0)
+        return DeadLetterArrivals(matching, overdue, float(unexplained[agrees].min()))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from penstock.account.openmq_arrivals import Matching
+from penstock.account.openmq_arrivals import Explanations, Matching
 from penstock.core.counters import SMALL_FALL
 from penstock.core.state import By, RowState, column, counter, declared, mask
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
@@ -325,23 +325,28 @@ class DestinationBooks(RowState):
         most = self.d_gone + self.d_apart + self.lately.sum(axis=0) + np.fmax(self.gaps[-1], 0.0)
         return np.where(surely, self.left_alone, 0.0), np.where(sends, most, 0.0)
 
-    def unacknowledged_now(self, polled: DestinationPoll) -> float:
-        """Messages of this poll that became dead letters, if all did that no consumer acknowledged."""
+    def explanations(self, polled: DestinationPoll, now: float) -> Explanations:
+        """Messages of this poll that may have become dead letters, or did."""
         sends = polled.dead_letters & ~polled.is_dead
-        return float((self.left_alone + self.left_unseen + self.d_raw)[sends].sum())
+        return Explanations(
+            sure=self.surely_dead_now(polled, now),
+            alone=float(self.left_alone[sends].sum()),
+            refused=float(self.d_raw[sends].sum()),
+            unseen=float(self.left_unseen[sends].sum()),
+        )
 
     def surely_dead_now(self, polled: DestinationPoll, now: float) -> float:
-        """Those of `unacknowledged_now` that no client, sender or operator took, and that no limit refused."""
+        """Messages of this poll that no client, sender or operator took, and that no limit refused."""
         sends = polled.dead_letters & ~polled.is_dead & ~self.transacted(polled)
-        of_limit = np.where(self.limited(polled), self.left_alone, 0.0)
         # A full store and a rollback move both counters, so that what is more than came had been there before. A row
         # that was read while it changed shows some of what left at the poll before.
         of_backlog = np.fmax(self.left_alone - self.d_came - self.came_before, 0.0)
-        stays = (now - self.moved_at > SHORT_LIVED) & (now - self.unseen_at > SHORT_LIVED)
+        nobody_came = (now - self.moved_at > SHORT_LIVED) & (now - self.unseen_at > SHORT_LIVED)
         is_purge = polled.ready <= self.d_came
-        of_backlog = np.where(stays & ~is_purge & ~self.limited(polled), of_backlog, 0.0)
-        on_arrival = np.where(self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0)
-        return float((of_limit + of_backlog + on_arrival)[sends].sum())
+        expired = np.where(nobody_came & ~is_purge, of_backlog, 0.0)
+        left = np.where(self.limited(polled), self.left_alone, expired)
+        expired_on_arrival = np.where(self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0)
+        return float((left + expired_on_arrival)[sends].sum())
 
     def limited(self, polled: DestinationPoll) -> Mask:
         """Its limit may have removed messages."""
