@@ -72,30 +72,26 @@ class Matching:
 class Explanations:
     """Messages of one poll that left destinations, or never were in them, and that no consumer acknowledged.
 
+    What left while consumers came and went explains nothing: one that no poll saw may have acknowledged it.
+
     Attributes:
         sure: those that surely became dead letters.
         alone: that left while the consumers stayed.
         refused: that never were in a destination: refused, or expired as they came.
-        unseen: that left while consumers came and went, one of which may have acknowledged them.
     """
 
     sure: float = 0.0
     alone: float = 0.0
     refused: float = 0.0
-    unseen: float = 0.0
 
     def __add__(self, other: "Explanations") -> "Explanations":
         return Explanations(
-            sure=self.sure + other.sure,
-            alone=self.alone + other.alone,
-            refused=self.refused + other.refused,
-            unseen=self.unseen + other.unseen,
+            sure=self.sure + other.sure, alone=self.alone + other.alone, refused=self.refused + other.refused
         )
 
     def column(self) -> Column:
-        """What may explain all dead letters: first what surely does, then one kind, two, or all of them."""
-        both = self.alone + self.refused
-        return np.array([self.sure, self.alone, self.refused, both, both + self.unseen])
+        """What may explain all dead letters: first what surely does, then one kind, or both."""
+        return np.array([self.sure, self.alone, self.refused, self.alone + self.refused])
 
 
 KINDS = len(Explanations().column())

@@ -332,7 +332,6 @@ class DestinationBooks(RowState):
             sure=self.surely_dead_now(polled, now),
             alone=float(self.left_alone[sends].sum()),
             refused=float(self.d_raw[sends].sum()),
-            unseen=float(self.left_unseen[sends].sum()),
         )
 
     def surely_dead_now(self, polled: DestinationPoll, now: float) -> float:
