@@ -154,7 +154,8 @@ def test_letters_and_their_messages_may_be_a_poll_apart() -> None:
 
 
 def test_each_letter_is_matched_once() -> None:
-    assert advanced((0, alone(3)), (3, alone(0)), (0, alone(0)), (0, alone(3)), (3, alone(0))) == [0] * 5
+    late = ((0, alone(3)), (3, alone(0)), (0, alone(0)))
+    assert advanced(*late, *late, (10, alone(10))) == [0] * 7
     assert advanced((2, alone(2)), (0, alone(2)), (2, alone(0)), (2, alone(0))) == [0, 0, 0, 2]
 
 

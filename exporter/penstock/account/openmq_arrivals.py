@@ -49,11 +49,13 @@ class Matching:
         new_letters = letters - old_messages
         new_messages = messages - old_letters
         both_new = np.minimum(new_letters, new_messages)
+        overdue_letters = self.letters - old_letters
+        overdue_messages = self.messages - old_messages
         return Matching(
             letters=new_letters - both_new,
             messages=new_messages - both_new,
             matched=old_letters + old_messages + both_new,
-            overdue=self.letters - old_letters + self.messages - old_messages,
+            overdue=overdue_letters + overdue_messages,
         )
 
     def without_more_than(self, most: Column) -> "Matching":
@@ -120,10 +122,12 @@ class DeadLetterArrivals:
             share_apart: of both, the part that may have moved between the reads of two destinations; from 0 to 1.
         """
         messages = explanations.column()
-        most_apart = MARGIN + share_apart * np.maximum(messages, letters)
-        matching = self.matching.after(np.full(KINDS, letters), messages).without_more_than(most_apart)
+        most_moving = share_apart * np.maximum(messages, letters)
+        matching = self.matching.after(np.full(KINDS, letters), messages)
+        matching = matching.without_more_than(MARGIN + most_moving)
         overdue = np.vstack([self.overdue[1:], matching.overdue])
         agrees: Mask = overdue.sum(axis=0) <= MARGIN
         agrees[0] = True  # what is sure needs no agreement
         unexplained = np.maximum(letters - matching.matched, 0.0)
-        return DeadLetterArrivals(matching, overdue, float(unexplained[agrees].min()))
+        least = unexplained[agrees].min()
+        return DeadLetterArrivals(matching, overdue, float(least))
