@@ -29,15 +29,17 @@ def sources(source: str) -> Iterator[tuple[int, str]]:
     spans = wrapper.resolve(WhitespaceInclusivePositionProvider)
     positions = wrapper.resolve(PositionProvider)
     text = Text(source)
-    for one in visitor.mutations:
-        span = spans.get(one.original_node)
+    for mutation in visitor.mutations:
+        span = spans.get(mutation.original_node)
         if span is None:
             continue
-        start, end = text.offset(span.start), text.offset(span.end)
-        if source[start:end] != module.code_for_node(one.original_node):
+        start = text.offset(span.start)
+        end = text.offset(span.end)
+        if source[start:end] != module.code_for_node(mutation.original_node):
             continue
-        mutated = source[:start] + module.code_for_node(one.mutated_node) + source[end:]
-        yield positions[one.original_node].start.line, mutated
+        new_code = module.code_for_node(mutation.mutated_node)
+        position = positions[mutation.original_node]
+        yield position.start.line, source[:start] + new_code + source[end:]
 
 
 class Text:
