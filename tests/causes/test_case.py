@@ -13,7 +13,7 @@ from penstock.causes.case import Case, ConsumerCase, positions_of_addresses, sib
 from penstock.causes.evidence import NumberRead, Truth, known, unread
 from penstock.causes.verdict import AGAINST, CauseState
 from penstock.core.table import Index, Table
-from penstock.model import ANONYMOUS, LeftOut, ProducerRow
+from penstock.model import ANONYMOUS, AddressRow, BrokerKind, Collector, LeftOut, ProducerRow
 from penstock.observation.poll import RuleInputs
 
 INTERVAL = 15.0
@@ -66,6 +66,27 @@ def test_numbers_of_addresses() -> None:
     assert here.address_row is not None
     assert here.address_row.name == "r"
     assert positions_of_addresses(poll) == {"q": 0, "r": 1}
+
+
+def test_an_address_that_is_not_listed_has_no_numbers() -> None:
+    listed = Table(
+        Index.of([AddressRow("other", "page"), AddressRow("another", "page")]), {"pages": np.array([5.0, 7.0])}
+    )
+    here = case(changed(two_queues(), snapshot__addresses=listed))
+    assert here.address_row is None
+    assert not here.address("pages", "pages").is_known
+    assert not here.address_named("r", "pages", "pages").is_known
+
+
+def test_the_first_address_is_one() -> None:
+    here = case(two_queues(), row=0)
+    assert here.address_row is not None
+    assert here.address_row.name == "q"
+
+
+def test_classic_shows_with_the_settings_how_full_an_address_is() -> None:
+    classic = changed(two_queues(), broker__kind=BrokerKind.CLASSIC)
+    assert case(classic).fullness("pages", "pages").source == "the settings of its address"
 
 
 def test_settings_are_read_with_the_settings_of_the_address() -> None:
@@ -126,6 +147,17 @@ def test_a_part_that_was_read_is_fresh() -> None:
     assert not case(never, row=0).was_ever_read("producers")
 
 
+def test_addresses_that_were_read_before_it_began_are_stale() -> None:
+    collectors = {"addresses": Collector(0.1, STAMP - 500, "")}
+    here = case(changed(two_queues(), snapshot__collectors=collectors))
+    stale = 500 - 100 - INTERVAL
+    assert here.stale("addresses") == stale
+    assert here.address("pages", "pages").stale_seconds == stale
+    assert here.address_named("q", "pages", "pages").stale_seconds == stale
+    fresh = here.part_is_fresh("addresses", "the addresses")
+    assert fresh.lacks == ("the addresses: last read 6 min 25 s before this began",)
+
+
 # --- the whole broker
 
 FULL, ROOM, NOT_READ = Truth.YES, Truth.NO, Truth.UNKNOWN
@@ -155,7 +187,28 @@ def test_a_broker_is_full(memory: tuple[float, float], disk: tuple[float, float]
     assert bool(surroundings.full_broker(poll.broker)) is (is_full is FULL)
 
 
+def test_what_was_not_read_of_the_broker_is_named() -> None:
+    nothing = changed(
+        plain(),
+        broker__memory_used_bytes=np.nan,
+        broker__memory_limit_bytes=np.nan,
+        broker__disk_used_ratio=np.nan,
+        broker__disk_limit_ratio=np.nan,
+    )
+    here = case(nothing, row=0)
+    assert here.memory_is_full == unread("the broker's memory use", "the broker's memory limit")
+    assert here.disk_is_full == unread("the disk use", "max-disk-usage")
+
+
 # --- consumers
+
+
+def test_why_it_is_not_known_what_all_consumers_want() -> None:
+    not_counted = with_values(plain(), {"snapshot.queues.consumers": np.nan})
+    assert case(not_counted, row=0).all_consumers_are_listed == unread("the number of consumers")
+    one_more = with_values(plain(), {"snapshot.queues.consumers": 2})
+    unlisted = "what consumers want that are not listed, as those of a bridge,"
+    assert case(one_more, row=0).all_consumers_are_listed == unread(unlisted)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +234,10 @@ def test_old_versions_list_consumers_without_numbers() -> None:
 
 
 def test_protocols_are_without_their_version() -> None:
-    rows = np.array([SimpleNamespace(protocol=name) for name in ("MQTT5", "MQTT", "")], object)
+    rows = np.array([SimpleNamespace(protocol=name) for name in ("MQTT5", "X5", "")], object)
     index = SimpleNamespace(rows=rows)
     poll: Any = SimpleNamespace(found=SimpleNamespace(consumer=SimpleNamespace(index=index)))
-    assert [*Case(poll, 0).protocols(np.array([0, 1, 2]))] == ["MQTT", "MQTT", ""]
+    assert [*Case(poll, 0).protocols(np.array([0, 1, 2]))] == ["MQTT", "X", ""]
     assert ConsumerCase(poll, 0).protocol == "MQTT"
 
 
@@ -200,6 +253,13 @@ def test_the_other_consumers_of_its_connection(keys: list[int], siblings: list[i
     here = ConsumerCase(poll, SECOND)
     assert here.siblings.tolist() == siblings
     assert here.connection_is_known == (known(True) if is_known else unread("its connection"))
+
+
+def test_one_consumer_alone_has_a_connection() -> None:
+    snapshot: Any = SimpleNamespace(consumer_connection=np.array([7]))
+    poll: Any = SimpleNamespace(snapshot=snapshot)
+    assert ConsumerCase(poll, 0).connection_is_known == known(True)
+    assert siblings_of(snapshot, 0).dtype == np.intp
 
 
 # --- what is around it
