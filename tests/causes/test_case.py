@@ -325,6 +325,27 @@ def test_addresses_whose_producers_wait(poll: RuleInputs, full: dict[str, str] |
     assert surroundings.full_addresses(poll) == full
 
 
+def test_where_memory_is_full_those_wait_that_write_no_pages() -> None:
+    poll = addresses([0, 0], [0, 1], memory_used_bytes=9.0)
+    listed = poll.snapshot.addresses
+    assert listed is not None
+    rows = Index.of([AddressRow("q", "block"), AddressRow("r", "block")])
+    blocking = changed(poll, snapshot__addresses=Table(rows, listed.columns))
+    assert surroundings.full_addresses(blocking) == {"q": "the broker's memory is full"}
+
+
+@pytest.mark.parametrize(("error", "full"), [("", {}), ("no answer", None)])
+def test_addresses_that_were_not_read_now_are_not_known(error: str, full: dict[str, str] | None) -> None:
+    collectors = {"addresses": Collector(0.1, STAMP, error)}
+    poll = changed(addresses([0, 0], [0, 0]), snapshot__collectors=collectors)
+    assert surroundings.full_addresses(poll) == full
+
+
+def test_it_is_said_what_of_the_broker_is_full() -> None:
+    assert surroundings.full_broker(addresses([0, 0], [0, 0], memory_used_bytes=9.0).broker) == "memory"
+    assert surroundings.full_broker(addresses([0, 0], [0, 0], disk_used_ratio=0.9).broker) == "disk"
+
+
 def sends(poll: RuleInputs, *rows: tuple[str, str, float]) -> RuleInputs:
     """Address, session and what it has sent, of each producer."""
     producers = [ProducerRow(f"p{at}", address, "app", session) for at, (address, session, _) in enumerate(rows)]

@@ -29,6 +29,8 @@ def waiting(*rows: ProducerRow) -> Sending:
 
 
 NOTHING: Mapping[str, Any] = {}
+STEP = 5.0
+"""Seconds between two polls, so that what is 10 s apart is within two of them."""
 
 
 # --- the broker is full
@@ -419,6 +421,8 @@ def test_what_clients_have_in_common() -> None:
     assert group.facts["count"] == "3"
     assert group.facts["works"] == "billing"
     assert group.facts["shared_host"] == "h"
+    assert group.facts["queues"] == "p"
+    assert "app" in group.facts["names"]
     assert group.facts["stopped"] == "00:00:00 UTC"
     assert "3" in group.facts["within"]
 
@@ -458,6 +462,30 @@ def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, expe
         assert group.facts == {"count": str(silent), "active": str(active)}
         assert len(group.own) == silent
         assert not here.free
+
+
+@pytest.mark.parametrize(
+    ("seconds", "began"),
+    [
+        ([0, 0, 0, 0, 0], [0]),
+        ([-100, 0, 0, 0, 0, 0], [0]),
+        ([0, 0, 0, 0, 0, 100], [0]),
+        ([-40, -30, -20, -10, 0], [-40]),
+        ([-100, -100, -100, 0, 0], []),
+        ([100, 0, 100, 0, 100, 0, 100, 0, 100, 0], [0, 100]),
+    ],
+)
+def test_only_those_that_fall_silent_within_two_polls_count(seconds: list[float], began: list[float]) -> None:
+    """In whatever order they are reported; two polls are ten seconds."""
+    poll = changed(town(), usual__arrival=np.array([NOW + 200] * 6), found__interval=STEP)
+    free = []
+    for number, since in enumerate(seconds):
+        one = condition("producer_silent", f"q{number}")
+        free.append(one._replace(since=NOW + since))
+    groups = [*roots.silent_broker(symptoms(poll, *free))]
+    assert [group.begin - NOW for group in groups] == began
+    assert {group.facts["count"] for group in groups} <= {"5"}
+    assert all(group.what == poll.groups.broker for group in groups)
 
 
 # --- clients
