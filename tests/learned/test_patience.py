@@ -120,6 +120,6 @@ def test_nor_hidden_ones_and_those_of_an_unknown_queue() -> None:
 
 
 def test_a_queue_has_the_longest_of_its_consumers() -> None:
-    poll = found([0, 0, -1, 1], *[QueueKind.USER] * 3)
-    seconds = queue_patience(poll, np.array([100.0, 200.0, 900.0, UNKNOWN]), CONSTANTS)
+    poll = found([0, 0, 0, -1, 1], *[QueueKind.USER] * 3)
+    seconds = queue_patience(poll, np.array([100.0, 200.0, UNKNOWN, 900.0, UNKNOWN]), CONSTANTS)
     assert seconds.tolist() == [200, CONSTANTS.cold, CONSTANTS.cold]
