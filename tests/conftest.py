@@ -73,28 +73,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[_FLEET].close()
 
 
-@pytest.fixture(scope="session")
-def artemis(request: pytest.FixtureRequest) -> Broker:
-    """The newest complete Artemis, shared; accounts admin, billing, orders and the read-only exporter."""
-    return request.config.stash[_FLEET].get("artemis")
+def shared(name: str, description: str) -> Callable[[pytest.FixtureRequest], Broker]:
+    """The fixture of a broker of the fleet. description: shown by `pytest --fixtures`."""
+
+    def broker(request: pytest.FixtureRequest) -> Broker:
+        return request.config.stash[_FLEET].get(name)
+
+    broker.__doc__ = description
+    return pytest.fixture(broker, scope="session", name=name)
 
 
-@pytest.fixture(scope="session")
-def artemis_2_28(request: pytest.FixtureRequest) -> Broker:
-    """Artemis 2.28.0 (AMQ Broker 7.11), shared; accounts as `artemis`."""
-    return request.config.stash[_FLEET].get("artemis_2_28")
-
-
-@pytest.fixture(scope="session")
-def artemis_2_21(request: pytest.FixtureRequest) -> Broker:
-    """Artemis 2.21.0 (AMQ Broker 7.10), shared; accounts as `artemis`."""
-    return request.config.stash[_FLEET].get("artemis_2_21")
-
-
-@pytest.fixture(scope="session")
-def artemis_newest(request: pytest.FixtureRequest) -> Broker:
-    """The newest Artemis that can be embedded, shared; Jolokia as an agent, account admin."""
-    return request.config.stash[_FLEET].get("artemis_newest")
+artemis = shared(
+    "artemis", "The newest complete Artemis, shared; accounts admin, billing, orders and the read-only exporter."
+)
+artemis_2_28 = shared("artemis_2_28", "Artemis 2.28.0 (AMQ Broker 7.11), shared; accounts as `artemis`.")
+artemis_2_21 = shared("artemis_2_21", "Artemis 2.21.0 (AMQ Broker 7.10), shared; accounts as `artemis`.")
+artemis_newest = shared(
+    "artemis_newest", "The newest Artemis that can be embedded, shared; Jolokia as an agent, account admin."
+)
 
 
 @pytest.fixture(scope="session")

@@ -203,6 +203,12 @@ class Beside:
         senders = {"p": ("(anonymous)", float(self.sent)), "gone": ("to", 0.0)}
         self.broker.see(rows | other, consumers=takers, senders=senders)
 
+    def worked(self, polls: int, settled: int) -> "Beside":
+        """The consumer settles so many before each of some polls."""
+        for _ in range(polls):
+            self.poll(settled=settled)
+        return self
+
     def goes(self, then: str = "") -> None:
         self._earlier, self.consumer = self.settled + self.in_vain, then
 
@@ -265,9 +271,7 @@ def test_retries_now_and_then_leave_the_rest_exact() -> None:
 
 @pytest.mark.slow  # many polls
 def test_a_move_within_the_noise_is_not_acknowledged_when_strangers_end() -> None:
-    queue = Beside()
-    for _ in range(10):
-        queue.poll(settled=50)
+    queue = Beside().worked(10, settled=50)
     queue.poll(settled=50, moved=3)
     for _ in range(12):
         queue.poll(settled=50, strangers=0)
@@ -297,9 +301,7 @@ def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: boo
 
 @pytest.mark.slow  # many polls
 def test_while_attempts_are_not_read_nothing_is_taken_back() -> None:
-    queue = Beside()
-    for _ in range(5):
-        queue.poll(settled=10)
+    queue = Beside().worked(5, settled=10)
     queue.poll(settled=10, moved=10)
     queue.poll()
     assert queue.told[0][0] == 60
@@ -310,9 +312,7 @@ def test_while_attempts_are_not_read_nothing_is_taken_back() -> None:
 
 
 def test_a_restart_of_the_agent_keeps_what_it_was_not_sure_of() -> None:
-    queue = Beside()
-    for _ in range(5):
-        queue.poll(settled=10)
+    queue = Beside().worked(5, settled=10)
     queue.poll(settled=10, moved=10)
     queue.broker.restart_agent()
     for _ in range(6):

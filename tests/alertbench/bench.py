@@ -6,7 +6,6 @@ the same names stand beside each other: each has to fire its own. Then the broke
 restarted: nothing may resolve, and only what tells of that may fire.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -25,7 +24,7 @@ from assets.mutation import seconds as seconds_of
 from assets.promql import selectors
 from e2e.agent import Agent
 from flowbench import faults, healthy, rings
-from flowbench.bench import START_SECONDS, Run, brokers, configured, end, started
+from flowbench.bench import START_SECONDS, Run, brokers, configured, end, options, started
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
@@ -285,10 +284,7 @@ def tell(outcomes: Sequence[Outcome], hang: Hang) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="alertbench")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
-    parser.add_argument("--only", default="", help="parts of names, by commas")
+    parser = options("alertbench")
     parser.add_argument("--cold", type=float, default=0.0, help="patience at first; default: as shipped")
     parser.add_argument("--hang", type=float, default=HANG_SECONDS, help="seconds; 0: none")
     wanted = parser.parse_args()

@@ -182,9 +182,9 @@ def test_versions(text: str, version: versions.Version, product: str) -> None:
     assert versions.product_version(text) == product
 
 
-@pytest.mark.parametrize("minor", range(21, 57))
-def test_every_version_from_the_oldest_on_is_read(minor: int) -> None:
-    assert versions.parse(f"2.{minor}.0") == (2, minor, 0)
+def test_every_version_from_the_oldest_on_is_read() -> None:
+    for minor in range(21, 57):
+        assert versions.parse(f"2.{minor}.0") == (2, minor, 0)
 
 
 @pytest.mark.parametrize("text", ["2.20.0", "2.16.0.redhat-00007", "1.5.6"])

@@ -34,10 +34,10 @@ def _lines(text: str) -> Iterator[str]:
                     yield command
 
 
-def inline() -> dict[str, str]:
-    """The same of commands within a sentence."""
+def inline() -> set[str]:
+    """Commands within a sentence."""
     return {
-        " ".join(found.split()): str(page.relative_to(ROOT))
+        " ".join(found.split())
         for page in PAGES
         for found in _INLINE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     }

@@ -119,9 +119,9 @@ def test_it_is_understood(line: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("line", "page"), inline().items())
-def test_commands_in_sentences_are_understood(line: str, page: str) -> None:
-    parse(re.sub(r"\[--?\w[^\]]*\]|…", "", line))
+def test_commands_in_sentences_are_understood() -> None:
+    for line in inline():
+        parse(re.sub(r"\[--?\w[^\]]*\]|…", "", line))
 
 
 def test_every_help_has_examples_and_they_stand_in_the_reference() -> None:

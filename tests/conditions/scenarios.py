@@ -308,14 +308,15 @@ def some_fail(world: World) -> Live:
 def short_lived(world: World) -> Live:
     """A consumer every 20 s, for a blink, that takes all there is."""
     queue = world.queue()
+    return together(arrivals(queue, 1), every(20, partial(visit, queue), phase=7))
 
-    def visit() -> None:
-        consumer = queue.join()
-        queue.take(consumer)
-        queue.settle(consumer)
-        queue.close(consumer)
 
-    return together(arrivals(queue, 1), every(20, visit, phase=7))
+def visit(queue: Queue) -> None:
+    """A consumer comes, settles all there is, and goes."""
+    consumer = queue.join()
+    queue.take(consumer)
+    queue.settle(consumer)
+    queue.close(consumer)
 
 
 def short_lived_seen(world: World) -> Live:

@@ -384,15 +384,21 @@ def tell(results: Sequence[Result], run: Run, recordings: Path, say: Callable[[s
     return told
 
 
+def options(program: str) -> argparse.ArgumentParser:
+    """Those that all benches on a real Artemis have."""
+    parser = argparse.ArgumentParser(prog=program)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
+    parser.add_argument("--only", default="", help="parts of names, by commas")
+    return parser
+
+
 def chosen(pattern: str) -> list[Scenario]:
     return [one for name, one in SCENARIOS.items() if any(part in name for part in pattern.split(","))]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="flowbench")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
-    parser.add_argument("--only", default="", help="parts of names, by commas")
+    parser = options("flowbench")
     parser.add_argument("--seconds", type=float, default=0.0, help="of the run; default: as long as bounds need")
     parser.add_argument("--cold", type=float, default=DEFAULTS.cold)
     parser.add_argument("--keep", type=Path, help="a new folder for recordings and logs")

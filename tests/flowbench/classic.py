@@ -3,7 +3,6 @@ FlowBench of ActiveMQ Classic: labelled situations on a real broker, all at once
 by a real agent. `make flowbench-classic`. Prints a line a scenario and a JSON object.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flowbench.observer import Observer
+from flowbench.openmq import arguments
 from penstock.insight.events import Change, Event
 from penstock_demo.classic import ClassicBroker
 from rig.classic import Clients, configured
@@ -105,13 +105,7 @@ def play(scenarios: Sequence[Scenario], folder: Path, *, interval: float, second
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="flowbench.classic")
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
-    parser.add_argument("--seconds", type=float, default=180.0)
-    parser.add_argument("--cold", type=float, default=45.0, help="patience before anything is learned")
-    parser.add_argument("--only", default="", help="parts of names, by commas")
-    parser.add_argument("--keep", type=Path, help="a folder for the recording and logs")
-    wanted = parser.parse_args()
+    wanted = arguments("flowbench.classic", 180.0)
     chosen = [one for one in SCENARIOS if any(part in one.name for part in wanted.only.split(","))]
     with ExitStack() as stack:
         folder = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-classic-")))

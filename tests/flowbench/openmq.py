@@ -429,14 +429,19 @@ def say(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - the result
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="flowbench.openmq")
+def arguments(program: str, seconds: float) -> argparse.Namespace:
+    """What the command line says. seconds: how long a run takes by default."""
+    parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
-    parser.add_argument("--seconds", type=float, default=200.0)
+    parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--cold", type=float, default=45.0, help="patience before anything is learned")
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--keep", type=Path, help="a folder for the recording and logs")
-    wanted = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    wanted = arguments("flowbench.openmq", 200.0)
     chosen, anew = (
         [one for one in all_of if any(part in one.name for part in wanted.only.split(","))]
         for all_of in (SCENARIOS, RESTARTED)

@@ -92,6 +92,7 @@ def test_the_highest_of_each_step_the_mean_of_rates_and_gaps(store: Store) -> No
     assert found.rate_out[5] == 1  # type: ignore[index]
 
 
+@pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize(
     "hides",
     [
@@ -115,6 +116,7 @@ def test_of_the_broker_the_same_sums_as_memory_has(store: Store, hides: dict[str
     assert (found.connections[0], found.memory_used_ratio[0]) == (7, 0.25)  # type: ignore[index]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> None:
     found = charted(store, seconds=3600.0).course
     assert found is not None
@@ -124,6 +126,7 @@ def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> Non
     assert with_history(recent(), past).course is None
 
 
+@pytest.mark.slow  # writes and reads history
 def test_memory_goes_on_where_the_publication_ends(store: Store) -> None:
     later = END + 600
     course = TimeSeries(15, later, ready=[*[1] * 200, *[9000] * 40], delivering=[0] * 240)
@@ -136,6 +139,7 @@ def test_memory_goes_on_where_the_publication_ends(store: Store) -> None:
     assert found.rate_in[-1] is None  # type: ignore[index]
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_week_is_no_more_than_the_points_of_a_chart(store: Store) -> None:
     found = charted(store, seconds=7 * 86400.0)
     assert found.course is not None
@@ -157,6 +161,7 @@ def test_joined_files_say_the_same_and_no_row_twice(store: Store) -> None:
     assert charted(store, "").course == before[2], "queues of one poll in several files"
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "READ_SECONDS", -1.0)
     assert charted(store).note == "what is older takes too long to read"
@@ -180,6 +185,7 @@ def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch
     assert (past.samples, past.note) == ({}, "the history cannot be read: s3: does not answer")
 
 
+@pytest.mark.slow  # writes and reads history
 def test_what_was_read_is_kept_for_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, read_ = HistoryReader(store), []
     monkeypatch.setattr(ranges, "current", lambda *_: read_.append(1) or [])  # type: ignore[func-returns-value]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conditions.scenarios import every, together
+from conditions.scenarios import every, together, visit
 from conditions.world import Judged, World
 from penstock.core.table import Index
 from penstock.learned.timeout import BINS, EDGES, LearnedTimeout, bins, quantile
@@ -301,14 +301,7 @@ def test_a_rhythm_of_reads_is_learned_as_patience_for_absence() -> None:
     """A batch every ten minutes is missed at its first cycle only."""
     world = World(step=30.0)
     queue = world.queue()
-
-    def batch() -> None:
-        consumer = queue.join()
-        queue.take(consumer)
-        queue.settle(consumer)
-        queue.close(consumer)
-
-    reads = every(600, batch, phase=605)
+    reads = every(600, partial(visit, queue), phase=605)
     comes = every(10, queue.come)
     world.run(1260, together(comes, reads), tick=5.0)
     assert "no_consumer" in world.alarms
