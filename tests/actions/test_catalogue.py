@@ -32,6 +32,7 @@ from penstock.model import (
     TransactionState,
 )
 from penstock.observation.prepared import PreparedTransaction
+from rig.each import of_each
 
 BROKER = 'org.apache.activemq.artemis:broker="b1"'
 NOT_ONE_QUEUE = frozenset({"unknown"})
@@ -155,7 +156,7 @@ def test_who_is_blocked_in_a_send_is_not_closed_but_its_target_is_freed(protocol
     assert "free_target" not in {one.name for one in offered(world, "stalled", known(world), verdicts=possible)}
 
 
-@pytest.mark.parametrize("template", ACTIONS, ids=lambda one: one.name)
+@of_each({one.name: one for one in ACTIONS})
 def test_templates_name_conditions_and_causes_that_exist(template: ActionTemplate) -> None:
     assert template.conditions <= set(CONDITIONS)
     own = {cause for name in template.conditions for kind in BROKER_KINDS if name in for_kind(kind)
@@ -461,7 +462,7 @@ def test_of_several_producers_with_transactions_none_is_closed(world: World) -> 
 CONDITIONAL = ("If ", "Last, if ", "Or ", "When ")
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: one.name)
+@of_each({one.name: one for one in ACTIONS})
 def test_what_fits_one_rival_alone_and_changes_something_needs_its_proof(action: ActionTemplate) -> None:
     changes = action.command or any(not call.operation.startswith("list") for call in action.calls)
     if not changes or action.proof or action.do.startswith(CONDITIONAL):

@@ -13,9 +13,11 @@ from penstock.assets.alerts import AlertRule
 from penstock.assets.rule_files import ALERTS as FILE
 from penstock.assets.rule_files import all_alerts, recordings, rule_files
 from penstock.conditions.catalogue import CONDITIONS
+from rig.each import of_each
 
 KNOWN = catalogue_labels()
 ALERTS = list(all_alerts())
+BY_NAME = {f"{alert.name}-{alert.severity}": alert for alert in ALERTS}
 MOST_TEXTS = 5
 """Annotations of an alert: Prometheus makes each as a template, for every alert that fires, at every evaluation."""
 SILENT = {
@@ -44,18 +46,13 @@ def causes(expression: str) -> set[str]:
     }
 
 
-def test_recording_rules() -> None:
-    expressions = [rule["expr"] for group in recordings().values() for rule in group]
-    wrong = {expression: problems(expression, KNOWN) for expression in expressions}
-    assert {expression: found for expression, found in wrong.items() if found} == {}
+@of_each({rule["record"]: rule["expr"] for group in recordings().values() for rule in group})
+def test_recording_rules(expression: str) -> None:
+    assert problems(expression, KNOWN) == []
 
 
-def test_alerts() -> None:
-    for alert in ALERTS:
-        is_sound(alert)
-
-
-def is_sound(alert: AlertRule) -> None:
+@of_each(BY_NAME)
+def test_alerts(alert: AlertRule) -> None:
     assert problems(alert.expr, KNOWN) == []
     parts = [node for node, _ in nodes(promql.parse(alert.expr))]
     assert any(compares(part) for part in parts) or " unless " in alert.expr
@@ -72,13 +69,9 @@ def test_no_range_of_all_queues_is_read_twice() -> None:
         assert len(set(read)) == len(read), alert.name
 
 
-def test_annotations() -> None:
+@of_each(BY_NAME)
+def test_annotations(alert: AlertRule) -> None:
     """Sentences with the evidence; every label and number in them exists."""
-    for alert in ALERTS:
-        is_well_annotated(alert)
-
-
-def is_well_annotated(alert: AlertRule) -> None:
     assert re.fullmatch(r"[A-Z][^{}]*\.", alert.summary)
     assert alert.description.endswith((".", "}}")) or "see the" in alert.description
     have = labels_of(promql.parse(alert.expr), KNOWN)
@@ -100,13 +93,9 @@ def test_every_alert_says_what_it_does_and_what_to_do() -> None:
         assert re.search(said, texts["description"]), rule["alert"]
 
 
-def test_firing_outlasts_a_hang_and_a_restart() -> None:
+@of_each(BY_NAME)
+def test_firing_outlasts_a_hang_and_a_restart(alert: AlertRule) -> None:
     """mq_up alone stays while a broker hangs."""
-    for alert in ALERTS:
-        outlasts_a_hang_and_a_restart(alert)
-
-
-def outlasts_a_hang_and_a_restart(alert: AlertRule) -> None:
     names = {selector.name for selector, _ in selectors(alert.expr)}
     if any(name.startswith("mq_") for name in names) and names != {"mq_up"}:
         assert seconds(alert.keep) >= HANG_AND_RESTART

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import promql_parser as promql
 import pytest
@@ -24,6 +23,7 @@ from penstock.assets.rule_files import rule_files
 from penstock.assets.thresholds import THRESHOLDS
 from penstock.assets.values import AlertValues
 from penstock.cli import main
+from rig.each import of_each
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
 KNOWN = catalogue_labels() | {"process_cpu_seconds_total": TARGET, "process_resident_memory_bytes": TARGET}
@@ -33,6 +33,7 @@ UNITS = {"locale", "short", "none", "percentunit", "bytes", "s", "mps", "cps"}
 NO_DECIMALS = {"state-timeline", "table"}
 SHARED = {"datasource", "cluster", "namespace", "job", "instance"}
 QUERIES = sorted({query.expr: query for query in asked()}.values(), key=lambda query: query.name)
+BY_PLACE = {f"{query.name}: {query.expr}": query for query in QUERIES}
 
 EXEMPT = {
     "decimals": {
@@ -45,10 +46,6 @@ EXEMPT = {
     }
 }
 """Check → panel → why it does not apply."""
-
-
-def boards() -> list[Any]:
-    return [pytest.param(document, id=uid) for uid, document in DOCUMENTS.items()]
 
 
 def test_what_is_committed_is_what_is_made() -> None:
@@ -66,7 +63,7 @@ def test_the_command_writes_what_is_committed(tmp_path: Path) -> None:
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == dashboard_files()
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_identity(board: Json) -> None:
     assert re.fullmatch(r"penstock-[a-z]+", board["uid"])
     assert len(board["uid"]) <= 40
@@ -80,7 +77,7 @@ def test_identity(board: Json) -> None:
     assert (link["tags"], link["keepTime"], link["includeVars"]) == (["penstock"], True, True)
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_variables(board: Json) -> None:
     variables = board["templating"]["list"]
     names = [variable["name"] for variable in variables[:5]]
@@ -100,7 +97,7 @@ def test_variables(board: Json) -> None:
         before.append(label)
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_panels(board: Json) -> None:
     numbers = [panel["id"] for panel in board["panels"]]
     assert len(set(numbers)) == len(numbers)
@@ -121,7 +118,7 @@ def test_panels(board: Json) -> None:
             assert all(target["legendFormat"] != "__auto" for target in panel["targets"]), panel["title"]
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_titles_are_told_apart_and_no_query_is_shown_twice(board: Json) -> None:
     for kind in ("stat", "timeseries"):
         titles = [panel["title"] for panel in panels(board) if panel["type"] == kind]
@@ -130,7 +127,7 @@ def test_titles_are_told_apart_and_no_query_is_shown_twice(board: Json) -> None:
         assert len(set(queries)) == len(queries)
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_layout(board: Json) -> None:
     """Within 24 columns, no two panels on one place."""
     taken: set[tuple[int, int]] = set()
@@ -143,7 +140,7 @@ def test_layout(board: Json) -> None:
         taken |= cells
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_titles_are_whole_and_rows_are_full_in_a_window_of_1440_pixels(board: Json) -> None:
     """A column of the grid is 58 pixels wide, a title leaves 59 to the frame and menu, a letter takes seven."""
     widths: Counter[int] = Counter()
@@ -153,12 +150,8 @@ def test_titles_are_whole_and_rows_are_full_in_a_window_of_1440_pixels(board: Js
     assert set(widths.values()) == {24}
 
 
-def test_queries() -> None:
-    for query in QUERIES:
-        follows_the_variables(query)
-
-
-def follows_the_variables(query: Asked) -> None:
+@of_each(BY_PLACE)
+def test_queries(query: Asked) -> None:
     assert problems(substituted(query.expr), KNOWN) == []
     named = {variable["name"] for variable in DOCUMENTS[query.board]["templating"]["list"]}
     assert variables_of(query.expr) <= named
@@ -170,12 +163,8 @@ def follows_the_variables(query: Asked) -> None:
     assert all(span == "$__rate_interval" or query.instant for span in ranges)
 
 
-def test_legends_name_labels_that_are_there() -> None:
-    for query in QUERIES:
-        names_labels_that_are_there(query)
-
-
-def names_labels_that_are_there(query: Asked) -> None:
+@of_each(BY_PLACE)
+def test_legends_name_labels_that_are_there(query: Asked) -> None:
     have = labels_of(promql.parse(substituted(query.expr)), KNOWN) or frozenset()
     for panel in panels(DOCUMENTS[query.board]):
         for target in panel["targets"]:
@@ -209,7 +198,7 @@ def test_tables_have_the_same_labels_in_all_columns() -> None:
         assert set(links) <= have
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_tables_are_sorted_the_worst_first_and_bounded(board: Json) -> None:
     for panel in panels(board):
         if panel["type"] == "table":
@@ -222,7 +211,7 @@ def test_tables_are_sorted_the_worst_first_and_bounded(board: Json) -> None:
             assert all(bound in target["expr"] for target in panel["targets"]), panel["title"]
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_lines_are_bounded(board: Json) -> None:
     """Of a line for each of what there may be thousands of the worst are drawn."""
     for panel in panels(board):
@@ -231,7 +220,7 @@ def test_lines_are_bounded(board: Json) -> None:
                 assert re.match(r"(topk|bottomk)\(20, ", target["expr"]), panel["title"]
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_brokers_of_one_name_in_two_clusters_are_two(board: Json) -> None:
     for panel in panels(board):
         for target in panel["targets"]:
@@ -243,7 +232,7 @@ def test_brokers_of_one_name_in_two_clusters_are_two(board: Json) -> None:
             assert ("{{broker}}" in legend) == ("{{cluster}} {{namespace}} {{broker}}" in legend), legend
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_no_two_lines_have_one_name_and_none_repeats_what_is_chosen(board: Json) -> None:
     chosen = {one["name"] for one in board["templating"]["list"] if not one["multi"] and one["type"] == "query"}
     for panel in panels(board):
@@ -271,7 +260,7 @@ def test_a_threshold_is_the_same_in_alerts_boards_and_runbooks() -> None:
     assert '"value": 0.77' not in dashboard_files()["penstock-broker.json"]
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_links_lead_to_dashboards_and_variables_that_are_there(board: Json) -> None:
     urls = re.findall(r"'/d/(penstock-\w+)\?([^']*)'", str(board["panels"]))
     for uid, parameters in urls:
@@ -287,7 +276,7 @@ def test_alerts_link_to_dashboards_and_variables_that_are_there() -> None:
             assert set(alert.labels) <= named, alert.name
 
 
-@pytest.mark.parametrize("board", boards())
+@of_each(DOCUMENTS)
 def test_annotations(board: Json) -> None:
     _, restarts, firing = board["annotations"]["list"]
     for annotation in (restarts, firing):

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from penstock.assets.rule_files import all_alerts
 from penstock.cli.main import main
+from rig.each import of_each
 
 NAMES = sorted({alert.name for alert in all_alerts()})
 
@@ -17,7 +18,7 @@ def shown(*arguments: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each({name: name for name in NAMES})
 def test_every_alert_has_one(name: str) -> None:
     text = shown(name)
     for part in ("**Means**", "**Do**", "**Clears**", "Evidence", "kubectl exec", "PENSTOCK_URL="):

@@ -34,6 +34,7 @@ def test_a_dead_letter_address_without_a_queue() -> None:
     assert broker.one("dead_letters_lost").why == "its dead-letter address nowhere has no queue"
 
 
+@pytest.mark.slow  # many polls
 def test_dead_letters_that_arrive_are_healthy() -> None:
     broker = Broker()
     for n in range(40):

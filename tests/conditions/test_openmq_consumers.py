@@ -31,6 +31,7 @@ def test_a_lull_proves_a_leak() -> None:
     assert judged.names == {"leaking"}
 
 
+@pytest.mark.slow  # many polls
 def test_a_crash_loop_beside_a_good_client() -> None:
     judged = OpenmqJudged(step=2.0)
     for n in range(1, 41):

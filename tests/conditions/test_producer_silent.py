@@ -200,6 +200,7 @@ def test_pauses_that_are_alike_by_chance_are_no_rhythm() -> None:
     assert not judged.conditions
 
 
+@pytest.mark.slow  # many polls
 def test_a_blocked_producer_is_told_as_that() -> None:
     judged = knowing(q=steady(20.0))
     flow = Flow(judged).run(300, 20.0)

@@ -47,7 +47,9 @@ def test_a_backlog_at_the_usual_pace_is_no_slowness() -> None:
     assert judged.names == {"falling_behind"}
 
 
-@pytest.mark.parametrize(("sent", "due", "found"), [(0.0, 5.0, {NAME}), (9.0, 0.0, set())])
+@pytest.mark.parametrize(
+    ("sent", "due", "found"), [(0.0, 5.0, {NAME}), pytest.param(9.0, 0.0, set(), marks=pytest.mark.slow)]
+)
 def test_scheduled_messages_come_when_they_fall_due(sent: float, due: float, found: set[str]) -> None:
     """To a queue that never had a backlog and is five times as slow as at best, with more to do than it does or not."""
     judged = knowing(q={**steady(5.0), "pace": np.full(len(BEFORE), 72_000.0)})

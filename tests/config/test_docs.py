@@ -13,6 +13,7 @@ from penstock.config.discovery import Discovery, FileTargets
 from penstock.config.model import ClientName, Clients, Judgement, NormalTimes, Rule, RuleMatch, Series
 from penstock.config.section import Section
 from penstock.config.values import Reading
+from rig.each import of_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 SECTIONS: dict[str, type[Section]] = {
@@ -50,12 +51,12 @@ def fields_of(model: type[Section]) -> dict[str, FieldInfo]:
     return {field.alias or key: field for key, field in fields if model is not Profile or key in model.__annotations__}
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@of_each({section: section for section in SECTIONS})
 def test_every_key_is_documented_and_nothing_else(section: str) -> None:
     assert set(documented(section)) == set(fields_of(SECTIONS[section]))
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@of_each({section: section for section in SECTIONS})
 def test_defaults_are_those_of_the_code(section: str) -> None:
     defaults = Config.model_validate(
         {

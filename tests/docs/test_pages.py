@@ -16,6 +16,7 @@ from penstock.config.web import HttpServer, RateLimit, TlsServer, WebConfig
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.findings.catalogue import RULES as FINDINGS
 from penstock.tui.app import HELP
+from rig.each import of_each
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -31,7 +32,7 @@ def test_every_finding_is_documented_and_nothing_else() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {rule.name for rule in FINDINGS}
 
 
-@pytest.mark.parametrize("page", sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")))
+@of_each({page: page for page in sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))})
 def test_every_metric_that_a_page_names_is_there(page: str) -> None:
     written = re.sub(r"Not there yet:\n.*?(?=^## |\Z)", "", text(page), flags=re.DOTALL | re.MULTILINE)
     named = set(re.findall(r"\b(?:mq|penstock)_[a-z_]+[a-z]\b(?!…|:)", written))

@@ -10,6 +10,7 @@ from docs.generator import DOCS, generator
 from penstock.assets.rule_files import all_alerts, rule_files
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Condition, always, never
+from rig.each import of_each
 
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 RENDERED_BY = ["tables", "toc", "pymdownx.superfences", "pymdownx.highlight"]
@@ -24,7 +25,7 @@ def outside_of_code(page: str) -> str:
     return re.sub(r"(?ms)^( *)```.*?^\1```$", "", text(page))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@of_each({page: page for page in PAGES})
 def test_a_numbered_list_is_one_list_and_a_heading_is_a_heading(page: str) -> None:
     html, source = markdown.markdown(text(page), extensions=RENDERED_BY), outside_of_code(page)
     assert len(re.findall(r"<ol", html)) == len(re.findall(r"(?m)^1\. ", source))
@@ -39,12 +40,8 @@ def test_no_generated_sentence_is_empty(page: str) -> None:
     assert re.findall(r"\{\w+\}", outside_of_code(page).partition("<!-- Below this line")[2]) == []
 
 
-def test_the_section_of_a_condition_says_how_bad_it_can_be() -> None:
-    for condition in CONDITIONS.values():
-        says_how_bad_it_can_be(condition)
-
-
-def says_how_bad_it_can_be(condition: Condition) -> None:
+@of_each(CONDITIONS)
+def test_the_section_of_a_condition_says_how_bad_it_can_be(condition: Condition) -> None:
     head = text("conditions.md").partition(f"\n## {condition.name}\n\n")[2].partition("\n")[0]
     assert ("notice" in head) == (condition.notice is not never)
     assert ("critical" in head) == (condition.may_be_critical and condition.notice is not always)

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.exposition.catalogue import CATALOGUE, TABLES, Family
 from penstock.exposition.syntax import openmetrics_name
+from rig.each import of_each
 
 CONTRACT = """
 mq_up gauge broker
@@ -91,12 +92,11 @@ def test_names_types_and_labels_that_others_rely_on() -> None:
         assert shown.get(name) == tuple(rest), name
 
 
-def test_each_family_follows_the_conventions() -> None:
-    for family in CATALOGUE:
-        follows_the_conventions(family)
+FAMILIES = {family.name: family for family in CATALOGUE}
 
 
-def follows_the_conventions(family: Family) -> None:
+@of_each(FAMILIES)
+def test_each_family_follows_the_conventions(family: Family) -> None:
     words = family.name.split("_")
     assert re.fullmatch(r"(mq|penstock)(_[a-z][a-z0-9]*)+", family.name)
     assert (family.type == "counter") == family.name.endswith("_total")
@@ -119,12 +119,8 @@ def test_help_names_the_unit(unit: str, word: str) -> None:
             assert word in family.help, family.name
 
 
-def test_labels_are_few_and_their_own() -> None:
-    for family in CATALOGUE:
-        has_few_labels_of_its_own(family)
-
-
-def has_few_labels_of_its_own(family: Family) -> None:
+@of_each(FAMILIES)
+def test_labels_are_few_and_their_own(family: Family) -> None:
     names = family.label_names
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z][a-z_]*", name) for name in names)

@@ -65,6 +65,7 @@ def busiest(series: Any) -> list[int]:
     return sorted({int(hour) % 24 for hour in np.flatnonzero(by_hour > 100)})
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_each_broker_has_its_own_clock(source: Any) -> None:
     found = source({"": Calendar(), "berlin": Calendar(BERLIN)})
     assert busiest(found[1]) == [12]

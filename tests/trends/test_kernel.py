@@ -76,7 +76,7 @@ def asked_of_spark(spark: Any, directory: Path, rows: Any, query: str) -> Any:
     return pa.Table.from_pylist(found).sort_by([(name, "ascending") for name in tables.KEYS])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 @pytest.mark.parametrize("files", [1, 7])
 def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> None:
     rows = untidy(seed)
