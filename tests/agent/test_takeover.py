@@ -52,6 +52,21 @@ def take_over(dead: Made, one: Made, now: float) -> None:
     dead.started = now
 
 
+async def failed_over(pair: Brokers, polls: int) -> Made:
+    """The backup took over so many polls ago. The broker that was live."""
+    live, backup = pair.made.values()
+    take_over(live, backup, pair.now)
+    for _ in range(polls):
+        await pair.poll()
+    return live
+
+
+def comes_back(killed: Made, now: float) -> None:
+    """As the backup of the other."""
+    killed.up, killed.role = True, Role.PASSIVE
+    killed.started = now
+
+
 def come_back(one: Made, other: Made, now: float) -> None:
     """The live broker is started again, and its backup is one again."""
     take_over(other, one, now)
@@ -103,15 +118,12 @@ def incidents(pair: Brokers) -> list[tuple[str, str]]:
 
 @pytest.mark.slow  # many polls
 async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Brokers) -> None:
-    live, backup = pair.made.values()
-    take_over(live, backup, pair.now)
-    for _ in range(4):
-        await pair.poll()
+    live = await failed_over(pair, 4)
     (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
     assert (found.kind, found.severity, found.object) == ("failover", "warning", "backup")
     assert found.title == "backup took over from live; counters begin again; 70 messages reloaded"
     assert found.impact == ["live cannot be reached: until it is back, nothing takes over from backup."]
-    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    comes_back(live, pair.now)
     for _ in range(4):
         await pair.poll()
     assert incidents(pair) == []
@@ -121,10 +133,7 @@ async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Bro
 @pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
 async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Brokers, order: tuple[str, str]) -> None:
-    live, backup = pair.made.values()
-    take_over(live, backup, pair.now)
-    for _ in range(4):
-        await pair.poll()
+    live = await failed_over(pair, 4)
     (before,) = pair.agent.lookups.incidents("", ListQuery()).rows
     for _ in range(2):
         await pair.another_agent()
@@ -133,7 +142,7 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
         (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
         assert (found.id, found.begin, found.title) == (before.id, before.begin, before.title)
     await pair.another_agent()
-    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    comes_back(live, pair.now)
     for _ in range(5):
         await pair.poll(*order)
     assert incidents(pair) == []
@@ -143,10 +152,8 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
 @pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
 async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: Brokers, order: tuple[str, str]) -> None:
-    live, backup = pair.made.values()
-    take_over(live, backup, pair.now)
-    await pair.poll()
-    live.up, live.role, live.started = True, Role.PASSIVE, pair.now
+    live = await failed_over(pair, 1)
+    comes_back(live, pair.now)
     for _ in range(4):
         await pair.poll()
     assert incidents(pair) == []

@@ -113,11 +113,17 @@ def test_a_consumer_that_hangs_beside_an_address_that_is_not_full_is_its_own_roo
     assert blocked_in_send(limit=60.0).roots == [("stalled", "order-service")]
 
 
+def reads_queues(client: str, count: int) -> Scene:
+    """Consumers c0, c1 … of one client, each on a queue: q0, q1 …"""
+    scene = Scene()
+    for n in range(count):
+        scene.reader(f"c{n}", f"q{n}", client)
+    return scene
+
+
 @pytest.mark.slow  # many polls
 def test_a_frozen_client_is_one_incident_on_all_its_queues() -> None:
-    scene = Scene()
-    for n in range(4):
-        scene.reader(f"c{n}", f"q{n}", "frozen")
+    scene = reads_queues("frozen", 4)
     scene.reader("well", "q9", "well")
     scene.run(5, lambda one: one.works("c0", "c1", "c2", "c3", "well"))
     scene.run(10, lambda one: one.holds("c0", "c1", "c2", "c3").works("well"))
@@ -267,9 +273,7 @@ def test_logins_that_were_refused_before_a_consumer_left_are_no_likely_cause() -
 
 @pytest.mark.slow  # many polls
 def test_one_client_that_went_is_one_root_of_all_queues_that_it_read() -> None:
-    scene = Scene()
-    for n in range(3):
-        scene.reader(f"c{n}", f"q{n}", "billing")
+    scene = reads_queues("billing", 3)
     scene.reader("other", "far", "other")
     scene.run(5, lambda one: one.works("c0", "c1", "c2", "other"))
     for n in range(3):
