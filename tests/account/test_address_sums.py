@@ -349,6 +349,7 @@ def test_a_queue_listed_before_its_address() -> None:
     assert broker.fate("dropped") == (46, 46)
 
 
+@pytest.mark.slow  # many polls
 def test_a_restart_of_the_broker_is_no_reset_of_what_was_counted() -> None:
     broker = idle(policy="drop").see({"q": queue(14, 14)}, routed(60, **DROPS), polls=3)
     broker.restart()

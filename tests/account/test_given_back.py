@@ -166,6 +166,7 @@ def test_attempts_are_read_after_the_counters() -> None:
     assert given_back(broker)[0] <= 20
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("kept", [True, False])
 def test_restarts(kept: bool) -> None:
     broker = see(idle(), 10, 40, {"c": core(N=40.0, C=40.0)})

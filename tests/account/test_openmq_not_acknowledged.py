@@ -97,6 +97,7 @@ def test_where_a_consumer_may_have_acknowledged_it_there_are_bounds(said: dict[s
     assert broker.sheet().sums == "60 added = 60 acknowledged or left unacknowledged"
 
 
+@pytest.mark.slow  # many polls
 def test_a_consumer_that_went_with_what_no_poll_saw_may_have_acknowledged_it() -> None:
     broker = openmq_broker().see(100, 0, 100, consumers={"c": (0, 10)}, polls=5)
     broker.see(100, 60, 40, polls=1).see(100, 60, 40, consumers={"d": (0, 10)}, polls=4)
@@ -178,6 +179,7 @@ def test_small_messages_were_not_too_large() -> None:
     assert (low, high) == (0, 10)
 
 
+@pytest.mark.slow  # many polls
 def test_large_messages_may_have_been_too_large() -> None:
     left = arrivals(openmq_broker(), size=500, message_limit_bytes=400.0).left()
     assert left["too_large"][0] == 0

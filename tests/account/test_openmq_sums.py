@@ -117,6 +117,7 @@ LATE: tuple[dict[str, float], ...] = (
 )
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("first", LATE)
 def test_a_dead_letter_whose_source_shows_a_poll_later_is_of_no_one_that_worked_meanwhile(
     first: dict[str, float],

@@ -53,6 +53,7 @@ def test_addresses_that_cannot_be_read_are_no_duplicates(polls: int, monkeypatch
     assert "duplicates_dropped" not in broker.names | broker.notices
 
 
+@pytest.mark.slow  # many polls
 def test_no_duplicates_are_more_than_at_most() -> None:
     """Ten of a sender that is not listed come after 30 duplicates."""
     broker = Broker().see({"q": queue(0, 0)}, senders={}, polls=3)
@@ -63,6 +64,7 @@ def test_no_duplicates_are_more_than_at_most() -> None:
         assert (low, high >= low) == (30, True)
 
 
+@pytest.mark.slow  # many polls
 def test_unrouted_since_the_start_of_a_broker_counts() -> None:
     broker, queues = Broker(), {"q": queue(10, 10)}
     broker.see(queues, {"q": {"messages_added": 10.0, "messages_unrouted": 5.0}}, senders={}, polls=4)
@@ -84,6 +86,7 @@ def test_a_transaction_whose_producer_was_closed_is_not_rolled_back() -> None:
     assert broker.fate("rolled_back")[0] == 0
 
 
+@pytest.mark.slow  # many polls
 def test_what_clients_that_no_poll_lists_fail_to_take_is_not_surely_purged() -> None:
     broker = Broker()
     for poll in range(12):
@@ -126,6 +129,7 @@ def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(monkeypa
     assert least(broker.sheet().left["purged"]) == 0
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
     broker = Broker()
     for attempts, settled in ((0.0, 0.0), (10.0, 10.0)):
@@ -139,6 +143,7 @@ def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
     assert "given_back" in broker.sheet().reasons
 
 
+@pytest.mark.slow  # many polls
 def test_no_loss_by_a_client_is_negative_when_a_limit_goes_and_comes() -> None:
     broker, holding = Broker(), {"a": consumer(T=4.0, N=4.0)}
     broker.see({"q": queue(4, 4, D=4.0, ring=3.0)}, consumers=holding, polls=3)

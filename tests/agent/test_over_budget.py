@@ -135,6 +135,7 @@ async def test_another_process_of_the_broker_hid_nothing(tmp_path: Path) -> None
     assert after.total("client", "acknowledged") == 80
 
 
+@pytest.mark.slow  # many polls
 @SAVES
 async def test_summed_queues_that_were_out_of_view_add_nothing_and_their_account_begins(
     tmp_path: Path, saves: bool

@@ -418,7 +418,7 @@ def held_in_part(stamp: float) -> Snapshot:
     ("seconds", "act", "interval", "between"),
     [
         (0.01, held, 10.0, True),
-        (0.01, held_in_part, 10.0, True),
+        pytest.param(0.01, held_in_part, 10.0, True, marks=pytest.mark.slow),  # many polls
         (0.06, held, 10.0, False),  # more than a tenth of the time
         (0.01, lambda stamp: held(stamp, delivering=0.0), 10.0, False),
         (0.01, held, 0.5, False),  # not below what is configured

@@ -149,6 +149,7 @@ async def test_many_broken_reloads_change_nothing(
     world.hold(running)
 
 
+@pytest.mark.slow  # many polls
 async def test_a_refused_reload_forgets_no_broker_of_discovery(running: Agent, world: World) -> None:
     found = "brokers: [{name: gone, host: gone}]\n"
     profiles = "{p: {kind: artemis, url: 'http://{host}/'}}"

@@ -74,6 +74,7 @@ def come_back(one: Made, other: Made, now: float) -> None:
     other.up, other.role, other.started = True, Role.PASSIVE, now
 
 
+@pytest.mark.slow  # many polls
 async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(pair: Brokers) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)

@@ -314,6 +314,7 @@ async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> 
     assert agent.added() == 500 + 6
 
 
+@pytest.mark.slow  # many polls
 async def test_a_summed_queue_whose_dead_letter_address_is_learned_later_is_not_counted_twice() -> None:
     broker = Fleet(["t0", "t1"])
     broker.temporary = True

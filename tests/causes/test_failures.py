@@ -39,6 +39,7 @@ def test_an_amqp_release_attempts_no_acknowledgement() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_a_message_that_is_set_down_comes_back_once() -> None:
     """modified(undeliverable-here) is no attempt either, and the message is never given to that consumer again."""
     found = loop("AMQP", attempts=0.0, settles=1.0)
@@ -46,6 +47,7 @@ def test_a_message_that_is_set_down_comes_back_once() -> None:
     assert "it may as well be AMQP modified(undeliverable-here)" in found["releases"].fact
 
 
+@pytest.mark.slow  # many polls
 def test_without_the_number_of_attempts_no_release_is_proven() -> None:
     found = loop("AMQP", attempts=0.0, settles=1.0, messages=12.0, Att=float("nan"))
     assert states(found)[possible] == {"releases", "rolls_back", "listener_fails"}

@@ -45,6 +45,7 @@ def test_the_fact_says_who_suffers(producers: Any, who: str) -> None:
     assert found["address_full"].fact == f"it uses 117% of its limit; {who}"
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("policy", "state"), [("drop", proven), ("fail", proven), ("", possible)])
 def test_the_policy_says_what_becomes_of_refused_messages(policy: str, state: Any) -> None:
     address = {"q": {"limit_percent": 117.0, "paging": 1.0, "pages": 0.0, "policy": policy}}
@@ -56,8 +57,9 @@ def test_the_policy_says_what_becomes_of_refused_messages(policy: str, state: An
     ("messages", "address", "closed", "full"),
     [
         (50, {}, excluded, proven),
-        (49, {}, excluded, possible),  # its producer may still send what is left of its last batch
-        (9, {"producers_paused": 1.0}, proven, excluded),
+        # Its producer may still send what is left of its last batch; many polls
+        pytest.param(49, {}, excluded, possible, marks=pytest.mark.slow),
+        pytest.param(9, {"producers_paused": 1.0}, proven, excluded, marks=pytest.mark.slow),
     ],
 )
 def test_openmq_says_whether_a_destination_is_full_or_closed(

@@ -40,7 +40,7 @@ NO_FULL_ADDRESS = {"blocked_in_send"}
 
 
 OTHERS = [
-    pytest.param(protocol, marks=pytest.mark.slow if protocol in {"OPENWIRE", "MQTT5"} else ())  # as CORE, as MQTT
+    pytest.param(protocol, marks=pytest.mark.slow if protocol in {"OPENWIRE", "STOMP", "MQTT5"} else ())
     for protocol in FOREIGN
 ]
 
@@ -91,17 +91,20 @@ def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledge
     assert found["never_commits"].fact == f"it would go on taking messages, 6.8 each second as before; {none}"
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_takes_longer_for_its_window_may_receive_and_acknowledge_no_more() -> None:
     found = hangs(2.0)
     assert found["never_acknowledges"].state is possible
     assert found["never_receives"][:2] == (possible, "it has taken 6 messages before, and may ask for no more since")
 
 
+@pytest.mark.slow  # many polls
 def test_so_may_one_of_which_it_is_not_known_how_fast_it_was() -> None:
     found = stalled(WORKED)
     assert {"never_acknowledges", "never_commits"} <= found[possible]
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_acknowledged_nothing_since_it_came_may_never_have_received() -> None:
     found = verdicts("stalled", lambda _, __: {"queues": {"q": BEHIND}, "consumers": {"c": NEVER}})
     assert states(found)[possible] >= {"never_receives", "listener_hangs", "never_acknowledges", "never_commits"}
@@ -139,10 +142,12 @@ def test_paging_below_the_limit_of_reads_holds_nothing_up() -> None:
     assert hangs(100.0, address, delivering_bytes=9e5)["never_acknowledges"].state is excluded
 
 
+@pytest.mark.slow  # many polls
 def test_nor_where_it_chooses_by_a_selector() -> None:
     assert hangs(100.0, filter="k = 1")["never_acknowledges"].state is possible
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     "protocol", ["AMQP", *(pytest.param(other, marks=pytest.mark.slow) for other in ("STOMP", "OPENWIRE"))]
 )  # many polls
@@ -184,6 +189,7 @@ def test_a_sibling_that_works_excludes_a_frozen_process() -> None:
     assert found["frozen"][:2] == (excluded, "another consumer of its connection works on r")
 
 
+@pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("other", "fact", "likely"), [
     ({"connection": 7, "L": START - 40.05}, "1 of 1 other consumers of its connection stopped with it", True),
     ({"connection": 7, "L": START - 40.05, "T": 0.0, "N": 50.0, "queue": "r"},
@@ -286,6 +292,7 @@ def test_an_address_that_closed_at_another_time_or_is_anothers_proves_nothing(
     assert blocked(closed_at, **options).state is possible
 
 
+@pytest.mark.slow  # many polls
 def test_where_no_address_blocks_no_send_does() -> None:
     assert blocked(30).state is excluded
 
@@ -406,6 +413,7 @@ def test_what_is_done_first_follows_no_cause_that_is_excluded() -> None:
     assert actions[0].check.startswith("Its uncommitted messages fall")
 
 
+@pytest.mark.slow  # many polls
 def test_one_that_buffers_has_these_to_fall() -> None:
     actions = offered("open_transaction", never_commits(T=10.0))
     assert actions[0].check.startswith("Its buffered messages fall")

@@ -82,6 +82,7 @@ def test_a_recording_with_a_broken_line_is_no_outage(tmp_path: Path) -> None:
     assert "the recording ends after 2 whole polls: a line is no recorded call" in result.stderr
 
 
+@pytest.mark.slow  # many polls
 def test_the_rules_of_a_configuration(tmp_path: Path) -> None:
     """Consumers that are missing only in the eyes of the operator."""
     config = tmp_path / "p.yml"

@@ -18,6 +18,7 @@ def shown(*arguments: str) -> str:
     return done.output
 
 
+@pytest.mark.slow  # all runbooks
 @of_each({name: name for name in NAMES})
 def test_every_alert_has_one(name: str) -> None:
     text = shown(name)

@@ -44,6 +44,7 @@ def test_what_has_room_or_is_no_target(address: dict[str, Any], options: dict[st
     assert "dead_letters_full" not in dead_letters({**LIMIT, "paging": 1.0, "pages": 0.0, **address}, **options).names
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_lost_already_is_told_as_that() -> None:
     judged = Judged()
     for n in range(12):

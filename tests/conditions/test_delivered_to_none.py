@@ -39,6 +39,7 @@ def test_what_comes_and_goes_is_with_some() -> None:
     assert not whys(world)
 
 
+@pytest.mark.slow  # many polls
 def test_it_is_said_when_transactions_can_be_read_again() -> None:
     """One that has received nothing has none of them."""
     world = openmq()

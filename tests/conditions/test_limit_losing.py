@@ -24,6 +24,7 @@ def test_the_dead_message_queue_keeps_the_newest() -> None:
     assert "limit_losing" not in world.names | world.notices
 
 
+@pytest.mark.slow  # many polls
 def test_restart_of_the_broker_begins_anew() -> None:
     world = losing("remove_oldest", 500)
     world.uptime = 0

@@ -13,6 +13,7 @@ from penstock.settings.rules import RuleSettings as Says
 # --- what is shown beside the conditions
 
 
+@pytest.mark.slow  # many polls
 def test_limit_and_resume_level_are_measured_between_pauses() -> None:
     """Limit 1000 at 50 %: a slow consumer, paused at each poll, of which some see two windows more."""
     world = openmq()

@@ -76,6 +76,7 @@ def test_close_to_the_limit_is_blocked_only_after_the_patience() -> None:
     assert "producers_blocked" not in full("flow_control", 8, limit_messages=1030).names
 
 
+@pytest.mark.slow  # many polls
 def test_throttled_producers_are_not_blocked() -> None:
     world = openmq()
     openmq_polls(world, 12, lambda i: {

@@ -201,6 +201,7 @@ def test_rollback_loop_is_a_loop_and_no_stall() -> None:
     assert rollback_loop(openmq()).names == {"redelivery_loop"}
 
 
+@pytest.mark.slow  # many polls
 def test_rollback_loop_in_a_transaction_is_no_open_one() -> None:
     world = openmq(transactions={"t": {"connection": 7, "state": TransactionState.STARTED, "acknowledgements": 1}})
     assert rollback_loop(world, connection=7).names == {"redelivery_loop"}

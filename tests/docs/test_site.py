@@ -25,6 +25,7 @@ def outside_of_code(page: str) -> str:
     return re.sub(r"(?ms)^( *)```.*?^\1```$", "", text(page))
 
 
+@pytest.mark.slow  # renders all pages
 @of_each({page: page for page in PAGES})
 def test_a_numbered_list_is_one_list_and_a_heading_is_a_heading(page: str) -> None:
     html, source = markdown.markdown(text(page), extensions=RENDERED_BY), outside_of_code(page)

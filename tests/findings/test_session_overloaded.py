@@ -53,6 +53,7 @@ def test_one_that_has_nothing_to_do_ends_it() -> None:
     assert RULE not in on_openmq(play, EVALUATIONS + 1)
 
 
+@pytest.mark.slow  # many polls
 def test_sessions_of_artemis() -> None:
     """Those are shown: consumers of one session, not of one client, wait for one another."""
     world, apart = Judged(), Judged()

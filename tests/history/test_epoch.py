@@ -35,6 +35,7 @@ def test_a_young_process_that_another_replaces_ends_the_life() -> None:
     assert life(lives, poll(1060.0, 40.0, added=120)) != first
 
 
+@pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize(("uptime", "goes_on"), [(80.0, True), (40.0, False)])
 def test_over_a_restart_of_the_agent(tmp_path: Path, uptime: float, goes_on: bool) -> None:
     """The broker's clock is an hour ahead, and has nothing to do with the agent's."""

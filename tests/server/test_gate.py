@@ -254,6 +254,7 @@ async def test_a_silent_tls_client_delays_nobody(home: Path, authority: trustme.
                 one.close()
 
 
+@pytest.mark.slow  # keys are made
 async def test_client_certificates(home: Path, authority: trustme.CA) -> None:
     text = (
         "tls_server_config: {cert_file: server.pem, key_file: server.key, client_ca_file: ca.pem, "

@@ -93,6 +93,7 @@ def test_messages_that_are_not_due_are_no_backlog() -> None:
     assert advice_of(seen | {"scheduled": scheduled, "messages": seen["messages"] + scheduled}) == []
 
 
+@pytest.mark.slow  # replays polls
 def test_what_a_stalled_consumer_buffers_is_no_backlog() -> None:
     """For ten hours one holds what its buffer takes, while the other one keeps up; then it is given back."""
     seen = polls(3)

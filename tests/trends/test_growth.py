@@ -64,7 +64,15 @@ def test_a_jump_has_its_day_and_its_size(jump: float, ago: int) -> None:
     assert np.median([one.ratio for one in near]) == pytest.approx(jump, abs=0.12)
 
 
-@pytest.mark.parametrize("case", [Traffic(""), Traffic("", 0.03), Traffic("", holiday=5), Traffic("", noise=0.3)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Traffic(""),
+        Traffic("", 0.03),
+        pytest.param(Traffic("", holiday=5), marks=pytest.mark.slow),  # ten series, as the next
+        pytest.param(Traffic("", noise=0.3), marks=pytest.mark.slow),
+    ],
+)
 def test_without_a_jump_none_is_found(case: Traffic) -> None:
     assert sum(bool(change_points(drawn(seed, case))) for seed in range(20)) <= 2
 

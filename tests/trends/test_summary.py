@@ -33,6 +33,7 @@ def facts(**more: Any) -> dict[str, Any]:
     return facts_of([None] * 168) | more
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_risks_are_dated_and_the_first_comes_first() -> None:
     brokers = [broker("far", 60), broker("near", 5), broker("soon", 20), broker("full", 0), broker("never", 900)]
     address = {"broker": "b", "address": "a", "limit_name": "bytes", "owner": "x", "state": "rising", "limit": 100.0}
@@ -118,6 +119,7 @@ def test_changes_are_told_only_of_what_the_history_holds() -> None:
     assert signed(-0.0001) == "+0.0 %", "no minus zero"
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_queues_below_the_target_are_shown_with_the_budget_that_they_used() -> None:
     row = NAMES | {"seen": 100_000.0, "without_flow": 250.0, "availability": 0.9975, "budget": 2.5}
     page = pages(facts(flow={"target": 0.999, "queues": 3, "missed": 1, "worst": [row]}))["report.html"]
