@@ -1,7 +1,7 @@
 """Files that brokers name, renewed while an agent runs: what a reload, the log, the events and `/metrics` report."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,7 @@ def test_files_of_a_broker_that_is_new_or_gone_are_no_news(tmp_path: Path) -> No
     assert looking.look([broker]) == FileNews((tmp_path / "ca.pem",))
 
 
-def looked_once(folder: Path) -> tuple[NamedFiles, list[Broker]]:
+def looked_once(folder: Path) -> tuple[NamedFiles, Sequence[Broker]]:
     """Who looks at the files of a broker, which are as they should be, and has looked once."""
     write_files(folder)
     brokers = loaded(folder, OVER_TLS)
