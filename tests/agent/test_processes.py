@@ -37,6 +37,10 @@ from penstock.server.request_limit import Busy
 COMMAND = (sys.executable, "-P", "-m", "penstock.cli.worker", "info", "logfmt")
 
 
+POLLED = "interval: 3s\ntimeout: 2.9s\n"
+"""As often as the tests can bear: the shorter it is, the sooner a busy machine fails to read a part in time."""
+
+
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, Broker]]:
     with running(60, 60, churn=0.0) as one, running(40, 40, churn=0.0) as two:
@@ -53,7 +57,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(file: Path, brokers: dict[str, Broker], more: str = "") -> Path:
     lines = [f"  - {{name: {name}, kind: artemis, url: '{broker.url}'}}\n" for name, broker in brokers.items()]
-    file.write_text("interval: 2s\nbrokers:\n" + "".join(lines) + more)
+    file.write_text(POLLED + "brokers:\n" + "".join(lines) + more)
     return file
 
 
@@ -103,10 +107,35 @@ def steady(found: dict[str, float]) -> dict[str, float]:
 
 
 def all_judged(found: dict[str, float]) -> bool:
-    """Every object was seen at as many polls as it takes."""
-    return not any(
-        value for name, value in found.items() if name.startswith("mq_object_") and 'state="unknown"' in name
-    )
+    """Every object was seen at as many polls as it takes, and the settings, of which more is read at each poll."""
+    unknown = [value for name, value in found.items() if name.startswith("mq_object_") and 'state="unknown"' in name]
+    has_findings = any('rule="ring_on_paging_address"' in name for name in found)
+    return has_findings and not any(unknown)
+
+
+def all_read(found: dict[str, float]) -> bool:
+    """The last poll missed no part."""
+    return all(value == 1.0 for name, value in found.items() if name.startswith("penstock_collector_success{"))
+
+
+async def settled(agent: Agent, broker: str) -> dict[str, float]:
+    """Return what is shown steadily, once it was the same at three polls in a row, and these missed no part.
+
+    What a poll could not read is absent for a while, and the account is uncertain about it.
+    """
+    alike: list[dict[str, float]] = []
+    while len(alike) < 3:
+        last = stamp(agent, broker)
+        await until(lambda: stamp(agent, broker) > last)  # noqa: B023
+        found = samples(agent, broker)
+        shown = steady(found)
+        if not all_read(found) or not all_judged(found):
+            alike = []
+        elif alike and shown != alike[-1]:
+            alike = [shown]
+        else:
+            alike.append(shown)
+    return alike[-1]
 
 
 def counters(found: dict[str, float]) -> dict[str, float]:
@@ -158,7 +187,7 @@ async def test_one_process_or_two_give_the_same(
             assert list(alone._fleet.polled) == ["one", "two"]
             assert list(spread._fleet.polled) == ["two"]
             for name in brokers:
-                await until(lambda: steady(samples(alone, name)) == steady(samples(spread, name)))  # noqa: B023
+                assert await settled(alone, name) == await settled(spread, name)
             await until(lambda: answered(alone) == answered(spread))
         first, second = (b"".join(alone.exposition.chunks(Format.TEXT, gzip=zipped)) for zipped in (False, True))
         assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
@@ -173,18 +202,13 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
             brokers["one"].step()
             last = stamp(agent, "one")
             await until(lambda: stamp(agent, "one") > last)  # noqa: B023
-        last = stamp(agent, "one")
-        await until(lambda: stamp(agent, "one") > last + 1)
-        before = samples(agent, "one")
+        before = await settled(agent, "one")
         await moved(agent, "one")
         assert list(agent._fleet.polled) == ["two"]
-        await until(lambda: steady(samples(agent, "one")).keys() == steady(before).keys())
-        assert steady(samples(agent, "one")) == steady(before)
+        await until(lambda: steady(samples(agent, "one")) == before)
         assert len(counters(before)) > 50
         brokers["one"].step()
-        last = stamp(agent, "one")
-        await until(lambda: stamp(agent, "one") > last + 1)
-        now = counters(samples(agent, "one"))
+        now = counters(await settled(agent, "one"))
         assert not {name: (value, now.get(name)) for name, value in counters(before).items() if now[name] < value}
         assert now != counters(before)
     # The next one goes on in one process with what both knew, knows the events, and publishes what was not yet.
@@ -193,8 +217,7 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         (spool / left).mkdir(parents=True)
     (spool / "lives.arrow").touch()
     async with running_agent(file, tmp_path / "data", processes=0) as agent:
-        await until(lambda: counters(samples(agent, "one")).keys() == now.keys())
-        assert counters(samples(agent, "one")) == now
+        await until(lambda: counters(samples(agent, "one")) == now)
         assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
         assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == ["worker-1-0a-000001"]
         assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
@@ -207,7 +230,7 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     file = written(tmp_path / "p.yml", brokers)
     async with running_agent(file, tmp_path / "data") as agent:
         await moved(agent, "one")
-        await until(lambda: len(counters(samples(agent, "one"))) > 50 and all_judged(samples(agent, "one")))
+        assert len(counters(await settled(agent, "one"))) > 50
         (worker,) = agent._pool.workers
         command = worker._command
         worker._command = ("/does/not/exist",)  # until the test has seen what is shown meanwhile
