@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from account.world import Broker, queue
+from agent.stored import as_read
 from conditions.situations import ring
 from conditions.things import Numbers
 from conditions.world import World
 from penstock.account.ring_losses import Loss
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of
 from penstock.agent.record import applied, record_of, written_as
-from penstock.agent.state_file import Saved, decode, encode
 from penstock.model import LeftOut
 from penstock.rule_engine.judgement import glanced
 
@@ -94,7 +94,7 @@ def test_it_goes_on_over_a_restart_of_the_agent(*, killed: bool) -> None:
 
 def whole(checkpoint: Checkpoint) -> Checkpoint:
     """As it is read from the file."""
-    return decode(encode(Saved({"n": checkpoint}, {"n": 1.0}))).brokers["n"]
+    return as_read(checkpoint)
 
 
 def test_after_a_restart_of_the_broker_the_counter_begins_again_and_the_account_goes_on() -> None:

@@ -1,13 +1,15 @@
 """
-A life of the agent's files that is cut at any step: every change of the file system counts as one.
+A life of the agent's files that is cut at any step: every change of the file system or of the database counts as one.
 
-`Faults` stands in for the system calls; the one that is due does a part of its work and raises `Killed`, after which
-nothing more is done to the files, as when the process is killed.
+`Faults` stands in for the system calls and for the statements of SQLite; the one that is due does a part of its work
+and raises `Killed`, after which nothing more is done to the files, as when the process is killed. Of a commit, or of a
+move of the log into the database, the part is one of the bytes that it writes: first to the log, then to the database.
 """
 
 import os
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,9 +21,10 @@ import pytest
 from agent.test_restart import busy, work_once
 from core.things import producer
 from penstock.agent import Assessor, PollResult, Result
-from penstock.agent.checkpoints import Checkpoints, _keep, _write
-from penstock.agent.journal import FILE, Journal, events_in
+from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.journal import KEPT
 from penstock.agent.nodes import Nodes
+from penstock.agent.state_database import StateDatabase
 from penstock.assessment.assess import Tables
 from penstock.core.table import Index, Table
 from penstock.exposition.catalogue import CATALOGUE
@@ -61,6 +64,7 @@ class Faults:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("write", "replace", "unlink", "ftruncate", "fsync", "open"):
                 patch.setattr(os, name, self._stand_in(name, getattr(os, name)))
+            patch.setattr(sqlite3, "connect", self._connect(sqlite3.connect))
             yield
 
     def _stand_in(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,6 +83,72 @@ class Faults:
             raise Killed
 
         return call
+
+    def _connect(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def connect(*given: Any, **named: Any) -> Any:
+            connection = real(*given, **named, factory=CutConnection)
+            connection.faults = self
+            return connection
+
+        return connect
+
+
+CHANGES = ("INSERT", "REPLACE", "COMMIT", "PRAGMA wal_checkpoint")
+"""Statements that change the database; what a transaction did before its commit is in no file yet."""
+
+
+class CutConnection(sqlite3.Connection):
+    """Asks `faults` before each statement that changes a database in a file."""
+
+    faults: Faults
+
+    def execute(self, statement: str, *given: Any) -> sqlite3.Cursor:
+        if not statement.startswith(CHANGES) or not (path := self._path()):
+            return super().execute(statement, *given)
+        due = len(self.faults.lengths) == self.faults.at
+        self.faults.lengths.append(0)
+        if not due:
+            return super().execute(statement, *given)
+        files = [path.with_name(f"{path.name}-wal"), path]
+        before = [content(file) for file in files]
+        if self.faults.part:
+            super().execute(statement, *given)
+        after = [content(file) for file in files]
+        self.close()  # which removes the log, as a kill does not
+        for file, written in zip(files, cut(before, after, self.faults.part), strict=True):
+            file.write_bytes(written)
+        raise Killed
+
+    def _path(self) -> Path | None:
+        """None: it is in memory."""
+        (_, _, name) = super().execute("PRAGMA database_list").fetchone()
+        return Path(name) if name else None
+
+
+def content(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+def cut(before: list[bytes], after: list[bytes], part: float) -> list[bytes]:
+    """What the files hold when only that part of the bytes that differ was written, file by file, in their order."""
+    if part == 1.0:
+        return after
+    changed = [differing(*pair) for pair in zip(before, after, strict=True)]
+    left, found = round(part * sum(map(len, changed))), []
+    for old, new, places in zip(before, after, changed, strict=True):
+        done, left = places[:left], max(left - len(places), 0)
+        written = np.zeros(max(len(old), *(done[-1:] + 1), 0), np.uint8)
+        written[: len(old)] = np.frombuffer(old, np.uint8)
+        written[done] = np.frombuffer(new, np.uint8)[done]
+        found.append(written.tobytes())
+    return found
+
+
+def differing(old: bytes, new: bytes) -> np.ndarray[Any, Any]:
+    """The places of the bytes of `new` that `old` does not have."""
+    common = min(len(old), len(new))
+    one, other = np.frombuffer(old, np.uint8)[:common], np.frombuffer(new, np.uint8)
+    return np.append(np.flatnonzero(one != other[:common]), np.arange(common, len(new)))
 
 
 class Traffic:
@@ -129,12 +199,13 @@ class Agent:
     """The counters of the last poll that was shown."""
 
     def __post_init__(self) -> None:
-        self.kept = Checkpoints(self.directory, None, lambda _: None)  # type: ignore[arg-type]
-        self.journal = Journal(self.directory)
-        self.journal.load(self.kept.load())
+        self.database = StateDatabase(self.directory)
+        self.kept = Checkpoints(self.database, None, lambda _: None)  # type: ignore[arg-type]
+        self.kept.load()
+        self.journal = self.kept.journal
         policy = self.traffic.world.policy
         nodes = Nodes(self.kept.of_node, lambda: {policy.broker})
-        self.assessor = Assessor(policy, 15.0, nodes, on_change=self._tell, on_record=self.kept.record)
+        self.assessor = Assessor(policy, 15.0, nodes, on_record=self.kept.record)
         show = self.assessor.blocks.update
 
         def update(tables: Tables, label_length: int) -> None:
@@ -143,20 +214,18 @@ class Agent:
 
         self.assessor.blocks = type("Blocks", (), {"update": staticmethod(update)})()
 
-    def _tell(self, events: Iterable[Event]) -> None:
-        self.journal.add(events)
-
     def poll(self) -> None:
         self.assessor.take(self.traffic.step())
         self.assessor.publish(PollResult(Result.OK), {})
         if self.traffic.polls in SAVED_AT:
-            file = self.kept._file
-            assert file is not None
-            _write(file, [self.assessor], _keep(file, [self.assessor]))
+            self.save()
+
+    def save(self) -> None:
+        self.kept.keep_now(self.assessor)
+        self.kept.flush()
 
     def events(self) -> Counter[tuple[Any, ...]]:
-        return Counter(told(event) for name in (f"{FILE}.1", FILE) if (self.directory / name).exists()
-                       for event in events_in(self.directory / name))  # fmt: skip
+        return Counter(told(event) for event in self.journal.last(KEPT))
 
 
 def told(event: Event) -> tuple[Any, ...]:

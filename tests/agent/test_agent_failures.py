@@ -1,35 +1,32 @@
 """What goes wrong beside the polls: the disk, the state file, discovery, a refused configuration, a dropped broker."""
 
 import asyncio
-import errno
 import json
-import os
 import sys
-import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.stored import known_in
 from agent.test_restart import busy, known_of_busy, work
 from core import things
 from core.things import snapshot, table
-from penstock.agent import Agent, Assessor, Poller, Result, checkpoints, state_file, supervisor
+from penstock.agent import Agent, Assessor, Poller, Result, checkpoints, supervisor
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.discovery import Discovery, FoundBrokers
 from penstock.agent.factory import open_transport
 from penstock.agent.history import open_writer
-from penstock.agent.journal import FILE, Journal
 from penstock.agent.nodes import Nodes
-from penstock.agent.state_file import MAGIC, Saved, StateFile, encode
+from penstock.agent.state_store import StateStore
 from penstock.agent.trends import Trends
 from penstock.config import Broker, Config, History, load
 from penstock.core.errors import ConfigError
 from penstock.exposition.body import Exposition
 from penstock.exposition.syntax import Format
-from penstock.insight.events import Change, Event
+from penstock.insight.events import Change
 from penstock.insight.explain import NotFound
 from penstock.insight.lists import ListQuery
 from penstock.model import Role, Snapshot
@@ -47,108 +44,6 @@ def checkpoint() -> Checkpoint:
 def knowing(checkpoint: Checkpoint) -> Nodes:
     """An agent that has read this of its state file."""
     return Nodes(lambda _: [checkpoint])
-
-
-def fails(error: int) -> Callable[..., None]:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(error, os.strerror(error))
-
-    return fail
-
-
-# --- the state file
-
-
-def test_a_state_file_that_cannot_be_read_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "state.bin").write_bytes(b"of another user")
-    file = StateFile(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", fails(errno.EACCES))
-        file.load()
-    assert file.of_node("node-1") == []
-    assert "cannot be read" in caplog.text
-    assert (tmp_path / "state.bin").read_bytes() == b"of another user"
-
-
-def test_a_file_that_cannot_be_set_aside_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "state.bin").write_bytes(b"nonsense")
-    monkeypatch.setattr(Path, "replace", fails(errno.EROFS))
-    StateFile(tmp_path).load()
-    assert f"{tmp_path / 'state.bin'} cannot be renamed: Read-only file system" in caplog.text
-
-
-def test_a_full_disk_leaves_the_file_before(
-    tmp_path: Path, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = StateFile(tmp_path)
-    file.keep([checkpoint], NOW)
-    assert file.save()
-    content = file.path.read_bytes()
-    file.keep([replace(checkpoint, node_id="node-2 b1")], NOW)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fails(errno.ENOSPC))
-        assert not file.save()
-    assert "No space left on device" in caplog.text
-    assert file.path.read_bytes() == content
-    assert file.save()
-    again = StateFile(tmp_path)
-    again.load()
-    assert [one.node_id for one in again.of_node("node-2")] == ["node-2 b1"]
-
-
-def test_a_file_that_unpacks_to_too_much_is_set_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state_file, "MAX_BYTES", 1_000)
-    begin = encode(Saved()).partition(b"\n")[0]
-    assert begin.startswith(MAGIC)
-    (tmp_path / "state.bin").write_bytes(begin + b"\n" + zlib.compress(bytes(100_000)))
-    StateFile(tmp_path).load()
-    assert (tmp_path / "state.bin.unusable").exists()
-    assert "set aside" in caplog.text
-
-
-# --- the log of changes
-
-
-def test_changes_are_kept_in_memory_while_the_disk_is_full(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = Journal(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", fails(errno.ENOSPC))
-        for number in range(3):
-            assert journal.add([Event(NOW + number, Change.BROKER_UP, "b")])
-    assert caplog.text.count("cannot be written (No space left on device)") == 1
-    journal.add([Event(NOW + 3, Change.BROKER_DOWN, "b")])
-    assert len(journal.last(10)) == 4
-    again = Journal(tmp_path)
-    again.load()
-    assert again.last(10) == journal.last(10), "what could not be written waited"
-
-
-def test_a_log_of_changes_that_cannot_be_rotated_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.agent.journal.MAX_BYTES", 100)
-    journal = Journal(tmp_path)
-    journal.add([Event(NOW, Change.BROKER_UP, "b" * 100)])
-    monkeypatch.setattr(Path, "replace", fails(errno.EACCES))
-    journal.add([Event(NOW, Change.BROKER_UP, "c")])
-    assert "events are kept in memory only" in caplog.text
-    assert len(journal.last(10)) == 2
-    assert len((tmp_path / FILE).read_text().splitlines()) == 1
-
-
-def test_a_log_of_changes_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    (tmp_path / FILE).mkdir()
-    journal = Journal(tmp_path)
-    journal.load()
-    assert journal.last(10) == []
 
 
 # --- what is restored
@@ -188,7 +83,7 @@ async def test_a_state_that_does_not_fit_is_not_used(
     poller = Poller(Answers(world.snapshot()), assessor, 14.5)
     for _ in range(2):
         assert (await poller.poll()).result is Result.OK
-    assert caplog.text.count("the state file does not fit (columns of 3 and of 4 rows)") == 1
+    assert caplog.text.count("what was kept of it does not fit (columns of 3 and of 4 rows)") == 1
     assert assessor.checkpoint() is not None
 
 
@@ -358,9 +253,7 @@ async def test_a_dropped_broker_is_saved_with_what_was_known(running: Running) -
     )
     await running.agent.reload()
     await running.agent.stop()
-    file = StateFile(running.storage)
-    file.load()
-    assert [one.node_id for one in file.of_node(things.ACTIVE.node_id)] == [f"{things.ACTIVE.node_id} one"]
+    assert [one.node_id for one in known_in(running.storage)] == [f"{things.ACTIVE.node_id} one"]
 
 
 async def test_a_broker_of_which_nothing_is_known_is_not_found(running: Running) -> None:
@@ -407,15 +300,15 @@ async def test_an_unexpected_error_while_saving_ends_nothing(
 ) -> None:
     monkeypatch.setattr(checkpoints, "SAVE_SECONDS", 0.01)
     monkeypatch.setattr(checkpoints, "SAVE_PAUSE", 0.0)
-    save = StateFile.save
+    flush = StateStore.flush
     broken = True
 
-    def saves(file: StateFile) -> bool:
+    def flushes(store: StateStore, now: float) -> bool:
         if broken:
             raise TypeError("a column of nothing")
-        return save(file)
+        return flush(store, now)
 
-    monkeypatch.setattr(StateFile, "save", saves)
+    monkeypatch.setattr(StateStore, "flush", flushes)
     await running.agent.start()
     await running.polled()
     await until(lambda: "penstock_state_save_success 0" in running.body)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.stored import opened
 from labelled import openmq, recordings
 from penstock.account.account import MessageAccount
 from penstock.account.openmq import OpenmqAccount
 from penstock.agent.checkpoint import Checkpoint, restore
-from penstock.agent.state_file import StateFile
+from penstock.agent.migration import take_in_earlier_files
 from penstock.assessment.assess import State, assess
 from penstock.core.state import By, declared, row_states
 from penstock.learned.absence import Absences
@@ -67,9 +68,9 @@ def polls_of(recording: Path) -> list[Snapshot]:
 
 def checkpoint_in(file: Path, folder: Path) -> Checkpoint:
     shutil.copy(file, folder / "state.bin")
-    stored = StateFile(folder)
-    stored.load()
-    (checkpoint,) = stored.of_node("recorded") or stored.of_node("name:recorded")
+    store = opened(folder)
+    take_in_earlier_files(folder, store)
+    (checkpoint,) = store.of_node("recorded") or store.of_node("name:recorded")
     return checkpoint
 
 

@@ -10,8 +10,9 @@ from brokers.test_artemis_reader import polled
 from brokers.test_budgets import TEN, Fleet, reader
 from penstock.account.account import in_part
 from penstock.agent.assessor import Assessor, PollResult, Result
-from penstock.agent.checkpoints import Checkpoints, _keep, _write
+from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.nodes import Nodes
+from penstock.agent.state_database import StateDatabase
 from penstock.insight.events import Change, Event
 from penstock.model import Snapshot
 from penstock.observation.activity import DELIVERED
@@ -38,11 +39,11 @@ class Lasting(Fleet):
 
 
 class Agent:
-    """One run of an agent; another in the same directory knows what its files say."""
+    """One run of an agent; another in the same directory knows what it has kept."""
 
     def __init__(self, directory: Path, broker: Lasting, **most: int) -> None:
         self.broker, self.artemis = broker, reader(broker, **most)
-        self.kept = Checkpoints(directory, None, lambda _: None)  # type: ignore[arg-type]
+        self.kept = Checkpoints(StateDatabase(directory), None, lambda _: None)  # type: ignore[arg-type]
         self.kept.load()
         nodes = Nodes(self.kept.of_node, lambda: {"b"})
         self.assessor = Assessor(Policy("b"), 15.0, nodes, on_change=self._tell, on_record=self.kept.record)
@@ -59,8 +60,8 @@ class Agent:
         return self.assessor.snapshot
 
     def save(self) -> None:
-        assert self.kept._file is not None
-        _write(self.kept._file, [self.assessor], _keep(self.kept._file, [self.assessor]))
+        self.kept.keep_now(self.assessor)
+        self.kept.flush()
 
     def total(self, table: str, column: str) -> float:
         return float(self.assessor.tables[table][column].sum())
@@ -73,7 +74,7 @@ class Agent:
 
 
 SAVES = pytest.mark.parametrize(
-    "saves", [pytest.param(True, id="saved", marks=pytest.mark.slow), pytest.param(False, id="journal")]
+    "saves", [pytest.param(True, id="saved", marks=pytest.mark.slow), pytest.param(False, id="recorded")]
 )
 """Whether the agent before it ended in order, which is the easier way, or was killed."""
 

@@ -1,5 +1,6 @@
 """What is packed in pieces reads as what is packed in one go, and no piece of it is long."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from penstock.agent.packed import COLUMN_BYTES, Packed, compressed, pack, packed_in_pieces
+from penstock.agent.packed import COLUMN_BYTES, checksummed, compressed, decompressed, pack, packed_in_pieces, unpack
 from penstock.model import Role
 
 
@@ -40,12 +41,23 @@ def test_it_reads_the_same(value: Any) -> None:
     assert max(map(len, found)) <= COLUMN_BYTES
 
 
-def test_what_was_packed_before_is_taken_as_it_is() -> None:
-    before = Packed(compressed(Kept(MANY)))
-    assert sum(map(len, before.parts)) < len(pack(Kept(MANY))) / 2
-    whole = {"one": before, "two": Kept(("x",))}
-    found = msgspec.msgpack.decode(b"".join(packed_in_pieces(whole)))
-    assert found == {
-        "one": {"names": [list(name) for name in MANY], "role": "active"},
-        "two": {"names": ["x"], "role": "active"},
-    }
+@pytest.mark.parametrize("pack_up", [compressed, lambda value: checksummed(pack(value))])
+def test_a_byte_that_changed_is_noticed(pack_up: Callable[[Any], bytes]) -> None:
+    stream = pack_up(Kept(MANY[:100]))
+    assert unpack(decompressed(stream), Kept).names == [list(name) for name in MANY[:100]]
+    for place in range(2, len(stream), 37):
+        damaged = bytearray(stream)
+        damaged[place] ^= 0x10
+        try:
+            found = decompressed(bytes(damaged))
+        except ValueError:
+            continue
+        assert found == decompressed(stream), "a bit that has no meaning"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_what_is_cut_off_is_noticed(share: float) -> None:
+    stream = compressed(Kept(MANY))
+    assert len(stream) < len(pack(Kept(MANY))) / 2
+    with pytest.raises(ValueError, match="is cut off"):
+        decompressed(stream[: int(share * len(stream))])

@@ -25,6 +25,7 @@ from penstock.agent import Agent, Result
 from penstock.agent.journal import Journal
 from penstock.agent.processes import handle, pool
 from penstock.agent.processes.blocks import NOTHING, applied, changed
+from penstock.agent.state_database import StateDatabase
 from penstock.agent.tables import PollSeries
 from penstock.core.errors import ConfigError
 from penstock.core.table import Index, Table
@@ -373,7 +374,7 @@ def idle_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pool.WorkerPoo
     """Its processes are never started."""
     monkeypatch.setattr(pool, "POLLS", 3)
     monkeypatch.setattr("threading.Thread.start", lambda _: None)
-    found = pool.WorkerPool(tmp_path, (), 2, None, None, Journal())  # type: ignore[arg-type]
+    found = pool.WorkerPool(tmp_path, (), 2, None, None, Journal(StateDatabase(None)))  # type: ignore[arg-type]
     found._intervals = dict.fromkeys("abcd", 15.0)
     return found
 
@@ -437,7 +438,7 @@ def test_how_a_worker_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """By itself, though its socket closed before it had ended."""
     monkeypatch.setattr(handle, "PAUSE", 60.0)
     code = "import os, sys, time; os.close(int(sys.argv[2])); time.sleep(0.1); sys.exit(3)"
-    journal = Journal()
+    journal = Journal(StateDatabase(None))
     handle.WorkerProcess(tmp_path / "worker-1", (sys.executable, "-c", code), journal)
     until_true(lambda: journal.last(1))
     assert journal.last(1)[0].detail == "worker-1: exit status 3; the log says why"
@@ -476,7 +477,7 @@ def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], 
     environment = {**os.environ, "PENSTOCK_PROCESSES": "1", "SECRET": "hunter2"}
     with subprocess.Popen([*command, "--web.listen-address", "127.0.0.1:0"], env=environment) as process:
         try:
-            until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.bin").exists())
+            until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.db").exists())
             (worker,) = children(process.pid)
             assert "hunter2" not in Path(f"/proc/{worker}/cmdline").read_text()
             process.send_signal(ending)

@@ -1,4 +1,4 @@
-"""The state file with the records after it says what the state itself says."""
+"""What is kept with the records after it says what the state itself says."""
 
 import logging
 from dataclasses import replace
@@ -9,26 +9,22 @@ import numpy as np
 import pytest
 
 from agent.crashes import Agent, Traffic
+from agent.stored import full, opened, opened_journal
 from penstock.agent import PollResult, Result
 from penstock.agent.checkpoint import Checkpoint, KeptTotals, checkpoint_of
-from penstock.agent.checkpoints import _keep, _write
-from penstock.agent.packed import pack
+from penstock.agent.packed import checksummed, pack
 from penstock.agent.record import Record, TotalsRecord
-from penstock.agent.state_file import StateFile
-from penstock.agent.state_journal import FILE, MAGIC
+from penstock.agent.state_store import StateStore
 from penstock.model import BrokerKind, Observation, Process, Role, Snapshot
 
 
-def file_of(agent: Agent) -> StateFile:
-    assert agent.kept._file is not None
-    return agent.kept._file
-
-
 def on_disk(agent: Agent) -> Checkpoint:
-    file = StateFile(agent.directory)
-    file.load()
-    (found,) = file.of_node("node-1")
+    (found,) = opened(agent.directory).of_node("node-1")
     return found
+
+
+def store_of(agent: Agent) -> StateStore:
+    return agent.kept._store
 
 
 def in_memory(agent: Agent) -> Checkpoint:
@@ -77,13 +73,8 @@ def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
         assert snapshot.broker is not None
         poll(agent, replace(snapshot, broker=replace(snapshot.broker, kind=kind)))
         if number == 4:
-            _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
-        copy = Agent(tmp_path / f"{number}", Traffic())
-        for name in ("state.bin", FILE):
-            if (tmp_path / name).exists():
-                (copy.directory / name).parent.mkdir(exist_ok=True)
-                (copy.directory / name).write_bytes((tmp_path / name).read_bytes())
-        there, here = on_disk(copy), in_memory(agent)
+            agent.save()
+        there, here = on_disk(agent), in_memory(agent)
         assert sums(there.consumer_totals) == sums(here.consumer_totals)
         assert sums(there.queue_totals) == sums(here.queue_totals)
         assert sums(there.producer_totals) == sums(here.producer_totals)
@@ -127,7 +118,7 @@ def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path
         snapshot = agent.traffic.step()
         assert snapshot.broker is not None
         poll(agent, Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE)))
-    _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
+    agent.save()
     assert sums(on_disk(agent).consumer_totals) == sums(told.consumer_totals)
 
 
@@ -136,9 +127,9 @@ def test_records_that_rest_on_nothing_known_are_left_out(tmp_path: Path, caplog:
     for _ in range(3):
         agent.poll()
     before = in_memory(agent)
-    file = file_of(agent)
-    wrong = Record(file.sequence + 1, "node-1 b1", base=file.sequence + 77, told=[])
-    assert file.record(wrong)
+    store = store_of(agent)
+    wrong = Record(store.next_sequence(), "node-1 b1", base=store.sequence + 77, told=[])
+    assert store.record(wrong, ())
     assert sums(on_disk(agent).consumer_totals) == sums(before.consumer_totals)
     assert len(on_disk(agent).told) == len(before.told)
     assert "does not fit" not in caplog.text
@@ -147,51 +138,42 @@ def test_records_that_rest_on_nothing_known_are_left_out(tmp_path: Path, caplog:
 def test_a_record_that_does_not_fit_ends_what_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(tmp_path, Traffic())
     agent.poll()
-    file = file_of(agent)
+    store = store_of(agent)
     base = agent.assessor.written
     assert base is not None
     clients = TotalsRecord(at=np.array([999_999]), sums=[np.array([1.0])] * 2, last=[np.empty(0)] * 2)
-    assert file.record(Record(file.sequence + 1, "node-1 b1", base=base.base, clients=clients))
+    assert store.record(Record(store.next_sequence(), "node-1 b1", base=base.base, clients=clients), ())
     on_disk(agent)
     assert "does not fit" in caplog.text
 
 
-@pytest.mark.parametrize("content", [b"", MAGIC[:5], MAGIC, MAGIC + b"\x00" * 7, MAGIC + b"\xff" * 40])
-def test_a_journal_that_is_cut_off_or_damaged_at_its_end(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE).write_bytes(content)
-    file = StateFile(tmp_path)
-    assert file.load() == []
-    assert file.record(Record(1, "x", Checkpoint("x", now=2.0)))
-    again = StateFile(tmp_path)
-    again.load()
-    assert [one.node_id for one in again.of_node("x")] == ["x"]
-
-
 @pytest.mark.slow  # many polls
 def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent(tmp_path, Traffic())
     for _ in range(3):
         agent.poll()
-
-    def full(*_: object) -> Any:
-        raise OSError(28, "No space left on device")
-
     written = []
-    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
-        patched.setattr("os.write", full)
-        patched.setattr("penstock.core.safe_files.create", full)
+    with caplog.at_level(logging.WARNING), full(agent.database):
         for _ in range(3):
             agent.poll()
-        _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
+        agent.save()
         written.append(agent.kept.success)
-    assert caplog.text.count("No space left on device") <= 2, "of the state, and of the log of changes"
-    _write(file_of(agent), [agent.assessor], _keep(file_of(agent), [agent.assessor]))
+    assert caplog.text.count("database or disk is full") == 1
+    agent.save()
     agent.poll()
     written.append(agent.kept.success)
     assert written == [False, True]
     assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
+
+
+def test_the_events_of_a_poll_are_written_with_what_it_changed(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, Traffic())
+    for _ in range(6):
+        agent.poll()
+    assert agent.journal.last(99)
+    assert opened_journal(tmp_path).last(99) == agent.journal.last(99)
 
 
 def test_a_record_is_small(tmp_path: Path) -> None:
@@ -199,8 +181,8 @@ def test_a_record_is_small(tmp_path: Path) -> None:
     agent = Agent(tmp_path, Traffic())
     sizes = []
     for _ in range(4):
-        before = file_of(agent)._journal.size
+        before = store_of(agent)._recorded_bytes
         agent.poll()
-        sizes.append(file_of(agent)._journal.size - before)
-    assert sizes[0] > len(pack(Record()))
+        sizes.append(store_of(agent)._recorded_bytes - before)
+    assert sizes[0] > len(checksummed(pack(Record())))
     assert sizes[1] < sizes[0]

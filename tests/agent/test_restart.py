@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from agent.stored import as_read
 from agent.world import World
 from core.things import ACTIVE, by, producer, snapshot, table, temporary
 from penstock.agent.checkpoint import Checkpoint, checkpoint_of, restore
-from penstock.agent.state_file import Saved, decode, encode
 from penstock.assessment.assess import State, Tables, assess
 from penstock.conditions.condition import Severity
 from penstock.model import Observation, Process, Role, Snapshot
@@ -86,7 +86,7 @@ def memory_of(world: World) -> Checkpoint:
     """As it comes back from the file."""
     checkpoint = checkpoint_of(world.state, world.snapshot(), world.policy)
     assert checkpoint is not None
-    return decode(encode(Saved({"n": checkpoint}, {"n": 1.0}))).brokers["n"]
+    return as_read(checkpoint)
 
 
 def resumed(world: World, seconds: float = 30.0, checkpoint: Checkpoint | None = None) -> World:
@@ -210,7 +210,7 @@ def test_sums_of_queues_and_of_producers_go_on() -> None:
     assert (added, produced) == ({"(temporary)": 13}, {"x": 10, "y": 25})
     kept = checkpoint_of(state, second, policy)
     assert kept is not None
-    checkpoint = decode(encode(Saved({"n": kept}, {"n": 1.0}))).brokers["n"]
+    checkpoint = as_read(kept)
 
     third = replies(1060, {"t0": 8}, {"y1": 26, "x2": 1})
     _, added, produced = sums(restore(checkpoint, State(), third, policy), third, policy=policy)

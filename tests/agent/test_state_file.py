@@ -1,12 +1,12 @@
-"""The state file and the log of changes: written whole, read back, set aside when they cannot be used."""
+"""What is known of brokers, and the log of changes: kept in the state database, and read back."""
 
 import asyncio
 import gc
-import json
-import logging
 import os
+import sqlite3
 import stat
 import weakref
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.stored import opened, opened_journal
 from agent.test_restart import busy, known_of_busy
 from agent.world import World
 from penstock.agent import Agent, Poller, supervisor
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.journal import AGENT_FILE, AGENT_KEPT, FILE, KEPT, Journal
-from penstock.agent.state_file import FORGET_SECONDS, MAGIC, StateFile
+from penstock.agent.journal import AGENT_KEPT, KEPT, Journal
+from penstock.agent.state_database import StateDatabase
+from penstock.agent.state_store import FORGET_SECONDS, StateStore
 from penstock.conditions.condition import Severity
 from penstock.exposition.syntax import Format
 from penstock.insight.events import Change, Event, StatusSummary, changes
@@ -33,101 +35,97 @@ def checkpoint() -> Checkpoint:
     return known_of_busy()
 
 
-def saved(directory: Path, checkpoint: Checkpoint) -> StateFile:
-    file = StateFile(directory)
-    file.keep([checkpoint], NOW)
-    assert file.save()
-    return file
+def saved(directory: Path, checkpoint: Checkpoint) -> StateStore:
+    store = opened(directory)
+    assert store.keep(checkpoint, store.next_sequence(), NOW)
+    assert store.flush(NOW)
+    return store
 
 
-def test_it_is_written_whole_for_its_owner_only(tmp_path: Path, checkpoint: Checkpoint) -> None:
+def test_it_is_written_for_its_owner_only(tmp_path: Path, checkpoint: Checkpoint) -> None:
     folder = tmp_path / "a" / "data"
-    file = saved(folder, checkpoint)
+    before = os.umask(0)
+    try:
+        store = saved(folder, checkpoint)
+    finally:
+        os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    assert os.listdir(folder) == ["state.bin"]  # noqa: PTH208
-    again = StateFile(folder)
-    again.load()
-    (found,) = again.of_node("node-1")
+    assert {path.name for path in folder.iterdir()} == {"state.db", "state.db-wal", "state.db-shm"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    (found,) = opened(folder).of_node("node-1")
     assert found.node_id == "node-1 b1"
     assert found.queues["seen_added"].tolist() == checkpoint.queues["seen_added"].tolist()
-    assert again.of_node("another") == []
+    assert store.of_node("another") == []
 
 
-def test_what_was_saved_is_kept_packed_and_can_be_recalled_and_written_again(
-    tmp_path: Path, checkpoint: Checkpoint
-) -> None:
+def test_one_file_is_left_when_the_agent_has_ended(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    store = saved(tmp_path, checkpoint)
+    store.database.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["state.db"]
+    assert [one.node_id for one in opened(tmp_path).known()] == ["node-1 b1"]
+
+
+def test_what_was_kept_is_in_no_memory_and_can_be_recalled(tmp_path: Path, checkpoint: Checkpoint) -> None:
     gc.freeze()  # what was there before need not be looked through
-    # A column of its own: nothing but the state file holds it.
+    # A column of its own: nothing but the database holds it.
     column = np.arange(50_000.0)
     mine = weakref.ref(column)
-    file = saved(tmp_path, replace(checkpoint, consumers={"held": column}))
+    store = saved(tmp_path, replace(checkpoint, consumers={"buffered": column}))
     del column
     gc.collect()
     assert mine() is None
-    assert file.save()  # of a broker that could not be read meanwhile
-    again = StateFile(tmp_path)
-    again.load()
-    for one in (*file.of_node("node-1"), *again.of_node("node-1")):
-        assert one.consumers["held"].tolist() == list(range(50_000))
+    for one in (*store.of_node("node-1"), *opened(tmp_path).of_node("node-1")):
+        assert one.consumers["buffered"].tolist() == list(range(50_000))
         assert one.queues["seen_added"].tolist() == checkpoint.queues["seen_added"].tolist()
-    assert file.of_node("another") == []
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"", "is no state file of Penstock"),
-        (b"{}", "is no state file of Penstock"),
-        (MAGIC + b"1\nabc", "has format 1, this version reads 2"),
-        (MAGIC + b"2\nabc", "is damaged"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_set_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes, told: str
-) -> None:
-    (tmp_path / "state.bin").write_bytes(content)
-    file = StateFile(tmp_path)
-    file.load()
-    assert told in caplog.text
-    assert f"set aside as {tmp_path / 'state.bin.unusable'}" in caplog.text
-    assert (tmp_path / "state.bin.unusable").read_bytes() == content
-    assert not file.path.exists()
-    assert file.of_node("node-1") == []
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_was_cut_off_is_set_aside(tmp_path: Path, checkpoint: Checkpoint, share: float) -> None:
-    file = saved(tmp_path, checkpoint)
-    content = file.path.read_bytes()
-    file.path.write_bytes(content[: int(len(content) * share)])
-    again = StateFile(tmp_path)
-    again.load()
-    assert again.of_node("node-1") == []
-    assert (tmp_path / "state.bin.unusable").exists()
-
-
-def test_a_directory_that_cannot_be_written_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, checkpoint: Checkpoint
-) -> None:
-    (tmp_path / "data").write_text("a file")
-    file = StateFile(tmp_path / "data")
-    file.keep([checkpoint], NOW)
-    assert [file.save(), file.save()] == [False, False]
-    assert caplog.text.count("cannot be written") == 1
-    assert "--storage.path" in caplog.text
-    (tmp_path / "data").unlink()
-    with caplog.at_level(logging.INFO):
-        assert file.save()
-    assert "is written again" in caplog.text
+def test_a_broker_is_known_by_its_node_id_and_by_its_name(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    store = opened(tmp_path)
+    for node_id, broker in (("node-1 b1", "b1"), ("node-1 b2", "b2"), ("node-10 b1", "b1"), ("name:b3", "b3")):
+        store.keep(replace(checkpoint, node_id=node_id, broker=broker), store.next_sequence(), NOW)
+    assert {one.node_id for one in store.of_node("node-1")} == {"node-1 b1", "node-1 b2"}
+    assert [one.node_id for one in store.of_node("name:b3")] == ["name:b3"]
+    for name, node_id in (("b2", "node-1 b2"), ("b3", "name:b3")):
+        found = store.of_name(name)
+        assert found is not None
+        assert found.node_id == node_id
+    assert store.of_name("b") is None
 
 
 def test_a_broker_that_is_gone_for_a_month_is_forgotten(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    file = saved(tmp_path, checkpoint)
-    file.keep([], NOW + FORGET_SECONDS - 1)
-    assert [one.node_id for one in file.of_node("node-1")] == ["node-1 b1"]
-    file.keep([], NOW + FORGET_SECONDS + 1)
-    assert file.of_node("node-1") == []
+    store = saved(tmp_path, checkpoint)
+    store.flush(NOW + FORGET_SECONDS - 1)
+    assert [one.node_id for one in store.of_node("node-1")] == ["node-1 b1"]
+    store.flush(NOW + FORGET_SECONDS + 1)
+    assert store.of_node("node-1") == []
+
+
+def test_what_another_process_keeps_is_dropped_unless_more_is_known_since(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    store = saved(tmp_path, checkpoint)
+    store.drop([replace(checkpoint, now=checkpoint.now - 1)])
+    assert len(store.known()) == 1
+    store.drop([checkpoint])
+    assert store.known() == []
+
+
+def test_only_what_is_newer_is_taken_in(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    store = saved(tmp_path, checkpoint)
+    store.take_in([replace(checkpoint, now=checkpoint.now - 1, interval=7.0)], NOW)
+    assert store.known()[0].interval == checkpoint.interval
+    store.take_in([replace(checkpoint, now=checkpoint.now + 1, interval=7.0)], NOW)
+    assert store.known()[0].interval == 7.0
+
+
+def test_without_a_directory_all_is_in_memory(checkpoint: Checkpoint) -> None:
+    store = StateStore(StateDatabase(None))
+    store.database.open()
+    assert store.flush(NOW)
+    journal = Journal(store.database)
+    journal.add([Event(NOW, Change.BROKER_UP, "b")])
+    store.database.close()
+    assert len(journal.last(10)) == 1
 
 
 # --- changes
@@ -178,25 +176,21 @@ def test_changes_of_conditions() -> None:
 
 
 @pytest.mark.slow  # many polls or events
-def test_the_journal_is_bounded_in_memory_and_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.agent.journal.MAX_BYTES", 10_000)
-    journal = Journal(tmp_path)
-    for number in range(KEPT + 5):
-        journal.add([Event(NOW + number, Change.BROKER_UP, f"b{number}")])
+def test_the_journal_is_bounded(tmp_path: Path) -> None:
+    journal = opened_journal(tmp_path)
+    for begin in range(0, KEPT + 1_000, 1_000):
+        journal.add(Event(NOW + number, Change.BROKER_UP, f"b{number}") for number in range(begin, begin + 1_000))
+    journal.add([Event(NOW + KEPT + 1_000, Change.BROKER_UP, "the last")])
     assert len(journal.last(KEPT * 2)) == KEPT
-    assert journal.last(1)[0].broker == f"b{KEPT + 4}"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, f"{FILE}.1"]
-    assert all(path.stat().st_size <= 10_000 for path in tmp_path.iterdir())
-    again = Journal(tmp_path)
-    with (tmp_path / FILE).open("ab") as file:
-        file.write(b'{"time": 1, "cut o\xff')
-    again.load()
-    assert again.last(5) == journal.last(5)
+    assert journal.last(1)[0].broker == "the last"
+    assert opened_journal(tmp_path).last(KEPT * 2) == journal.last(KEPT * 2)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM event").fetchone() == (KEPT,)
 
 
 def test_an_event_that_is_told_late_hides_no_other() -> None:
     """A large broker tells its events when it has rendered them; a small one told later ones before."""
-    journal = Journal()
+    journal = Journal(StateDatabase(None))
     for at in (100.0, 102.0, 104.0, 106.0, 108.0):
         journal.add([Event(at, Change.BROKER_UP, "small")])
     journal.add([Event(101.0, Change.BROKER_UP, "large")])
@@ -207,40 +201,35 @@ def test_an_event_that_is_told_late_hides_no_other() -> None:
 
 @pytest.mark.slow  # many polls or events
 def test_what_operators_and_clients_cause_pushes_no_condition_out(tmp_path: Path) -> None:
-    """Neither out of memory nor out of the files; and the other way round."""
-    journal = Journal(tmp_path)
+    """And the other way round."""
+    journal = opened_journal(tmp_path)
     on = Event(NOW, Change.CONDITION_ON, "b", "a", "q", "c", "stalled", "warning", 50.0)
     start = Event(NOW + 1, Change.AGENT_START, detail="version 1")
     journal.add([on, start])
-    for i in range(KEPT + 5):
-        journal.add([Event(NOW + 2 + i, Change.CONFIG_REFUSED, detail="x" * 1_500)])
-    again = Journal(tmp_path)
-    again.load()
-    for one in (journal, again):
+    journal.add(Event(NOW + 2 + i, Change.CONFIG_REFUSED, detail="x" * 1_500) for i in range(KEPT + 5))
+    for one in (journal, opened_journal(tmp_path)):
         assert one.last(KEPT, broker="b") == [on]
         assert one.last(KEPT * 3)[0] == on
-        assert 100 < len(one.last(KEPT * 3)) <= 1 + AGENT_KEPT
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2**20
-    journal = Journal()
+        assert len(one.last(KEPT * 3)) == 1 + AGENT_KEPT
+    journal = Journal(StateDatabase(None))
     journal.add([start])
     journal.add(Event(NOW + 2 + i, Change.CONDITION_ON, "b", condition="stalled") for i in range(KEPT + 5))
     assert journal.last(KEPT * 3)[0] == start
 
 
 def test_both_kinds_of_changes_are_told_in_their_order(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = opened_journal(tmp_path)
     mixed = [Event(NOW + i, Change.ROLE, "b" * (i % 3 != 0), detail=str(i)) for i in range(10)]
     journal.add(mixed)
-    again = Journal(tmp_path)
-    again.load(mixed[:3])
-    for one in (journal, again):
+    journal.add_missing(mixed[:3])
+    for one in (journal, opened_journal(tmp_path)):
         assert one.last(100) == mixed
         assert one.last(4) == mixed[-4:]
         assert one.last(100, since=NOW + 5) == mixed[5:]
 
 
 def test_the_journal_is_asked_by_time_broker_and_queue() -> None:
-    journal = Journal()
+    journal = Journal(StateDatabase(None))
     assert journal.add([]) is False
     journal.add(Event(NOW + i, Change.CONDITION_ON, f"b{i % 2}", queue=f"q{i}") for i in range(6))
     assert [event.queue for event in journal.last(10, since=NOW + 3)] == ["q3", "q4", "q5"]
@@ -300,11 +289,10 @@ async def test_a_condition_goes_on_over_a_restart_of_the_agent(
     world.queues[2]["added"] += 20
     second, still_since, _ = await run(1)
     assert (second, still_since) == (first, since)
-    files = data / FILE, data / AGENT_FILE
-    told = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    counts = [event["condition"] for event in told if event["change"] == "condition_on"]
+    told = opened_journal(data).last(KEPT)
+    counts = [event.condition for event in told if event.change is Change.CONDITION_ON]
     assert sorted(counts) == first, "what goes on is not told again"
-    assert [event["change"] for event in told].count("agent_start") == 2
+    assert [event.change for event in told].count(Change.AGENT_START) == 2
 
 
 async def until_polled(poller: Poller) -> None:

@@ -204,7 +204,7 @@ async def test_a_stop_waits_for_a_job_that_ends_soon(
     asyncio.get_running_loop().call_later(0.1, gate.set)
     await agent.stop()
     world.left_nothing()
-    assert (world.folder / "data" / "state.bin").exists()
+    assert (world.folder / "data" / "state.db").exists()
     assert "did not end" not in caplog.text
 
 

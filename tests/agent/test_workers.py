@@ -13,16 +13,17 @@ from typing import Any, cast
 import pytest
 
 from agent.crashes import Counted, Traffic, counters
-from penstock.agent import Assessor, PollResult, Result, state_file, workers
+from penstock.agent import Assessor, PollResult, Result, workers
+from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.nodes import Nodes
-from penstock.agent.state_file import StateFile
+from penstock.agent.state_database import StateDatabase
+from penstock.agent.state_store import StateStore
 from penstock.agent.supervisor import Agent
 from penstock.agent.workers import CALM, Lane, Workers
 from penstock.brokers.artemis import reader
 from penstock.brokers.cadence import Aged
 from penstock.brokers.tables import NameJoin
-from penstock.core import safe_files
 from penstock.core.table import Index
 from penstock.settings.policy import Policy
 from penstock.transports.recording import RecordingTransport
@@ -136,11 +137,11 @@ class Watched:
 
 
 @pytest.mark.slow  # many jobs
-async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
+async def test_what_is_shown_while_the_state_is_saved_is_in_it(
     two: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a large broker, of a small one: what is shown while the state is saved is in the files all the same."""
-    kept = Checkpoints(tmp_path, two, lambda _: None)
+    """Of a large broker, of a small one."""
+    kept = Checkpoints(StateDatabase(tmp_path), two, lambda _: None)
     kept.load()
     brokers = [Watched(kept, workers.Lane(two), name) for name in ("large", "small")]
     for one in brokers:
@@ -153,18 +154,18 @@ async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
         late.extend(one.submit() for one in brokers)
         time.sleep(0.2)
 
-    prepare, replace_file = StateFile.prepare, safe_files.replace_file
+    keep, flush = StateStore.keep, StateStore.flush
 
-    def replacing(path: Path, content: bytes) -> None:
+    def keeping(store: StateStore, checkpoint: Checkpoint, sequence: int, now: float) -> bool:
         meanwhile()
-        replace_file(path, content)
+        return keep(store, checkpoint, sequence, now)
 
-    def preparing(file: StateFile) -> None:
+    def flushing(store: StateStore, now: float) -> bool:
         meanwhile()
-        prepare(file)
+        return flush(store, now)
 
-    monkeypatch.setattr(state_file, "replace_file", replacing)
-    monkeypatch.setattr(StateFile, "prepare", preparing)
+    monkeypatch.setattr(StateStore, "keep", keeping)
+    monkeypatch.setattr(StateStore, "flush", flushing)
     for _ in range(3):
         large.submit(burn).result(SOON)
         await kept.save([one.assessor for one in brokers])
@@ -173,7 +174,7 @@ async def test_no_poll_is_recorded_between_what_is_kept_and_a_new_journal(
         late.clear()
     kept.close()
     monkeypatch.undo()
-    again = Checkpoints(tmp_path, two, lambda _: None)
+    again = Checkpoints(StateDatabase(tmp_path), two, lambda _: None)
     again.load()
     for one in brokers:
         goes_on = Watched(again, workers.Lane(two), one.assessor.name, one.traffic)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from agent.stored import as_read
 from conditions.scenarios import every, together
 from conditions.world import Live, Queue, Rate, World
 from penstock.agent.checkpoint import checkpoint_of, restore
-from penstock.agent.state_file import Saved, decode, encode
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import on
 from penstock.conditions.wording import action
@@ -153,7 +153,7 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     snapshot = world.snapshot({"q": queue.queue_said()}, queue.consumers_said(), {})
     memory = checkpoint_of(world.state, snapshot, world.policy)
     assert memory is not None
-    memory = decode(encode(Saved({"n": memory}, {"n": world.now}))).brokers["n"]
+    memory = as_read(memory)
     world.state = restore(memory, State(), snapshot, world.policy)
     world.run(2, work)
     assert world.one("crash_looping")._replace(evidence={}) == begun._replace(evidence={})

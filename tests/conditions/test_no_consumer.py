@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.stored import as_read
 from conditions.openmq_world import openmq, openmq_polls, subscription
 from conditions.rules_world import rule, ruled_polls, unread
 from conditions.scenarios import arrivals, consumer_gone
 from conditions.situations import FREE, WAIT, polls
 from conditions.world import START, Judged, World
 from penstock.agent.checkpoint import checkpoint_of, restore
-from penstock.agent.state_file import Saved, decode, encode
 from penstock.assessment.assess import State, Tables
 from penstock.causes.verdict import CauseState
 from penstock.conditions.condition import Severity
@@ -63,7 +63,7 @@ def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: boo
     snapshot = judged.snapshot({"other": {}} if gone else {"q": {"A": 50.0, "K": 50.0}}, {}, {})
     memory = checkpoint_of(judged.state, snapshot, judged.policy)
     assert memory is not None
-    memory = decode(encode(Saved({"n": memory}, {"n": judged.now}))).brokers["n"]
+    memory = as_read(memory)
     if broker_too:
         judged.uptime = 300.0
         snapshot = judged.snapshot({}, {}, {})

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.stored import as_read
 from conditions.openmq_world import OpenmqJudged
 from conditions.things import Numbers
 from penstock.agent.checkpoint import checkpoint_of, restore
-from penstock.agent.state_file import Saved, decode, encode
 from penstock.assessment.assess import State, assess
 from penstock.settings.constants import Constants
 
@@ -37,7 +37,7 @@ def restarted(world: OpenmqJudged, poll: Poll, last: Poll) -> OpenmqJudged:
     """Another agent, whose first poll comes next; the broker lists its queues the other way round."""
     memory = checkpoint_of(world.state, world.snapshot(*last), world.policy)
     assert memory is not None
-    memory = decode(encode(Saved({"n": memory}, {"n": world.now}))).brokers["n"]
+    memory = as_read(memory)
     queues, consumers, addresses = poll
     again = OpenmqJudged(constants=world.constants, now=world.now, uptime=world.uptime)
     again.now, again.uptime = again.now + again.step, again.uptime + again.step

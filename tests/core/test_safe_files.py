@@ -11,10 +11,7 @@ import pytest
 
 from e2e.agent import PENSTOCK, Agent, Scrape
 from history.test_epoch import life, poll
-from penstock.agent.journal import FILE, Journal
-from penstock.agent.state_file import StateFile
-from penstock.agent.state_journal import FILE as STATE_JOURNAL
-from penstock.agent.state_journal import StateJournal
+from penstock.agent.state_database import FILE, StateDatabase
 from penstock.agent.storage_lock import lock_storage
 from penstock.cli import files
 from penstock.core.errors import ConfigError, PenstockError
@@ -22,7 +19,6 @@ from penstock.core.safe_files import FOR_OTHERS, Unfit, create, make_directory, 
 from penstock.history import told
 from penstock.history.epoch import CounterEpochs
 from penstock.history.store import STAGING, Store
-from penstock.insight.events import Change, Event
 from penstock.transports.recording import Recorder, RecordingFile
 from penstock_trends import job
 from rig.waiting import eventually
@@ -30,14 +26,11 @@ from rig.waiting import eventually
 PACKAGE = Path(create.__code__.co_filename).parents[1]
 
 
-def events(folder: Path) -> None:
-    journal = Journal(folder)
-    journal.add([Event(1.0, Change.BROKER_UP, "b1")])
-    assert journal.success, "cannot be written"
-
-
-def state_journal(folder: Path) -> None:
-    StateJournal(folder).append(b"x")
+def database(folder: Path) -> None:
+    state = StateDatabase(folder)
+    state.open()
+    state.flush()
+    state.close()
 
 
 def stood(folder: Path) -> None:
@@ -58,10 +51,9 @@ def recording(folder: Path) -> None:
 
 
 WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "state file": ("state.bin", lambda folder: StateFile(folder).save()),
-    "state file, on its way": ("state.bin.new", lambda folder: StateFile(folder).save()),
-    "journal": (STATE_JOURNAL, state_journal),
-    "events": (FILE, events),
+    "state database": (FILE, database),
+    "log of the state database, on its way": (f"{FILE}-wal", database),
+    "index of its log, on its way": (f"{FILE}-shm", database),
     "lock of the storage": ("lock", lock_storage),
     "conditions that stood": ("told.bin", stood),
     "conditions that stood, on their way": ("told.bin.new", stood),
@@ -230,7 +222,7 @@ def test_all_that_an_agent_writes(tmp_path: Path) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in spooled if path.exists()} == {0o600}
     kept = [*(agent.work / "data").rglob("*")]
     names = {path.name for path in kept}
-    assert names >= {"state.bin", "agent-events.jsonl", "lock", "lives.arrow"}
+    assert names >= {"state.db", "lock", "lives.arrow"}
     assert any(
         path.suffix in (".parquet", ".arrows") for path in kept
     )  # what a stop has no time for is published later

@@ -25,7 +25,8 @@ from proton import Delivery
 
 from e2e.agent import PENSTOCK, Agent, entry
 from penstock.agent.checkpoint import Checkpoint, SavedTables
-from penstock.agent.state_file import StateFile
+from penstock.agent.state_database import StateDatabase
+from penstock.agent.state_store import StateStore
 from penstock.core.formatting import quantity
 from penstock.learned.byte_tables import WEEKS
 from penstock.learned.profile import QueueProfile, together
@@ -328,8 +329,9 @@ def history_file(file: Path, broker: str, now: float) -> None:
 
 
 def give_past(folder: Path, broker: str, offset: int, boundary: float) -> None:
-    """To the state file of an agent that has just ended."""
-    state = StateFile(folder)
+    """To the state database of an agent that has just ended."""
+    state = StateStore(StateDatabase(folder))
+    state.database.open()
     state.load()
     known = state.of_name(broker)
     assert known is not None
@@ -343,9 +345,8 @@ def give_past(folder: Path, broker: str, offset: int, boundary: float) -> None:
     }
     arrivals = {NAMES.missed: (run - DAY + RUN, OF_RUN), NAMES.came: (run + RUN, 0.0)}
     aged = with_past(known, Calendar().hour(local - 1), usual, now - KNOWN, arrivals)
-    state.keep([aged], now)
-    assert state.save()
-    state.close()
+    assert state.keep(aged, state.next_sequence(), now)
+    state.database.close()
 
 
 @dataclass(slots=True)

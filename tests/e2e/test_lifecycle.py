@@ -107,7 +107,7 @@ def test_stop_in_good_order(artemis: Broker, many_queues: list[str], tmp_path: P
         assert not alive(pid)
         assert [path.name for path in agent.work.iterdir()] == ["data"]
         files = {path.name for path in (agent.work / "data").iterdir()}
-        assert files - {"events.jsonl"} == {"state.bin", "state.journal", "agent-events.jsonl", "lock"}
+        assert files == {"state.db", "lock"}
         log = agent.log.read_text()
         assert "msg=stopping" in log
         assert "Traceback" not in log

@@ -18,7 +18,7 @@ from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, Within, scenario, stage
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.state_file import Saved, decode, encode
+from penstock.agent.packed import compressed, decompressed, unpack
 from penstock_demo.artemis import ArtemisBroker
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction
 
@@ -103,9 +103,8 @@ def learned_jobs(scene: Scene) -> None:
 
 
 def memory() -> Checkpoint:
-    """What the learning run has left; ValueError when the format of state files has changed since: learn anew."""
-    (learned,) = decode(FIXTURE.read_bytes()).brokers.values()
-    return learned
+    """What the learning run has left; ValueError when the format of checkpoints has changed since: learn anew."""
+    return unpack(decompressed(FIXTURE.read_bytes()), Checkpoint)
 
 
 def main() -> int:
@@ -132,7 +131,7 @@ def main() -> int:
         time.sleep(SECONDS)
         (learned,) = observer.memories()
     # Only what was taught: nothing that is of this one broker.
-    FIXTURE.write_bytes(encode(Saved({"learned": Checkpoint("learned", 0.0, clients=learned.clients)})))
+    FIXTURE.write_bytes(compressed(Checkpoint("learned", 0.0, clients=learned.clients)))
     for client, q98, longest in zip(learned.clients.names, learned.clients.q98, learned.clients.longest, strict=True):
         print(f"{client}: 98 % of gaps below {q98:.1f} s, longest {longest:.1f} s")  # noqa: T201 - the result
     return 0

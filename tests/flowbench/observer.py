@@ -15,7 +15,8 @@ from penstock.agent import Assessor, Poller, PollResult
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.factory import open_transport, policy_of
 from penstock.agent.nodes import Nodes
-from penstock.agent.state_file import StateFile
+from penstock.agent.state_database import StateDatabase
+from penstock.agent.state_store import StateStore
 from penstock.brokers.engine import ReaderOptions
 from penstock.brokers.registry import KINDS
 from penstock.config import Config, load
@@ -82,7 +83,8 @@ class Observer:
         self.clocks: dict[str, Stepped] = {}
         self._on_poll = on_poll
         self._learned = checkpoint
-        self._state = StateFile(folder / "state")
+        self._state = StateStore(StateDatabase(folder / "state"))
+        self._state.database.open()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts = dict.fromkeys((broker.name for broker in self.config.brokers), 0)
         self._executor = ThreadPoolExecutor(1, "penstock-work")
@@ -104,7 +106,7 @@ class Observer:
         self._executor.shutdown()
 
     def restart(self, broker: str, *, pause: float = 0.0) -> None:
-        """As a restart of the agent: all is saved to the state file, and read from it `pause` seconds later."""
+        """As a restart of the agent: all is saved in the state database, and read from it `pause` seconds later."""
         self._run(self._stop(broker))
         time.sleep(pause)
         self._run(self._start(broker))
@@ -125,7 +127,6 @@ class Observer:
     async def _start(self, name: str) -> None:
         broker = next(one for one in self.config.brokers if one.name == name)
         self._starts[name] += 1
-        self._state.load()
         file = self.folder / f"{name}-{self._starts[name]}.jsonl.gz"
         clock = self.clocks[name] = Stepped(open_transport(broker))
         transport = Recorder(clock, RecordingFile(file), broker.kind, broker.name)
@@ -148,8 +149,7 @@ class Observer:
         poller = self.pollers[name]
         checkpoint = await self._loop.run_in_executor(self._executor, poller.assessor.checkpoint)
         if checkpoint is not None:
-            self._state.keep([checkpoint], time.time())
-            self._state.save()
+            self._state.keep(checkpoint, self._state.next_sequence(), time.time())
         await poller.close()
 
     def _of_earlier(self, name: str, node_id: str) -> list[Checkpoint]:

@@ -7,7 +7,13 @@ from collections import Counter
 from pathlib import Path, PurePath
 
 DATA = Path("build") / "coverage"
-WATCHED = ("agent/journal.py", "agent/state_file.py", "agent/discovery.py", "agent/checkpoint.py")
+WATCHED = (
+    "agent/journal.py",
+    "agent/state_database.py",
+    "agent/state_store.py",
+    "agent/discovery.py",
+    "agent/checkpoint.py",
+)
 """Modules shown by themselves: what keeps state, and what finds brokers."""
 
 

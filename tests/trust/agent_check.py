@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.stored import known_in
 from e2e.agent import Agent, Scrape, entry
 from e2e.test_hang import up
-from penstock.agent.state_file import decode
 from penstock.history.listing import days
 from penstock.history.store import Store
 from penstock_demo.broker import Broker
@@ -50,7 +50,7 @@ def test_killed_at_any_moment(artemis: Broker, tmp_path: Path) -> None:
         last = agent.next_poll(artemis.name)
     assert published(agent) >= seen + snapshots(last) - runs, "at most the poll under way of each run"
     assert not list((agent.work / "data").glob("*.unusable"))
-    assert decode((agent.work / "data" / "state.bin").read_bytes()).brokers
+    assert known_in(agent.work / "data")
     assert "Traceback" not in agent.log.read_text()
 
 

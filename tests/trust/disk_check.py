@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.stored import known_in
 from e2e.agent import PENSTOCK, Agent, Scrape, entry
 from e2e.test_hang import console, through, up
-from penstock.agent.state_file import decode
 from penstock.history.listing import days
 from penstock.history.store import Store
 from penstock_demo.broker import Broker
@@ -72,7 +72,7 @@ def test_where_state_and_spool_are(artemis: Broker, tmp_path: Path, how: str) ->
             agent.until(history, 1.0, timeout=20)
             change(agent, proxy)
             agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 1.0, timeout=20)
-            assert decode((disks.seen_by(agent.pid, disk) / "state.bin").read_bytes()).brokers
+            assert known_in(disks.seen_by(agent.pid, disk))
             last = agent.next_poll(artemis.name)
             log = agent.log.read_text()
         whole = snapshots(last) - last.value("penstock_history_polls_dropped_total")

@@ -11,7 +11,6 @@ import json
 import logging
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,8 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["penstock"]):
     from penstock.agent import Assessor, Poller, process
-    from penstock.agent import state_file as state
+    from penstock.agent.checkpoint import Checkpoint
+    from penstock.agent.packed import checksummed, decompressed, pack, unpack
     from penstock.brokers.artemis.reader import ArtemisReader
     from penstock.config.loading import load
     from penstock.config.web import load_web
@@ -90,25 +90,24 @@ def recording(data: bytes) -> None:
         asyncio.run(play())
 
 
-def state_file(data: bytes) -> None:
+def state(data: bytes) -> None:
     """The packed content: what a checksum covers is else refused at once."""
-    begin = state.encode(state.Saved()).partition(b"\n")[0]
     with suppress(ValueError):
-        state.decode(begin + b"\n" + zlib.compress(data, 1))
+        unpack(decompressed(checksummed(data)), Checkpoint)
 
 
 def saved() -> bytes:
     """What is kept of a broker after two polls, not packed."""
 
-    async def play() -> state.Saved:
+    async def play() -> bytes:
         poller, transport = watched()
         for _ in range(2):
             assert await polled(poller, transport, plain) == ""
         checkpoint = poller.assessor.checkpoint()
         assert checkpoint is not None
-        return state.Saved({checkpoint.node_id: checkpoint}, {checkpoint.node_id: 1.0})
+        return pack(checkpoint)
 
-    return zlib.decompress(state.encode(asyncio.run(play())).partition(b"\n")[2])
+    return asyncio.run(play())
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
@@ -117,7 +116,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "web": web_configuration,
     "headers": headers,
     "recording": recording,
-    "state": state_file,
+    "state": state,
 }
 CONFIGURATION = """\
 interval: 5s

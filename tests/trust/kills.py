@@ -12,12 +12,14 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +81,7 @@ class Scraper:
 
 
 def plain(event: dict[str, Any]) -> str:
-    """The same of the API and of the file: what is left out where it is empty."""
+    """The same of the API and of the database: what is left out where it is empty."""
     return json.dumps({name: value for name, value in sorted(event.items()) if value not in ("", None)})
 
 
@@ -144,17 +146,11 @@ def recovered(scraper: Scraper, started: float) -> float:
     return 20.0
 
 
-def events_of(folder: Path) -> tuple[Counter[str], int]:
-    """The events in the files, and how many lines are none."""
-    found: Counter[str] = Counter()
-    torn = 0
-    for name in ("events.jsonl.1", "events.jsonl"):
-        for line in (folder / name).read_bytes().splitlines() if (folder / name).exists() else ():
-            try:
-                found[plain(json.loads(line))] += 1
-            except ValueError:
-                torn += 1
-    return found, torn
+def events_of(folder: Path) -> Counter[str]:
+    """The events of brokers in the state database."""
+    with closing(sqlite3.connect(folder / "state.db")) as connection:
+        rows = connection.execute("SELECT body FROM event").fetchall()
+    return Counter(plain(json.loads(zlib.decompress(body))) for (body,) in rows)
 
 
 def alternating(found: Counter[str]) -> list[str]:
@@ -215,7 +211,7 @@ def run(folder: Path, kills: int, seed: int) -> tuple[dict[str, Any], list[str]]
         scraper.look()
         agent.stop()
         data = agent.work / "data"
-        found, torn = events_of(data)
+        found = events_of(data)
         wrong = [f"fell: {one}" for one in scraper.fallen]
         wrong += [f"lost: {event}" for event in scraper.events if event not in found]
         wrong += [f"twice: {event}" for event, times in found.items() if times > 1]
@@ -233,7 +229,6 @@ def run(folder: Path, kills: int, seed: int) -> tuple[dict[str, Any], list[str]]
         "events": changes,
         "events_lost": sum(event not in found for event in scraper.events),
         "events_twice": sum(times > 1 for times in found.values()) + len(alternating(found)),
-        "torn_lines": torn,
         "longest_recovery_polls": round(max(recoveries), 2),
         "wrong": len(wrong),
         "minutes": round((time.monotonic() - began) / 60, 1),

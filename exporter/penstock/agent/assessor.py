@@ -80,7 +80,7 @@ class Assessor:
     collectors: Mapping[str, Collector] = field(default_factory=dict)
     """Each as it last was."""
     written: Written | None = None
-    """What the state file and its journal have of it; None: nothing that a record can rest on."""
+    """What the state database has of it; None: nothing that a record can rest on."""
     lane: Lane | None = None
     """Where polls are assessed; None: by the only thread there is."""
     on_change: Callable[[Iterable[Event]], None] = lambda _: None
@@ -206,7 +206,7 @@ class Assessor:
         try:
             self.state = restore(checkpoint, self.state, snapshot, self.policy)
         except (ValueError, LookupError, TypeError) as error:
-            log.warning("broker %s: the state file does not fit (%s), what it says is not used", self.name, error)
+            log.warning("broker %s: what was kept of it does not fit (%s), and is not used", self.name, error)
             return snapshot
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)
@@ -236,14 +236,15 @@ class Assessor:
             return passive
         return replace(own, now=passive.now, role=passive.role, process=passive.process, told=(), incidents=())
 
-    def record(self, events: Sequence[Event], sequence: int) -> tuple[Record | None, Written | None]:
-        """What the last poll changed of what is kept, and what is written with it; events: what `changes` found."""
+    def record(self, sequence: int) -> tuple[Record | None, Written | None]:
+        """What the last poll changed of what is kept, None where nothing is, and what is written with it."""
         snapshot = self.snapshot if self._restored else None
-        return record_of(self.written, self.state, snapshot, self.policy, self._told, events, sequence)
+        return record_of(self.written, self.state, snapshot, self.policy, self._told, sequence)
 
-    def saved_with(self, checkpoint: Checkpoint, sequence: int) -> None:
-        """`checkpoint`, which is of now, is in the state file that has this sequence."""
-        self.written = written_as(checkpoint, self.state, self._told, sequence)
+    def kept_as(self, checkpoint: Checkpoint, sequence: int) -> None:
+        """Note that `checkpoint`, which is of now, was written with this sequence: records rest on it from now on."""
+        if checkpoint.role is Role.ACTIVE:
+            self.written = written_as(checkpoint, self.state, self._told, sequence)
 
     def changes(self, poll: PollResult) -> Iterable[Event]:
         """What changed since this was called last; to be called once after each poll."""

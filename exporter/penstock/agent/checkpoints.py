@@ -5,13 +5,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Executor
-from itertools import compress
 from pathlib import Path
 
 from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.state_file import StateFile
+from penstock.agent.journal import KEPT, Journal
+from penstock.agent.migration import has_state, remove_expired_files, take_in_earlier_files
+from penstock.agent.state_database import StateDatabase
+from penstock.agent.state_store import StateStore
 from penstock.agent.workers import Workers
 from penstock.insight.events import Event
 
@@ -24,77 +25,114 @@ SAVE_PAUSE = 5.0
 
 
 class Checkpoints:
-    """`record` is called in the worker threads, everything else in the event loop. storage: the directory of the state
-    file; None: nothing is kept. on_save: called in the event loop with whether a save succeeded.
+    """`record` is called in the worker threads, everything else in the event loop.
+
+    database: without a directory nothing is kept of brokers. on_save: called in the event loop with whether a save
+    succeeded.
     """
 
-    def __init__(self, storage: Path | None, workers: Workers, on_save: Callable[[bool], None]) -> None:
-        self._file = None if storage is None else StateFile(storage)
+    def __init__(self, database: StateDatabase, workers: Workers, on_save: Callable[[bool], None]) -> None:
+        self.journal = Journal(database)
+        self._directory = database.directory
+        self._store = StateStore(database)
         self._workers = workers
         self._on_save = on_save
         self._wanted = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def load(self) -> list[Event]:
-        """As `StateFile.load`; to be called before there is work in the worker threads."""
-        return [] if self._file is None else self._file.load()
+    @property
+    def _nothing_is_kept(self) -> bool:
+        return self._directory is None
 
     @property
     def success(self) -> bool:
-        """Whether the files could be read and written; true where nothing is kept."""
-        return self._file is None or self._file.success
+        """Whether the database could be read and written; true where nothing is kept."""
+        return self._store.database.success
+
+    def load(self) -> None:
+        """Open the database; to be called before there is work in the worker threads.
+
+        Raises ConfigError: a newer version of Penstock wrote it.
+        """
+        if self._directory is None:
+            return
+        self._store.database.open()
+        self._store.load()
+        self.journal.verify()
+        was_usable = self.success
+        was_usable &= take_in_earlier_files(self._directory, self._store)
+        remove_expired_files(self._directory)
+        if not was_usable:  # until the next save
+            self._store.database.success = False
 
     def of_node(self, node_id: str) -> Sequence[Checkpoint]:
-        return () if self._file is None else self._file.of_node(node_id)
+        return () if self._nothing_is_kept else self._store.of_node(node_id)
 
     def of_name(self, name: str) -> Checkpoint | None:
-        return None if self._file is None else self._file.of_name(name)
+        return None if self._nothing_is_kept else self._store.of_name(name)
 
     def known(self) -> Sequence[Checkpoint]:
-        return () if self._file is None else self._file.known()
+        return () if self._nothing_is_kept else self._store.known()
 
     def of(self, names: Collection[str]) -> list[Checkpoint]:
         """What is known of these brokers, and of those with their node ids."""
-        nodes = {one.node for one in self.known() if one.broker in names}
-        return [one for one in self.known() if one.node in nodes]
+        known = self.known()
+        nodes = {checkpoint.node for checkpoint in known if checkpoint.broker in names}
+        return [checkpoint for checkpoint in known if checkpoint.node in nodes]
 
-    def take_over(self, directory: Path) -> list[Event]:
-        """What a worker process of an earlier agent left there is this file's now; as `load`."""
-        file = StateFile(directory)
-        events = file.load()
-        if self._file is not None and file.known():  # else it may be unreadable
-            self._file.keep(self._file.newest(file.known()), time.time())
-            if self._file.save():
-                file.remove()
-        return events
+    def take_over(self, directory: Path) -> None:
+        """Take in what a worker process of an earlier agent left in its directory. Raises ConfigError as `load`."""
+        if self._nothing_is_kept or not has_state(directory):
+            return
+        left = Checkpoints(StateDatabase(directory), self._workers, self._on_save)
+        left.load()
+        known = left.known()
+        self._store.take_in(known, time.time())
+        self.journal.add_missing(left.journal.last(KEPT))
+        if known and self._store.flush(time.time()):  # else its database may be unreadable
+            left._store.database.remove()
+        left.close()
 
     async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:
-        """Those that are newer than what is known, and write it."""
-        if self._file is not None and checkpoints:
-            loop, newest = asyncio.get_running_loop(), self._file.newest(checkpoints)
-            await loop.run_in_executor(self._workers.small, self._file.keep, newest, time.time())
+        """Keep those that are newer than what is known."""
+        if checkpoints and not self._nothing_is_kept:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._workers.small, self._store.take_in, checkpoints, time.time())
             await self.save(assessors)
 
     def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Another process keeps them. In a thread of its own."""
-        if self._file is not None and self._loop is not None and checkpoints:
-            self._workers.small.submit(self._file.drop, checkpoints).result()
-            self._loop.call_soon_threadsafe(self.save_soon)
+        """Forget brokers that another process keeps. Called in a thread of its own."""
+        if checkpoints and not self._nothing_is_kept:
+            self._store.drop(checkpoints)
 
     def record(self, assessor: Assessor, events: Sequence[Event]) -> None:
-        """In the broker's thread, before what a poll means is shown: what no kill of the agent may take back."""
-        file = self._file
-        if file is None:
+        """Write what a poll means before it is shown, as no kill of the agent may take it back.
+
+        Called in the broker's thread.
+        """
+        if self._nothing_is_kept:
+            self.journal.add(events)
             return
         try:
-            # While the files cannot be written a save is tried now and then, after which records go on.
-            record, written = assessor.record(events, file.next_sequence()) if file.success else (None, None)
-            assessor.written = written if record is None or file.record(record) else None
+            self._record(assessor, events)
         except Exception:  # what is kept for later must not end what is now
             log.exception("broker %s: the poll could not be recorded; please report this", assessor.name)
-            assessor.written, file.success = None, False
-        if (file.journal_is_full or not file.success) and self._loop is not None:
+            assessor.written, self._store.database.success = None, False
+            self.journal.add_missing(events)
+        if (self._store.is_full or not self.success) and self._loop is not None:
             self._loop.call_soon_threadsafe(self.save_soon)
+
+    def _record(self, assessor: Assessor, events: Sequence[Event]) -> None:
+        if not self.success:  # a save is tried now and then, after which records go on
+            assessor.written = None
+            self.journal.add(events)
+            return
+        record, written = assessor.record(self._store.next_sequence())
+        if record is None:
+            assessor.written = written
+            self.journal.add(events)
+        else:
+            assessor.written = written if self._store.record(record, events) else None
 
     def save_soon(self) -> None:
         self._wanted.set()
@@ -111,50 +149,40 @@ class Checkpoints:
             await asyncio.sleep(SAVE_PAUSE)
 
     async def save(self, assessors: Sequence[Assessor]) -> None:
-        """Write what is known now, and of brokers that are polled no longer what was known."""
-        if self._file is None:
+        """Write what is known now, each broker in its own thread, and have it on the disk."""
+        if self._nothing_is_kept:
             return
         try:
-            loop, small = asyncio.get_running_loop(), self._workers.small
-            await loop.run_in_executor(self._workers.large, _save_in_both, self._file, small, assessors)
+            for assessor in assessors:
+                await self.keep(assessor)
+            await asyncio.get_running_loop().run_in_executor(self._workers.small, self.flush)
         except Exception:  # what is kept for later must not end what is now
             log.exception("the state could not be saved; please report this")
-            self._file.success = False
-        self._on_save(self._file.success)
-
-    def close(self) -> None:
-        """Once there is no more work in the worker threads."""
-        if self._file is not None:
-            self._file.close()
+            self._store.database.success = False
+        self._on_save(self.success)
 
     async def keep(self, assessor: Assessor) -> None:
-        """To be written with the next save."""
-        if self._file is not None:
+        """Write what is known of a broker, in its thread."""
+        if not self._nothing_is_kept:
             lane = assessor.lane or self._workers.small
-            await asyncio.get_running_loop().run_in_executor(lane, _keep, self._file, [assessor])
+            await asyncio.get_running_loop().run_in_executor(lane, self.keep_now, assessor)
 
-
-def _keep(file: StateFile, assessors: Sequence[Assessor]) -> list[tuple[Assessor, Checkpoint]]:
-    found = [(assessor, one) for assessor in assessors if (one := assessor.checkpoint()) is not None]
-    file.keep([checkpoint for _, checkpoint in found], time.time())
-    return found
-
-
-def _save_in_both(file: StateFile, small: Executor, assessors: Sequence[Assessor]) -> None:
-    """In the thread of the large brokers, what takes long of it before that of all others has to wait, too.
-
-    Both threads are taken at the end: no poll may be recorded between what is kept and the beginning of a new journal.
-    """
-    is_large = [assessor.lane is not None and assessor.lane.large for assessor in assessors]
-    kept = _keep(file, list(compress(assessors, is_large)))
-    file.prepare()
-    others = [assessor for assessor, large in zip(assessors, is_large, strict=True) if not large]
-    small.submit(lambda: _write(file, assessors, [*kept, *_keep(file, others)])).result()
-
-
-def _write(file: StateFile, assessors: Sequence[Assessor], kept: Sequence[tuple[Assessor, Checkpoint]]) -> None:
-    success = file.save()
-    for assessor in assessors:  # of those that were not kept, and where it is unsure what is in the file, all is due
+    def keep_now(self, assessor: Assessor) -> None:
+        """Write what is known of a broker; its next records rest on that. Called in its thread."""
+        checkpoint = assessor.checkpoint()
+        if checkpoint is None:  # what was recorded of it stays
+            return
         assessor.written = None
-    for assessor, checkpoint in kept if success else ():
-        assessor.saved_with(checkpoint, file.sequence)
+        sequence = self._store.next_sequence()
+        if self._store.keep(checkpoint, sequence, time.time()):
+            assessor.kept_as(checkpoint, sequence)
+
+    def flush(self) -> None:
+        """Have all that was written on the disk."""
+        self._store.flush(time.time())
+        if self._directory is not None:
+            remove_expired_files(self._directory)
+
+    def close(self) -> None:
+        """End the use of the database, once there is no more work in the worker threads."""
+        self._store.database.close()

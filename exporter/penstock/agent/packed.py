@@ -1,7 +1,8 @@
 """Values of the state as msgpack: columns as their bytes; what is kept over a restart is made of such values."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -13,6 +14,11 @@ from penstock.exposition.gzip_stream import CODEC
 
 COLUMN_BYTES = 256 * 1024
 FEW = 15
+NO_COMPRESSION = 0
+COMPRESSION_LEVEL = 1
+MAX_CONTENT_BYTES = 1 << 26
+MAX_COMPRESSION = 200
+"""A stream may hold so many bytes, or so many times its own length if that is more: anything longer is a bomb."""
 
 ValueT = TypeVar("ValueT")
 
@@ -21,27 +27,36 @@ def pack(value: Any) -> bytes:
     return msgspec.msgpack.encode(value, enc_hook=_to_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A value that was packed before. parts: compressed, as what is kept of a large broker is 20 MB of objects."""
-
-    parts: Sequence[bytes]
-
-    def pieces(self) -> Iterator[bytes]:
-        return filter(None, map(CODEC.module.decompressobj().decompress, self.parts))
+def compressed(value: Any) -> bytes:
+    """Pack the value as a zlib stream, whose checksum finds damage that SQLite does not."""
+    deflate = CODEC.module.compressobj(COMPRESSION_LEVEL)
+    parts = [deflate.compress(piece) for piece in packed_in_pieces(value)]
+    return b"".join([*parts, deflate.flush()])
 
 
-def compressed(value: Any) -> list[bytes]:
-    """As zlib has it, in the parts of `Packed`."""
-    deflate = CODEC.module.compressobj(1)
-    return [*filter(None, map(deflate.compress, packed_in_pieces(value))), deflate.flush()]
+def checksummed(content: bytes) -> bytes:
+    """Return a zlib stream that holds the content as it is: for what each poll writes, compression costs too much."""
+    return zlib.compress(content, NO_COMPRESSION)
+
+
+def decompressed(stream: bytes) -> bytes:
+    """Return what a zlib stream holds. Raises ValueError: it is damaged, or holds more than any state has."""
+    limit = max(MAX_CONTENT_BYTES, MAX_COMPRESSION * len(stream))
+    inflate = zlib.decompressobj()
+    try:
+        content = inflate.decompress(stream, limit + 1)
+    except zlib.error as error:
+        raise ValueError(f"is damaged ({error})") from None
+    if len(content) > limit:
+        raise ValueError(f"unpacks to more than {limit:,} bytes")
+    if not inflate.eof:
+        raise ValueError("is cut off")
+    return content
 
 
 def packed_in_pieces(value: Any) -> Iterator[bytes]:
     """As `pack`, but for how lengths are written: what is known of a large broker is a tenth of a second of packing."""
     match value:
-        case Packed():
-            yield from value.pieces()
         case np.ndarray():
             octets = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             yield b"\xc6" + len(octets).to_bytes(4)
@@ -86,7 +101,7 @@ def _to_bytes(value: Any) -> Any:
             return value.item()
         case Index():
             return _rows_by_key(value)
-    raise TypeError(f"{type(value)} has no place in the state file")
+    raise TypeError(f"{type(value)} has no place in the state database")
 
 
 def _from_bytes(kind: Any, value: Any) -> Any:

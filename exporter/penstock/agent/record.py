@@ -21,7 +21,7 @@ from penstock.core.state import By, declared, row_states
 from penstock.core.table import Column, Index, Keys, Mask, take_or_fill
 from penstock.core.table import positions as positions_of
 from penstock.incidents.incident import Incident
-from penstock.insight.events import ConditionKey, Event, Told
+from penstock.insight.events import ConditionKey, Told
 from penstock.model import Process, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.totals import SeriesT, Totals
@@ -56,7 +56,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     """One poll of the broker `key`.
 
     sequence: ascending over all brokers and runs. whole: a base, the rest is empty then. base: the sequence of the
-    record or of the state file that has the base. now: of the poll, by the broker's clock. queue_names,
+    record or of the checkpoint that is the base. now: of the poll, by the broker's clock. queue_names,
     producer_names: of those that are new, by their keys, which are the agent's own.
     """
 
@@ -74,7 +74,6 @@ class Record(msgspec.Struct, omit_defaults=True):
     consumer_rows: Sequence[Patch] = ()
     standing: dict[str, SavedDebounce] | None = None
     told: Sequence[tuple[ConditionKey, Severity, float]] | None = None
-    events: Sequence[Event] = ()
     cut: Sequence[str] = ()
     ring_losers: Sequence[SavedLoss] = ()
     unrouted: Sequence[SavedUnrouted] = ()
@@ -110,39 +109,32 @@ class Written:
 
 
 def record_of(
-    before: Written | None,
-    state: State,
-    snapshot: Snapshot | None,
-    policy: Policy,
-    told: Told,
-    events: Sequence[Event],
-    sequence: int,
+    before: Written | None, state: State, snapshot: Snapshot | None, policy: Policy, told: Told, sequence: int
 ) -> tuple[Record | None, Written | None]:
     """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
     snapshot: what `state` was judged from, None before there is something to keep. told: the reported conditions,
-    this poll's `events` included.
+    those of this poll included.
     """
-    alone = Record(sequence, events=events) if events else None
     broker = None if snapshot is None else snapshot.broker
     if snapshot is None or broker is None or broker.role is not Role.ACTIVE:
-        return alone, before
+        return None, before
     key, process = saving.identity(broker, policy.broker), snapshot.observation.process
     if before is not None and before.key == key and process.follows(before.process):
-        return changed_since(before, state, snapshot, told, events, sequence)
+        return changed_since(before, state, snapshot, told, sequence)
     whole = saving.checkpoint_of(state, snapshot, policy)
     if whole is None:
-        return alone, before
+        return None, before
     whole = replace(whole, told=[(name, *how) for name, how in told.items()])
-    return Record(sequence, whole.node_id, whole, events=events), written_as(whole, state, told, sequence)
+    return Record(sequence, whole.node_id, whole), written_as(whole, state, told, sequence)
 
 
 def changed_since(
-    before: Written, state: State, snapshot: Snapshot, told: Told, events: Sequence[Event], sequence: int
+    before: Written, state: State, snapshot: Snapshot, told: Told, sequence: int
 ) -> tuple[Record, Written]:
     judgement, counters = state.judgement, shown_counters(state.judgement)
     now = judgement.seen.times.now
-    record = Record(sequence, before.key, base=before.base, now=now, events=events, cut=saving.cut_of(snapshot))
+    record = Record(sequence, before.key, base=before.base, now=now, cut=saving.cut_of(snapshot))
     of_queues, of_producers, members = state.queues.totals, state.producers.totals, members_of_sums(state)
     record.clients, clients = totals_record(before.clients, state.consumers.totals, saving.client_name)
     record.queues, queues = totals_record(before.queues, of_queues, saving.sum_name, summed(of_queues), members)

@@ -17,7 +17,6 @@ from penstock.agent.discovery import FILE_SECONDS, Discovery, FoundBrokers
 from penstock.agent.factory import open_reader, policy_of
 from penstock.agent.fleet import Fleet
 from penstock.agent.history import HistorySink, take_over
-from penstock.agent.journal import Journal
 from penstock.agent.lookups import Lookups
 from penstock.agent.named_files import FileNews, NamedFiles, file_faults
 from penstock.agent.nodes import Nodes
@@ -26,6 +25,7 @@ from penstock.agent.processes.pool import LOOK_SECONDS, WorkerPool
 from penstock.agent.refused_logins import RefusedLogins
 from penstock.agent.service_manager import ServiceManager
 from penstock.agent.shard import Shard
+from penstock.agent.state_database import StateDatabase
 from penstock.agent.storage_lock import lock_storage
 from penstock.agent.trends import StoredTrends, Trends
 from penstock.agent.workers import Lane, Workers
@@ -42,7 +42,7 @@ MAX_DETAIL = 2_000
 """Characters of an event: a configuration may be refused for very many reasons."""
 IN_FORCE = "The configuration is in force."
 STOP_SECONDS = 2.5
-"""A stop takes no longer, whatever is under way: what is shown is in the journal of the state file by then."""
+"""A stop takes no longer, whatever is under way: what is shown is in the state database by then."""
 
 
 class WebConfiguration(Protocol):
@@ -61,7 +61,7 @@ class Agent:
 
     Its methods are called in the event loop; `reload` and `stop` at any time.
 
-    storage: the directory of the state file and the log of changes; None keeps nothing over a restart.
+    storage: the directory of the state database; None keeps nothing over a restart.
     shard: the part of the brokers that is this agent's to poll; None: all.
     worker: the command of a worker process. processes: how many there may be for the large brokers.
     """
@@ -82,11 +82,11 @@ class Agent:
         self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
         self._history = HistorySink()
         self._trends = Trends(None)
-        self._journal = Journal(storage)
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
         self._workers = Workers()
-        self._checkpoints = Checkpoints(storage, self._workers, self._on_save)
+        self._checkpoints = Checkpoints(StateDatabase(storage), self._workers, self._on_save)
+        self._journal = self._checkpoints.journal
         self.exposition = Exposition(self._self_metrics.render)
         self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
         self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
@@ -125,13 +125,12 @@ class Agent:
             raise
 
     async def _begin(self) -> None:
-        events = self._checkpoints.load()
+        self._checkpoints.load()
         if self._storage is not None:
             for place in sorted(self._storage.glob("worker-*")):
-                events += self._checkpoints.take_over(place)
+                self._checkpoints.take_over(place)
                 take_over(place, self._storage)
-        self._journal.load(events)
-        if not (self._checkpoints.success and self._journal.success):
+        if not self._checkpoints.success:
             self._self_metrics.state_saved(success=False)
         await self._turns.run("start", self._start)  # a reload may be asked for by now
         if self._stopping is not None:
@@ -178,15 +177,15 @@ class Agent:
                 await others
         except TimeoutError:
             ended = False
-            what = "the work under way did not end within %g s: %s; counters, conditions and events are in the journal"
+            what = "the work under way did not end within %g s: %s; counters, conditions and events are saved"
             log.warning(what, STOP_SECONDS, unwritten)
         finally:
             self._workers.shutdown(wait=ended)
             if ended:  # else it may still write: the end of the process gives the directory back
-                self._checkpoints.close()
                 self._release()
 
     def _release(self) -> None:
+        self._checkpoints.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -372,15 +371,15 @@ class Agent:
     # --- what changed
 
     def _on_save(self, success: bool) -> None:
-        self._self_metrics.state_saved(success=success and self._journal.success)
+        self._self_metrics.state_saved(success=success)
 
     def _assessors(self) -> list[Assessor]:
         return [poller.assessor for poller in self.pollers()]
 
     def _on_change(self, events: Iterable[Event]) -> None:
-        """After each poll, in a worker thread."""
+        """After each poll, in a worker thread. The events are in the journal by then."""
         self._trends.refresh()
-        if self._journal.add(events):
+        if list(events):
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
     def _counted(self) -> Mapping[str, float]:

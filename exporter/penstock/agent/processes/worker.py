@@ -74,7 +74,7 @@ class WorkerAgent(Agent):
                 if what == "stop":
                     self._loop.call_soon_threadsafe(self._stopped.set)
         except (EOFError, OSError):
-            os._exit(1)  # what no kill may take back is in the files
+            os._exit(1)  # what no kill may take back is in the state database
 
     def _answered(self, what: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if what in ("give", "stop"):
@@ -93,7 +93,7 @@ class WorkerAgent(Agent):
     def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
         """By broker it polls the node id, "" while unknown; what it counts of the agent's own metrics; CPU s, bytes."""
         nodes = {poller.name: poller.assessor.node for poller in self.pollers()}
-        saved = float(self._checkpoints.success and self._journal.success)
+        saved = float(self._checkpoints.success)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         numbers = {"state_save_success": saved, **self._history.numbers()}
         return nodes, numbers, time.process_time(), float(pages * os.sysconf("SC_PAGE_SIZE"))
