@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,6 +231,25 @@ def test_a_file_system_without_a_write_ahead_log_is_said(
     assert "on a local disk" in caplog.text
     store.keep(CHECKPOINT, store.next_sequence(), NOW)
     assert names(store) == ["node-1 b1"]
+
+
+def test_a_file_system_without_shared_memory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network file systems are: no other program may open the database while the agent runs."""
+    connect = sqlite3.connect
+
+    def without_shared_memory(path: object, **options: Any) -> sqlite3.Connection:
+        name = f"file:{path}?vfs=unix-dotfile" if isinstance(path, Path) else str(path)
+        return connect(name, **{**options, "uri": True})
+
+    monkeypatch.setattr(sqlite3, "connect", without_shared_memory)
+    for _ in range(2):
+        store = opened(tmp_path)
+        store.keep(CHECKPOINT, store.next_sequence(), NOW)
+        assert store.flush(NOW)
+        assert store.database.is_file
+        assert not (tmp_path / f"{FILE}-shm").exists()
+        assert names(store) == ["node-1 b1"]
+        store.database.close()
 
 
 def test_another_program_that_locks_the_database_loses_nothing(

@@ -26,7 +26,7 @@ UNTRACED = "expired_untraced"
 UNACKNOWLEDGED = "left_unacknowledged"
 """What left a destination, while no consumer that was listed let go of as much."""
 REASONS = (*LEFT, *REFUSED, UNTRACED, UNACKNOWLEDGED)
-"""A state file has these by their numbers: new ones come last."""
+"""A checkpoint has these by their numbers: new ones come last."""
 OF_GONE = tuple(REASONS.index(name) for name in (*LEFT, UNTRACED, UNACKNOWLEDGED))
 """Lines of the reasons for which a message leaves that was in a destination."""
 SAMPLES = 8

@@ -67,7 +67,7 @@ class QueueBooks(RowState):
         numbers = np.stack([found.added, found.settled, found.expired, found.killed])
         readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
         first = np.isnan(before.opening) & readable
-        # Also in a state file without some column.
+        # Also in a checkpoint without some column.
         incomplete = np.isnan(before.base).any(axis=0) | np.isnan(before.adjusted)
         begins = (incomplete | (numbers - before.base < past).any(axis=0)) & readable
         # A broker's counters begin with it, a queue's with the queue; those of one found running go on.

@@ -100,7 +100,7 @@ class Written:
     queues: Numbered[Any]
     producers: Numbered[Any]
     counters: Mapping[str, tuple[Index[Any], Column]]
-    """The shown counters by row of the state, by their names in the state file."""
+    """The shown counters by row of the state, by their names in a checkpoint."""
     queue_index: Index[Any]
     ring_losers: Sequence[SavedLoss]
     unrouted: Sequence[SavedUnrouted]
@@ -257,7 +257,7 @@ def _new_names(
 
 
 def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]:
-    """The counters that the agent keeps by queue, by their names in the state file."""
+    """The counters that the agent keeps by queue, by their names in a checkpoint."""
     return {
         stored_as: (state.index, line)
         for state in row_states(judgement)

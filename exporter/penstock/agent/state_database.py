@@ -34,7 +34,6 @@ MAX_IDLE_WAL_BYTES = 1 << 25
 MAX_VALUE_BYTES = 1 << 28
 """A longer value is refused: the state of the largest brokers is far below it."""
 SETTINGS = (
-    f"page_size={PAGE_BYTES}",
     "synchronous=NORMAL",
     "wal_autocheckpoint=0",  # `flush` does it: no poll waits for the disk
     f"journal_size_limit={MAX_IDLE_WAL_BYTES}",
@@ -271,13 +270,29 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+    _use_write_ahead_log(connection)
     for setting in SETTINGS:
         connection.execute(f"PRAGMA {setting}")
-    (mode,) = connection.execute(f"PRAGMA journal_mode={WAL_MODE}").fetchone()
-    if mode != "wal":
-        raise sqlite3.OperationalError("this file system does not support a write-ahead log")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     create_or_check(connection)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.Error: the file system does not support one."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        if _journal_mode(connection) == "wal":
+            return
+    # Without shared memory a log is possible while no other program opens the database.
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    if _journal_mode(connection) != "wal":
+        raise sqlite3.OperationalError("this file system does not support a write-ahead log")
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    """Ask for a write-ahead log, and return the mode that is in force then."""
+    (mode,) = connection.execute(f"PRAGMA journal_mode={WAL_MODE}").fetchone()
+    return str(mode)
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:

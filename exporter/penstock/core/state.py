@@ -16,7 +16,7 @@ from penstock.core.windows import reindex
 
 
 class By(StrEnum):
-    """The rows by which state outlives the agent; the state file has a table for each."""
+    """The rows by which state outlives the agent; a checkpoint has a table for each."""
 
     QUEUE = "queue"
     CONSUMER = "consumer"
@@ -28,7 +28,7 @@ class Declared:
 
     fill: its value where nothing is known. lines: it is a matrix (lines, rows); 0: one column. outlives: a row that
     begins a new life keeps it. carried: it is needed at the next poll; else it is filled until it is made. names: of
-    its columns in the state file, none when it ends with the agent.
+    its columns in a checkpoint, none when it ends with the agent.
     """
 
     fill: float
@@ -45,7 +45,7 @@ class Declared:
         return np.broadcast_to(np.array(self.fill, self.dtype), (self.lines, rows) if self.lines else (rows,))
 
     def restored(self, columns: Mapping[str, Column], rows: int) -> NDArray[Any]:
-        """Of columns of the state file, by so many rows; the fill value where a number or a column is missing."""
+        """Of columns of a checkpoint, by so many rows; the fill value where a number or a column is missing."""
         if not self.names:
             return self.filled(rows)
         nothing = np.full(rows, np.nan)
@@ -73,7 +73,7 @@ def column(
 ) -> NDArray[Any]:
     """One number per row, or `lines` of them; see `Declared`.
 
-    stored_as: the names in the state file, else `STORED_AS` and the field's name, with the number of the line.
+    stored_as: the names in a checkpoint, else `STORED_AS` and the field's name, with the number of the line.
     """
     names = ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
     declared = Declared(fill, names, dtype, counter=counter, **how)
@@ -106,7 +106,7 @@ class RowState:
     BY: ClassVar[By | None] = None
     """What the rows are; None where nothing of it outlives the agent."""
     STORED_AS: ClassVar[str] = ""
-    """What the names of its columns in the state file begin with."""
+    """What the names of its columns in a checkpoint begin with."""
 
     def reindexed(self, index: Index[Any], known: Mask | None = None) -> Self:
         """A new row has the fill values. known: rows in the same life; the others keep only what outlives it."""
@@ -130,7 +130,7 @@ class RowState:
         return self.reindexed(self.index, np.zeros(len(self.index), np.bool_))
 
     def saved(self) -> dict[str, Column]:
-        """What outlives the agent, by the names in the state file."""
+        """What outlives the agent, by the names in a checkpoint."""
         found: dict[str, Column] = {}
         for name, one in declared(type(self)).items():
             if one.names:
@@ -159,7 +159,7 @@ def declared(kind: type[RowState]) -> Mapping[str, Declared]:
 
 
 def _named(kind: type[RowState], name: str, one: object) -> Declared:
-    """With the names of its columns in the state file."""
+    """With the names of its columns in a checkpoint."""
     if not isinstance(one, Declared):
         raise TypeError(f"{kind.__name__}.{name} is neither column nor mask nor unindexed")
     if not one.saved or (kind.BY is None and "BY" in vars(kind)):  # BY = None: saved where it is of other rows

@@ -59,7 +59,7 @@ class SelfMetrics:
         self._note(config_reload_failures=self._values["config_reload_failures"] + 1)
 
     def state_saved(self, *, success: bool) -> None:
-        """Note that the state file was written, or could not be."""
+        """Note that the state database was written, or could not be."""
         self._note(state_save_success=float(success))
 
     def watched(self, brokers: Mapping[str, Mapping[str, str]], expected: Iterable[str]) -> None:
