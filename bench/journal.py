@@ -70,10 +70,10 @@ def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:
         with assess:
             assessor.take(snapshot)
             events = list(assessor.changes(PollResult(Result.OK)))
-        before = store._recorded_bytes  # noqa: SLF001
+        before = store.recorded_bytes
         with record if number else first:
             kept.record(assessor, events)
-        sizes.append(store._recorded_bytes - before)  # noqa: SLF001
+        sizes.append(store.recorded_bytes - before)
     with save:
         kept.keep_now(assessor)
         kept.flush()

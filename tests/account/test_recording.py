@@ -176,7 +176,7 @@ def test_a_restart_of_the_agent_counts_nothing_twice(restart: int, *, killed: bo
             assert checkpoint is not None
             written = written_as(checkpoint, run.state, {}, number)
         else:
-            record, written = record_of(written, run.state, run.last, POLICY, {}, (), number)
+            record, written = record_of(written, run.state, run.last, POLICY, {}, number)
             assert record is not None
             checkpoint = applied(checkpoint, record)
     assert checkpoint is not None

@@ -75,7 +75,7 @@ def test_it_goes_on_over_a_restart_of_the_agent(*, killed: bool) -> None:
         assert checkpoint is not None
         written = written_as(checkpoint, broker.state, {}, 1)
         closed(broker)
-        record, _ = record_of(written, broker.state, broker.last, broker.policy, {}, (), 2)
+        record, _ = record_of(written, broker.state, broker.last, broker.policy, {}, 2)
         assert record is not None
         checkpoint = applied(checkpoint, record)
     else:

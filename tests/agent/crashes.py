@@ -22,8 +22,8 @@ from agent.test_restart import busy, work_once
 from core.things import producer
 from penstock.agent import Assessor, PollResult, Result
 from penstock.agent.checkpoints import Checkpoints
-from penstock.agent.journal import KEPT
 from penstock.agent.nodes import Nodes
+from penstock.agent.saved_events import KEPT
 from penstock.agent.state_database import StateDatabase
 from penstock.assessment.assess import Tables
 from penstock.core.table import Index, Table

@@ -15,8 +15,8 @@ from agent.crashes import POLLS, Agent, Counted, Traffic, told, undisturbed
 from agent.stored import full, opened, opened_journal
 from penstock.agent import migration
 from penstock.agent.earlier_files import FILES
-from penstock.agent.journal import KEPT
 from penstock.agent.migration import KEPT_SECONDS, remove_expired_files, take_in_earlier_files
+from penstock.agent.saved_events import KEPT
 from penstock.insight.events import Change
 
 EARLIER = Path(__file__).parent / "earlier_files" / "ebc05d77"

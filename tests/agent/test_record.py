@@ -181,8 +181,8 @@ def test_a_record_is_small(tmp_path: Path) -> None:
     agent = Agent(tmp_path, Traffic())
     sizes = []
     for _ in range(4):
-        before = store_of(agent)._recorded_bytes
+        before = store_of(agent).recorded_bytes
         agent.poll()
-        sizes.append(store_of(agent)._recorded_bytes - before)
+        sizes.append(store_of(agent).recorded_bytes - before)
     assert sizes[0] > len(checksummed(pack(Record())))
     assert sizes[1] < sizes[0]

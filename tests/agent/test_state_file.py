@@ -19,7 +19,8 @@ from agent.test_restart import busy, known_of_busy
 from agent.world import World
 from penstock.agent import Agent, Poller, supervisor
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.journal import AGENT_KEPT, KEPT, Journal
+from penstock.agent.journal import Journal
+from penstock.agent.saved_events import AGENT_KEPT, KEPT
 from penstock.agent.state_database import StateDatabase
 from penstock.agent.state_store import FORGET_SECONDS, StateStore
 from penstock.conditions.condition import Severity

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoint import Checkpoint
-from penstock.agent.journal import KEPT, Journal
+from penstock.agent.journal import Journal
 from penstock.agent.migration import has_state, remove_expired_files, take_in_earlier_files
+from penstock.agent.saved_events import KEPT
 from penstock.agent.state_database import StateDatabase
 from penstock.agent.state_store import StateStore
 from penstock.agent.workers import Workers

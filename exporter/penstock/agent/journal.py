@@ -1,20 +1,23 @@
 """The log of changes: the last events of brokers and of the agent, in the state database."""
 
 import heapq
-import sqlite3
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 import msgspec
 
-from penstock.agent.packed import checksummed, decompressed
+from penstock.agent.packed import decompressed
+from penstock.agent.saved_events import (
+    AGENT_KEPT,
+    KEPT,
+    EventQuery,
+    agent_event_bodies,
+    broker_event_bodies,
+    insert_events,
+    insert_missing_events,
+)
 from penstock.agent.state_database import StateDatabase
 from penstock.insight.events import Event
-
-KEPT = 10_000
-"""Events of brokers that are kept."""
-AGENT_KEPT = 1_000
-"""Events of the agent itself that are kept; operators and clients of the server cause them."""
 
 _decode_json = msgspec.json.Decoder(Event).decode
 
@@ -47,70 +50,20 @@ class Journal:
 
         An empty `broker` or `queue` means any. Where an event is damaged, the database is set aside.
         """
+        query = EventQuery(limit, since, broker, queue)
         try:
-            return self._last(limit, since, broker, queue)
-        except ValueError as error:
+            return self._last(query)
+        except (ValueError, TypeError) as error:
             self._database.set_aside(f"has an event that {error}")
             return []
 
-    def _last(self, limit: int, since: float, broker: str, queue: str) -> list[Event]:
-        of_brokers = self._database.read(lambda connection: _broker_events(connection, limit, since, broker, queue))
-        of_agent: list[bytes] = []
-        if not broker and not queue:
-            of_agent = self._database.read(lambda connection: _agent_events(connection, limit, since))
+    def _last(self, query: EventQuery) -> list[Event]:
+        """Raises ValueError, TypeError: an event is damaged."""
+        of_brokers = self._database.read(lambda connection: broker_event_bodies(connection, query))
+        of_agent = self._database.read(lambda connection: agent_event_bodies(connection, query))
         # A broker's events are written when it has been rendered: later events of others may be written before.
         merged = heapq.merge(_decoded(of_brokers), _decoded(of_agent), key=attrgetter("time"))
-        return list(merged)[-limit:]
-
-
-def insert_events(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
-    """Add the events, and remove the oldest beyond the limits. Raises sqlite3.Error."""
-    for event in events:
-        body = checksummed(msgspec.json.encode(event))
-        if event.broker:
-            row = (event.time, event.broker, event.queue, body)
-            connection.execute("INSERT INTO event(time, broker, queue, body) VALUES (?, ?, ?, ?)", row)
-        else:
-            connection.execute("INSERT INTO agent_event(time, body) VALUES (?, ?)", (event.time, body))
-    # The ids have no gaps: events are removed from the oldest on, and a new one gets the next id.
-    connection.execute("DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (KEPT,))
-    connection.execute("DELETE FROM agent_event WHERE id <= (SELECT max(id) FROM agent_event) - ?", (AGENT_KEPT,))
-
-
-def insert_missing_events(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
-    """Add those that are not there yet. Raises sqlite3.Error."""
-    insert_events(connection, [event for event in events if not _has_event(connection, event)])
-
-
-def _has_event(connection: sqlite3.Connection, event: Event) -> bool:
-    table = "event" if event.broker else "agent_event"
-    body = checksummed(msgspec.json.encode(event))
-    query = f"SELECT 1 FROM {table} WHERE time = ? AND body = ?"  # noqa: S608 - one of two names
-    return connection.execute(query, (event.time, body)).fetchone() is not None
-
-
-def _broker_events(connection: sqlite3.Connection, limit: int, since: float, broker: str, queue: str) -> list[bytes]:
-    """Return the newest bodies, oldest first."""
-    rows = connection.execute(
-        "SELECT body FROM event WHERE time >= :since"
-        " AND (:broker = '' OR broker = :broker) AND (:queue = '' OR queue = :queue)"
-        " ORDER BY time DESC, id DESC LIMIT :limit",
-        {"since": since, "broker": broker, "queue": queue, "limit": limit},
-    ).fetchall()
-    return [body for (body,) in reversed(rows)]
-
-
-def _agent_events(connection: sqlite3.Connection, limit: int, since: float) -> list[bytes]:
-    """Return the newest bodies, oldest first."""
-    rows = connection.execute(
-        "SELECT body FROM agent_event WHERE time >= ? ORDER BY time DESC, id DESC LIMIT ?", (since, limit)
-    ).fetchall()
-    return [body for (body,) in reversed(rows)]
-
-
-def _decoded(bodies: Iterable[bytes]) -> Iterator[Event]:
-    for body in bodies:
-        yield decode_event(decompressed(body))
+        return list(merged)[-query.limit :]
 
 
 def decode_event(content: bytes) -> Event:
@@ -120,3 +73,8 @@ def decode_event(content: bytes) -> Event:
         return _decode_json(content)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+
+
+def _decoded(bodies: Iterable[bytes]) -> Iterator[Event]:
+    for body in bodies:
+        yield decode_event(decompressed(body))

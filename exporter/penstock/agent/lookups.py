@@ -13,10 +13,11 @@ from msgspec import UNSET
 from penstock.agent.assessor import Result
 from penstock.agent.factory import policy_of
 from penstock.agent.fleet import Fleet
-from penstock.agent.journal import KEPT, Journal
+from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
 from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values, with_history
+from penstock.agent.saved_events import KEPT
 from penstock.assessment.object_state import ObjectState
 from penstock.config import Broker
 from penstock.core.errors import Hinted

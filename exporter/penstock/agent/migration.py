@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from penstock.agent.earlier_files import FILES, EarlierState, read_earlier_files
-from penstock.agent.journal import insert_missing_events
+from penstock.agent.saved_events import insert_missing_events
 from penstock.agent.state_database import FILE as DATABASE
 from penstock.agent.state_store import StateStore
 

@@ -134,8 +134,13 @@ def changed_since(
 ) -> tuple[Record, Written]:
     judgement, counters = state.judgement, shown_counters(state.judgement)
     now = judgement.seen.times.now
-    record = Record(sequence, before.key, base=before.base, now=now, cut=saving.cut_of(snapshot))
-    of_queues, of_producers, members = state.queues.totals, state.producers.totals, members_of_sums(state)
+    record = Record(sequence, before.key)
+    record.base = before.base
+    record.now = now
+    record.cut = saving.cut_of(snapshot)
+    of_queues = state.queues.totals
+    of_producers = state.producers.totals
+    members = members_of_sums(state)
     record.clients, clients = totals_record(before.clients, state.consumers.totals, saving.client_name)
     record.queues, queues = totals_record(before.queues, of_queues, saving.sum_name, summed(of_queues), members)
     record.producers, producers = totals_record(before.producers, of_producers, saving.series_of_producer)
@@ -146,21 +151,32 @@ def changed_since(
     queue_index = judgement.seen.queues.index
     if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
         record.queue_names = _new_names(before.queue_index, queue_index, saving.queue_name)
-    losers, known = saving.ring_losers(judgement), set(before.ring_losers)
-    record.ring_losers = [one for one in losers if one not in known]
-    unrouted, known_unrouted = saving.unrouted(judgement), set(before.unrouted)
-    record.unrouted = [one for one in unrouted if one not in known_unrouted]
+    losers = saving.ring_losers(judgement)
+    losers_before = set(before.ring_losers)
+    record.ring_losers = [loser for loser in losers if loser not in losers_before]
+    unrouted = saving.unrouted(judgement)
+    unrouted_before = set(before.unrouted)
+    record.unrouted = [address for address in unrouted if address not in unrouted_before]
     severities = severities_of(told, judgement.incidents.told)
     if severities != before.severities:
-        stands = {name: saving.saved_debounce(one) for name, one in judgement.debounced.items() if one.on.any()}
-        record.standing, record.told = stands, [(name, *how) for name, how in told.items()]
-        queue_rows, record.consumer_rows = rows_of(stands, judgement)
+        record.standing = {
+            name: saving.saved_debounce(debounce) for name, debounce in judgement.debounced.items() if debounce.on.any()
+        }
+        record.told = [(name, *severity_and_begin) for name, severity_and_begin in told.items()]
+        queue_rows, record.consumer_rows = rows_of(record.standing, judgement)
         record.queue_rows = [*record.queue_rows, *queue_rows]
         record.incidents = judgement.incidents.told
-    after = Written(
-        before.key, before.base, before.process, clients, queues, producers, counters, queue_index, losers, unrouted,
-        severities,
-    )  # fmt: skip
+    after = replace(
+        before,
+        clients=clients,
+        queues=queues,
+        producers=producers,
+        counters=counters,
+        queue_index=queue_index,
+        ring_losers=losers,
+        unrouted=unrouted,
+        severities=severities,
+    )
     return record, after
 
 
