@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from sqlite3 import Connection, connect
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -61,6 +62,10 @@ def connections_with(*settings: str) -> Iterator[None]:
 
 def known_in(directory: Path) -> list[Checkpoint]:
     """The brokers in the database of an agent that may run; without what it has recorded since its last save."""
-    with closing(connect(f"file:{directory / FILE}?mode=ro", uri=True)) as connection:
-        rows = connection.execute("SELECT body FROM broker").fetchall()
+    with TemporaryDirectory() as folder:
+        for name in (FILE, f"{FILE}-wal"):
+            if (directory / name).exists():
+                Path(folder, name).write_bytes((directory / name).read_bytes())
+        with closing(connect(Path(folder, FILE))) as connection:
+            rows = connection.execute("SELECT body FROM broker").fetchall()
     return [unpack(decompressed(body), Checkpoint) for (body,) in rows]

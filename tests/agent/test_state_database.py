@@ -183,6 +183,26 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: py
     assert names(opened(tmp_path / "data")) == ["node-1 b1"]
 
 
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_file_that_went_is_written_again(tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str) -> None:
+    store = filled(tmp_path)
+    path = tmp_path / FILE
+    if how == "deleted":
+        for companion in tmp_path.iterdir():
+            companion.unlink()
+    else:
+        path.rename(tmp_path / "elsewhere")
+    if how == "replaced":
+        filled(tmp_path / "other").database.close()
+        (tmp_path / "other" / FILE).rename(path)
+    Journal(store.database).add([Event(NOW + 1, Change.BROKER_DOWN, "b1")])
+    assert store.flush(NOW)
+    assert "it was moved or deleted" in caplog.text
+    store.database.close()
+    assert names(opened(tmp_path)) == ["node-1 b1"]
+    assert len(opened_journal(tmp_path).last(9, broker="b1")) == 2
+
+
 def read_only(path: Path) -> sqlite3.Connection:
     raise sqlite3.OperationalError(f"attempt to write a readonly database: {path.name}")
 

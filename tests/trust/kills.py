@@ -147,9 +147,9 @@ def recovered(scraper: Scraper, started: float) -> float:
 
 
 def events_of(folder: Path) -> Counter[str]:
-    """The events of brokers in the state database."""
+    """The events in the state database."""
     with closing(sqlite3.connect(folder / "state.db")) as connection:
-        rows = connection.execute("SELECT body FROM event").fetchall()
+        rows = connection.execute("SELECT body FROM event UNION ALL SELECT body FROM agent_event").fetchall()
     return Counter(plain(json.loads(zlib.decompress(body))) for (body,) in rows)
 
 

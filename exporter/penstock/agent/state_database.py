@@ -5,6 +5,7 @@ a database in memory takes its place, so that callers see no error; `flush` retu
 """
 
 import contextlib
+import errno
 import logging
 import sqlite3
 import threading
@@ -59,6 +60,8 @@ class StateDatabase:
         self._lock = threading.RLock()
         self._connection = _memory_database()
         self._is_file = False
+        self._file_identity: tuple[int, int] | None = None
+        """Of the file in use: SQLite goes on with one that was moved or deleted."""
         self._memory_is_complete = False
         """Whether the database in memory began with all that the file had."""
 
@@ -103,6 +106,8 @@ class StateDatabase:
         if self.directory is None:
             return True
         with self._lock:
+            if self._is_file and _identity(self.path) != self._file_identity:
+                self._fall_back_to_memory(FileNotFoundError(errno.ENOENT, "it was moved or deleted"))
             if not self._is_file:
                 self._return_to_file()
             if self._is_file:
@@ -142,7 +147,7 @@ class StateDatabase:
 
     # --- from the file to memory
 
-    def _fall_back_to_memory(self, error: sqlite3.Error) -> None:
+    def _fall_back_to_memory(self, error: OSError | sqlite3.Error) -> None:
         """Go on in memory with what the file has, as far as that can be read."""
         memory = _memory_database()
         self._memory_is_complete = not _is_damage(error) and _copied(self._connection, memory)
@@ -159,6 +164,7 @@ class StateDatabase:
         _close(self._connection)
         self._connection = connection
         self._is_file = is_file
+        self._file_identity = _identity(self.path) if is_file else None
 
     def _read_into_memory(self) -> None:
         """Take over what a file has that can be read only, as on a disk that is full or write-protected."""
@@ -328,6 +334,15 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection) -> bool:
     except sqlite3.Error:
         return False
     return True
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return which file has the name, None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _close(connection: sqlite3.Connection) -> None:
