@@ -16,6 +16,7 @@ from bench.world import EPOCH, SECONDS_A_POLL
 
 from penstock.agent import Assessor, Poller, process
 from penstock.agent.checkpoints import Checkpoints
+from penstock.agent.state_database import StateDatabase
 from penstock.agent.workers import Workers
 from penstock.brokers.artemis import reader
 from penstock.brokers.artemis.reader import ArtemisReader
@@ -133,7 +134,7 @@ class Polled:
         self.blocks = _Blocks(self.stages, families)
         reads = _Reader(self.transport, page_rows, self.executor)
         self._storage = TemporaryDirectory(prefix="penstock-bench-")
-        self.kept = Checkpoints(Path(self._storage.name), Workers(), lambda _: None)
+        self.kept = Checkpoints(StateDatabase(Path(self._storage.name)), Workers(), lambda _: None)
 
         def record(assessor: Assessor, events: Sequence[Event]) -> None:
             self.stages.end("assess")

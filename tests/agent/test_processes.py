@@ -219,7 +219,7 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
     (spool / "lives.arrow").touch()
     async with running_agent(file, tmp_path / "data", processes=0) as agent:
         await until(lambda: counters(samples(agent, "one")) == now)
-        assert not agent._checkpoints.take_over(tmp_path / "data" / "worker-1")
+        assert not (tmp_path / "data" / "worker-1" / "state.db").exists()
         assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == ["worker-1-0a-000001"]
         assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
 

@@ -93,7 +93,6 @@ def test_after_damage_all_is_written_to_a_new_file(tmp_path: Path) -> None:
     assert names(store) == []
     store.keep(CHECKPOINT, store.next_sequence(), NOW)
     assert store.flush(NOW)
-    assert store.database.success
     assert names(opened(tmp_path)) == ["node-1 b1"]
 
 
@@ -255,7 +254,7 @@ def test_a_file_system_without_a_write_ahead_log_is_said(
 
 def test_a_file_system_without_shared_memory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As some network file systems are: no other program may open the database while the agent runs."""
-    connect = sqlite3.connect
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
     def without_shared_memory(path: object, **options: Any) -> sqlite3.Connection:
         name = f"file:{path}?vfs=unix-dotfile" if isinstance(path, Path) else str(path)
@@ -307,9 +306,8 @@ def test_no_poll_waits_for_the_disk(tmp_path: Path) -> None:
     database = StateDatabase(tmp_path)
     database.open()
     size = (tmp_path / FILE).stat().st_size
-    for number in range(100):
-        row = f"broker {number}", NOW, number, bytes(100_000)
-        database.write(lambda connection, row=row: connection.execute("INSERT INTO broker VALUES (?, ?, ?, ?)", row))
+    rows = [(f"broker {number}", NOW, number, bytes(100_000)) for number in range(100)]
+    database.write(lambda connection: connection.executemany("INSERT INTO broker VALUES (?, ?, ?, ?)", rows))
     assert (tmp_path / FILE).stat().st_size == size
     database.flush()
     assert (tmp_path / FILE).stat().st_size > 10_000_000

@@ -29,7 +29,8 @@ SET_ASIDE_SUFFIX = ".unusable"
 """Of a file that could not be used; a later one replaces it."""
 BUSY_SECONDS = 1.0
 """How long a write waits for another program that has locked the database."""
-PAGE_BYTES = 8192
+PAGE_BYTES = 16_384
+"""With SQLite's 4,096 the write of a large broker's poll takes half as long again."""
 CACHE_KIB = 2000
 MAX_IDLE_WAL_BYTES = 1 << 25
 MAX_VALUE_BYTES = 1 << 28
