@@ -36,9 +36,15 @@ def opened_journal(directory: Path) -> Journal:
     return Journal(database)
 
 
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has no room for what comes next: a database that may not grow is full at once."""
+    monkeypatch.setattr(state_database, "PAGE_BYTES", 512)
+
+
 @contextmanager
 def full(database: StateDatabase) -> Iterator[None]:
-    """The disk of the database is full: it cannot grow, and is not opened with more room."""
+    """The disk of the database, which has `small_pages`, is full: it cannot grow, and is not opened with more room."""
     with connections_with("PRAGMA max_page_count=1"):
         database.read(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
         yield

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.crashes import POLLS, Agent, Counted, Traffic, told, undisturbed
-from agent.stored import full, opened, opened_journal
+from agent.stored import full, opened, opened_journal, small_pages  # noqa: F401 - a fixture
 from penstock.agent import migration
 from penstock.agent.earlier_files import FILES
 from penstock.agent.migration import KEPT_SECONDS, remove_expired_files, take_in_earlier_files
@@ -106,6 +106,7 @@ def test_what_an_earlier_version_wrote_when_it_ran_again_is_taken_in(directory: 
     assert contents(directory, ".before-sqlite") == contents(EARLIER)
 
 
+@pytest.mark.usefixtures("small_pages")
 def test_on_a_full_disk_they_stay_and_are_used(directory: Path) -> None:
     store = opened(directory)
     with full(store.database):

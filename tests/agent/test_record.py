@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent.crashes import Agent, Traffic
-from agent.stored import full, opened, opened_journal
+from agent.stored import full, opened, opened_journal, small_pages  # noqa: F401 - a fixture
 from penstock.agent import PollResult, Result
 from penstock.agent.checkpoint import Checkpoint, KeptTotals, checkpoint_of
 from penstock.agent.packed import checksummed, pack
@@ -148,6 +148,7 @@ def test_a_record_that_does_not_fit_ends_what_is_used(tmp_path: Path, caplog: py
 
 
 @pytest.mark.slow  # many polls
+@pytest.mark.usefixtures("small_pages")
 def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """A reload is planned, then done: one that is refused, for whatever reason, has changed nothing and is told."""
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -138,6 +139,7 @@ async def test_many_broken_reloads_change_nothing(
     more = ", ".join(BROKER.replace("one", name) for name in ("two", "three", "four"))
     world.file.write_text(OTHER.replace("two", "one").replace(BROKER, f"{BROKER}, {more}") + "rules: [{owner: me}]\n")
     await running._workers.idle()  # from now on there are both threads
+    gc.collect()  # databases that other tests have left open
     before = shown(running), held(), running.lookups.masked_config()
     for _ in range(20):
         with pytest.raises(ConfigError):

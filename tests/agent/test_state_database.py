@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.stored import full, opened, opened_journal
+from agent.stored import full, opened, opened_journal, small_pages  # noqa: F401 - a fixture
 from penstock.agent import state_database
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.journal import Journal
@@ -152,6 +152,7 @@ def test_the_file_says_whose_it_is(tmp_path: Path) -> None:
 # --- disks
 
 
+@pytest.mark.usefixtures("small_pages")
 def test_while_the_disk_is_full_all_is_kept_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = filled(tmp_path)
     journal = Journal(store.database)
