@@ -55,7 +55,7 @@ class StateStore:
     def record(self, record: Record, events: Sequence[Event]) -> bool:
         """Write what a poll changed together with its events; False where they are in memory only."""
         is_base = record.whole is not None
-        body = checksummed(pack(record.whole if is_base else record))
+        body = compressed(record.whole) if is_base else checksummed(pack(record))
 
         def work(connection: Connection) -> None:
             if is_base:
