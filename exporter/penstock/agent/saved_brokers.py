@@ -54,12 +54,15 @@ def broker_of(connection: Connection, key: str) -> SavedBroker | None:
     if row is None:
         return None
     sequence, body = row
-    changes = connection.execute("SELECT body FROM change WHERE key = ? ORDER BY sequence", (key,)).fetchall()
-    return SavedBroker(sequence, body, [change for (change,) in changes])
+    change_rows = connection.execute("SELECT body FROM change WHERE key = ? ORDER BY sequence", (key,)).fetchall()
+    changes = [change for (change,) in change_rows]
+    return SavedBroker(sequence, body, changes)
 
 
 def last_sequence(connection: Connection) -> int:
     """Return the highest sequence that was used, 0 where none was."""
-    query = "SELECT max(sequence) FROM (SELECT sequence FROM broker UNION ALL SELECT sequence FROM change)"
-    (sequence,) = connection.execute(query).fetchone()
-    return int(sequence or 0)
+    row = connection.execute(
+        "SELECT coalesce(max(sequence), 0) FROM (SELECT sequence FROM broker UNION ALL SELECT sequence FROM change)"
+    ).fetchone()
+    (sequence,) = row
+    return int(sequence)
