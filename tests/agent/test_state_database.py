@@ -312,3 +312,18 @@ def test_no_poll_waits_for_the_disk(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_size == size
     database.flush()
     assert (tmp_path / FILE).stat().st_size > 10_000_000
+
+
+def test_a_save_is_on_the_disk_while_another_program_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite then neither moves the log nor flushes it."""
+    store = filled(tmp_path)
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM broker").fetchall()
+        store.keep(CHECKPOINT, store.next_sequence(), NOW)
+        assert store.flush(NOW)
+        assert flushed == [(tmp_path / f"{FILE}-wal").stat().st_ino]
+    assert store.flush(NOW)
+    assert len(flushed) == 1, "SQLite itself does it"

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from penstock.agent.state_schema import Damaged, WrittenByNewerVersion, copy_tables, create_or_check
 from penstock.core.errors import ConfigError
-from penstock.core.safe_files import Unfit, check_target, create, make_directory
+from penstock.core.safe_files import Unfit, check_target, create, flush_to_disk, make_directory
 
 log = logging.getLogger(__name__)
 
@@ -219,8 +219,10 @@ class StateDatabase:
     def _move_log_into_database(self) -> None:
         """Move the write-ahead log into the database, and both to the disk."""
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error as error:
+            _, pages, moved = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if moved < pages:  # another program reads what was there before, and SQLite may have flushed nothing
+                flush_to_disk(_write_ahead_log(self.path))
+        except (OSError, sqlite3.Error) as error:
             self._fall_back_to_memory(error)
             return
         if not self.success:
@@ -305,7 +307,7 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     """Open a file that cannot be written. Raises sqlite3.Error."""
     # Without a log the file is whole, and SQLite needs no file beside it to be sure of that.
-    is_whole = not path.with_name(path.name + WAL_SUFFIX).exists()
+    is_whole = not _write_ahead_log(path).exists()
     options = "mode=ro&immutable=1" if is_whole else "mode=ro"
     return sqlite3.connect(f"file:{quote(str(path))}?{options}", uri=True, isolation_level=None)
 
@@ -344,6 +346,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _write_ahead_log(path: Path) -> Path:
+    return path.with_name(path.name + WAL_SUFFIX)
 
 
 def _close(connection: sqlite3.Connection) -> None:

@@ -120,11 +120,16 @@ def replacing(path: Path, beside: Path | None = None, mode: int = OWNER_ONLY) ->
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    flush_to_disk(path.parent)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Have what was written to a file or directory on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
