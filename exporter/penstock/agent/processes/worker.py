@@ -87,7 +87,7 @@ class WorkerAgent(Agent):
         await asyncio.to_thread(self._journal.add_missing, events)
         await self._turns.run("give", partial(self._take, config))
         # A process before this one may have recorded some and not sent them.
-        recorded = self._journal.last(MOST_EVENTS, since=time.time() - HOUR)
+        recorded = await asyncio.to_thread(self._journal.last, MOST_EVENTS, since=time.time() - HOUR)
         await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
 
     def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
