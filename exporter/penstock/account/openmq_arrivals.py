@@ -51,10 +51,11 @@ class Matching:
         both_new = np.minimum(new_letters, new_messages)
         overdue_letters = self.letters - old_letters
         overdue_messages = self.messages - old_messages
+        matched_late = old_letters + old_messages
         return Matching(
             letters=new_letters - both_new,
             messages=new_messages - both_new,
-            matched=old_letters + old_messages + both_new,
+            matched=matched_late + both_new,
             overdue=overdue_letters + overdue_messages,
         )
 
@@ -62,11 +63,12 @@ class Matching:
         """What is left over of more than `most` is overdue at once: no later poll explains it."""
         left_over = self.letters + self.messages
         is_more = left_over > most
+        given_up = np.where(is_more, left_over, 0.0)
         return Matching(
             letters=np.where(is_more, 0.0, self.letters),
             messages=np.where(is_more, 0.0, self.messages),
             matched=self.matched,
-            overdue=self.overdue + np.where(is_more, left_over, 0.0),
+            overdue=self.overdue + given_up,
         )
 
 
