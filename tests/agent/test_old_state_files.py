@@ -53,8 +53,6 @@ GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"openmq_{name}" for name in ("lost_raw", "lost_shown", "rejected_raw", "rejected_shown", "in_delivery", "messages")
 }  # fmt: skip
 """Columns that are no more."""
-BY_DAY = "283a76f-artemis-stuck-listener"
-"""Of which `make unit` judges the rest; `make test` of all."""
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
 
 
@@ -90,9 +88,8 @@ def known(state: State) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param(file, id=file.stem, marks=() if file.stem == BY_DAY else pytest.mark.slow) for file in FILES]
-)
+@pytest.mark.slow  # judges a recording
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tmp_path: Path) -> None:
     _, kind, name = file.stem.split("-", 2)
     polls = polls_of(recordings.HERE / kind / f"{name}.jsonl.gz")

@@ -124,6 +124,7 @@ def test_a_new_policy_takes_effect_at_the_next_poll(all_of_them: int) -> None:
     assert {len(labels["queue"]) for labels, _ in shown.of("mq_queue_messages")} == {2, 64}
 
 
+@pytest.mark.slow  # many polls
 def test_series_of_the_tables_are_what_is_counted(all_of_them: int) -> None:
     shown = Shown(all_of_them // 3)
     shown.poll(4)

@@ -38,6 +38,7 @@ def test_an_amqp_consumer_without_a_selector_has_no_credit() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow  # many polls
 def test_what_it_set_down_waits_as_if_there_were_no_credit() -> None:
     """modified(undeliverable-here): each message was delivered once, and is never given to it again."""
     one = found({"protocol": "AMQP", "N": 90.0, "C": 90.0})
@@ -53,6 +54,7 @@ def test_a_consumer_that_is_not_listed_may_have_a_filter() -> None:
     assert "what consumers want that are not listed, as those of a bridge, was not read" in one["selector"].fact
 
 
+@pytest.mark.slow  # many polls
 def test_with_a_selector_it_may_be_that_or_credit_and_its_text_is_said() -> None:
     one = found({"protocol": "AMQP", "filter": "k = '1'"})
     assert states(one)[possible] == {"selector", "no_credit"}

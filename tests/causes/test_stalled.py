@@ -402,6 +402,7 @@ def never_commits(**more: float) -> Beside:
     return world
 
 
+@pytest.mark.slow  # many polls
 def test_what_is_done_first_follows_no_cause_that_is_excluded() -> None:
     world = never_commits()
     verdicts = world.one("open_transaction").verdicts

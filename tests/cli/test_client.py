@@ -138,7 +138,7 @@ async def asked(url: str) -> Result:
 MANY = [{"time": 1795219200.0 + second, "change": "agent_start", "detail": "x" * 100} for second in range(2000)]
 
 
-@pytest.mark.parametrize("piece", [1400, 2**20])
+@pytest.mark.parametrize("piece", [pytest.param(1400, marks=pytest.mark.slow), 2**20])  # many pieces
 async def test_a_large_answer_is_read_to_its_end(piece: int) -> None:
     async def events(request: web.Request) -> web.StreamResponse:
         body = json.dumps({"events": MANY}).encode()

@@ -62,6 +62,7 @@ def test_falling_behind() -> None:
     assert found == {course: falls for course, (_, _, falls) in enumerate(COURSES)}
 
 
+@pytest.mark.slow  # many polls
 def test_scheduled_messages_are_no_backlog() -> None:
     judged = Judged()
     for n in range(24):

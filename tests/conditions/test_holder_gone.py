@@ -20,7 +20,7 @@ from penstock.model import ConnectionRow, QueueKind, Snapshot
         pytest.param(0, 60, QueueKind.USER, True, marks=pytest.mark.slow),  # many polls
         (4, 60, QueueKind.USER, True),
         (5, 60, QueueKind.USER, False),
-        (0, 30, QueueKind.USER, True),
+        pytest.param(0, 30, QueueKind.USER, True, marks=pytest.mark.slow),  # many polls
         (0, 29, QueueKind.USER, False),
         (0, 60, QueueKind.TEMPORARY, False),
         (0, 60, QueueKind.INTERNAL, False),

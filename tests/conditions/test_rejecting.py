@@ -40,6 +40,7 @@ def test_rejected_messages_are_counted_in_and_are_nowhere() -> None:
     assert world.one("rejecting").evidence["rejected"] == 120  # seen twice
 
 
+@pytest.mark.slow  # many polls
 def test_reads_apart_are_no_rejects() -> None:
     """The depth is read a moment after the counters, at changing distance."""
     world = openmq()

@@ -599,6 +599,7 @@ YAMLS = st.recursive(
 )
 
 
+@pytest.mark.slow  # a property of any bytes
 @settings(
     max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -34,6 +34,7 @@ def test_clients_that_hold_what_the_limit_removed(policy: str, delivering: float
         assert "unknown" not in rules[RULE].says
 
 
+@pytest.mark.slow  # many polls
 def test_a_skew_of_one_poll_is_none() -> None:
     world = OpenmqJudged(constants=Constants())
     for i in range(8):

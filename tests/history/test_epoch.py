@@ -46,6 +46,7 @@ def test_over_a_restart_of_the_agent(tmp_path: Path, uptime: float, goes_on: boo
     assert bool(life(after, poll(1060.0, uptime, added=120, skew=3600.0)) == first) is goes_on
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_file_that_does_not_say_whose_counters_they_are_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

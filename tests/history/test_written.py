@@ -41,6 +41,7 @@ def tables_of(store: Store) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.slow  # writes and reads history
 def test_a_text_and_a_flag_that_an_older_version_did_not_write_are_not_read(tmp_path: Path) -> None:
     _, polls = complete(RECORDINGS / "artemis-2.44.0.jsonl.gz")
     tables = tables_of(write(tmp_path, list(judged(polls))))

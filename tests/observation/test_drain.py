@@ -30,6 +30,7 @@ def test_an_empty_queue_does_not_drain_in_no_time() -> None:
     assert np.isnan(world.column("queue", "drain"))
 
 
+@pytest.mark.slow  # many polls
 def test_nothing_waits_while_one_client_holds_all() -> None:
     """It is not empty, and does not become so: no `drain 0 s`."""
     world = World(step=5.0)

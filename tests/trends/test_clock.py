@@ -77,6 +77,7 @@ def test_each_broker_has_its_own_clock(source: Any) -> None:
     assert sum(week["added"] for week in facts["weeks"]) == pytest.approx(local_noon().sum(), abs=1001)
 
 
+@pytest.mark.slow  # reads an imagined history
 def test_what_is_forecast_for_noon_is_for_noon(source: Any) -> None:
     made = queue_details(*source({"": Calendar(BERLIN)})[1])["forecasts"]["added"]
     begins = datetime(2026, 11, 30, 1, tzinfo=UTC)  # where the local clock has begun its hour

@@ -290,6 +290,7 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
     asyncio.run(play())
 
 
+@pytest.mark.slow  # a property of whole recordings
 @given(st.binary(max_size=20), st.integers(0, 200_000), st.integers(0, 50), st.booleans())
 @fuzzed
 def test_recordings_with_odd_bytes(
