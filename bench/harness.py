@@ -135,6 +135,7 @@ class Polled:
         reads = _Reader(self.transport, page_rows, self.executor)
         self._storage = TemporaryDirectory(prefix="penstock-bench-")
         self.kept = Checkpoints(StateDatabase(Path(self._storage.name)), Workers(), lambda _: None)
+        self.kept.load()
 
         def record(assessor: Assessor, events: Sequence[Event]) -> None:
             self.stages.end("assess")

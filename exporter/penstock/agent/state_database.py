@@ -87,8 +87,11 @@ class StateDatabase:
         with self._lock:
             try:
                 self._use_file()
-            except (Unfit, Damaged) as error:
-                self._set_aside(_reason(error))
+            except Unfit as error:
+                self._set_aside(f"cannot be used: {_reason(error)}")
+                self._use_memory_until_file_works()
+            except Damaged as error:
+                self._set_aside(str(error))
                 self._use_memory_until_file_works()
             except (OSError, sqlite3.Error) as error:
                 self._warn(_reason(error))
