@@ -37,7 +37,7 @@ NEEDS = broker or prometheus or spark or nightly
 
 .PHONY: unit coverage nightly
 
-unit: $(VENV)/.test  ## day: the tests that need no broker, Java, Spark or download (2 min)
+unit: $(VENV)/.test  ## day: the tests that need no broker, Java, Spark or download (1 min)
 	$(UNIT) -m "not ($(NEEDS) or slow)"
 
 test: $(VENV)/.test  ## merge: all checks and tests, against real brokers (first time 20 min, then 17 min; needs Java 17, Maven)
