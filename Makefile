@@ -25,9 +25,10 @@ demo: $(VENV)/.demo  ## day: a real broker with load and faults, Penstock beside
 
 setup: $(VENV)/.test  ## day: the virtual environment (first time 1 min)
 
-LINT = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
+STANDARDS = PYTHONPATH=tests $(BIN)/python -m standards
+LINT = $(BIN)/ruff check && $(BIN)/ruff format --check && $(STANDARDS) && $(BIN)/mypy && $(BIN)/lint-imports
 
-lint: $(VENV)/.test  ## day: ruff, mypy and the import contracts (1 min)
+lint: $(VENV)/.test  ## day: ruff, mypy, the import contracts, and whether any room is harder to read than it was (1 min)
 	$(LINT)
 
 # Of make test: they wait for polls more than they work.
