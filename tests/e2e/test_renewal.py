@@ -12,9 +12,11 @@ import trustme
 from e2e.agent import PENSTOCK, Agent, Scrape, entry
 from penstock_demo.broker import Broker
 from rig.proxy import Proxy
+from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
+EVENTS = "/api/v1/events?limit=100"
 SECONDS = 120
 """Generous: the machine may be busy."""
 
@@ -102,8 +104,8 @@ def test_a_renewal_needs_no_restart(artemis: Broker, unique: Callable[[str], str
             assert agent.request("/-/reload", method="POST")[0] == 200
             agent.until(is_good, 1.0, timeout=SECONDS)
             assert agent.pid == pid
-        events = agent.request("/api/v1/events?limit=100")[1]
-        assert "files have changed: " in events
-        assert "what was read before stays in use" in events
+        # The agent looks at its files every few seconds; the broker's reader takes them at its next poll.
+        eventually(lambda: "files have changed: " in agent.request(EVENTS)[1], expected=True)
+        assert "what was read before stays in use" in agent.request(EVENTS)[1]
     finally:
         agent.stop()

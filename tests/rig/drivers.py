@@ -320,6 +320,9 @@ class AmqpSendTransaction(_TransactionClient):
     def _send_all(self, count: int) -> None:
         for number in range(count):
             self._transaction.send(self._link, Message(body(number, 200), durable=True))
+
+    def _discharge(self, how: Callable[[], None]) -> None:
+        super()._discharge(how)
         self._transaction = None
 
 
