@@ -38,10 +38,21 @@ def test_every_second_half_of_a_listing_comes_back() -> None:
     assert back == [[], [2, 4], [1, 3]]
 
 
-def test_it_is_forgotten_after_many_other_listings() -> None:
-    others = [(9, 100 + n) for n in range(MOST_LISTINGS + 1)]
-    assert played((1, 9), *others, (1, 9))[1][-1] == [1]
-    assert played((1, 9), *others, (9, 99), (1, 9))[1][-1] == []
+def came_back_after(others: int) -> list[int]:
+    """The keys that come back where row 1 is gone for so many listings, each with another new row."""
+    listings = [(9, 100 + number) for number in range(others)]
+    _, back = played((1, 9), *listings, (1, 9))
+    return back[-1]
+
+
+def test_few_rows_are_remembered_however_long_they_are_gone() -> None:
+    assert came_back_after(3 * MOST_LISTINGS) == [1]
+
+
+def test_of_many_rows_it_is_forgotten_after_many_other_listings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gone_rows, "FEW", MOST_LISTINGS)
+    assert came_back_after(MOST_LISTINGS + 1) == [1]
+    assert came_back_after(MOST_LISTINGS + 2) == []
 
 
 def test_of_too_many_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

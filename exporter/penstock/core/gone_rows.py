@@ -7,8 +7,10 @@ import numpy as np
 
 from penstock.core.table import Index, Keys, Mask, Matrix, Positions, positions
 
+FEW = 20_000
+"""So many rows are remembered however long they are gone."""
 MOST_LISTINGS = 20
-"""A row that so many other listings lacked is forgotten."""
+"""Where there are more, a row is forgotten that so many other listings lacked."""
 MOST = 100_000
 """Rows that are remembered; where more are gone, the last ones."""
 NO_VALUES: Matrix = np.empty((0, 0))
@@ -47,7 +49,7 @@ class GoneRows:
         """
         if now is before:
             return self
-        stay = self.listings < MOST_LISTINGS
+        stay = (self.listings < MOST_LISTINGS) | (len(self.keys) <= FEW)
         stay[self.come_back(before, now)[1]] = False
         left = has_left(before, now)
         keys = np.concatenate([self.keys[stay], before.keys[left]])
