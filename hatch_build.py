@@ -37,9 +37,13 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["force_include"][str(file)] = "penstock/revision.txt"
         made = make_jar(root / SOURCES, root / JAR)
         if made:
-            build_data["force_include"][str(root / JAR)] = "penstock/transports/jmx-helper.jar"
+            build_data["force_include"][str(root / JAR)] = (
+                "penstock/transports/jmx-helper.jar"
+            )
         else:
-            self.app.display_warning("No javac found: the package is built without the JMX helper.")
+            self.app.display_warning(
+                "No javac found: the package is built without the JMX helper."
+            )
 
 
 def revision(root: Path) -> str:
@@ -49,8 +53,19 @@ def revision(root: Path) -> str:
     git = shutil.which("git")
     if git is None or not (root / ".git").exists():
         return ""
-    command = [git, "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    command = [
+        git,
+        "-C",
+        str(root),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def make_jar(sources: Path, jar: Path) -> bool:
@@ -62,7 +77,10 @@ def make_jar(sources: Path, jar: Path) -> bool:
     with tempfile.TemporaryDirectory() as scratch:
         classes = Path(scratch) / "classes"
         files = [str(file) for file in sorted(sources.rglob("*.java"))]
-        subprocess.run([javac, "--release", RELEASE, "-g:none", "-d", str(classes), *files], check=True)
+        subprocess.run(
+            [javac, "--release", RELEASE, "-g:none", "-d", str(classes), *files],
+            check=True,
+        )
         fresh = Path(scratch) / "fresh.jar"
         with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as archive:
             _add(archive, "META-INF/MANIFEST.MF", MANIFEST.encode())

@@ -24,7 +24,9 @@ brokers:
   - {{name: bench, kind: artemis, url: "{url}"}}
 series: {{consumers_per_broker: 100000, consumers_per_queue: 100000, clients: 1000000}}
 """
-_LISTENS = re.compile(r"serving probes on \S*:(\d+)[\s\S]*serving /metrics on \S*:(\d+)")
+_LISTENS = re.compile(
+    r"serving probes on \S*:(\d+)[\s\S]*serving /metrics on \S*:(\d+)"
+)
 _WARM_POLLS = 3
 
 
@@ -52,7 +54,11 @@ class Agent:
 
     def _status(self, field: str) -> float:
         found = [
-            re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            re.search(
+                rf"^{field}:\s+(\d+) kB",
+                Path(f"/proc/{pid}/status").read_text(),
+                re.MULTILINE,
+            )
             for pid in processes(self.pid)
         ]
         return sum(int(one[1]) for one in found if one) / 1024
@@ -66,14 +72,18 @@ class Agent:
             response = connection.getresponse()
             size = len(response.read())
             if response.status != 200:
-                raise SystemExit(f"GET {path} was answered {response.status}; nothing was measured")
+                raise SystemExit(
+                    f"GET {path} was answered {response.status}; nothing was measured"
+                )
             return time.perf_counter() - began, size
         finally:
             connection.close()
 
     def whole_polls(self) -> int:
         """How many polls so far read every part of the broker."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?name[]=penstock_polls_total") as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}/metrics?name[]=penstock_polls_total"
+        ) as answer:
             found = re.search(r'result="ok"\} (\d+)', answer.read().decode())
         return int(found[1]) if found else 0
 
@@ -88,7 +98,9 @@ class Agent:
 
 
 @contextlib.contextmanager
-def running(broker: Broker, addresses: int, interval: int = 2, options: Sequence[str] = ()) -> Iterator[Agent]:
+def running(
+    broker: Broker, addresses: int, interval: int = 2, options: Sequence[str] = ()
+) -> Iterator[Agent]:
     """
     `penstock run` on `broker` to the end of the context, with these further options.
 
@@ -97,17 +109,32 @@ def running(broker: Broker, addresses: int, interval: int = 2, options: Sequence
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "penstock.yaml")
         config.write_text(_CONFIG.format(interval=interval, url=broker.url))
-        command = [str(Path(sys.executable).with_name("penstock")), "run", "--config.file", str(config)]
-        command += ["--web.listen-address", "127.0.0.1:0", "--web.probe-listen-address", "127.0.0.1:0", *options]
+        command = [
+            str(Path(sys.executable).with_name("penstock")),
+            "run",
+            "--config.file",
+            str(config),
+        ]
+        command += [
+            "--web.listen-address",
+            "127.0.0.1:0",
+            "--web.probe-listen-address",
+            "127.0.0.1:0",
+            *options,
+        ]
         log = Path(folder, "log")
         with (
             log.open("wb") as out,
-            subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ), cwd=folder) as process,
+            subprocess.Popen(
+                command, stdout=out, stderr=out, env=dict(os.environ), cwd=folder
+            ) as process,
         ):
             try:
                 ports = _wait(lambda: _LISTENS.search(log.read_text()), process, log)
                 agent = Agent(int(ports[2]), process.pid, int(ports[1]))
-                for _ in _polls(broker, _WARM_POLLS + (addresses // 500 if interval <= 5 else 0)):
+                for _ in _polls(
+                    broker, _WARM_POLLS + (addresses // 500 if interval <= 5 else 0)
+                ):
                     if process.poll() is not None:
                         raise SystemExit(f"the agent ended:\n{log.read_text()}")
                 yield agent
@@ -115,7 +142,11 @@ def running(broker: Broker, addresses: int, interval: int = 2, options: Sequence
                 process.terminate()
 
 
-def _wait(found: Callable[[], re.Match[str] | None], process: subprocess.Popen[bytes], log: Path) -> re.Match[str]:
+def _wait(
+    found: Callable[[], re.Match[str] | None],
+    process: subprocess.Popen[bytes],
+    log: Path,
+) -> re.Match[str]:
     while (match := found()) is None:
         if process.poll() is not None:
             raise SystemExit(f"the agent did not start:\n{log.read_text()}")
@@ -149,7 +180,9 @@ class Load:
     _running: list[threading.Thread] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self._running = [threading.Thread(target=self._run, daemon=True) for _ in range(self.threads)]
+        self._running = [
+            threading.Thread(target=self._run, daemon=True) for _ in range(self.threads)
+        ]
         for thread in self._running:
             thread.start()
         return self

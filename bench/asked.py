@@ -42,7 +42,9 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
         "listAddresses": [ask.listing(name, "listAddresses", 1, QUEUE_ROWS)],
         "sizes": [ask.queues(name, wire.QueueSizes)],
         **{
-            f"sizes of {share:.0%} by name": [ask.of_queue(name, q, q, "anycast") for q in queues[:: round(1 / share)]]
+            f"sizes of {share:.0%} by name": [
+                ask.of_queue(name, q, q, "anycast") for q in queues[:: round(1 / share)]
+            ]
             for share in (0.1, 0.5, 1)
         },
         "listQueues": [ask.listing(name, "listQueues", 1, QUEUE_ROWS)],
@@ -54,7 +56,9 @@ def asked(name: str, queues: Sequence[str]) -> dict[str, list[Request]]:
     }
 
 
-async def cpu_of(broker: ArtemisBroker, transport: Transport, requests: Sequence[Request], times: int) -> float:
+async def cpu_of(
+    broker: ArtemisBroker, transport: Transport, requests: Sequence[Request], times: int
+) -> float:
     """CPU seconds of the broker for asking once, with what it takes meanwhile for its messages."""
     began = cpu_seconds(broker.pid)
     for _ in range(times):
@@ -64,11 +68,15 @@ async def cpu_of(broker: ArtemisBroker, transport: Transport, requests: Sequence
     return (cpu_seconds(broker.pid) - began) / times
 
 
-async def measured(broker: ArtemisBroker, queues: Sequence[str], rounds: int, times: int) -> dict[str, float]:
+async def measured(
+    broker: ArtemisBroker, queues: Sequence[str], rounds: int, times: int
+) -> dict[str, float]:
     """Broker CPU in ms of each request, less what as much time with no request takes."""
     account = broker.accounts["exporter"]
     transport = JolokiaTransport(
-        JolokiaTarget(broker.jolokia_url, account.user, lambda: account.password, broker.origin)
+        JolokiaTarget(
+            broker.jolokia_url, account.user, lambda: account.password, broker.origin
+        )
     )
     load = Load(broker.endpoint(), queues[:1_000], RATE)
     await load.start()
@@ -81,7 +89,9 @@ async def measured(broker: ArtemisBroker, queues: Sequence[str], rounds: int, ti
             for name, requests in asked(BROKER, queues).items():
                 began = time.monotonic()
                 cpu = await cpu_of(broker, transport, requests, times)
-                found.setdefault(name, []).append(cpu - idle * (time.monotonic() - began) / times)
+                found.setdefault(name, []).append(
+                    cpu - idle * (time.monotonic() - began) / times
+                )
     finally:
         await load.stop()
         await transport.close()
@@ -91,7 +101,9 @@ async def measured(broker: ArtemisBroker, queues: Sequence[str], rounds: int, ti
 @click.command()
 @click.option("--queues", default=1_000, show_default=True)
 @click.option("--rounds", default=15, show_default=True)
-@click.option("--times", default=20, show_default=True, help="How often a round asks each.")
+@click.option(
+    "--times", default=20, show_default=True, help="How often a round asks each."
+)
 def main(*, queues: int, rounds: int, times: int) -> None:
     names = [f"queue.{number}" for number in range(queues)]
     with (
@@ -99,9 +111,16 @@ def main(*, queues: int, rounds: int, times: int) -> None:
         running_broker(Path(folder), BROKER, names, None) as broker,
     ):
         found = asyncio.run(measured(broker, names, rounds, times))
-    print_table({name: [f"{ms:.1f}"] for name, ms in found.items()}, ["request", "broker CPU ms"])
+    print_table(
+        {name: [f"{ms:.1f}"] for name, ms in found.items()},
+        ["request", "broker CPU ms"],
+    )
     told = {name: round(ms, 1) for name, ms in found.items()}
-    print(json.dumps({"bench": "asked", "queues": queues, "broker_cpu_ms": told, **facts()}))
+    print(
+        json.dumps(
+            {"bench": "asked", "queues": queues, "broker_cpu_ms": told, **facts()}
+        )
+    )
 
 
 if __name__ == "__main__":

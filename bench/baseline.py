@@ -24,7 +24,9 @@ class Baseline:
     def __init__(self, broker: str) -> None:
         self._broker = broker
         self._last: dict[str, tuple[float, float]] = {}
-        self._totals: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._totals: dict[tuple[str, ...], list[float]] = defaultdict(
+            lambda: [0.0, 0.0]
+        )
         self._settings: dict[str, Row] = {}
         self._dead_letters: dict[str, tuple[str, str]] = {}
         self._consumers: list[Row] = []
@@ -33,7 +35,9 @@ class Baseline:
         self._sizes: dict[str, Row] = {}
         self._producers: list[Row] = []
 
-    def body(self, asked: Sequence[Sequence[Mapping[str, Any]]], answers: Iterable[bytes]) -> bytes:
+    def body(
+        self, asked: Sequence[Sequence[Mapping[str, Any]]], answers: Iterable[bytes]
+    ) -> bytes:
         """The body of `/metrics`, compressed, from the bulks of one poll and their answers."""
         self._read(asked, answers)
         registry = CollectorRegistry(auto_describe=False)
@@ -47,18 +51,29 @@ class Baseline:
         yield from self._client_families()
         yield from self._producer_families()
 
-    def _read(self, asked: Sequence[Sequence[Mapping[str, Any]]], answers: Iterable[bytes]) -> None:
+    def _read(
+        self, asked: Sequence[Sequence[Mapping[str, Any]]], answers: Iterable[bytes]
+    ) -> None:
         pages: dict[str, list[Row]] = defaultdict(list)
         for requests, body in zip(asked, answers, strict=True):
             for request, reply in zip(requests, json.loads(body), strict=True):
                 if request["type"] == "exec" and request["arguments"]:
                     self._called(request, json.loads(reply["value"]), pages)
                 elif "AcknowledgeAttempts" in request.get("attribute", ()):
-                    rows = reply["value"] if "*" in request["mbean"] else {request["mbean"]: reply["value"]}
-                    self._sizes |= {_properties(name)["queue"]: row for name, row in rows.items()}
+                    rows = (
+                        reply["value"]
+                        if "*" in request["mbean"]
+                        else {request["mbean"]: reply["value"]}
+                    )
+                    self._sizes |= {
+                        _properties(name)["queue"]: row for name, row in rows.items()
+                    }
                 elif "DeadLetterAddress" in request.get("attribute", ()):
                     self._dead_letters = {
-                        _properties(name)["queue"]: (row["DeadLetterAddress"] or "", row["ExpiryAddress"] or "")
+                        _properties(name)["queue"]: (
+                            row["DeadLetterAddress"] or "",
+                            row["ExpiryAddress"] or "",
+                        )
                         for name, row in reply["value"].items()
                     }
         self._consumers, self._queues = pages["listConsumers"], pages["listQueues"]
@@ -66,7 +81,9 @@ class Baseline:
         self._producers = pages.get("listProducers", self._producers)
         self._add_up()
 
-    def _called(self, request: Mapping[str, Any], value: Any, pages: dict[str, list[Row]]) -> None:
+    def _called(
+        self, request: Mapping[str, Any], value: Any, pages: dict[str, list[Row]]
+    ) -> None:
         operation = request["operation"].partition("(")[0]
         if operation == "getAddressSettingsAsJSON":
             self._settings[request["arguments"][0]] = value
@@ -80,7 +97,9 @@ class Baseline:
         for row in self._consumers:
             now = float(row["messagesDelivered"]), float(row["messagesAcknowledged"])
             before = self._last.get(row["id"], (0.0, 0.0))
-            total = self._totals[self._broker, row["address"], row["queue"], row["clientID"]]
+            total = self._totals[
+                self._broker, row["address"], row["queue"], row["clientID"]
+            ]
             for n in (0, 1):
                 total[n] += now[n] - before[n] if now[n] >= before[n] else now[n]
             last[row["id"]] = now
@@ -112,16 +131,36 @@ class Baseline:
             yield counter
         size, paused = _gauges(_QUEUE, "mq_queue_bytes", "mq_queue_paused")
         waiting, limit, used = _gauges(
-            _QUEUE, "mq_queue_ready_messages", "mq_queue_ring_limit_messages", "mq_queue_ring_used_ratio"
+            _QUEUE,
+            "mq_queue_ready_messages",
+            "mq_queue_ring_limit_messages",
+            "mq_queue_ring_used_ratio",
         )
         info = GaugeMetricFamily(
-            "mq_queue_info", "info", labels=(*_QUEUE, "routing_type", "durable", "kind", "ring_source", "owner", "team")
+            "mq_queue_info",
+            "info",
+            labels=(
+                *_QUEUE,
+                "routing_type",
+                "durable",
+                "kind",
+                "ring_source",
+                "owner",
+                "team",
+            ),
         )
         dead = GaugeMetricFamily(
-            "mq_queue_dead_letter_info", "info", labels=(*_QUEUE, "dead_letter_address", "expiry_address")
+            "mq_queue_dead_letter_info",
+            "info",
+            labels=(*_QUEUE, "dead_letter_address", "expiry_address"),
         )
         for at, row in zip(labels, self._queues, strict=True):
-            ready = max(float(row["messageCount"]) - float(row["deliveringCount"]) - float(row["scheduledCount"]), 0)
+            ready = max(
+                float(row["messageCount"])
+                - float(row["deliveringCount"])
+                - float(row["scheduledCount"]),
+                0,
+            )
             ring = float(row["ringSize"])
             size.add_metric(at, float(self._sizes[row["name"]]["PersistentSize"]))
             paused.add_metric(at, float(row["paused"] == "true"))
@@ -130,14 +169,28 @@ class Baseline:
                 limit.add_metric(at, ring)
                 used.add_metric(at, ready / ring)
             source = "queue" if ring >= 0 else "none"
-            info.add_metric((*at, row["routingType"].lower(), row["durable"], "user", source, "", ""), 1)
+            info.add_metric(
+                (
+                    *at,
+                    row["routingType"].lower(),
+                    row["durable"],
+                    "user",
+                    source,
+                    "",
+                    "",
+                ),
+                1,
+            )
             if (found := self._dead_letters.get(row["name"])) and any(found):
                 dead.add_metric((*at, *found), 1)
         yield from (size, paused, waiting, limit, used, info, dead)
 
     def _address_families(self) -> Iterator[Metric]:
         names = ("broker", "address")
-        fields = {"mq_address_memory_bytes": "addressSize", "mq_address_pages": "numberOfPages"}
+        fields = {
+            "mq_address_memory_bytes": "addressSize",
+            "mq_address_pages": "numberOfPages",
+        }
         counters = {
             "mq_address_messages_added": "routedMessageCount",
             "mq_address_messages_unrouted": "unroutedMessageCount",
@@ -160,7 +213,11 @@ class Baseline:
         for row in self._producers:
             producers[row["address"]] += 1
         paging, paused, used, limit = _gauges(
-            names, "mq_address_paging", "mq_address_paused", "mq_address_memory_used_ratio", "mq_address_limit_bytes"
+            names,
+            "mq_address_paging",
+            "mq_address_paused",
+            "mq_address_memory_used_ratio",
+            "mq_address_limit_bytes",
         )
         held, senders = _gauges(names, "mq_address_messages", "mq_address_producers")
         info = GaugeMetricFamily("mq_address_info", "info", labels=(*names, "policy"))
@@ -186,7 +243,13 @@ class Baseline:
             "mq_consumer_last_acknowledgement_timestamp_seconds",
         )
         for row in self._consumers:
-            at = (self._broker, row["address"], row["queue"], row["clientID"], row["id"])
+            at = (
+                self._broker,
+                row["address"],
+                row["queue"],
+                row["clientID"],
+                row["id"],
+            )
             held.add_metric(at, float(row["messagesInTransit"]))
             size.add_metric(at, float(row["messagesInTransitSize"]))
             delivery.add_metric(at, row["lastDeliveredTime"] / 1000)
@@ -212,16 +275,24 @@ class Baseline:
             for at, of in sums.items():
                 gauge.add_metric(at, of[n])
             yield gauge
-        for n, name in enumerate(("mq_client_delivered_messages", "mq_client_acknowledged_messages")):
+        for n, name in enumerate(
+            ("mq_client_delivered_messages", "mq_client_acknowledged_messages")
+        ):
             counter = CounterMetricFamily(name, name, labels=_CLIENT)
             for at in sums:
                 counter.add_metric(at, self._totals[at][n])
             yield counter
 
     def _producer_families(self) -> Iterator[Metric]:
-        counter = CounterMetricFamily("mq_client_produced_messages", "sent", labels=("broker", "address", "client"))
+        counter = CounterMetricFamily(
+            "mq_client_produced_messages",
+            "sent",
+            labels=("broker", "address", "client"),
+        )
         for row in self._producers:
-            counter.add_metric((self._broker, row["address"], row["clientID"]), row["msgSent"])
+            counter.add_metric(
+                (self._broker, row["address"], row["clientID"]), row["msgSent"]
+            )
         yield counter
 
 

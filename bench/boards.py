@@ -36,7 +36,10 @@ SCREEN = 20
 MOST_MB, MOST_SECONDS = 2.0, 1.0
 STEP, PARTS = 120, 8
 """Seconds between two polls: a rate looks at four polls, whatever they are. Targets that the data is spread over."""
-LONG = ("--storage.tsdb.min-block-duration=12h", "--storage.tsdb.max-block-duration=24h")
+LONG = (
+    "--storage.tsdb.min-block-duration=12h",
+    "--storage.tsdb.max-block-duration=24h",
+)
 """Half of the first is how old a sample may be."""
 GIVE_UP = 1800
 """Seconds in which Prometheus must have taken the data."""
@@ -69,7 +72,12 @@ OF_OTHER_KINDS = "mq_queue_messages_removed_total", "mq_broker_resource_state"
 
 def series(queues: int) -> Iterator[str]:
     """The names, with labels, of all that dashboards ask for."""
-    exprs = [target["expr"] for one in DOCUMENTS.values() for panel in first_screen(one) for target in panel["targets"]]
+    exprs = [
+        target["expr"]
+        for one in DOCUMENTS.values()
+        for panel in first_screen(one)
+        for target in panel["targets"]
+    ]
     exprs += [found[1] for one in DOCUMENTS.values() for _, found in lists(one)]
     names = {str(one.name) for expr in exprs for one, _ in selectors(substituted(expr))}
     for family in CATALOGUE:
@@ -80,7 +88,9 @@ def series(queues: int) -> Iterator[str]:
     yield from ("process_cpu_seconds_total", "process_resident_memory_bytes")
 
 
-def _labelled(name: str, labels: tuple[str, ...], queues: int) -> Iterator[dict[str, str]]:
+def _labelled(
+    name: str, labels: tuple[str, ...], queues: int
+) -> Iterator[dict[str, str]]:
     """Labels of each series of a family."""
     rare = "unhealthy" in name or "notice" in name or name in _ABSENT
     if "consumer" in labels or "connection" in labels:
@@ -97,12 +107,20 @@ def _labelled(name: str, labels: tuple[str, ...], queues: int) -> Iterator[dict[
             "object": f"area.orders.{n:05d}",
         }
         for m in range(each):
-            own |= {"client": f"application-{n % 500}-{m}", "consumer": str(n), "connection": f"{n:08x}"}
-            several = [label for label in labels if label not in own and label in _VALUES]
+            own |= {
+                "client": f"application-{n % 500}-{m}",
+                "consumer": str(n),
+                "connection": f"{n:08x}",
+            }
+            several = [
+                label for label in labels if label not in own and label in _VALUES
+            ]
             chosen = {label: own.get(label, "x") for label in labels}
             for value in _VALUES[several[0]] if several else ("",):
                 yield (
-                    chosen | {label: _VALUES[label][0] for label in several} | ({several[0]: value} if several else {})
+                    chosen
+                    | {label: _VALUES[label][0] for label in several}
+                    | ({several[0]: value} if several else {})
                 )
 
 
@@ -111,7 +129,9 @@ class Part:
     go up and down.
     """
 
-    def __init__(self, names: Sequence[str], stamps: Iterable[int], at_once: int = 1) -> None:
+    def __init__(
+        self, names: Sequence[str], stamps: Iterable[int], at_once: int = 1
+    ) -> None:
         self.names = [name.encode() for name in names]
         self._slope = np.random.default_rng(1).integers(1, 10, len(names))
         self._counts = np.array(["_total" in name for name in names])
@@ -135,10 +155,13 @@ class Part:
 
     def _made(self, stamp: int) -> bytes:
         self.last = stamp
-        values = np.where(self._counts, self._slope * (stamp % 10**7), self.gauges(stamp))
+        values = np.where(
+            self._counts, self._slope * (stamp % 10**7), self.gauges(stamp)
+        )
         tail = b" %d\n" % (stamp * 1000)
         return b"".join(
-            b"%b %d%b" % (name, value, tail) for name, value in zip(self.names, values.tolist(), strict=True)
+            b"%b %d%b" % (name, value, tail)
+            for name, value in zip(self.names, values.tolist(), strict=True)
         )
 
     def taken(self) -> None:
@@ -176,14 +199,23 @@ def served(parts: Sequence[Part]) -> Iterator[int]:
 
 def scraped(port: int, parts: int, every: str = "4s") -> dict[str, Any]:
     """Of the configuration of a Prometheus that takes what is `served`."""
-    targets = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"__param_part": str(n)}} for n in range(parts)]
-    return {"scrape_interval": every, "scrape_timeout": every, "static_configs": targets}
+    targets = [
+        {"targets": [f"{LOOPBACK}:{port}"], "labels": {"__param_part": str(n)}}
+        for n in range(parts)
+    ]
+    return {
+        "scrape_interval": every,
+        "scrape_timeout": every,
+        "static_configs": targets,
+    }
 
 
 def wait_until_taken(parts: Iterable[Part]) -> None:
     deadline = time.monotonic() + GIVE_UP
     if not all(part.over.wait(max(0.0, deadline - time.monotonic())) for part in parts):
-        raise click.ClickException("Prometheus took the data too slowly; try again with the machine at rest")
+        raise click.ClickException(
+            "Prometheus took the data too slowly; try again with the machine at rest"
+        )
 
 
 def first_screen(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -200,26 +232,46 @@ def lists(document: Mapping[str, Any]) -> Iterator[tuple[str, re.Match[str]]]:
             yield one["name"], found
 
 
-def queries(document: Mapping[str, Any], end: int) -> Iterator[tuple[str, str, dict[str, str]]]:
+def queries(
+    document: Mapping[str, Any], end: int
+) -> Iterator[tuple[str, str, dict[str, str]]]:
     """What a browser asks when a board is opened: title, path of the API and parameters."""
     hours = 168 if document["time"]["from"] == "now-7d" else 3
-    chosen = {"broker": "b1", "address": "area.orders.00007", "queue": "area.orders.00007"}
-    single = {one["name"] for one in document["templating"]["list"] if not one.get("multi")}
+    chosen = {
+        "broker": "b1",
+        "address": "area.orders.00007",
+        "queue": "area.orders.00007",
+    }
+    single = {
+        one["name"] for one in document["templating"]["list"] if not one.get("multi")
+    }
     values = {name: value for name, value in chosen.items() if name in single}
     for name, found in lists(document):
         match = {"match[]": substituted(found[1], values)}
-        yield f"list of {name}", f"label/{found[2]}/values", match | {"start": str(end - hours * 3600), "end": str(end)}
+        yield (
+            f"list of {name}",
+            f"label/{found[2]}/values",
+            match | {"start": str(end - hours * 3600), "end": str(end)},
+        )
     for panel in first_screen(document):
         step = max(15, hours * 3600 // panel["maxDataPoints"])
         for target in panel["targets"]:
             expr = (
-                target["expr"].replace("$__rate_interval", f"{max(4 * STEP, step)}s").replace("$__interval", f"{step}s")
+                target["expr"]
+                .replace("$__rate_interval", f"{max(4 * STEP, step)}s")
+                .replace("$__interval", f"{step}s")
             )
-            query = {"query": substituted(expr.replace("$__range", f"{hours}h"), values)}
+            query = {
+                "query": substituted(expr.replace("$__range", f"{hours}h"), values)
+            }
             if target["instant"]:
                 yield panel["title"], "query", query | {"time": str(end)}
             else:
-                times = {"start": str(end - hours * 3600), "end": str(end), "step": str(step)}
+                times = {
+                    "start": str(end - hours * 3600),
+                    "end": str(end),
+                    "step": str(step),
+                }
                 yield panel["title"], "query_range", query | times
 
 
@@ -232,7 +284,10 @@ def cpu(pid: int) -> float:
 @click.command()
 @click.option("--queues", default=10_000, show_default=True)
 @click.option(
-    "--hours", default=3.0, show_default=True, help="of data; boards ask for no more at first but capacity's 7 days"
+    "--hours",
+    default=3.0,
+    show_default=True,
+    help="of data; boards ask for no more at first but capacity's 7 days",
 )
 @click.option("--details", is_flag=True, help="each query above a tenth of the budget")
 def main(*, queues: int, hours: float, details: bool) -> None:
@@ -243,19 +298,42 @@ def main(*, queues: int, hours: float, details: bool) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         served(parts) as port,
-        Prometheus(Path(folder) / "prometheus", "", options=LONG, **scraped(port, len(parts))) as prometheus,
+        Prometheus(
+            Path(folder) / "prometheus", "", options=LONG, **scraped(port, len(parts))
+        ) as prometheus,
     ):
         wait_until_taken(parts)
-        found = {uid: cost(prometheus, document, end, details=details) for uid, document in DOCUMENTS.items()}
-    above = [uid for uid, (mb, seconds) in found.items() if mb > MOST_MB or seconds > MOST_SECONDS]
-    rows = {uid: [f"{mb:.2f}", f"{seconds:.2f}"] for uid, (mb, seconds) in found.items()}
+        found = {
+            uid: cost(prometheus, document, end, details=details)
+            for uid, document in DOCUMENTS.items()
+        }
+    above = [
+        uid
+        for uid, (mb, seconds) in found.items()
+        if mb > MOST_MB or seconds > MOST_SECONDS
+    ]
+    rows = {
+        uid: [f"{mb:.2f}", f"{seconds:.2f}"] for uid, (mb, seconds) in found.items()
+    }
     print_table(rows, [f"first screen, {len(names)} series", "MB", "CPU s"])
-    print(json.dumps({"bench": "boards", "series": len(names), "boards": found, "above": above, **facts()}))
+    print(
+        json.dumps(
+            {
+                "bench": "boards",
+                "series": len(names),
+                "boards": found,
+                "above": above,
+                **facts(),
+            }
+        )
+    )
     if above:
         raise SystemExit(1)
 
 
-def cost(prometheus: Prometheus, document: Mapping[str, Any], end: int, *, details: bool) -> tuple[float, float]:
+def cost(
+    prometheus: Prometheus, document: Mapping[str, Any], end: int, *, details: bool
+) -> tuple[float, float]:
     """MB of answers and seconds of the server for a board: the least of three, as it collects its garbage at some."""
     tries = []
     for _ in range(3):
@@ -263,7 +341,9 @@ def cost(prometheus: Prometheus, document: Mapping[str, Any], end: int, *, detai
         for title, path, parameters in queries(document, end):
             began, before = time.monotonic(), cpu(prometheus.pid)
             opener = build_opener(ProxyHandler({}))
-            with opener.open(f"{prometheus.url}/api/v1/{path}?{urlencode(parameters)}", timeout=120) as answer:
+            with opener.open(
+                f"{prometheus.url}/api/v1/{path}?{urlencode(parameters)}", timeout=120
+            ) as answer:
                 got = len(answer.read()) / 1e6
             spent = cpu(prometheus.pid) - before
             megabytes, seconds = megabytes + got, seconds + spent

@@ -55,17 +55,35 @@ class Broker:
 
 @contextlib.contextmanager
 def running(
-    queues: int, consumers: int, *, churn: float = 0.01, active: float = 0.2, live: bool = False
+    queues: int,
+    consumers: int,
+    *,
+    churn: float = 0.01,
+    active: float = 0.2,
+    live: bool = False,
 ) -> Iterator[Broker]:
     """A broker in another process, as long as the context lasts."""
-    options = [f"--queues={queues}", f"--consumers={consumers}", f"--churn={churn}", f"--active={active}"]
-    command = [sys.executable, "-m", "bench.broker", *options, *(["--live"] if live else [])]
+    options = [
+        f"--queues={queues}",
+        f"--consumers={consumers}",
+        f"--churn={churn}",
+        f"--active={active}",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.broker",
+        *options,
+        *(["--live"] if live else []),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
             if not url:
-                raise SystemExit("the broker of the bench did not start; its error stands above")
+                raise SystemExit(
+                    "the broker of the bench did not start; its error stands above"
+                )
             yield Broker(url)
         finally:
             process.terminate()
@@ -76,8 +94,12 @@ def running(
 @click.option("--consumers", default=50_000)
 @click.option("--churn", default=0.01)
 @click.option("--active", default=0.2)
-@click.option("--live", is_flag=True, help="Each new poll finds the broker a step further.")
-def main(queues: int, consumers: int, churn: float, active: float, *, live: bool) -> None:
+@click.option(
+    "--live", is_flag=True, help="Each new poll finds the broker a step further."
+)
+def main(
+    queues: int, consumers: int, churn: float, active: float, *, live: bool
+) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(World(queues, consumers, active=active), churn, live=live))
 
@@ -89,8 +111,12 @@ async def _serve(world: World, churn: float, *, live: bool) -> None:
             world.step(churn)
         requests = msgspec.json.decode(asked)
         if str(requests[0].get("operation")).startswith(_SPACED):
-            await asyncio.sleep(SECONDS_A_ROW * min(requests[0]["arguments"][2], world.consumers))
-        return web.Response(body=world.answer(requests), content_type="application/json")
+            await asyncio.sleep(
+                SECONDS_A_ROW * min(requests[0]["arguments"][2], world.consumers)
+            )
+        return web.Response(
+            body=world.answer(requests), content_type="application/json"
+        )
 
     async def step(_: web.Request) -> web.Response:
         world.step(churn)

@@ -16,7 +16,19 @@ from typing import Any
 
 import numpy as np
 from bench.harness import print_table
-from bench.truths import LIMIT, SEED, Fill, Traffic, fills, growing, jumping, paces, second_worlds, steady, wave
+from bench.truths import (
+    LIMIT,
+    SEED,
+    Fill,
+    Traffic,
+    fills,
+    growing,
+    jumping,
+    paces,
+    second_worlds,
+    steady,
+    wave,
+)
 
 from penstock.history.schema import UNSEEN
 from penstock_trends import tables
@@ -51,8 +63,14 @@ def limits() -> Figures:
     everything: dict[str, list[Any]] = defaultdict(list)
     rows = {}
     for kind, cases in by_kind(list(fills())).items():
-        found = [drawn(case, number, draw) for number, case in enumerate(cases) for draw in range(DRAWS)]
-        given = [one for one in found if one[0].state == "rising"]  # "met" is what was seen, no forecast
+        found = [
+            drawn(case, number, draw)
+            for number, case in enumerate(cases)
+            for draw in range(DRAWS)
+        ]
+        given = [
+            one for one in found if one[0].state == "rising"
+        ]  # "met" is what was seen, no forecast
         if cases[0].meets:
             inside = [one.low <= truth <= one.high for one, truth in given]
             errors = [abs(one.days - truth) / truth for one, truth in given]
@@ -64,8 +82,26 @@ def limits() -> Figures:
                           percent(share(missed)), "", states(found)]  # fmt: skip
         else:
             everything["false"] += [one.state in ("rising", "met") for one, _ in found]
-            rows[kind] = [str(len(found)), "", "", "", percent(len(given) / len(found)), states(found)]
-    print_table(rows, ["limits", "draws", "in range", "median error", "not reported", "false", "states"])
+            rows[kind] = [
+                str(len(found)),
+                "",
+                "",
+                "",
+                percent(len(given) / len(found)),
+                states(found),
+            ]
+    print_table(
+        rows,
+        [
+            "limits",
+            "draws",
+            "in range",
+            "median error",
+            "not reported",
+            "false",
+            "states",
+        ],
+    )
     return {
         "limit_in_range": share(everything["inside"]),
         "limit_median_error": round(float(np.median(everything["errors"])), 4),
@@ -95,17 +131,29 @@ def growths() -> Figures:
         inside, off, sure = [], [], []
         for number, case in enumerate(cases):
             for draw in range(5 * DRAWS):
-                found = growth(case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)])))
+                found = growth(
+                    case.daily(
+                        np.random.default_rng([SEED, draw, number, hash_of(kind)])
+                    )
+                )
                 sure.append(found.clear)
                 if np.isfinite(found.per_week):
                     inside.append(found.low <= case.growth <= found.high)
                     off.append(abs(found.per_week - case.growth))
         unknown = percent(1 - len(inside) / len(sure))
-        rows[kind] = [percent(share(inside)), f"{100 * float(np.median(off)):.2f}", percent(share(sure)), unknown]
+        rows[kind] = [
+            percent(share(inside)),
+            f"{100 * float(np.median(off)):.2f}",
+            percent(share(sure)),
+            unknown,
+        ]
         held += inside
         errors += off
         clear += sure if cases[0].growth == 0 else []
-    print_table(rows, ["growth a week", "limits hold", "median error, points", "clear", "unknown"])
+    print_table(
+        rows,
+        ["growth a week", "limits hold", "median error, points", "clear", "unknown"],
+    )
     return {"growth_held": share(held), "growth_median_error": round(float(np.median(errors)), 4),
             "growth_false": share(clear)}  # fmt: skip
 
@@ -117,15 +165,31 @@ def jumps() -> Figures:
         dated, off = [], []
         for number, case in enumerate(cases):
             for draw in range(2 * DRAWS):
-                daily = case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)]))
-                near = [one for one in change_points(daily) if abs(one.day - (case.days - case.ago)) <= 1]
+                daily = case.daily(
+                    np.random.default_rng([SEED, draw, number, hash_of(kind)])
+                )
+                near = [
+                    one
+                    for one in change_points(daily)
+                    if abs(one.day - (case.days - case.ago)) <= 1
+                ]
                 dated.append(bool(near) and (near[-1].ratio > 0) == (case.jump > 0))
                 off += [abs(one.ratio - case.jump) for one in near]
-        rows[kind] = [percent(share(dated)), f"{100 * float(np.median(off or [np.nan])):.1f}", ""]
+        rows[kind] = [
+            percent(share(dated)),
+            f"{100 * float(np.median(off or [np.nan])):.1f}",
+            "",
+        ]
         right += dated
     for kind, cases in by_kind(list(steady())).items():
         found = [
-            bool(change_points(case.daily(np.random.default_rng([SEED, draw, number, hash_of(kind)]))))
+            bool(
+                change_points(
+                    case.daily(
+                        np.random.default_rng([SEED, draw, number, hash_of(kind)])
+                    )
+                )
+            )
             for number, case in enumerate(cases)
             for draw in range(4 * DRAWS)
         ]
@@ -140,10 +204,16 @@ def weeks() -> Figures:
     flagged = {}
     for jump, ago in ((0.0, 0), (0.5, 3), (0.8, 3), (0.3, 7), (0.2, 7)):
         found = [
-            week_over_week(Traffic("", jump=jump, ago=ago).daily(np.random.default_rng([SEED, draw, ago])))
+            week_over_week(
+                Traffic("", jump=jump, ago=ago).daily(
+                    np.random.default_rng([SEED, draw, ago])
+                )
+            )
             for draw in range(20 * DRAWS)
         ]
-        flagged[f"{100 * jump:+.0f} % since {ago} days"] = [percent(share([clear for _, clear in found]))]
+        flagged[f"{100 * jump:+.0f} % since {ago} days"] = [
+            percent(share([clear for _, clear in found]))
+        ]
     print_table(flagged, ["week over week", "flagged"])
     return {}
 
@@ -154,10 +224,18 @@ def consumers() -> Figures:
     for case in paces():
         off, held = [], []
         for draw in range(2 * DRAWS):
-            found = pace(**case.hours(np.random.default_rng([SEED, draw, hash_of(case.kind)])))
+            found = pace(
+                **case.hours(np.random.default_rng([SEED, draw, hash_of(case.kind)]))
+            )
             off.append(abs(found.rate / case.truth - 1))
-            held.append(found.low <= (1 + case.change) / (1 + case.change / 2) - 1 <= found.high)
-        rows[case.kind] = [percent(float(np.median(off))), percent(max(off)), percent(share(held))]
+            held.append(
+                found.low <= (1 + case.change) / (1 + case.change / 2) - 1 <= found.high
+            )
+        rows[case.kind] = [
+            percent(float(np.median(off))),
+            percent(max(off)),
+            percent(share(held)),
+        ]
         errors += off
     print_table(rows, ["pace", "median error", "worst", "limits of change hold"])
     return {"pace_worst_error": round(max(errors), 4)}
@@ -176,12 +254,28 @@ def rings() -> Figures:
         _, added, left, depth = world.run(present)
         for every, so_far in worst.items():
             at = np.arange(0, len(added), every)
-            of = steps(at.astype(float), np.zeros(len(at), np.int64), added[at], left[at], depth[at])
-            off = [abs(replay(of, Setting(ring=ring)).lost - lost) / added[-1] for ring, lost in truth.items()]
+            of = steps(
+                at.astype(float),
+                np.zeros(len(at), np.int64),
+                added[at],
+                left[at],
+                depth[at],
+            )
+            off = [
+                abs(replay(of, Setting(ring=ring)).lost - lost) / added[-1]
+                for ring, lost in truth.items()
+            ]
             advice = better_ring(of, present)
             rows[f"{name}, {every} s"] = [*map(percent, off), ring_text(advice, world)]
             worst[every] = max(so_far, *off)
-    print_table(rows, ["rings", *(f"{ring:,}" for ring in RINGS), "advice: ring, lost by replay, in truth"])
+    print_table(
+        rows,
+        [
+            "rings",
+            *(f"{ring:,}" for ring in RINGS),
+            "advice: ring, lost by replay, in truth",
+        ],
+    )
     return {f"ring_error_{every}s": round(error, 5) for every, error in worst.items()}
 
 
@@ -203,13 +297,22 @@ def looks() -> Figures:
             random = np.random.default_rng([SEED, number, hash_of(kind)])
             whole = replace(case, days=150).history(random, 60.0)
             ends = [len(whole) - 24 * back for back in range(60)]
-            found += [outlook(whole[end - 24 * case.days : end], LIMIT).state == "rising" for end in ends]
+            found += [
+                outlook(whole[end - 24 * case.days : end], LIMIT).state == "rising"
+                for end in ends
+            ]
         rows[kind] = [str(len(found)), percent(share(found))]
         flags += found
     young = Fill("", wave(14), 0.01, meets=False, days=150)
     whole = young.history(np.random.default_rng([SEED, 1]), 60.0)
-    for name, begin, end in (("wave of 14 days, first 14 seen", 1, 15), ("wave of 14 days, next 30", 15, 45)):
-        found = [outlook(whole[: 24 * day], LIMIT).state == "rising" for day in range(begin, end)]
+    for name, begin, end in (
+        ("wave of 14 days, first 14 seen", 1, 15),
+        ("wave of 14 days, next 30", 15, 45),
+    ):
+        found = [
+            outlook(whole[: 24 * day], LIMIT).state == "rising"
+            for day in range(begin, end)
+        ]
         rows[name] = [str(len(found)), percent(share(found))]
     print_table(rows, ["one look a day", "looks", "dated"])
     return {"looks_false": share(flags)}
@@ -228,26 +331,52 @@ def healed() -> Figures:
         names = {"broker": "b", "address": "a", "queue": f"q{number}", "client": "c"}
         names |= {"condition": "stalled", "severity": "critical"}
         hours = np.arange(np.ceil(begin / 3600) * 3600, seen, 3600).tolist()
-        events = [("enter", begin), *(("hold", hour) for hour in hours), *([] if away else [("leave", end)])]
+        events = [
+            ("enter", begin),
+            *(("hold", hour) for hour in hours),
+            *([] if away else [("leave", end)]),
+        ]
         for event, when in events:
-            times = {"stamp": moment(at + when), "since": moment(at + begin), "seen": moment(at + when)}
+            times = {
+                "stamp": moment(at + when),
+                "since": moment(at + begin),
+                "seen": moment(at + when),
+            }
             rows.append({**names, "event": event, **times})
         truth.append((at + begin, at + (max([begin, *hours]) if away else end), away))
     session = spark_session("local[1]")
-    polled = [("b", int(at) + 3600 * hour, int(at) + 3600 * hour + 3590) for hour in range(30 * 24)]
-    session.createDataFrame(polled, "broker string, start long, t1 long").createOrReplaceTempView("polls")
-    types = ", ".join(f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}" for name in rows[0])
-    session.createDataFrame([tuple(row.values()) for row in rows], types).createOrReplaceTempView("condition")
+    polled = [
+        ("b", int(at) + 3600 * hour, int(at) + 3600 * hour + 3590)
+        for hour in range(30 * 24)
+    ]
+    session.createDataFrame(
+        polled, "broker string, start long, t1 long"
+    ).createOrReplaceTempView("polls")
+    types = ", ".join(
+        f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}"
+        for name in rows[0]
+    )
+    session.createDataFrame(
+        [tuple(row.values()) for row in rows], types
+    ).createOrReplaceTempView("condition")
     made = session.sql(tables.sql("episodes", unseen=UNSEEN)).collect()
     session.stop()
     found = {int(one.queue[1:]): one for one in made}
     right = [
-        (found[number].begin.timestamp(), found[number].end.timestamp(), found[number].open) == (begin, end, False)
+        (
+            found[number].begin.timestamp(),
+            found[number].end.timestamp(),
+            found[number].open,
+        )
+        == (begin, end, False)
         and found[number].end_known != away
         and len(made) == len(truth)
         for number, (begin, end, away) in enumerate(truth)
     ]
-    print_table({"episodes": [str(len(right)), percent(share(right))]}, ["", "made", "begin and end exact"])
+    print_table(
+        {"episodes": [str(len(right)), percent(share(right))]},
+        ["", "made", "begin and end exact"],
+    )
     return {"episodes_exact": share(right)}
 
 
@@ -257,7 +386,10 @@ def moment(seconds: float) -> datetime:
 
 def unseen() -> Figures:
     """What was not seen is unknown and no zero: share of the conclusions that say so."""
-    nothing, gone = np.full(2000, np.nan), np.append(np.full(2000, 5.0), np.full(300, np.nan))
+    nothing, gone = (
+        np.full(2000, np.nan),
+        np.append(np.full(2000, 5.0), np.full(300, np.nan)),
+    )
     daily = np.append(np.full(70, 100.0), np.full(8, np.nan))
     first = 1_788_220_800
     checks = {
@@ -266,11 +398,14 @@ def unseen() -> Figures:
         "last week": bool(np.isnan(week_over_week(daily)[0])),
         "no jump to nothing": change_points(daily) == [],
         "pace": bool(np.isnan(pace(nothing, nothing, nothing).rate)),
-        "idle": idle_hours(seen_hours(gone)) == 0 and idle_hours(seen_hours(np.append(gone, 0.0))) == 1,
+        "idle": idle_hours(seen_hours(gone)) == 0
+        and idle_hours(seen_hours(np.append(gone, 0.0))) == 1,
         "profile": bool(np.isnan(profile(nothing, first)).all()),
         "days": bool(np.isnan(whole_days(nothing, first)).all()),
     }
-    print_table({name: [str(right)] for name, right in checks.items()}, ["unseen", "is unknown"])
+    print_table(
+        {name: [str(right)] for name, right in checks.items()}, ["unseen", "is unknown"]
+    )
     return {"unseen_is_unknown": share(list(checks.values()))}
 
 
@@ -278,7 +413,11 @@ def seen_hours(hourly: "np.ndarray[Any, Any]") -> dict[str, Any]:
     """As rows of i1: of an hour that was not seen there is none."""
     at = np.flatnonzero(np.isfinite(hourly))
     rows = dict.fromkeys(("added", "acknowledged"), hourly[at])
-    return rows | {f"gap_{name}": np.zeros(len(at)) for name in rows} | {"start": 3600 * at}
+    return (
+        rows
+        | {f"gap_{name}": np.zeros(len(at)) for name in rows}
+        | {"start": 3600 * at}
+    )
 
 
 PARTS: dict[str, Callable[[], Figures]] = {

@@ -31,22 +31,57 @@ SMALL, SMALL_QUEUES, SMALL_INTERVAL = 9, 100, 2
 LARGE = "large"
 LOOK = "/metrics?name[]=penstock_polls_total&name[]=penstock_poll_timestamp_seconds"
 """What the probe itself looks at; also the scrape that is timed: a few lines of each broker, large or small."""
-_POLLS = re.compile(r'^penstock_polls_total\{broker="([^"]+)",result="(\w+)"\} (\S+)$', re.MULTILINE)
-_STAMPS = re.compile(r'^penstock_poll_timestamp_seconds\{broker="([^"]+)"\} (\S+)$', re.MULTILINE)
+_POLLS = re.compile(
+    r'^penstock_polls_total\{broker="([^"]+)",result="(\w+)"\} (\S+)$', re.MULTILINE
+)
+_STAMPS = re.compile(
+    r'^penstock_poll_timestamp_seconds\{broker="([^"]+)"\} (\S+)$', re.MULTILINE
+)
 _LISTENS = re.compile(r"serving /metrics on \S*:(\d+)")
 
 
 @click.command()
-@click.option("--queues", default=100_000, show_default=True, help="Of the large broker.")
-@click.option("--consumers", type=int, help="Of the large broker; without it one for each queue.")
-@click.option("--interval", default=15, show_default=True, help="Seconds between two polls of the large broker.")
-@click.option("--seconds", default=300.0, show_default=True, help="For which the large one is polled beside the nine.")
-@click.option("--stops", default=8, show_default=True, help="How often the agent is stopped.")
-@click.option("--seed", default=1, show_default=True, help="Of the moments at which it is stopped.")
-def main(*, queues: int, consumers: int | None, interval: int, seconds: float, stops: int, seed: int) -> None:
+@click.option(
+    "--queues", default=100_000, show_default=True, help="Of the large broker."
+)
+@click.option(
+    "--consumers", type=int, help="Of the large broker; without it one for each queue."
+)
+@click.option(
+    "--interval",
+    default=15,
+    show_default=True,
+    help="Seconds between two polls of the large broker.",
+)
+@click.option(
+    "--seconds",
+    default=300.0,
+    show_default=True,
+    help="For which the large one is polled beside the nine.",
+)
+@click.option(
+    "--stops", default=8, show_default=True, help="How often the agent is stopped."
+)
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    help="Of the moments at which it is stopped.",
+)
+def main(
+    *,
+    queues: int,
+    consumers: int | None,
+    interval: int,
+    seconds: float,
+    stops: int,
+    seed: int,
+) -> None:
     with ExitStack() as stack:
         small = {f"small-{n}": stack.enter_context(_small()) for n in range(SMALL)}
-        large = stack.enter_context(running(queues, queues if consumers is None else consumers, live=True))
+        large = stack.enter_context(
+            running(queues, queues if consumers is None else consumers, live=True)
+        )
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         alone = [part(folder / "before", config(small), small, seconds / 2)]
         both = config(small, large, interval)
@@ -54,7 +89,10 @@ def main(*, queues: int, consumers: int | None, interval: int, seconds: float, s
         alone.append(part(folder / "after", config(small), small, seconds / 2))
         exits = stopped(folder / "stops", both, interval, stops, random.Random(seed))  # noqa: S311 - moments
     parts = {"alone, before": alone[0], "beside": beside, "alone, after": alone[1]}
-    print_table({name: [f"{value:g}" for value in one.values()] for name, one in parts.items()}, ["", *beside])
+    print_table(
+        {name: [f"{value:g}" for value in one.values()] for name, one in parts.items()},
+        ["", *beside],
+    )
     quiet = sum(one["scrape_p99_ms"] for one in alone) / len(alone)
     result = {
         "queues": queues,
@@ -62,7 +100,9 @@ def main(*, queues: int, consumers: int | None, interval: int, seconds: float, s
         **beside,
         "scrape_p99_alone_ms": round(quiet, 1),
         "scrape_p99_ratio": round(beside["scrape_p99_ms"] / quiet, 2),
-        "health_p99_alone_ms": round(sum(one["health_p99_ms"] for one in alone) / len(alone), 1),
+        "health_p99_alone_ms": round(
+            sum(one["health_p99_ms"] for one in alone) / len(alone), 1
+        ),
         "missed_alone_pct": max(one["missed_pct"] for one in alone),
         "exit_s": [round(one, 2) for one in exits],
         "exit_max_s": round(max(exits), 2) if exits else None,
@@ -74,11 +114,18 @@ def _small() -> Any:
     return running(SMALL_QUEUES, SMALL_QUEUES, live=True)
 
 
-def config(small: Mapping[str, Broker], large: Broker | None = None, interval: int = 0) -> str:
+def config(
+    small: Mapping[str, Broker], large: Broker | None = None, interval: int = 0
+) -> str:
     lines = [f"interval: {SMALL_INTERVAL}s", "brokers:"]
-    lines += [f'  - {{name: {name}, kind: artemis, url: "{one.url}"}}' for name, one in small.items()]
+    lines += [
+        f'  - {{name: {name}, kind: artemis, url: "{one.url}"}}'
+        for name, one in small.items()
+    ]
     if large is not None:
-        lines.append(f'  - {{name: {LARGE}, kind: artemis, url: "{large.url}", interval: {interval}s}}')
+        lines.append(
+            f'  - {{name: {LARGE}, kind: artemis, url: "{large.url}", interval: {interval}s}}'
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -88,9 +135,24 @@ def started(folder: Path, text: str) -> Iterator[tuple[Agent, subprocess.Popen[b
     folder.mkdir(exist_ok=True)
     file, log = folder / "penstock.yaml", folder / "log"
     file.write_text(text)
-    command = [str(Path(sys.executable).with_name("penstock")), "run", "--config.file", str(file)]
-    command += ["--web.listen-address", "127.0.0.1:0", "--storage.path", str(folder / "data")]
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ)) as process:
+    command = [
+        str(Path(sys.executable).with_name("penstock")),
+        "run",
+        "--config.file",
+        str(file),
+    ]
+    command += [
+        "--web.listen-address",
+        "127.0.0.1:0",
+        "--storage.path",
+        str(folder / "data"),
+    ]
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            command, stdout=out, stderr=out, env=dict(os.environ)
+        ) as process,
+    ):
         try:
             while (found := _LISTENS.search(log.read_text())) is None:
                 if process.poll() is not None:
@@ -105,7 +167,9 @@ def started(folder: Path, text: str) -> Iterator[tuple[Agent, subprocess.Popen[b
 class Seen:
     """Of each broker: its polls by result, when each poll was read."""
 
-    polls: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    polls: dict[str, dict[str, float]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     stamps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def note(self, body: str) -> None:
@@ -116,7 +180,9 @@ class Seen:
                 self.stamps[broker].append(float(stamp))
 
 
-def part(folder: Path, text: str, small: Mapping[str, Broker], seconds: float) -> dict[str, float]:
+def part(
+    folder: Path, text: str, small: Mapping[str, Broker], seconds: float
+) -> dict[str, float]:
     """How the nine fare for so many seconds, from when every broker was polled."""
     with started(folder, text) as (agent, _):
         wait_for_ready(agent, text.count("name:"))
@@ -131,13 +197,27 @@ def part(folder: Path, text: str, small: Mapping[str, Broker], seconds: float) -
             return time.perf_counter() - before
 
         health = Load(lambda: agent.get("/-/healthy")[0], pause=0.02)
-        with Load(scrape, pause=0.1) as scrapes, health, Load(lambda: agent.get("/metrics")[0], pause=5.0) as whole:
+        with (
+            Load(scrape, pause=0.1) as scrapes,
+            health,
+            Load(lambda: agent.get("/metrics")[0], pause=5.0) as whole,
+        ):
             time.sleep(seconds)
         lasted = time.monotonic() - began
         due = lasted / SMALL_INTERVAL * SMALL
-        made = sum(last.polls[name].get("ok", 0) - first.polls[name].get("ok", 0) for name in small)
-        skipped = sum(last.polls[name].get("skipped", 0) - first.polls[name].get("skipped", 0) for name in small)
-        gaps = [b - a for name in small for a, b in zip(last.stamps[name], last.stamps[name][1:], strict=False)]
+        made = sum(
+            last.polls[name].get("ok", 0) - first.polls[name].get("ok", 0)
+            for name in small
+        )
+        skipped = sum(
+            last.polls[name].get("skipped", 0) - first.polls[name].get("skipped", 0)
+            for name in small
+        )
+        gaps = [
+            b - a
+            for name in small
+            for a, b in zip(last.stamps[name], last.stamps[name][1:], strict=False)
+        ]
         return {
             "due": round(due),
             "made": made,
@@ -152,15 +232,19 @@ def part(folder: Path, text: str, small: Mapping[str, Broker], seconds: float) -
             "health_p99_ms": round(health.quantile_ms(0.99), 1),
             "health_max_ms": round(health.quantile_ms(1.0), 1),
             "whole_p50_ms": round(whole.quantile_ms(0.5), 1),
-            "large_made": last.polls[LARGE].get("ok", 0) - first.polls[LARGE].get("ok", 0),
-            "large_partial": last.polls[LARGE].get("partial", 0) - first.polls[LARGE].get("partial", 0),
+            "large_made": last.polls[LARGE].get("ok", 0)
+            - first.polls[LARGE].get("ok", 0),
+            "large_partial": last.polls[LARGE].get("partial", 0)
+            - first.polls[LARGE].get("partial", 0),
             "cpu_cores": round((cpu(agent.pid) - used) / lasted, 2),
             "rss_mb": round(agent.memory_mb(), 1),
             "peak_mb": round(agent.peak_mb(), 1),
         }
 
 
-def stopped(folder: Path, text: str, interval: float, times: int, moments: random.Random) -> Sequence[float]:
+def stopped(
+    folder: Path, text: str, interval: float, times: int, moments: random.Random
+) -> Sequence[float]:
     """Seconds from SIGTERM to the exit, each time at another moment; each start goes on with what the last one kept."""
     found = []
     for _ in range(times):
@@ -175,7 +259,9 @@ def stopped(folder: Path, text: str, interval: float, times: int, moments: rando
                 print("the agent did not end within 120 s", file=sys.stderr)
             found.append(time.monotonic() - began)
             if process.returncode != 0:
-                raise SystemExit(f"the agent ended with {process.returncode}:\n{Path(folder, 'log').read_text()}")
+                raise SystemExit(
+                    f"the agent ended with {process.returncode}:\n{Path(folder, 'log').read_text()}"
+                )
     return found
 
 
@@ -184,7 +270,9 @@ def wait_for_ready(agent: Agent, brokers: int) -> None:
     until = time.monotonic() + 300
     while len(dict.fromkeys(_STAMPS.findall(look(agent)))) < brokers:
         if time.monotonic() > until:
-            raise SystemExit("not every broker was polled within five minutes; the machine is too busy")
+            raise SystemExit(
+                "not every broker was polled within five minutes; the machine is too busy"
+            )
         time.sleep(0.5)
 
 
@@ -196,7 +284,10 @@ def look(agent: Agent) -> str:
 
 def cpu(pid: int) -> float:
     """Seconds of CPU that the agent has used, with its worker processes."""
-    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in processes(pid)]
+    fields = [
+        Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        for one in processes(pid)
+    ]
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 

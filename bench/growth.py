@@ -19,15 +19,37 @@ from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 
 
 @click.command()
-@click.option("--runs", default=9, show_default=True, help="Polls of which the median is taken.")
-@click.option("--queues", "sizes", default=[100, 1_000, 10_000, 100_000], show_default=True, multiple=True, type=int)
-@click.option("--churn", "churns", default=[0, 1, 10, 50], show_default=True, multiple=True, type=int)
-@click.option("--brokers", default=[1, 10, 50, 200], show_default=True, multiple=True, type=int)
-def main(*, runs: int, sizes: Sequence[int], churns: Sequence[int], brokers: Sequence[int]) -> None:
+@click.option(
+    "--runs", default=9, show_default=True, help="Polls of which the median is taken."
+)
+@click.option(
+    "--queues",
+    "sizes",
+    default=[100, 1_000, 10_000, 100_000],
+    show_default=True,
+    multiple=True,
+    type=int,
+)
+@click.option(
+    "--churn",
+    "churns",
+    default=[0, 1, 10, 50],
+    show_default=True,
+    multiple=True,
+    type=int,
+)
+@click.option(
+    "--brokers", default=[1, 10, 50, 200], show_default=True, multiple=True, type=int
+)
+def main(
+    *, runs: int, sizes: Sequence[int], churns: Sequence[int], brokers: Sequence[int]
+) -> None:
     asyncio.run(_all(runs, sizes, churns, brokers))
 
 
-async def _all(runs: int, sizes: Sequence[int], churns: Sequence[int], brokers: Sequence[int]) -> None:
+async def _all(
+    runs: int, sizes: Sequence[int], churns: Sequence[int], brokers: Sequence[int]
+) -> None:
     by_queues = {}
     for queues in sizes:
         with running(queues, queues) as broker:
@@ -41,14 +63,20 @@ async def _all(runs: int, sizes: Sequence[int], churns: Sequence[int], brokers: 
     _print("churn of 50,000 consumers, %", by_churn, per=False)
     _print("brokers of 20 queues, 50 consumers", by_brokers, per=True)
     result: dict[str, float] = {}
-    large = {queues: seconds for queues, seconds in by_queues.items() if queues >= 1_000}
+    large = {
+        queues: seconds for queues, seconds in by_queues.items() if queues >= 1_000
+    }
     if len(large) > 1:
         result["growth_exponent"] = round(_slope(list(large), list(large.values())), 3)
     if 0 in by_churn and 10 in by_churn:
         result["churn10_pct"] = round(100 * (by_churn[10] / by_churn[0] - 1), 1)
-    result |= {f"queues{n}_cpu_s": round(seconds, 4) for n, seconds in by_queues.items()}
+    result |= {
+        f"queues{n}_cpu_s": round(seconds, 4) for n, seconds in by_queues.items()
+    }
     result |= {f"churn{n}_cpu_s": round(seconds, 4) for n, seconds in by_churn.items()}
-    result |= {f"brokers{n}_cpu_s": round(seconds, 4) for n, seconds in by_brokers.items()}
+    result |= {
+        f"brokers{n}_cpu_s": round(seconds, 4) for n, seconds in by_brokers.items()
+    }
     print(json.dumps({"bench": "growth", **result, **facts()}))
 
 
@@ -85,7 +113,9 @@ async def _by_churn(churns: Sequence[int], runs: int) -> dict[int, float]:
 async def _small_brokers(broker: Broker, count: int, runs: int) -> float:
     """CPU seconds in which all of `count` brokers are polled once, the median."""
     async with AsyncExitStack() as closing:
-        all_of_them = [Polled(JolokiaTransport(JolokiaTarget(broker.url))) for _ in range(count)]
+        all_of_them = [
+            Polled(JolokiaTransport(JolokiaTarget(broker.url))) for _ in range(count)
+        ]
         for polled in all_of_them:
             closing.push_async_callback(polled.close)
             await polled.warm_up()
@@ -103,7 +133,10 @@ def _slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 def _print(what: str, found: dict[int, float], *, per: bool) -> None:
     rows = {
-        f"{n:,}": [f"{1000 * seconds:.1f}", *([f"{1e6 * seconds / n:.1f}"] if per else [])]
+        f"{n:,}": [
+            f"{1000 * seconds:.1f}",
+            *([f"{1e6 * seconds / n:.1f}"] if per else []),
+        ]
         for n, seconds in found.items()
     }
     print_table(rows, [what, "CPU ms", *(["µs each"] if per else [])])

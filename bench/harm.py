@@ -43,7 +43,9 @@ LARGE = 5_000
 """Queues from which on polls are further apart and the heap is larger."""
 START_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
-_POLLS = re.compile(rb'^penstock_polls_total\{.*result="(?:ok|partial)".*\} (\d+)', re.MULTILINE)
+_POLLS = re.compile(
+    rb'^penstock_polls_total\{.*result="(?:ok|partial)".*\} (\d+)', re.MULTILINE
+)
 """Those that were made: while it is halted others are skipped."""
 
 
@@ -102,7 +104,9 @@ class Agent:
                 self.polls()
                 return
             time.sleep(0.1)
-        raise SystemExit(f"an agent did not start: {log.read_text(encoding='utf-8')[-400:]}")
+        raise SystemExit(
+            f"an agent did not start: {log.read_text(encoding='utf-8')[-400:]}"
+        )
 
     def polls(self) -> int:
         """How many it has made; not to be asked while it is halted."""
@@ -134,7 +138,9 @@ class Side:
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    fields = (
+        Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    )
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
@@ -144,9 +150,15 @@ def running_broker(
 ) -> Iterator[ArtemisBroker]:
     # In 1 GB the exporter's first scrape of 10,000 queues does not end.
     heap = 1024 if len(queues) < LARGE else 4096
-    broker = ArtemisBroker.create(folder / name, name=name, heap_mb=heap, read_only_user="exporter")
+    broker = ArtemisBroker.create(
+        folder / name, name=name, heap_mb=heap, read_only_user="exporter"
+    )
     profile = broker.directory / "etc" / "artemis.profile"
-    text = re.sub(r"-XX:(TieredStopAtLevel=1|\+UseSerialGC)", "", profile.read_text(encoding="utf-8"))
+    text = re.sub(
+        r"-XX:(TieredStopAtLevel=1|\+UseSerialGC)",
+        "",
+        profile.read_text(encoding="utf-8"),
+    )
     if exporter:
         text += f'\nJAVA_ARGS="$JAVA_ARGS {exporter.option}"\n'
     profile.write_text(text, encoding="utf-8")
@@ -163,7 +175,11 @@ def running_broker(
 
 @contextlib.contextmanager
 def running_agent(
-    broker: ArtemisBroker, folder: Path, interval: float, name: str, checkout: Path | None
+    broker: ArtemisBroker,
+    folder: Path,
+    interval: float,
+    name: str,
+    checkout: Path | None,
 ) -> Iterator[Agent]:
     """The real agent, this one's or a checkout's, polling each `interval`."""
     config = folder / f"{broker.name}-{name}.yaml"
@@ -177,13 +193,22 @@ def running_agent(
         "password": account.password,
         "origin": broker.origin,
     }
-    config.write_text(json.dumps({"interval": interval, "brokers": [about]}), encoding="utf-8")
+    config.write_text(
+        json.dumps({"interval": interval, "brokers": [about]}), encoding="utf-8"
+    )
     port = free_port()
     command = [sys.executable, "-m", "penstock", "run", "--config.file", str(config)]
     log = (folder / f"{broker.name}-{name}.log").open("wb")
     path = {"PYTHONPATH": str(checkout / "exporter")} if checkout else {}
-    command += ["--web.listen-address", f"127.0.0.1:{port}", "--storage.path", str(folder / f"{broker.name}-{name}")]
-    agent = Agent(subprocess.Popen(command, stderr=log, env={**os.environ, **path}), port)
+    command += [
+        "--web.listen-address",
+        f"127.0.0.1:{port}",
+        "--storage.path",
+        str(folder / f"{broker.name}-{name}"),
+    ]
+    agent = Agent(
+        subprocess.Popen(command, stderr=log, env={**os.environ, **path}), port
+    )
     try:
         agent.wait_until_up(Path(log.name))
         yield agent
@@ -210,7 +235,10 @@ async def measure(side: Side, attached: str, polls: int, interval: float) -> Win
     if agent:
         agent.go_on()
         before = await asyncio.to_thread(agent.polls)
-    cpu, agent_cpu = cpu_seconds(side.broker.pid), cpu_seconds(agent.process.pid) if agent else 0.0
+    cpu, agent_cpu = (
+        cpu_seconds(side.broker.pid),
+        cpu_seconds(agent.process.pid) if agent else 0.0,
+    )
     began = time.monotonic()
     for poll in range(polls):
         if attached == "exporter" and side.exporter:
@@ -233,17 +261,30 @@ async def measure(side: Side, attached: str, polls: int, interval: float) -> Win
 
 
 @contextlib.asynccontextmanager
-async def side_under_load(folder: Path, name: str, size: Size, *, with_exporter: bool) -> AsyncIterator[Side]:
+async def side_under_load(
+    folder: Path, name: str, size: Size, *, with_exporter: bool
+) -> AsyncIterator[Side]:
     queues = [f"queue.{number}" for number in range(size.queues)]
-    exporter = Exporter(free_port(), folder / "exporter.yaml") if with_exporter else None
+    exporter = (
+        Exporter(free_port(), folder / "exporter.yaml") if with_exporter else None
+    )
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(running_broker(folder, name, queues, exporter))
-        load = Load(broker.endpoint(), [queues[i % size.queues] for i in range(size.consumers)], size.rate)
+        load = Load(
+            broker.endpoint(),
+            [queues[i % size.queues] for i in range(size.consumers)],
+            size.rate,
+        )
         await load.start()
         try:
-            trees = {"penstock": None, **({"before": size.before} if size.before else {})}
+            trees = {
+                "penstock": None,
+                **({"before": size.before} if size.before else {}),
+            }
             agents = {
-                name: stack.enter_context(running_agent(broker, folder, size.interval, name, tree))
+                name: stack.enter_context(
+                    running_agent(broker, folder, size.interval, name, tree)
+                )
                 for name, tree in trees.items()
             }
             side = Side(broker, load, agents, exporter)
@@ -266,24 +307,41 @@ async def compare(size: Size) -> dict[float, dict[str, float]]:
     sides = {}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as text:
         for name, with_exporter in (("guarded", False), ("with-exporter", True)):
-            async with side_under_load(Path(text), name, size, with_exporter=with_exporter) as side:
+            async with side_under_load(
+                Path(text), name, size, with_exporter=with_exporter
+            ) as side:
                 for share in size.working:
                     side.load.work_on(share)
                     windows = side.windows.setdefault(share, {})
                     for _ in range(size.runs):
-                        for attached in ("nothing", *side.agents, *(["exporter"] if with_exporter else [])):
-                            window = await measure(side, attached, size.polls, size.interval)
+                        for attached in (
+                            "nothing",
+                            *side.agents,
+                            *(["exporter"] if with_exporter else []),
+                        ):
+                            window = await measure(
+                                side, attached, size.polls, size.interval
+                            )
                             windows.setdefault(attached, []).append(window)
             sides[name] = side.windows
             exported = side.exported
             unwanted = side.exporter.unwanted if side.exporter else 0
-    about = {"jmx_exporter_samples": exported, "jmx_exporter_unwanted_attributes": unwanted}
+    about = {
+        "jmx_exporter_samples": exported,
+        "jmx_exporter_unwanted_attributes": unwanted,
+    }
     return {
-        share: {**figures(sides["guarded"][share], sides["with-exporter"][share]), **about} for share in size.working
+        share: {
+            **figures(sides["guarded"][share], sides["with-exporter"][share]),
+            **about,
+        }
+        for share in size.working
     }
 
 
-def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> dict[str, float]:
+def figures(
+    guarded: dict[str, list[Window]], both: dict[str, list[Window]]
+) -> dict[str, float]:
     penstock = added(guarded, "penstock")
     exporter = added(both, "exporter")
     same_guard = added(both, "penstock")
@@ -295,7 +353,9 @@ def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> 
         cpu = added(guarded, "before")
         before = {
             "before_broker_cpu_s_per_poll": cpu,
-            "before_agent_cpu_s_per_poll": median(window.agent_cpu / window.polls for window in guarded["before"]),
+            "before_agent_cpu_s_per_poll": median(
+                window.agent_cpu / window.polls for window in guarded["before"]
+            ),
             "before_ratio": cpu / exporter,
             "before_ratio_same_guard": added(both, "before") / exporter,
         }
@@ -313,7 +373,8 @@ def figures(guarded: dict[str, list[Window]], both: dict[str, list[Window]]) -> 
         "p99_latency_ms": 1000 * p99["nothing"],
         "p50_latency_ratio": p50["penstock"] / p50["nothing"],
         "p99_latency_ratio": p99["penstock"] / p99["nothing"],
-        "p99_latency_ratio_exporter": quantile(both["exporter"], 0.99) / quantile(both["nothing"], 0.99),
+        "p99_latency_ratio_exporter": quantile(both["exporter"], 0.99)
+        / quantile(both["nothing"], 0.99),
         "heap_mb_nothing": median(window.heap for window in guarded["nothing"]) / 1e6,
         "heap_mb_penstock": median(window.heap for window in guarded["penstock"]) / 1e6,
         "heap_mb_exporter": median(window.heap for window in both["exporter"]) / 1e6,
@@ -327,7 +388,8 @@ def added(windows: dict[str, list[Window]], attached: str) -> float:
     """
     pairs = zip(windows[attached], windows["nothing"], strict=True)
     return median(
-        (window.broker_cpu - nothing.broker_cpu * window.seconds / nothing.seconds) / window.polls
+        (window.broker_cpu - nothing.broker_cpu * window.seconds / nothing.seconds)
+        / window.polls
         for window, nothing in pairs
     )
 
@@ -338,11 +400,20 @@ def quantile(windows: Sequence[Window], share: float) -> float:
 
 
 @click.command()
-@click.option("--queues", multiple=True, type=int, default=(1_000, 10_000), show_default=True)
+@click.option(
+    "--queues", multiple=True, type=int, default=(1_000, 10_000), show_default=True
+)
 @click.option("--consumers", default=1_000, show_default=True)
-@click.option("--rate", default=200.0, show_default=True, help="Messages a second in all.")
+@click.option(
+    "--rate", default=200.0, show_default=True, help="Messages a second in all."
+)
 @click.option("--runs", default=7, show_default=True, help="Windows of each kind.")
-@click.option("--interval", default=None, type=float, help="Seconds between polls; default 2, from 5,000 queues on 10.")
+@click.option(
+    "--interval",
+    default=None,
+    type=float,
+    help="Seconds between polls; default 2, from 5,000 queues on 10.",
+)
 @click.option(
     "--working",
     multiple=True,
@@ -351,7 +422,11 @@ def quantile(windows: Sequence[Window], share: float) -> float:
     show_default=True,
     help="Shares of queues with messages.",
 )
-@click.option("--before", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Another checkout.")
+@click.option(
+    "--before",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Another checkout.",
+)
 def main(
     queues: tuple[int, ...],
     consumers: int,
@@ -380,21 +455,37 @@ def main(
         )
         for share, found in asyncio.run(compare(size)).items():
             results[count, share] = found
-    grid = Table("figure", *(f"{count:,} queues, {share:.0%} work" for count, share in results), box=None)
+    grid = Table(
+        "figure",
+        *(f"{count:,} queues, {share:.0%} work" for count, share in results),
+        box=None,
+    )
     for name in next(iter(results.values())):
         grid.add_row(name, *(f"{result[name]:.4g}" for result in results.values()))
     Console(width=120).print(grid)
     # A comparison where the exporter reads what Penstock reads; it cannot be told so for the largest.
     fair = max(
-        (scene for scene in results if not results[scene]["jmx_exporter_unwanted_attributes"]), default=max(results)
+        (
+            scene
+            for scene in results
+            if not results[scene]["jmx_exporter_unwanted_attributes"]
+        ),
+        default=max(results),
     )
     told = {name: round(value, 4) for name, value in results[fair].items()}
     by_size = {
-        f"{count}, {share} working": {name: round(value, 4) for name, value in result.items()}
+        f"{count}, {share} working": {
+            name: round(value, 4) for name, value in result.items()
+        }
         for (count, share), result in results.items()
     }
     machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
-    about = {"bench": "broker", "queues": fair[0], "working": fair[1], "consumers": consumers}
+    about = {
+        "bench": "broker",
+        "queues": fair[0],
+        "working": fair[1],
+        "consumers": consumers,
+    }
     print(json.dumps({**about, **told, "sizes": by_size, **machine}))
 
 

@@ -29,7 +29,9 @@ from penstock.model import Snapshot
 from penstock.settings.policy import Limits, Policy
 from penstock.transports.transport import Answer, Request, Transport
 
-NO_LIMITS = Limits(consumers_per_broker=1_000_000, consumers_per_queue=1_000_000, clients=1_000_000)
+NO_LIMITS = Limits(
+    consumers_per_broker=1_000_000, consumers_per_queue=1_000_000, clients=1_000_000
+)
 """Every consumer is shown one by one."""
 
 
@@ -102,7 +104,9 @@ def subject(request: Request) -> str:
 class _Reader(ArtemisReader):
     """Says when the last answer is decoded."""
 
-    def __init__(self, transport: PacedTransport, page_rows: int, executor: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, transport: PacedTransport, page_rows: int, executor: ThreadPoolExecutor
+    ) -> None:
         super().__init__(transport, ReaderOptions(page_rows=page_rows), executor)
         self._paced = transport
 
@@ -117,7 +121,9 @@ class _Blocks(BrokerBlocks):
         super().__init__(families)
         self._stages = stages
 
-    def update(self, tables: Mapping[str, Table[Any]], label_length: int = 1024) -> None:
+    def update(
+        self, tables: Mapping[str, Table[Any]], label_length: int = 1024
+    ) -> None:
         self._stages.end("record")
         super().update(tables, label_length)
         self._stages.end("render + compress")
@@ -126,7 +132,13 @@ class _Blocks(BrokerBlocks):
 class Polled:
     """One broker, polled by the agent's own `Poller` whenever `poll` is called."""
 
-    def __init__(self, transport: Transport, *, page_rows: int = 5_000, families: Iterable[Family] = CATALOGUE) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        page_rows: int = 5_000,
+        families: Iterable[Family] = CATALOGUE,
+    ) -> None:
         process.tune()
         self.stages = Stages()
         self.transport = PacedTransport(transport, self.stages)
@@ -134,7 +146,9 @@ class Polled:
         self.blocks = _Blocks(self.stages, families)
         reads = _Reader(self.transport, page_rows, self.executor)
         self._storage = TemporaryDirectory(prefix="penstock-bench-")
-        self.kept = Checkpoints(StateDatabase(Path(self._storage.name)), Workers(), lambda _: None)
+        self.kept = Checkpoints(
+            StateDatabase(Path(self._storage.name)), Workers(), lambda _: None
+        )
         self.kept.load()
 
         def record(assessor: Assessor, events: Sequence[Event]) -> None:
@@ -142,7 +156,9 @@ class Polled:
             self.kept.record(assessor, events)
 
         policy = Policy("bench", limits=NO_LIMITS)
-        assessor = Assessor(policy, SECONDS_A_POLL, blocks=self.blocks, on_record=record)
+        assessor = Assessor(
+            policy, SECONDS_A_POLL, blocks=self.blocks, on_record=record
+        )
         self.poller = Poller(reads, assessor, 120.0, self.executor)
 
     async def poll(self) -> float:
@@ -189,7 +205,10 @@ def print_table(rows: Mapping[str, Sequence[str]], head: Sequence[str]) -> None:
     lines = [head, *([name, *cells] for name, cells in rows.items())]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for name, *cells in lines:
-        print(name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)))
+        print(
+            name.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)),
+        )
     print()
 
 
@@ -200,5 +219,8 @@ def facts() -> dict[str, Any]:
         "load_1min": round(os.getloadavg()[0], 2),
         "machine": platform.machine(),
         "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "msgspec", "orjson", "isal", "prometheus_client")},
+        **{
+            name: version(name)
+            for name in ("numpy", "msgspec", "orjson", "isal", "prometheus_client")
+        },
     }

@@ -33,12 +33,24 @@ OURS = re.compile(r"penstock/(?!core/tasks)(.*\.py)$")
 
 
 @click.command()
-@click.option("--queues", default=100_000, show_default=True, help="Of the broker, each with a consumer.")
+@click.option(
+    "--queues",
+    default=100_000,
+    show_default=True,
+    help="Of the broker, each with a consumer.",
+)
 @click.option("--interval", default=15, show_default=True)
-@click.option("--seconds", default=150.0, show_default=True, help="For which it is looked, after the first polls.")
+@click.option(
+    "--seconds",
+    default=150.0,
+    show_default=True,
+    help="For which it is looked, after the first polls.",
+)
 @click.option("--least", default=2.0, show_default=True, help="Milliseconds.")
 @click.option("--shown", default=40, show_default=True, help="Lines.")
-def main(*, queues: int, interval: int, seconds: float, least: float, shown: int) -> None:
+def main(
+    *, queues: int, interval: int, seconds: float, least: float, shown: int
+) -> None:
     with ExitStack() as stack:
         broker = stack.enter_context(running(queues, queues, live=True))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -46,9 +58,25 @@ def main(*, queues: int, interval: int, seconds: float, least: float, shown: int
             f'interval: {interval}s\nbrokers:\n  - {{name: large, kind: artemis, url: "{broker.url}"}}\n'
         )
         out = folder / "held.json"
-        command = [sys.executable, "-m", "bench.held", "agent", str(out), str(least / 1000), str(3.2 * interval)]
-        command += ["run", "--config.file", str(folder / "penstock.yaml"), "--web.listen-address", "127.0.0.1:0"]
-        with subprocess.Popen([*command, "--storage.path", str(folder / "data")], env=dict(os.environ)) as process:
+        command = [
+            sys.executable,
+            "-m",
+            "bench.held",
+            "agent",
+            str(out),
+            str(least / 1000),
+            str(3.2 * interval),
+        ]
+        command += [
+            "run",
+            "--config.file",
+            str(folder / "penstock.yaml"),
+            "--web.listen-address",
+            "127.0.0.1:0",
+        ]
+        with subprocess.Popen(
+            [*command, "--storage.path", str(folder / "data")], env=dict(os.environ)
+        ) as process:
             time.sleep(3.2 * interval + seconds)
             process.send_signal(signal.SIGUSR1)
             time.sleep(2)
@@ -79,7 +107,9 @@ class Watch:
         while True:
             for thread in threading.enumerate():
                 if thread.ident and thread.ident != me:
-                    clocks.setdefault(thread.ident, time.pthread_getcpuclockid(thread.ident))
+                    clocks.setdefault(
+                        thread.ident, time.pthread_getcpuclockid(thread.ident)
+                    )
             for ident, clock in list(clocks.items()):
                 try:
                     before[ident] = time.clock_gettime(clock)
@@ -105,7 +135,9 @@ class Watch:
         if phase == "start":
             self._cpu = time.thread_time()
         else:
-            self.collected[str(info["generation"])].append(time.thread_time() - self._cpu)
+            self.collected[str(info["generation"])].append(
+                time.thread_time() - self._cpu
+            )
 
     def clear(self) -> None:
         self.found.clear()
@@ -115,7 +147,8 @@ class Watch:
     def told(self) -> dict[str, Any]:
         found = dict(self.found)
         lines = [
-            (line, (len(held), round(1000 * max(held), 1), round(1000 * sum(held), 1))) for line, held in found.items()
+            (line, (len(held), round(1000 * max(held), 1), round(1000 * sum(held), 1)))
+            for line, held in found.items()
         ]
         held = sorted(one for some in found.values() for one in some)
         return {
@@ -123,10 +156,17 @@ class Watch:
             "seconds": round(time.monotonic() - self.began, 1),
             "held": len(held),
             "held_ms": round(1000 * sum(held), 1),
-            **{f"held_over_{ms}_ms": sum(one > ms / 1000 for one in held) for ms in (5, 10, 20, 50)},
+            **{
+                f"held_over_{ms}_ms": sum(one > ms / 1000 for one in held)
+                for ms in (5, 10, 20, 50)
+            },
             "max_ms": round(1000 * max(held, default=0.0), 1),
             "garbage_ms": {
-                generation: [len(some), round(1000 * max(some), 1), round(1000 * sum(some), 1)]
+                generation: [
+                    len(some),
+                    round(1000 * max(some), 1),
+                    round(1000 * sum(some), 1),
+                ]
                 for generation, some in self.collected.items()
             },
         }
@@ -140,7 +180,9 @@ def _line(frame: FrameType | None) -> str:
         if ours:
             names.append(f"{ours[1]}:{frame.f_lineno} {frame.f_code.co_name}")
         elif not names:
-            names.append(f"({Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name})")
+            names.append(
+                f"({Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name})"
+            )
         frame = frame.f_back
     return " < ".join(names) or "?"
 
@@ -152,7 +194,10 @@ def _agent(out: str, least: str, warm: str) -> None:
     clear = threading.Timer(float(warm), watch.clear)
     clear.daemon = True
     clear.start()
-    signal.signal(signal.SIGUSR1, lambda *_: Path(out).write_text(json.dumps(watch.told())) and None)
+    signal.signal(
+        signal.SIGUSR1,
+        lambda *_: Path(out).write_text(json.dumps(watch.told())) and None,
+    )
     penstock.cli.main()
 
 

@@ -45,25 +45,37 @@ class Result:
     """Seconds of each run, by transport; CPU of the polls in ms; MB that the helper held."""
 
     destinations: int
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {"jmx": [], "jmxquery": []})
+    seconds: dict[str, list[float]] = field(
+        default_factory=lambda: {"jmx": [], "jmxquery": []}
+    )
     cpu_ms: list[float] = field(default_factory=list)
     helper_mb: float = 0.0
 
     def ratio(self) -> float:
-        return statistics.median(self.seconds["jmxquery"]) / statistics.median(self.seconds["jmx"])
+        return statistics.median(self.seconds["jmxquery"]) / statistics.median(
+            self.seconds["jmx"]
+        )
 
     def missed(self) -> list[str]:
         """The bars that were missed."""
         bars = {
-            f"CPU of a poll over Jolokia ≤ {MOST_CPU_MS:g} ms": self.destinations > SIZES[0]
+            f"CPU of a poll over Jolokia ≤ {MOST_CPU_MS:g} ms": self.destinations
+            > SIZES[0]
             or statistics.median(self.cpu_ms) <= MOST_CPU_MS,
             f"the helper's memory ≤ {MOST_MB:g} MB": self.helper_mb <= MOST_MB,
-            "helper against jmxquery": self.ratio() >= LEAST_RATIO.get(self.destinations, 0.0),
+            "helper against jmxquery": self.ratio()
+            >= LEAST_RATIO.get(self.destinations, 0.0),
         }
-        return [f"{self.destinations} destinations: missed: {bar}" for bar, held in bars.items() if not held]
+        return [
+            f"{self.destinations} destinations: missed: {bar}"
+            for bar, held in bars.items()
+            if not held
+        ]
 
     def line(self) -> str:
-        jmx, query = (statistics.median(self.seconds[name]) for name in ("jmx", "jmxquery"))
+        jmx, query = (
+            statistics.median(self.seconds[name]) for name in ("jmx", "jmxquery")
+        )
         return (
             f"{self.destinations} destinations, {len(ATTRIBUTES)} attributes: a poll over Jolokia"
             f" {statistics.median(self.cpu_ms):.1f} ms CPU of the agent; helper {jmx * 1000:.0f} ms,"
@@ -73,7 +85,11 @@ class Result:
 
 def brokers(broker: OpenMQBroker, folder: Path) -> dict[str, Broker]:
     file = folder / "penstock.yaml"
-    file.write_text(json.dumps({"brokers": [configured(broker, name) for name in ("jolokia", "jmx")]}))
+    file.write_text(
+        json.dumps(
+            {"brokers": [configured(broker, name) for name in ("jolokia", "jmx")]}
+        )
+    )
     return {one.name: one for one in load(file).brokers}
 
 
@@ -86,7 +102,9 @@ async def measured(broker: OpenMQBroker, folder: Path, destinations: int) -> Res
         for run in range(RUNS):
             result.seconds["jmx"].append(await timed(helper, destinations))
             if run < JMXQUERY_RUNS.get(destinations, 1):
-                result.seconds["jmxquery"].append(await timed_peer(by_name["jmx"], destinations))
+                result.seconds["jmxquery"].append(
+                    await timed_peer(by_name["jmx"], destinations)
+                )
         inner = helper._inner  # type: ignore[attr-defined]  # noqa: SLF001
         assert isinstance(inner, JmxTransport)
         result.helper_mb = peak_mb(inner.pid)
@@ -127,7 +145,9 @@ async def timed(transport: Transport, destinations: int) -> float:
 async def timed_peer(broker: Broker, destinations: int) -> float:
     """The same with jmxquery."""
     target, began = jmx_target(broker), time.monotonic()
-    (found,) = await jmxquery_peer.ask(target, find_java(target.java), [ask.destinations(ATTRIBUTES)], TIMEOUT)
+    (found,) = await jmxquery_peer.ask(
+        target, find_java(target.java), [ask.destinations(ATTRIBUTES)], TIMEOUT
+    )
     seconds = time.monotonic() - began
     complete(found, destinations)
     return seconds
@@ -145,7 +165,11 @@ def cpu() -> float:
 
 def peak_mb(pid: int | None) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(float(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    return next(
+        float(line.split()[1]) / 1024
+        for line in status.splitlines()
+        if line.startswith("VmHWM")
+    )
 
 
 def main(sizes: tuple[int, ...]) -> int:

@@ -14,9 +14,13 @@ LONGEST = 100_000
 """Characters of the queries of one call: an argument of a command may not be much longer."""
 
 
-async def ask(target: JmxTarget, java: str, requests: Sequence[Request], timeout: float) -> list[dict[str, Any]]:
+async def ask(
+    target: JmxTarget, java: str, requests: Sequence[Request], timeout: float
+) -> list[dict[str, Any]]:
     """The attributes that `requests` name, of each: MBean → attribute → value."""
-    logging.getLogger("jmxquery").setLevel(logging.CRITICAL + 1)  # it logs its command line, the password in it
+    logging.getLogger("jmxquery").setLevel(
+        logging.CRITICAL + 1
+    )  # it logs its command line, the password in it
     url = await service_url(target.url, PORT_MAPPER_SECONDS)
     found: list[dict[str, Any]] = []
     for batch in batches(requests):
@@ -34,8 +38,12 @@ def _run(
     ]
     found: list[dict[str, Any]] = [{} for _ in requests]
     password = target.password() if target.password else ""
-    for row in JMXConnection(url, target.username, password, java).query(queries, timeout=timeout):
-        found[int(row.metric_name)].setdefault(row.mBeanName, {})[row.attribute] = row.value
+    for row in JMXConnection(url, target.username, password, java).query(
+        queries, timeout=timeout
+    ):
+        found[int(row.metric_name)].setdefault(row.mBeanName, {})[row.attribute] = (
+            row.value
+        )
     return iter(found)
 
 
@@ -44,7 +52,10 @@ def batches(requests: Sequence[Request]) -> Iterator[list[Request]]:
     batch: list[Request] = []
     length = 0
     for request in requests:
-        own = sum(len(request["mbean"]) + len(attribute) + 16 for attribute in request["attribute"])
+        own = sum(
+            len(request["mbean"]) + len(attribute) + 16
+            for attribute in request["attribute"]
+        )
         if batch and length + own > LONGEST:
             yield batch
             batch, length = [], 0

@@ -48,14 +48,22 @@ class Stopwatch:
 
 @click.command()
 @click.option("--polls", default=40, show_default=True)
-@click.option("--active", default=0.2, show_default=True, help="Share of the queues that work.")
+@click.option(
+    "--active", default=0.2, show_default=True, help="Share of the queues that work."
+)
 def main(polls: int, active: float) -> None:
     process.tune()
     result: dict[str, Any] = {}
     for queues, consumers in SIZES:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-            result[f"{queues}_queues"] = measured(Path(folder), Scene(queues, consumers, active=active), polls)
-    print(json.dumps({"bench": "journal", "polls": polls, "active": active, **result, **facts()}))
+            result[f"{queues}_queues"] = measured(
+                Path(folder), Scene(queues, consumers, active=active), polls
+            )
+    print(
+        json.dumps(
+            {"bench": "journal", "polls": polls, "active": active, **result, **facts()}
+        )
+    )
 
 
 def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:

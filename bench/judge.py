@@ -88,7 +88,9 @@ class Scene:
     rest a hundredth has a backlog that nobody takes.
     """
 
-    def __init__(self, queues: int, consumers: int, *, active: float = 0.2, seed: int = 1) -> None:
+    def __init__(
+        self, queues: int, consumers: int, *, active: float = 0.2, seed: int = 1
+    ) -> None:
         self._random = random = np.random.default_rng(seed)
         self.polls = 0
         self._next = 10_000_000
@@ -102,7 +104,9 @@ class Scene:
         self.added += self.waiting
         self.lost = np.zeros(queues)
         self.in_hands: Column = np.zeros(queues)
-        self.overflows = self.works & ~np.isnan(self.ring) & (random.random(queues) < 0.1)
+        self.overflows = (
+            self.works & ~np.isnan(self.ring) & (random.random(queues) < 0.1)
+        )
         self.queue_of = np.arange(consumers) % max(queues, 1)
         self.busy = self.works[self.queue_of]
         self.ids = np.arange(consumers, dtype=np.int64)
@@ -113,7 +117,9 @@ class Scene:
         self.delivered = random.integers(1_000, 900_000, consumers).astype(np.float64)
         self.acknowledged = self.delivered - self.held
         self.settled_at: Column = np.full(consumers, EPOCH - 60.0)
-        self._indices: dict[str, Index[Any]] = {name: Index.empty() for name in ("queues", "addresses", "consumers")}
+        self._indices: dict[str, Index[Any]] = {
+            name: Index.empty() for name in ("queues", "addresses", "consumers")
+        }
 
     @property
     def now(self) -> float:
@@ -134,18 +140,28 @@ class Scene:
         busy = self.busy & ~self.stalled
         taken = np.where(busy, random.integers(1, 300, len(busy)), 0.0)
         self.delivered += taken
-        left = np.where(busy, self.held + taken - random.integers(0, 200, len(busy)), 0.0)
+        left = np.where(
+            busy, self.held + taken - random.integers(0, 200, len(busy)), 0.0
+        )
         left = np.clip(left, 0.0, self.held + taken)
         self.held += taken - left
         self.acknowledged += left
         self.settled_at[busy] = self.now - random.random(int(busy.sum())) * 5
-        done = np.bincount(self.queue_of, weights=np.where(self.returns, 0.0, left), minlength=size)
+        done = np.bincount(
+            self.queue_of, weights=np.where(self.returns, 0.0, left), minlength=size
+        )
         self.settled += done
         self.lost += np.where(self.overflows, random.integers(1, 20, size), 0.0)
-        self.waiting = np.where(self.works, random.integers(0, 500, size).astype(np.float64), self.waiting)
-        self.in_hands = np.bincount(self.queue_of, weights=self.held, minlength=size).astype(np.float64)
+        self.waiting = np.where(
+            self.works, random.integers(0, 500, size).astype(np.float64), self.waiting
+        )
+        self.in_hands = np.bincount(
+            self.queue_of, weights=self.held, minlength=size
+        ).astype(np.float64)
         # What makes the sum right, but for what was there and has been taken since.
-        self.added = np.maximum(self.added, self.settled + self.lost + self.waiting + self.in_hands)
+        self.added = np.maximum(
+            self.added, self.settled + self.lost + self.waiting + self.in_hands
+        )
 
     def _reconnect(self, share: float) -> None:
         gone = self._random.permutation(len(self.ids))[: round(share * len(self.ids))]
@@ -154,20 +170,38 @@ class Scene:
         self.settled_at[gone] = np.nan
 
     def _make_anew(self, share: float) -> None:
-        gone = self._random.permutation(len(self.queue_keys))[: round(share * len(self.queue_keys))]
+        gone = self._random.permutation(len(self.queue_keys))[
+            : round(share * len(self.queue_keys))
+        ]
         self.queue_keys[gone] = self._new(len(gone))
-        self.added[gone] = self.settled[gone] = self.waiting[gone] = self.lost[gone] = 0.0
+        self.added[gone] = self.settled[gone] = self.waiting[gone] = self.lost[gone] = (
+            0.0
+        )
 
     def _new(self, count: int) -> NDArray[np.int64]:
         self._next += count
         return np.arange(self._next - count, self._next, dtype=np.int64)
 
     def _snapshot(self) -> Snapshot:
-        names = [f"orders.region-{key % 40:02d}.step-{key:08d}" for key in self.queue_keys.tolist()]
+        names = [
+            f"orders.region-{key % 40:02d}.step-{key:08d}"
+            for key in self.queue_keys.tolist()
+        ]
 
         def queue(new: list[int]) -> list[QueueRow]:
             return [
-                QueueRow(names[n], names[n], "anycast", True, False, "", QueueKind.USER, RingSource.QUEUE, "DLQ", "")
+                QueueRow(
+                    names[n],
+                    names[n],
+                    "anycast",
+                    True,
+                    False,
+                    "",
+                    QueueKind.USER,
+                    RingSource.QUEUE,
+                    "DLQ",
+                    "",
+                )
                 for n in new
             ]
 
@@ -204,33 +238,55 @@ class Scene:
         uptime = self.now - EPOCH + 3_600
         return Snapshot(
             stamp=self.now,
-            broker=Broker(BrokerKind.ARTEMIS, "2.44.0", "", "bench", Role.ACTIVE, self.now, uptime),
+            broker=Broker(
+                BrokerKind.ARTEMIS, "2.44.0", "", "bench", Role.ACTIVE, self.now, uptime
+            ),
             observation=Observation(Process("bench", self.now, uptime)),
             addresses=addresses,
             queues=queues,
             consumers=consumers,
             consumer_queue=self.queue_keys[self.queue_of][order],
             consumer_connection=np.full(len(self.ids), -1, np.int64),
-            collectors={name: Collector(0.1, self.now) for name in ("queues", "consumers", "addresses")},
+            collectors={
+                name: Collector(0.1, self.now)
+                for name in ("queues", "consumers", "addresses")
+            },
         )
 
     def _table(
-        self, name: str, keys: Keys, make: Callable[[list[int]], Any], columns: Mapping[str, Column]
+        self,
+        name: str,
+        keys: Keys,
+        make: Callable[[list[int]], Any],
+        columns: Mapping[str, Column],
     ) -> Table[Any]:
         self._indices[name], order = self._indices[name].advance(keys, make)
-        return Table(self._indices[name], {column: numbers[order] for column, numbers in columns.items()})
+        return Table(
+            self._indices[name],
+            {column: numbers[order] for column, numbers in columns.items()},
+        )
 
 
 @contextmanager
-def timed(seconds: dict[str, float], stages: Mapping[str, tuple[Any, str]] | None = None) -> Iterator[None]:
+def timed(
+    seconds: dict[str, float], stages: Mapping[str, tuple[Any, str]] | None = None
+) -> Iterator[None]:
     """Adds the CPU seconds of every stage to `seconds`; those of the judgement by default."""
     with ExitStack() as patched:
-        for name, (owner, attribute) in (stages or {**STAGES, WHOLE: (assessing, "judge")}).items():
-            patched.enter_context(patch.object(owner, attribute, _timed(getattr(owner, attribute), name, seconds)))
+        for name, (owner, attribute) in (
+            stages or {**STAGES, WHOLE: (assessing, "judge")}
+        ).items():
+            patched.enter_context(
+                patch.object(
+                    owner, attribute, _timed(getattr(owner, attribute), name, seconds)
+                )
+            )
         yield
 
 
-def _timed(inner: Callable[..., Any], name: str, seconds: dict[str, float]) -> Callable[..., Any]:
+def _timed(
+    inner: Callable[..., Any], name: str, seconds: dict[str, float]
+) -> Callable[..., Any]:
     @functools.wraps(inner)
     def call(*args: Any, **named: Any) -> Any:
         began = time.process_time()
@@ -245,7 +301,10 @@ def _timed(inner: Callable[..., Any], name: str, seconds: dict[str, float]) -> C
 def memory_mb(judgement: Judgement) -> dict[str, float]:
     """MB that each part of the judgement holds; what several parts share counts with the first."""
     seen: set[int] = set()
-    return {one.name: sum(_sizes(getattr(judgement, one.name), seen)) / 1e6 for one in fields(judgement)}
+    return {
+        one.name: sum(_sizes(getattr(judgement, one.name), seen)) / 1e6
+        for one in fields(judgement)
+    }
 
 
 def _sizes(value: Any, seen: set[int]) -> Iterator[int]:
@@ -269,15 +328,44 @@ def _sizes(value: Any, seen: set[int]) -> Iterator[int]:
 
 
 @click.command()
-@click.option("--runs", default=15, show_default=True, help="Polls of which the median is taken.")
-@click.option("--warm", default=100, show_default=True, help="Polls before them: all windows are full then.")
+@click.option(
+    "--runs", default=15, show_default=True, help="Polls of which the median is taken."
+)
+@click.option(
+    "--warm",
+    default=100,
+    show_default=True,
+    help="Polls before them: all windows are full then.",
+)
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
-@click.option("--churn", default=1.0, show_default=True, help="Consumers that reconnect from poll to poll, %.")
-@click.option("--queue-churn", default=0.0, show_default=True, help="Queues that are made anew from poll to poll, %.")
-def main(*, runs: int, warm: int, queues: int, consumers: int, churn: float, queue_churn: float) -> None:
+@click.option(
+    "--churn",
+    default=1.0,
+    show_default=True,
+    help="Consumers that reconnect from poll to poll, %.",
+)
+@click.option(
+    "--queue-churn",
+    default=0.0,
+    show_default=True,
+    help="Queues that are made anew from poll to poll, %.",
+)
+def main(
+    *,
+    runs: int,
+    warm: int,
+    queues: int,
+    consumers: int,
+    churn: float,
+    queue_churn: float,
+) -> None:
     process.tune()
-    scene, state, policy = Scene(queues, consumers), State(), Policy("bench", limits=NO_LIMITS)
+    scene, state, policy = (
+        Scene(queues, consumers),
+        State(),
+        Policy("bench", limits=NO_LIMITS),
+    )
     polls: list[dict[str, float]] = []
     for poll in range(warm + runs):
         snapshot = scene.step(churn / 100, queue_churn / 100)
@@ -292,11 +380,17 @@ def main(*, runs: int, warm: int, queues: int, consumers: int, churn: float, que
     rows["other"] = [f"{1000 * (whole - sum(typical.values())):.2f}"]
     rows["whole judgement"] = [f"{1000 * whole:.2f}"]
     print_table(rows, ["stage (median of each)", "CPU ms"])
-    print_table({name: [f"{mb:.1f}"] for name, mb in memory.items() if mb >= 0.1}, ["state", "MB"])
+    print_table(
+        {name: [f"{mb:.1f}"] for name, mb in memory.items() if mb >= 0.1},
+        ["state", "MB"],
+    )
     told: dict[str, int] = defaultdict(int)
     for condition in state.judgement.conditions:
         told[condition.name] += 1
-    print_table({name: [str(count)] for name, count in sorted(told.items())}, ["conditions that stand", "number"])
+    print_table(
+        {name: [str(count)] for name, count in sorted(told.items())},
+        ["conditions that stand", "number"],
+    )
     result = {
         "judge_cpu_ms": round(1000 * whole, 2),
         "judge_cpu_ms_max": round(1000 * max(one[WHOLE] for one in polls), 2),

@@ -20,12 +20,22 @@ GOAL_MS = 100
 @click.command()
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
-@click.option("--runs", default=21, show_default=True, help="How often each page is asked for.")
-@click.option("--interval", default=15, show_default=True, help="Seconds between two polls of the agent.")
+@click.option(
+    "--runs", default=21, show_default=True, help="How often each page is asked for."
+)
+@click.option(
+    "--interval",
+    default=15,
+    show_default=True,
+    help="Seconds between two polls of the agent.",
+)
 def main(*, queues: int, consumers: int, runs: int, interval: int) -> None:
     rows: dict[str, list[str]] = {}
     result: dict[str, float] = {}
-    with running(queues, consumers, live=True) as broker, agent.running(broker, queues, interval) as asked:
+    with (
+        running(queues, consumers, live=True) as broker,
+        agent.running(broker, queues, interval) as asked,
+    ):
         name, client = broker_names(asked)
         pages = {
             "overview": "/",
@@ -50,7 +60,9 @@ def main(*, queues: int, consumers: int, runs: int, interval: int) -> None:
                 f"{times[int(0.9 * len(times))]:.1f}",
                 f"{size / 1000:.1f}",
             ]
-            result[f"{page.replace(', ', '_').replace(' ', '_')}_ms"] = round(statistics.median(times), 1)
+            result[f"{page.replace(', ', '_').replace(' ', '_')}_ms"] = round(
+                statistics.median(times), 1
+            )
         result["worst_page_ms"] = max(result.values())
         result["rss_more_mb"] = round(asked.memory_mb() - before, 1)
         result |= beside(asked, list(pages.values()))

@@ -31,7 +31,9 @@ def main(*, queues: int, consumers: int) -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         body = _body(scraped)
-        with Prometheus(Path(folder), f"127.0.0.1:{scraped.port}", **EVERY) as prometheus:
+        with Prometheus(
+            Path(folder), f"127.0.0.1:{scraped.port}", **EVERY
+        ) as prometheus:
             prometheus.wait_for("scrape_samples_scraped > 0", timeout=60)
             ((_, taken),) = prometheus.query("scrape_samples_scraped")
             ((_, of_broker),) = prometheus.query("penstock_series")
@@ -50,7 +52,11 @@ def main(*, queues: int, consumers: int) -> None:
     )
     if told != taken or there < taken or taken < 20 * queues + 8 * consumers:
         raise SystemExit("Prometheus has other samples than the body")
-    found = {"samples": int(taken), "body_mb": round(len(body) / 1e6, 1), "scrape_s": round(seconds, 3)}
+    found = {
+        "samples": int(taken),
+        "body_mb": round(len(body) / 1e6, 1),
+        "scrape_s": round(seconds, 3),
+    }
     print(json.dumps({"bench": "prometheus", **found, **facts()}))
 
 
@@ -59,11 +65,17 @@ def _samples(body: bytes) -> int:
 
 
 def _value(body: bytes, family: bytes) -> float:
-    return float(next(line for line in body.splitlines() if line.startswith(family + b"{")).rpartition(b" ")[2])
+    return float(
+        next(
+            line for line in body.splitlines() if line.startswith(family + b"{")
+        ).rpartition(b" ")[2]
+    )
 
 
 def _body(scraped: agent.Agent) -> bytes:
-    request = urllib.request.Request(f"http://127.0.0.1:{scraped.port}/metrics", headers={"Accept-Encoding": "gzip"})
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{scraped.port}/metrics", headers={"Accept-Encoding": "gzip"}
+    )
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         return gzip.decompress(answer.read())
 

@@ -23,7 +23,15 @@ from urllib.request import ProxyHandler, build_opener
 import click
 import numpy as np
 import promql_parser as promql
-from bench.boards import LONG, OF_OTHER_KINDS, Part, cpu, scraped, served, wait_until_taken
+from bench.boards import (
+    LONG,
+    OF_OTHER_KINDS,
+    Part,
+    cpu,
+    scraped,
+    served,
+    wait_until_taken,
+)
 from bench.harness import facts, print_table
 
 from alertbench.bench import scaled
@@ -45,15 +53,27 @@ PATIENCE = 120.0
 """Seconds for a group to fire."""
 FIRES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "penstock-queues": ("NoConsumer", {"mq_queue_unhealthy": "no_consumer"}),
-    "penstock-rings": ("RingLostByConsumer", {"mq_queue_unhealthy": "ring_lost_by_consumer"}),
+    "penstock-rings": (
+        "RingLostByConsumer",
+        {"mq_queue_unhealthy": "ring_lost_by_consumer"},
+    ),
     "penstock-clients": (
         "ClientStalled",
         {"mq_client_unhealthy_consumers": "stalled", "mq_queue_unhealthy": "stalled"},
     ),
-    "penstock-brokers": ("ProducersBlocked", {"mq_address_unhealthy": "producers_blocked"}),
+    "penstock-brokers": (
+        "ProducersBlocked",
+        {"mq_address_unhealthy": "producers_blocked"},
+    ),
 }
 """Group → the alert of it that fires 2,000 times, and the families and causes that make it."""
-_ABSENT = frozenset({"mq_incident_members", *OF_OTHER_KINDS, *(name for name in FAMILIES if "_in_incident" in name)})
+_ABSENT = frozenset(
+    {
+        "mq_incident_members",
+        *OF_OTHER_KINDS,
+        *(name for name in FAMILIES if "_in_incident" in name),
+    }
+)
 """Where every alert is its own root, and the broker an Artemis."""
 _VALUES: Mapping[str, float] = {
     "mq_queue_unhealthy": 2,
@@ -68,15 +88,23 @@ _VALUES: Mapping[str, float] = {
 }
 """Gauges that are not 1."""
 _RECORDED: Mapping[str, Sequence[str]] = {
-    rule["record"]: ("broker", "address", "queue") for rule in chain.from_iterable(recordings().values())
+    rule["record"]: ("broker", "address", "queue")
+    for rule in chain.from_iterable(recordings().values())
 }
-_OF: Mapping[str, Sequence[str]] = {**{name: family.label_names for name, family in FAMILIES.items()}, **_RECORDED}
+_OF: Mapping[str, Sequence[str]] = {
+    **{name: family.label_names for name, family in FAMILIES.items()},
+    **_RECORDED,
+}
 """Family, or what is recorded, → its labels."""
 Group = Mapping[str, Any]
 
 _SOME = frozenset({"mq_queue_messages_redistributed_total"})
 """Shown only of queues that a cluster has taken messages from."""
-_STILL = "mq_queue_messages_expired_total", "mq_address_messages_unrouted_total", "penstock_polls_total"
+_STILL = (
+    "mq_queue_messages_expired_total",
+    "mq_address_messages_unrouted_total",
+    "penstock_polls_total",
+)
 """Counters that do not rise."""
 _OF_NOW = "mq_trend_timestamp_seconds", "penstock_poll_timestamp_seconds"
 _LABELS: Mapping[str, tuple[str, ...]] = {
@@ -111,7 +139,9 @@ class Steady(Part):
 
     def gauges(self, stamp: int) -> Any:
         names = [name.partition(b"{")[0].decode() for name in self.names]
-        return np.array([stamp if name in _OF_NOW else _VALUES.get(name, 1) for name in names])
+        return np.array(
+            [stamp if name in _OF_NOW else _VALUES.get(name, 1) for name in names]
+        )
 
 
 def looks_back(groups: Iterable[Group]) -> dict[str, float]:
@@ -119,10 +149,16 @@ def looks_back(groups: Iterable[Group]) -> dict[str, float]:
     found: dict[str, float] = {}
     for rule in (rule for group in groups for rule in group["rules"]):
         for selector, above in selectors(rule["expr"]):
-            ranges = [node.range for node in above if isinstance(node, promql.MatrixSelector)]
+            ranges = [
+                node.range for node in above if isinstance(node, promql.MatrixSelector)
+            ]
             longest = max((one.total_seconds() for one in ranges), default=0.0)
-            longest += 0.0 if selector.offset is None else selector.offset.total_seconds()
-            found[str(selector.name)] = min(max(found.get(str(selector.name), 0.0), longest), LONGEST)
+            longest += (
+                0.0 if selector.offset is None else selector.offset.total_seconds()
+            )
+            found[str(selector.name)] = min(
+                max(found.get(str(selector.name), 0.0), longest), LONGEST
+            )
     return found
 
 
@@ -133,13 +169,31 @@ def series(family: str, queues: int) -> Iterator[str]:
     if family in _ABSENT or ("cause" in labels and not causes):
         return
     firing = bool(causes)
-    number = FIRING if firing or family in _SOME else queues if {"address", "queue"} & {*labels} else 1
-    several = max((label for label in labels if label in _LABELS), key=lambda label: len(_LABELS[label]), default="")
+    number = (
+        FIRING
+        if firing or family in _SOME
+        else queues
+        if {"address", "queue"} & {*labels}
+        else 1
+    )
+    several = max(
+        (label for label in labels if label in _LABELS),
+        key=lambda label: len(_LABELS[label]),
+        default="",
+    )
     for n in range(number):
         name = f"area.orders.{n:05d}"
-        own = {"broker": "b1", "address": name, "queue": name, "client": f"application-{n % 500}"}
+        own = {
+            "broker": "b1",
+            "address": name,
+            "queue": name,
+            "client": f"application-{n % 500}",
+        }
         for value in causes or _LABELS.get(several, ("",)):
-            chosen = {label: own.get(label) or next(iter(_LABELS.get(label, ("x",)))) for label in labels}
+            chosen = {
+                label: own.get(label) or next(iter(_LABELS.get(label, ("x",))))
+                for label in labels
+            }
             chosen["cause" if firing else several] = value
             inside = ",".join(f'{label}="{chosen[label]}"' for label in labels)
             yield f"{family}{{{inside}}}" if inside else family
@@ -160,7 +214,10 @@ def parts_of(groups: Iterable[Group], queues: int) -> list[Part]:
             by_age[seconds] += series(family, queues)
     now = int(time.time()) // SCRAPE * SCRAPE
     return [
-        Steady(names[at : at + PART], stamps(now - int(seconds) - 2 * SELDOM, SCRAPE if seconds else SELDOM))
+        Steady(
+            names[at : at + PART],
+            stamps(now - int(seconds) - 2 * SELDOM, SCRAPE if seconds else SELDOM),
+        )
         for seconds, names in by_age.items()
         for at in range(0, len(names), PART)
     ]
@@ -171,7 +228,11 @@ def load(prometheus: Prometheus, rules: Path, groups: Sequence[Group]) -> None:
     rules.write_text(json.dumps({"groups": groups}))  # JSON is YAML
     os.kill(prometheus.pid, signal.SIGHUP)
     names = [one["name"] for one in groups]
-    eventually(lambda: [one["name"] for one in prometheus.api("rules")["groups"]] == names, expected=True, timeout=60)
+    eventually(
+        lambda: [one["name"] for one in prometheus.api("rules")["groups"]] == names,
+        expected=True,
+        timeout=60,
+    )
 
 
 def rounds(prometheus: Prometheus) -> tuple[float, float]:
@@ -179,11 +240,22 @@ def rounds(prometheus: Prometheus) -> tuple[float, float]:
 
     By its metrics: the API would put all alerts with their texts into an answer, at a tenth of a second of a processor.
     """
-    with build_opener(ProxyHandler({})).open(f"{prometheus.url}/metrics", timeout=20) as answer:
+    with build_opener(ProxyHandler({})).open(
+        f"{prometheus.url}/metrics", timeout=20
+    ) as answer:
         text = answer.read().decode()
     done, missed, last = (
-        sum(map(float, re.findall(rf"(?m)^prometheus_rule_group_{name}\{{.*\}} (\S+)$", text)))
-        for name in ("iterations_total", "iterations_missed_total", "last_duration_seconds")
+        sum(
+            map(
+                float,
+                re.findall(rf"(?m)^prometheus_rule_group_{name}\{{.*\}} (\S+)$", text),
+            )
+        )
+        for name in (
+            "iterations_total",
+            "iterations_missed_total",
+            "last_duration_seconds",
+        )
     )
     return done - missed, last
 
@@ -208,16 +280,28 @@ def cost(folder: Path, group: Group, queues: int) -> Cost:
     rules.write_text("{}")
     with (
         served(parts) as port,
-        Prometheus(folder, "", rules=[rules], options=LONG, **scraped(port, len(parts), "30s")) as prometheus,
+        Prometheus(
+            folder, "", rules=[rules], options=LONG, **scraped(port, len(parts), "30s")
+        ) as prometheus,
     ):
         wait_until_taken(parts)
-        families = {name.partition(b"{")[0].decode() for part in parts for name in part.names}
-        there = sum(number for family in families for _, number in prometheus.query(f"count({family})"))
+        families = {
+            name.partition(b"{")[0].decode() for part in parts for name in part.names
+        }
+        there = sum(
+            number
+            for family in families
+            for _, number in prometheus.query(f"count({family})")
+        )
         if there != sum(len(part.names) for part in parts):
-            raise click.ClickException("Prometheus has not all series; try again with the machine at rest")
+            raise click.ClickException(
+                "Prometheus has not all series; try again with the machine at rest"
+            )
         found = measured(prometheus, rules, group, idle(prometheus, rules))
         if time.time() > min(part.last for part in parts):
-            raise click.ClickException("the data ended before all was measured; try again with the machine at rest")
+            raise click.ClickException(
+                "the data ended before all was measured; try again with the machine at rest"
+            )
     return replace(found, series=int(there))
 
 
@@ -230,8 +314,14 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
     while (fired := firing(prometheus)) != expected and time.monotonic() < deadline:
         time.sleep(EVERY)
     if fired != expected:
-        raise click.ClickException(f"{group['name']}: other alerts fire than were meant to: {fired}")
-    began, before, (first, _) = time.monotonic(), cpu(prometheus.pid), rounds(prometheus)
+        raise click.ClickException(
+            f"{group['name']}: other alerts fire than were meant to: {fired}"
+        )
+    began, before, (first, _) = (
+        time.monotonic(),
+        cpu(prometheus.pid),
+        rounds(prometheus),
+    )
     done, took = 0.0, list[float]()
     while done < ROUNDS:
         time.sleep(EVERY / 2)
@@ -248,19 +338,36 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
 def main(*, queues: int, only: str) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         folder = Path(scratch)
-        groups = [group for file in scaled(folder) for group in json.loads(file.read_text())["groups"]]
+        groups = [
+            group
+            for file in scaled(folder)
+            for group in json.loads(file.read_text())["groups"]
+        ]
         found: dict[str, Cost] = {}
         for group in (one for one in groups if only in one["name"]):
             place = folder / group["name"]
             place.mkdir()
-            found[group["name"]] = cost(place, {**group, "interval": f"{EVERY}s"}, queues)
+            found[group["name"]] = cost(
+                place, {**group, "interval": f"{EVERY}s"}, queues
+            )
     above = [name for name, one in found.items() if one.cpu > MOST_SECONDS]
     rows = {
-        name: [str(one.series), str(one.firing), f"{one.cpu:.2f}", f"{one.seconds:.2f}"] for name, one in found.items()
+        name: [str(one.series), str(one.firing), f"{one.cpu:.2f}", f"{one.seconds:.2f}"]
+        for name, one in found.items()
     }
     print_table(rows, ["group", "series", "firing", "CPU s", "s by the clock"])
     costs = {name: asdict(one) for name, one in found.items()}
-    print(json.dumps({"bench": "rules", "queues": queues, "groups": costs, "above": above, **facts()}))
+    print(
+        json.dumps(
+            {
+                "bench": "rules",
+                "queues": queues,
+                "groups": costs,
+                "above": above,
+                **facts(),
+            }
+        )
+    )
     if above:
         raise SystemExit(1)
 

@@ -32,34 +32,72 @@ ROUNDS = 7
 @click.command()
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
-@click.option("--polls", default=6, show_default=True, help="Polls of the agent for which each part lasts.")
-@click.option("--interval", default=2, show_default=True, help="Seconds between two polls of the agent.")
+@click.option(
+    "--polls",
+    default=6,
+    show_default=True,
+    help="Polls of the agent for which each part lasts.",
+)
+@click.option(
+    "--interval",
+    default=2,
+    show_default=True,
+    help="Seconds between two polls of the agent.",
+)
 def main(*, queues: int, consumers: int, polls: int, interval: int) -> None:
     result: dict[str, float] = {"interval_s": interval}
     rows: dict[str, list[str]] = {}
-    with running(queues, consumers, live=True) as broker, agent.running(broker, queues, interval) as scraped:
+    with (
+        running(queues, consumers, live=True) as broker,
+        agent.running(broker, queues, interval) as scraped,
+    ):
         result["body_mb"] = round(scraped.get("/metrics")[1] / 1e6, 2)
         for parallel in (1, 3, 8):
             part, cells = _parallel(broker, scraped, parallel, polls)
             rows[f"{parallel} at once"] = cells
             result |= part
-        added = _added_by_slow_readers(broker, scraped, max(polls, math.ceil(2 * BODY_SECONDS / interval)))
+        added = _added_by_slow_readers(
+            broker, scraped, max(polls, math.ceil(2 * BODY_SECONDS / interval))
+        )
         result["slow_readers_mb"] = round(median(added), 1)
-        result |= {"slow_readers_least_mb": round(min(added), 1), "slow_readers_most_mb": round(max(added), 1)}
+        result |= {
+            "slow_readers_least_mb": round(min(added), 1),
+            "slow_readers_most_mb": round(max(added), 1),
+        }
         result["peak_mb"] = round(scraped.peak_mb(), 1)
-    print_table(rows, ["scrapes", "n", "p50 ms", "p99 ms", "max ms", "health p50", "health p99", "health max"])
+    print_table(
+        rows,
+        [
+            "scrapes",
+            "n",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "health p50",
+            "health p99",
+            "health max",
+        ],
+    )
     result["scrape_p99_ms"] = result["scrape1_p99_ms"]
-    result["health_p99_ms"] = max(result[f"health{parallel}_p99_ms"] for parallel in (1, 3, 8))
+    result["health_p99_ms"] = max(
+        result[f"health{parallel}_p99_ms"] for parallel in (1, 3, 8)
+    )
     print(json.dumps({"bench": "scrape", **result, **facts()}))
 
 
-def _parallel(broker: Broker, scraped: Agent, parallel: int, polls: int) -> tuple[dict[str, float], list[str]]:
+def _parallel(
+    broker: Broker, scraped: Agent, parallel: int, polls: int
+) -> tuple[dict[str, float], list[str]]:
     scrapes = agent.scrapes(scraped, parallel, pause=0.3)
     health = Load(lambda: scraped.get("/-/healthy")[0], pause=0.02)
     with scrapes, health:
         agent.wait_for_polls(broker, polls)
     cells = [str(len(scrapes.seconds))]
-    cells += [f"{load.quantile_ms(share):.1f}" for load in (scrapes, health) for share in (0.5, 0.99, 1.0)]
+    cells += [
+        f"{load.quantile_ms(share):.1f}"
+        for load in (scrapes, health)
+        for share in (0.5, 0.99, 1.0)
+    ]
     return {
         f"scrape{parallel}_p50_ms": round(scrapes.quantile_ms(0.5), 1),
         f"scrape{parallel}_p99_ms": round(scrapes.quantile_ms(0.99), 1),
@@ -73,10 +111,15 @@ def _added_by_slow_readers(broker: Broker, scraped: Agent, polls: int) -> list[f
     for _ in range(ROUNDS):
         with ExitStack() as stack:
             for number in range(SLOW_READERS):
-                stack.enter_context(_slow_reader(scraped.port, BODY_SECONDS * number / SLOW_READERS))
+                stack.enter_context(
+                    _slow_reader(scraped.port, BODY_SECONDS * number / SLOW_READERS)
+                )
             during.append(_highest(broker, scraped, polls))
         without.append(_highest(broker, scraped, polls))
-    return [high - (before + after) / 2 for high, before, after in zip(during, without, without[1:], strict=False)]
+    return [
+        high - (before + after) / 2
+        for high, before, after in zip(during, without, without[1:], strict=False)
+    ]
 
 
 def _highest(broker: Broker, scraped: Agent, polls: int) -> float:
@@ -96,8 +139,14 @@ def _slow_reader(port: int, begins: float) -> Iterator[None]:
         stop.wait(begins)
         taken = 0
         while not stop.is_set():
-            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-                connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip", "Connection": "close"})
+            with closing(
+                http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            ) as connection:
+                connection.request(
+                    "GET",
+                    "/metrics",
+                    headers={"Accept-Encoding": "gzip", "Connection": "close"},
+                )
                 response = connection.getresponse()
                 while not stop.is_set() and (sip := response.read(SLOW_BYTES)):
                     taken += len(sip) if response.status == http.HTTPStatus.OK else 0

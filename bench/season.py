@@ -73,9 +73,24 @@ JUDGED = [
         "falling_behind",
     )
 ]  # fmt: skip
-KEPT = ("messages", "delivering", "scheduled", "consumers", "added", "acknowledged", "expired", "killed")
+KEPT = (
+    "messages",
+    "delivering",
+    "scheduled",
+    "consumers",
+    "added",
+    "acknowledged",
+    "expired",
+    "killed",
+)
 """Columns of queues that history needs here."""
-OF_NORMAL = ("producer_silent", "slowed", "expiring_unusually", "dead_lettering_unusually", "surge")
+OF_NORMAL = (
+    "producer_silent",
+    "slowed",
+    "expiring_unusually",
+    "dead_lettering_unusually",
+    "surge",
+)
 
 Random = np.random.Generator
 
@@ -92,7 +107,10 @@ class Polls(NamedTuple):
     def of(cls, weeks: float, step: float) -> "Polls":
         at = np.arange(int(weeks * WEEK / step)) * np.float64(step) + START
         zone = time_zone(ZONE)
-        hours = [datetime.fromtimestamp(one, zone) for one in np.arange(START, at[-1] + 3600, 3600.0)]
+        hours = [
+            datetime.fromtimestamp(one, zone)
+            for one in np.arange(START, at[-1] + 3600, 3600.0)
+        ]
         of = ((at - START) // 3600).astype(np.intp)
         offset = np.array([one.utcoffset().total_seconds() for one in hours])[of]  # type: ignore[union-attr]
         holiday = np.array([one.date() in HOLIDAYS for one in hours])[of]
@@ -130,7 +148,9 @@ def few_at_night(clock: Polls, _: Random) -> Rates:
 
 
 def shifts(clock: Polls, _: Random) -> Rates:
-    return np.where(clock.working & (clock.between(6, 12) | clock.between(12.75, 22)), 0.5, 0.0)
+    return np.where(
+        clock.working & (clock.between(6, 12) | clock.between(12.75, 22)), 0.5, 0.0
+    )
 
 
 def wave(clock: Polls, _: Random) -> Rates:
@@ -149,14 +169,24 @@ def steady(rate: float) -> "Kind":
     return lambda clock, _: np.full(len(clock.at), rate)
 
 
-def batches(every: float, at: float, late: float, shortest: float, longest: float, *, weekday: int = -1) -> "Kind":
+def batches(
+    every: float,
+    at: float,
+    late: float,
+    shortest: float,
+    longest: float,
+    *,
+    weekday: int = -1,
+) -> "Kind":
     """A run `every` so many seconds of the day, `late` by so much at random, of a length in between."""
 
     def rates(clock: Polls, random: Random) -> Rates:
         first = np.flatnonzero(np.diff(np.floor((clock.local - at) / every)) > 0) + 1
         found = np.zeros(len(clock.at))
         for begin in clock.at[first] + late + random.normal(0, late / 2, len(first)):
-            here = (clock.at >= begin) & (clock.at < begin + random.uniform(shortest, longest))
+            here = (clock.at >= begin) & (
+                clock.at < begin + random.uniform(shortest, longest)
+            )
             found[here] = 5.0
         return found if weekday < 0 else np.where(clock.day == weekday, found, 0.0)
 
@@ -167,11 +197,15 @@ def cron_in_utc(clock: Polls, _: Random) -> Rates:
     return np.where(clock.at % 14400 < 120, 2.0, 0.0)
 
 
-def clusters(rest: Callable[[Random, int], Column], rate: float, seconds: float) -> "Kind":
+def clusters(
+    rest: Callable[[Random, int], Column], rate: float, seconds: float
+) -> "Kind":
     """Bursts with pauses that `rest` draws."""
 
     def rates(clock: Polls, random: Random) -> Rates:
-        most = int((clock.at[-1] - clock.at[0]) / seconds) + 1  # enough for all weeks, without any pause
+        most = (
+            int((clock.at[-1] - clock.at[0]) / seconds) + 1
+        )  # enough for all weeks, without any pause
         begins = clock.at[0] + np.cumsum(rest(random, most) + seconds)
         within = clock.at - begins[np.maximum(np.searchsorted(begins, clock.at) - 1, 0)]
         return np.where((within >= 0) & (within < seconds), rate, 0.0)
@@ -210,7 +244,11 @@ def present(kind: str, clock: Polls, random: Random) -> NDArray[np.bool_]:
         return batches(DAY, 2 * 3600, 180, 1200, 2400)(clock, random) > 0
     if kind == "ten-minute consumer":
         return batches(600, 60, 10, 90, 150)(clock, random) > 0
-    return clock.working & clock.between(8, 18) if kind == "business consumer" else np.ones(len(clock.at), np.bool_)
+    return (
+        clock.working & clock.between(8, 18)
+        if kind == "business consumer"
+        else np.ones(len(clock.at), np.bool_)
+    )
 
 
 FAULTS = ("silent", "slow", "expires", "dead letters", "outage")
@@ -226,7 +264,13 @@ FITS = {
     "slow": ("steady 20/s", "wave", "growing"),
     "expires": ("steady 20/s", "wave", "growing", "business hours"),
     "dead letters": ("steady 20/s", "wave", "growing", "business hours"),
-    "outage": ("steady 20/s", "steady 0.5/s", "wave", "nightly consumer", "ten-minute consumer"),
+    "outage": (
+        "steady 20/s",
+        "steady 0.5/s",
+        "wave",
+        "nightly consumer",
+        "ten-minute consumer",
+    ),
 }
 
 
@@ -252,25 +296,40 @@ class Season:
     def __post_init__(self) -> None:
         random = np.random.default_rng(self.seed)
         self.clock = clock = Polls.of(self.weeks, self.step)
-        fine, size = Polls.of(self.weeks, min(self.step, FINE)), (len(clock.at), len(self.queues))
+        fine, size = (
+            Polls.of(self.weeks, min(self.step, FINE)),
+            (len(clock.at), len(self.queues)),
+        )
         many = len(fine.at) // len(clock.at)
         self.rates, self.serves = np.empty(size, np.float32), np.empty(size, np.float32)
         self.there = np.empty(size, np.bool_)
         for i, queue in enumerate(self.queues):
-            self.rates[:, i] = KINDS[queue.kind](fine, random).reshape(-1, many).mean(axis=1)
+            self.rates[:, i] = (
+                KINDS[queue.kind](fine, random).reshape(-1, many).mean(axis=1)
+            )
             here = present(queue.kind, fine, random).reshape(-1, many)
             self.serves[:, i], self.there[:, i] = here.mean(axis=1), here[:, -1]
-            for week in range(1, int(self.weeks), 2):  # a producer is deployed every other week
+            for week in range(
+                1, int(self.weeks), 2
+            ):  # a producer is deployed every other week
                 begin = START + week * WEEK + random.uniform(0, WEEK)
-                self.rates[(clock.at >= begin) & (clock.at < begin + random.lognormal(4.5, 0.8)), i] = 0.0
+                self.rates[
+                    (clock.at >= begin)
+                    & (clock.at < begin + random.lognormal(4.5, 0.8)),
+                    i,
+                ] = 0.0
             self._break(i, queue, random)
-        wobble = random.lognormal(0, 0.15, (len(clock.at) // int(3600 / self.step) + 1, len(self.queues)))
+        wobble = random.lognormal(
+            0, 0.15, (len(clock.at) // int(3600 / self.step) + 1, len(self.queues))
+        )
         self.rates *= np.repeat(wobble, int(3600 / self.step), axis=0)[: len(clock.at)]
         self.unread = np.zeros(len(clock.at), np.bool_)
         for week in range(1, int(self.weeks), 2):
             self._away(START + week * WEEK + random.uniform(0, WEEK), RESTART)
         for _ in range(2):
-            self._away(START + random.uniform(WEEK, max(self.weeks * WEEK - DAY, WEEK)), AWAY)
+            self._away(
+                START + random.uniform(WEEK, max(self.weeks * WEEK - DAY, WEEK)), AWAY
+            )
         self._random = random
 
     def _away(self, begin: float, seconds: float) -> None:
@@ -295,32 +354,65 @@ class Season:
         size, clock = len(self.queues), self.clock
         added, settled, expired, killed, depth = (np.zeros(size) for _ in range(5))
         delivered = np.zeros(size)
-        fault, begins = np.array([one.fault for one in self.queues]), np.array([one.begins for one in self.queues])
-        index: Index[Any] = Index.of([queue_row(i, one) for i, one in enumerate(self.queues)])
-        addresses: Index[Any] = Index.of([AddressRow(row.address, "page") for row in index])
+        fault, begins = (
+            np.array([one.fault for one in self.queues]),
+            np.array([one.begins for one in self.queues]),
+        )
+        index: Index[Any] = Index.of(
+            [queue_row(i, one) for i, one in enumerate(self.queues)]
+        )
+        addresses: Index[Any] = Index.of(
+            [AddressRow(row.address, "page") for row in index]
+        )
         consumers: Index[Any] = Index.empty()
-        rows = [ConsumerRow(str(i), r.name, r.name, "app", "s", "CORE", "u", f"h{i}", "") for i, r in enumerate(index)]
+        rows = [
+            ConsumerRow(str(i), r.name, r.name, "app", "s", "CORE", "u", f"h{i}", "")
+            for i, r in enumerate(index)
+        ]
         zeros = np.zeros(size)
         for poll, now in enumerate(clock.at):
             came = self._random.poisson(self.rates[poll] * self.step).astype(np.float64)
             broken, there = now >= begins, self.there[poll]
             dies = self._random.binomial(
-                came.astype(np.int64), np.where(broken & (fault == "dead letters"), 0.9, 0.001)
+                came.astype(np.int64),
+                np.where(broken & (fault == "dead letters"), 0.9, 0.001),
             )
             late = self._random.binomial(
-                (came - dies).astype(np.int64), np.where(broken & (fault == "expires"), 0.9, 0)
+                (came - dies).astype(np.int64),
+                np.where(broken & (fault == "expires"), 0.9, 0),
             )
-            added, killed, expired, depth = added + came, killed + dies, expired + late, depth + came - dies - late
-            pace = np.where(broken & (fault == "slow"), self.rates[poll] * 0.3, 50.0)  # each has one consumer
+            added, killed, expired, depth = (
+                added + came,
+                killed + dies,
+                expired + late,
+                depth + came - dies - late,
+            )
+            pace = np.where(
+                broken & (fault == "slow"), self.rates[poll] * 0.3, 50.0
+            )  # each has one consumer
             served = np.floor(np.minimum(depth, pace * self.step * self.serves[poll]))
-            depth, settled, delivered = depth - served, settled + served, delivered + served
+            depth, settled, delivered = (
+                depth - served,
+                settled + served,
+                delivered + served,
+            )
             if self.unread[poll]:
                 continue
             held = np.where(there, np.minimum(depth, 1000.0), 0.0)
             keys = np.flatnonzero(there)
             there_now = [rows[i] for i in keys.tolist()]
-            consumers, _ = consumers.advance(keys.astype(np.int64), partial(_these, there_now))
-            broker = Broker(BrokerKind.ARTEMIS, "2.44.0", "", "season", Role.ACTIVE, now, now - START + DAY)
+            consumers, _ = consumers.advance(
+                keys.astype(np.int64), partial(_these, there_now)
+            )
+            broker = Broker(
+                BrokerKind.ARTEMIS,
+                "2.44.0",
+                "",
+                "season",
+                Role.ACTIVE,
+                now,
+                now - START + DAY,
+            )
             yield Snapshot(
                 stamp=now,
                 broker=broker,
@@ -349,7 +441,9 @@ def _these(rows: list[ConsumerRow], at: list[int]) -> list[ConsumerRow]:
 
 def queue_row(i: int, queue: Queue) -> QueueRow:
     name = f"{queue.kind}.{queue.fault or 'healthy'}.{i}"
-    return QueueRow(name, name, "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", "")
+    return QueueRow(
+        name, name, "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", ""
+    )
 
 
 @dataclass
@@ -380,21 +474,42 @@ class History:
 
     def profile(self) -> Profile:
         stamps = np.array([stamp for stamp, _ in self.polls])
-        kept = {name: np.stack([columns[name] for _, columns in self.polls]) for name in KEPT}
+        kept = {
+            name: np.stack([columns[name] for _, columns in self.polls])
+            for name in KEPT
+        }
         self.polls.clear()
         found = []
         for i, queue in enumerate(self.season.queues):
-            one = {name: np.ascontiguousarray(column[:, i]) for name, column in kept.items()}
+            one = {
+                name: np.ascontiguousarray(column[:, i])
+                for name, column in kept.items()
+            }
             name = queue_row(i, queue).name
-            found.append(("season", (name, name), profile_of(*hours_of(self._hours(stamps, one)))))
+            found.append(
+                (
+                    "season",
+                    (name, name),
+                    profile_of(*hours_of(self._hours(stamps, one))),
+                )
+            )
         return by_broker(found)["season"]
 
     def _hours(self, stamps: Column, one: dict[str, Column]) -> dict[str, NDArray[Any]]:
         """The hourly rows of a queue, with what its counters grew."""
         size = len(stamps)
-        rows: dict[str, NDArray[Any]] = {name: np.full(size, np.nan) for name in QUEUE.columns}
-        rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *QUEUE.texts)}
-        rows |= {**one, "stamp": (stamps * MICRO).astype(np.int64), "interval": np.full(size, self.season.step)}
+        rows: dict[str, NDArray[Any]] = {
+            name: np.full(size, np.nan) for name in QUEUE.columns
+        }
+        rows |= {
+            name: np.zeros(size, np.int64)
+            for name in ("broker", "sid", "inc", *QUEUE.texts)
+        }
+        rows |= {
+            **one,
+            "stamp": (stamps * MICRO).astype(np.int64),
+            "interval": np.full(size, self.season.step),
+        }
         found = hourly(QUEUE, rows)
         gap = found["t0"][1:] - found["t1"][:-1] > GAP_POLLS * self.season.step
         for name in QUEUE.counters:
@@ -422,7 +537,9 @@ def replay(season: Season, begin: float = 0.0) -> Result:
             judgement = judgement.with_profile(history.profile())
         assert snapshot.queues is not None
         assert snapshot.consumers is not None
-        grouping = grouping.advance(snapshot.queues, policy, snapshot.observation, counts_reloaded=False)
+        grouping = grouping.advance(
+            snapshot.queues, policy, snapshot.observation, counts_reloaded=False
+        )
         clients = clients.group(snapshot, snapshot.consumers, grouping.grouping, policy)
         groups = Groups(grouping.grouping, clients.clients, policy.broker)
         judgement = judged(judgement, snapshot, groups, policy)
@@ -435,32 +552,57 @@ def replay(season: Season, begin: float = 0.0) -> Result:
             fresh = snapshot.stamp - before.get(key, -np.inf) > SAME
             before[key] = snapshot.stamp
             queue = season.queues[int(one.queue.rsplit(".", 1)[1])]
-            if queue.fault and one.name == WANTED[queue.fault] and snapshot.stamp >= queue.begins:
+            if (
+                queue.fault
+                and one.name == WANTED[queue.fault]
+                and snapshot.stamp >= queue.begins
+            ):
                 first.setdefault(key, snapshot.stamp)
-            if fresh and not queue.fault and (one.severity is not Severity.INFO or one.name in OF_NORMAL):
-                name = one.name if one.severity is not Severity.INFO else f"{one.name} (notice)"
+            if (
+                fresh
+                and not queue.fault
+                and (one.severity is not Severity.INFO or one.name in OF_NORMAL)
+            ):
+                name = (
+                    one.name
+                    if one.severity is not Severity.INFO
+                    else f"{one.name} (notice)"
+                )
                 alarms[name].append((snapshot.stamp - max(begin, START)) / WEEK)
                 where[f"{queue.kind}: {name}"] += 1
     found: dict[str, list[float | None]] = defaultdict(list)
     for i, queue in enumerate(season.queues):
         if queue.fault:
             at = first.get((WANTED[queue.fault], queue_row(i, queue).name))
-            found[f"{queue.fault}: {queue.kind}"].append(None if at is None else at - queue.begins)
+            found[f"{queue.fault}: {queue.kind}"].append(
+                None if at is None else at - queue.begins
+            )
     return Result(alarms, where, found, judgement, polls)
 
 
-def judged(state: Judgement, snapshot: Snapshot, groups: Groups, policy: Policy) -> Judgement:
+def judged(
+    state: Judgement, snapshot: Snapshot, groups: Groups, policy: Policy
+) -> Judgement:
     """As `rule_engine.judgement.judge`, without the account and the conditions that rest on single messages."""
     assert snapshot.broker is not None
     pair = facts(state.seen, snapshot, policy.constants)
     assert pair is not None
     seen, found = pair
     progress = progress_of(found.consumer, found.now)
-    now = judging.advance(state, found, progress, groups, policy.constants, policy.calendar)
-    now = replace(now, account=replace(now.account, losses=now.account.losses.reindexed(found.queues)))
-    poll = judging.rule_inputs(now, found, snapshot, snapshot.broker, groups, policy.constants, None)
+    now = judging.advance(
+        state, found, progress, groups, policy.constants, policy.calendar
+    )
+    now = replace(
+        now,
+        account=replace(now.account, losses=now.account.losses.reindexed(found.queues)),
+    )
+    poll = judging.rule_inputs(
+        now, found, snapshot, snapshot.broker, groups, policy.constants, None
+    )
     debounced = {
-        one.name: advance_one(state.debounced.get(one.name, Debounce()), one, one.rule, poll, np.nan)
+        one.name: advance_one(
+            state.debounced.get(one.name, Debounce()), one, one.rule, poll, np.nan
+        )
         for one in JUDGED
         if one.rule is not None
     }
@@ -477,25 +619,45 @@ def queues_of(healthy: int, faulty: int) -> list[Queue]:
     return found
 
 
-def per_queue_week(result: Result, begin: float, end: float, healthy: int, *, notices: bool) -> float:
+def per_queue_week(
+    result: Result, begin: float, end: float, healthy: int, *, notices: bool
+) -> float:
     """Alarms of all conditions."""
-    weeks = [week for name, at in result.alarms.items() if notices == ("(notice)" in name) for week in at]
-    return round(sum(begin <= week < end for week in weeks) / (healthy * (end - begin)), 4)
+    weeks = [
+        week
+        for name, at in result.alarms.items()
+        if notices == ("(notice)" in name)
+        for week in at
+    ]
+    return round(
+        sum(begin <= week < end for week in weeks) / (healthy * (end - begin)), 4
+    )
 
 
 @click.command()
 @click.option("--queues", default=200, show_default=True, help="Healthy ones.")
 @click.option("--faults", default=60, show_default=True, help="Queues with a fault.")
 @click.option("--weeks", default=8.0, show_default=True)
-@click.option("--step", default=60.0, show_default=True, help="Seconds between two polls.")
+@click.option(
+    "--step", default=60.0, show_default=True, help="Seconds between two polls."
+)
 @click.option("--seed", default=1, show_default=True)
-@click.option("--history", default=0.0, show_default=True, help="Weeks before, of which the agent has a profile.")
-def main(*, queues: int, faults: int, weeks: float, step: float, seed: int, history: float) -> None:
+@click.option(
+    "--history",
+    default=0.0,
+    show_default=True,
+    help="Weeks before, of which the agent has a profile.",
+)
+def main(
+    *, queues: int, faults: int, weeks: float, step: float, seed: int, history: float
+) -> None:
     began = time.process_time()
     season = Season(queues_of(queues, faults), weeks + history, step, seed)
     result = replay(season, START + history * WEEK)
     for name, at in sorted(result.alarms.items()):
-        print(f"{name:34} {len(at):5}  weeks {sorted(int(one) + 1 for one in at)}"[:160])
+        print(
+            f"{name:34} {len(at):5}  weeks {sorted(int(one) + 1 for one in at)}"[:160]
+        )
     for name, count in sorted(result.where.items(), key=lambda one: -one[1]):
         print(f"{count:6}  {name}")
     for name, seconds in sorted(result.found.items()):
@@ -504,7 +666,11 @@ def main(*, queues: int, faults: int, weeks: float, step: float, seed: int, hist
         print(f"{name:34} found {len(known)} of {len(seconds)}, median {middle}")
     times = {
         fault: sorted(
-            one for name, of in result.found.items() if name.startswith(fault) for one in of if one is not None
+            one
+            for name, of in result.found.items()
+            if name.startswith(fault)
+            for one in of
+            if one is not None
         )
         for fault in FAULTS
     }

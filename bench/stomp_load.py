@@ -35,7 +35,12 @@ class Load:
         for first in range(0, len(self._queues), SUBSCRIPTIONS):
             reader, writer = await self._connect()
             for number, queue in enumerate(self._queues[first : first + SUBSCRIPTIONS]):
-                headers = {"id": str(number), "destination": queue, "ack": "auto", "subscription-type": "ANYCAST"}
+                headers = {
+                    "id": str(number),
+                    "destination": queue,
+                    "ack": "auto",
+                    "subscription-type": "ANYCAST",
+                }
                 writer.write(frame("SUBSCRIBE", headers))
             await writer.drain()
             self._tasks.append(asyncio.create_task(self._receive(reader)))
@@ -61,7 +66,9 @@ class Load:
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         account = self._endpoint.account
-        reader, writer = await asyncio.open_connection(self._endpoint.host, self._endpoint.port, limit=2**20)
+        reader, writer = await asyncio.open_connection(
+            self._endpoint.host, self._endpoint.port, limit=2**20
+        )
         headers = {
             "accept-version": "1.2",
             "host": self._endpoint.host,
@@ -72,7 +79,9 @@ class Load:
         writer.write(frame("CONNECT", headers))
         answer = await reader.readuntil(b"\0")
         if not answer.lstrip().startswith(b"CONNECTED"):
-            raise RuntimeError(f"the broker refused the load's connection: {answer[:200]!r}")
+            raise RuntimeError(
+                f"the broker refused the load's connection: {answer[:200]!r}"
+            )
         self._writers.append(writer)
         return reader, writer
 

@@ -50,34 +50,74 @@ ACCOUNT: Final[Mapping[str, tuple[Any, str]]] = {
 }
 """What the account adds to a tick, where it is looked up; and its one request."""
 PREPARED: Final = "decode listPreparedTransactions"
-_COMPARED = {family.name + "_total" * (family.type == "counter") for family in Baseline("").collect()}
+_COMPARED = {
+    family.name + "_total" * (family.type == "counter")
+    for family in Baseline("").collect()
+}
 """The families that the baseline makes too."""
 
 
 @click.command()
-@click.option("--runs", default=7, show_default=True, help="Ticks of the agent that are measured.")
-@click.option("--baseline-runs", default=7, show_default=True, help="Ticks of the baseline, each about 10 s.")
+@click.option(
+    "--runs", default=7, show_default=True, help="Ticks of the agent that are measured."
+)
+@click.option(
+    "--baseline-runs",
+    default=7,
+    show_default=True,
+    help="Ticks of the baseline, each about 10 s.",
+)
 @click.option("--queues", default=10_000, show_default=True)
 @click.option("--consumers", default=50_000, show_default=True)
 @click.option("--page-rows", default=5_000, show_default=True)
-@click.option("--same-series", is_flag=True, help="The agent shows the families of the baseline and no others.")
-@click.option("--memory/--no-memory", default=True, help="Whether to measure memory too, which takes a minute.")
+@click.option(
+    "--same-series",
+    is_flag=True,
+    help="The agent shows the families of the baseline and no others.",
+)
+@click.option(
+    "--memory/--no-memory",
+    default=True,
+    help="Whether to measure memory too, which takes a minute.",
+)
 def main(
-    *, runs: int, baseline_runs: int, queues: int, consumers: int, page_rows: int, same_series: bool, memory: bool
+    *,
+    runs: int,
+    baseline_runs: int,
+    queues: int,
+    consumers: int,
+    page_rows: int,
+    same_series: bool,
+    memory: bool,
 ) -> None:
-    shown = tuple(family for family in CATALOGUE if not same_series or family.name in _COMPARED)
+    shown = tuple(
+        family for family in CATALOGUE if not same_series or family.name in _COMPARED
+    )
     with running(queues, consumers) as broker:
-        result = asyncio.run(_ticks(broker, runs, min(baseline_runs, runs), page_rows, shown))
+        result = asyncio.run(
+            _ticks(broker, runs, min(baseline_runs, runs), page_rows, shown)
+        )
     if memory:
-        with running(queues, consumers, live=True) as broker, agent.running(broker, queues, INTERVAL) as scraped:
+        with (
+            running(queues, consumers, live=True) as broker,
+            agent.running(broker, queues, INTERVAL) as scraped,
+        ):
             result["rss_mb"] = _peak(broker, scraped)
     print(json.dumps({"bench": "tick", **result, **facts()}))
 
 
 async def _ticks(
-    broker: Broker, runs: int, baseline_runs: int, page_rows: int, families: Iterable[Family]
+    broker: Broker,
+    runs: int,
+    baseline_runs: int,
+    page_rows: int,
+    families: Iterable[Family],
 ) -> dict[str, float | None]:
-    polled = Polled(JolokiaTransport(JolokiaTarget(broker.url)), page_rows=page_rows, families=families)
+    polled = Polled(
+        JolokiaTransport(JolokiaTarget(broker.url)),
+        page_rows=page_rows,
+        families=families,
+    )
     asked = await polled.warm_up()
     seconds, baseline_seconds, stages, account = [], [], [], []
     with other_process(broker.url) as other:
@@ -103,13 +143,25 @@ async def _ticks(
     _print_breakdown(stages, seconds, baseline_seconds)
     return {
         "series": sum(samples.count for samples in shown.values()),
-        "series_compared": sum(samples.count for name, samples in shown.items() if name in _COMPARED),
+        "series_compared": sum(
+            samples.count for name, samples in shown.items() if name in _COMPARED
+        ),
         "cpu_s": round(median(seconds), 4),
         "cpu_mean_s": round(mean(seconds), 4),
         "account_ms": round(1000 * median(account), 1),
-        "account_ratio": round(median(whole / (whole - part) for whole, part in zip(seconds, account, strict=True)), 3),
-        "baseline_cpu_s": round(median(baseline_seconds), 3) if baseline_seconds else 0.0,
-        "ratio": round(median(baseline_seconds) / median(seconds), 1) if baseline_seconds else 0.0,
+        "account_ratio": round(
+            median(
+                whole / (whole - part)
+                for whole, part in zip(seconds, account, strict=True)
+            ),
+            3,
+        ),
+        "baseline_cpu_s": round(median(baseline_seconds), 3)
+        if baseline_seconds
+        else 0.0,
+        "ratio": round(median(baseline_seconds) / median(seconds), 1)
+        if baseline_seconds
+        else 0.0,
         "idle_ms": round(1000 * median(idle[POLLS_TO_REST:]), 2),
         "runs": runs,
         "baseline_runs": baseline_runs,
@@ -160,7 +212,9 @@ def _answer(url: str, connection: Connection) -> None:
     asyncio.run(answer())
 
 
-def _print_breakdown(stages: list[dict[str, float]], seconds: list[float], baseline: list[float]) -> None:
+def _print_breakdown(
+    stages: list[dict[str, float]], seconds: list[float], baseline: list[float]
+) -> None:
     typical = medians(stages)
     rows = {name: [f"{1000 * typical[name]:.1f}"] for name in typical}
     rows["whole tick"] = [f"{1000 * median(seconds):.1f}"]
@@ -176,7 +230,9 @@ def _peak(broker: Broker, scraped: agent.Agent) -> float | None:
         agent.wait_for_polls(broker, SCRAPED_POLLS)
     if scraped.whole_polls() == whole:
         # An agent that holds a part of the broker needs less.
-        print("no poll read the whole broker in its time: memory was not measured; the machine is too busy")
+        print(
+            "no poll read the whole broker in its time: memory was not measured; the machine is too busy"
+        )
         return None
     return round(scraped.peak_mb(), 1)
 

@@ -76,12 +76,17 @@ def bench_rollup(session: Any, folder: Path, days: int) -> dict[str, Any]:
         out = Store(str(folder / f"rolled-{number}"))
         ours.append(timed(lambda: roll_up(session, history, out)))  # noqa: B023 - called at once
         theirs.append(timed(peer))
-    rows = sum(pq.read_metadata(out.path(e.path)).num_rows for e in out.files("h1/kind=queue"))
+    rows = sum(
+        pq.read_metadata(out.path(e.path)).num_rows for e in out.files("h1/kind=queue")
+    )
     wanted = pq.read_metadata(folder / "peer-queue.parquet").num_rows
     if rows != wanted:
         raise SystemExit(f"{rows} hourly rows, DuckDB has {wanted}")
     ratio = median(a / b for a, b in zip(ours[1:], theirs[1:], strict=True))
-    read = sum(pq.read_metadata(history.path(e.path)).num_rows for e in history.files("raw/kind=queue"))
+    read = sum(
+        pq.read_metadata(history.path(e.path)).num_rows
+        for e in history.files("raw/kind=queue")
+    )
     return {
         "rows": read,
         "ours_s": round(median(ours[1:]), 2),
@@ -95,14 +100,24 @@ def bench_rollup(session: Any, folder: Path, days: int) -> dict[str, Any]:
 
 def bench_daily(session: Any, folder: Path) -> dict[str, float]:
     """Seconds of the job when one day is new, by days of history; in turn."""
-    prepared = {days: with_history(session, folder / str(days), days) for days in (90, 365)}
+    prepared = {
+        days: with_history(session, folder / str(days), days) for days in (90, 365)
+    }
     seconds: dict[int, list[float]] = {days: [] for days in prepared}
     for _ in range(RUNS):
         for days, (history, out, last) in prepared.items():
             forget(out, last)
-            seconds[days].append(timed(lambda: job.run(str(history), str(out), session=session)))  # noqa: B023
-    found = {f"days_{days}_s": round(median(values), 2) for days, values in seconds.items()}
-    return found | {"ratio": round(median(b / a for a, b in zip(seconds[90], seconds[365], strict=True)), 2)}
+            seconds[days].append(
+                timed(lambda: job.run(str(history), str(out), session=session))  # noqa: B023
+            )
+    found = {
+        f"days_{days}_s": round(median(values), 2) for days, values in seconds.items()
+    }
+    return found | {
+        "ratio": round(
+            median(b / a for a, b in zip(seconds[90], seconds[365], strict=True)), 2
+        )
+    }
 
 
 def with_history(session: Any, folder: Path, days: int) -> tuple[Path, Path, str]:
@@ -131,14 +146,33 @@ def bench_scale(folder: Path, queues: int) -> dict[str, Any]:
     history, out = folder / f"history-{queues}", folder / f"trends-{queues}"
     brokers = -(-queues // 2500)
     fleet = Fleet(
-        brokers=brokers, queues=queues // brokers, days=1, interval=60, gaps=0.0, consumers=CONSUMERS, active=1.0
+        brokers=brokers,
+        queues=queues // brokers,
+        days=1,
+        interval=60,
+        gaps=0.0,
+        consumers=CONSUMERS,
+        active=1.0,
     )
     generate(Store(str(history)), fleet)
     start = observed([sys.executable, "-c", START])
-    job_of = [sys.executable, "-m", "penstock_trends.job", "--history", str(history), "--out", str(out)]
+    job_of = [
+        sys.executable,
+        "-m",
+        "penstock_trends.job",
+        "--history",
+        str(history),
+        "--out",
+        str(out),
+    ]
     first, again = observed(job_of), observed(job_of)
-    theirs = observed([sys.executable, "-m", "bench.trends_peer", str(history), str(folder / "peer")])
-    report = [path.stat().st_size for path in (out / "report.html", *(out / "brokers").iterdir())]
+    theirs = observed(
+        [sys.executable, "-m", "bench.trends_peer", str(history), str(folder / "peer")]
+    )
+    report = [
+        path.stat().st_size
+        for path in (out / "report.html", *(out / "brokers").iterdir())
+    ]
     return {
         "queues": queues,
         "cpu_s": first["cpu_s"],
@@ -149,7 +183,9 @@ def bench_scale(folder: Path, queues: int) -> dict[str, Any]:
         "nothing_new_beyond_start_cpu_s": round(again["cpu_s"] - start["cpu_s"], 1),
         "start_cpu_s": start["cpu_s"],
         "report_mb": round(max(report) / 1e6, 2),
-        "tables_mb": round(sum(file.stat().st_size for file in out.rglob("*.parquet")) / 1e6, 1),
+        "tables_mb": round(
+            sum(file.stat().st_size for file in out.rglob("*.parquet")) / 1e6, 1
+        ),
     }
 
 
@@ -157,19 +193,31 @@ def observed(command: list[str]) -> dict[str, float]:
     """CPU seconds of a process and all it starts; highest memory of its driver (itself and Java) and of all, in MB."""
     cpu: dict[int, float] = {}
     driver = tree = 0.0
-    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as run:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as run,
+    ):
         while run.poll() is None:
             found = processes_of(run.pid)
             cpu |= {pid: seconds for pid, (seconds, _, _) in found.items()}
             driver = max(
-                driver, sum(size for pid, (_, size, name) in found.items() if pid == run.pid or name == "java")
+                driver,
+                sum(
+                    size
+                    for pid, (_, size, name) in found.items()
+                    if pid == run.pid or name == "java"
+                ),
             )
             tree = max(tree, sum(size for _, size, _ in found.values()))
             time.sleep(SAMPLE)
         if run.returncode:
             log.seek(0)
             raise SystemExit(f"{command}: {log.read().decode()[-2000:]}")
-    return {"cpu_s": round(sum(cpu.values()), 1), "driver_mb": round(driver), "tree_mb": round(tree)}
+    return {
+        "cpu_s": round(sum(cpu.values()), 1),
+        "driver_mb": round(driver),
+        "tree_mb": round(tree),
+    }
 
 
 def processes_of(root: int) -> dict[int, tuple[float, float, str]]:
@@ -177,7 +225,9 @@ def processes_of(root: int) -> dict[int, tuple[float, float, str]]:
     parents, seen = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
+            name, _, rest = (
+                (path / "stat").read_text().partition("(")[2].rpartition(")")
+            )
             resident = int((path / "statm").read_text().split()[1]) * PAGE / 1e6
         except (OSError, IndexError):
             continue
@@ -198,16 +248,29 @@ def bench_bytes(table: Any, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     store = Store(str(folder))
     store.write_table("day.parquet", table)
-    names = [n for n, of in ROW_TYPES["queue"].numbers.items() if table[n].null_count < len(table)]
+    names = [
+        n
+        for n, of in ROW_TYPES["queue"].numbers.items()
+        if table[n].null_count < len(table)
+    ]
     values = sum(len(table) - table[name].null_count for name in names)
     size = (folder / "day.parquet").stat().st_size
     file = folder / "samples.txt"
     with file.open("w") as out:
         out.writelines(samples(table, names))
         out.write("# EOF\n")
-    command = [str(tool("promtool")), "tsdb", "create-blocks-from", "openmetrics", str(file), str(folder / "blocks")]
+    command = [
+        str(tool("promtool")),
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        str(file),
+        str(folder / "blocks"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
-    blocks = sum(path.stat().st_size for path in (folder / "blocks").rglob("*") if path.is_file())
+    blocks = sum(
+        path.stat().st_size for path in (folder / "blocks").rglob("*") if path.is_file()
+    )
     return {
         "rows": len(table),
         "values": values,
@@ -221,7 +284,10 @@ def samples(table: Any, names: list[str]) -> Iterator[str]:
     stamps = (table["stamp"].cast(pa.int64()).to_numpy() / 1e6).tolist()
     labels = [
         f'{{broker="{broker}",queue="{queue}"}}'
-        for broker, queue in zip(*(table[n].cast(pa.string()).to_pylist() for n in ("broker", "queue")), strict=True)
+        for broker, queue in zip(
+            *(table[n].cast(pa.string()).to_pylist() for n in ("broker", "queue")),
+            strict=True,
+        )
     ]
     for name in names:
         yield f"# TYPE mq_{name} gauge\n"
@@ -240,7 +306,9 @@ def generated_day(folder: Path) -> Any:
     store = Store(str(folder / "history"))
     day = store.directories("raw/kind=queue")[0]
     paths = [store.path(entry.path) for entry in store.files(f"raw/kind=queue/{day}")]
-    table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths]).unify_dictionaries()
+    table = pa.concat_tables(
+        [pq.ParquetFile(path).read() for path in paths]
+    ).unify_dictionaries()
     sids = np.unique(table["sid"].to_numpy())[:SAMPLED]
     return table.filter(pa.array(np.isin(table["sid"].to_numpy(), sids))).sort_by(
         [("sid", "ascending"), ("key", "ascending"), ("stamp", "ascending")]
@@ -256,7 +324,9 @@ def recorded(folder: Path, minutes: float) -> Any:
     try:
         config = folder / "penstock.yaml"
         config.touch(mode=0o600)
-        config.write_text(scenario.config_yaml(interval="1s") + "history: {enabled: true}\n")
+        config.write_text(
+            scenario.config_yaml(interval="1s") + "history: {enabled: true}\n"
+        )
         asyncio.run(watched(Agent(config, folder / "data"), minutes))
     finally:
         scenario.stop()
@@ -278,11 +348,33 @@ async def watched(agent: Agent, minutes: float) -> None:
 
 
 @click.command()
-@click.option("--days", default=7, show_default=True, help="Of 2.9 million raw rows each, for the rollup.")
-@click.option("--minutes", default=MINUTES, show_default=True, help="For which a real broker is polled; 0: not at all.")
-@click.option("--only", type=click.Choice(["rollup", "daily", "bytes", "scale"]), help="One part; default: all.")
-@click.option("--queues", multiple=True, default=(500, 2000, 10_000), show_default=True, help="Of the scale.")
-def main(*, days: int, minutes: float, only: str | None, queues: tuple[int, ...]) -> None:
+@click.option(
+    "--days",
+    default=7,
+    show_default=True,
+    help="Of 2.9 million raw rows each, for the rollup.",
+)
+@click.option(
+    "--minutes",
+    default=MINUTES,
+    show_default=True,
+    help="For which a real broker is polled; 0: not at all.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(["rollup", "daily", "bytes", "scale"]),
+    help="One part; default: all.",
+)
+@click.option(
+    "--queues",
+    multiple=True,
+    default=(500, 2000, 10_000),
+    show_default=True,
+    help="Of the scale.",
+)
+def main(
+    *, days: int, minutes: float, only: str | None, queues: tuple[int, ...]
+) -> None:
     found: dict[str, Mapping[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -298,10 +390,17 @@ def main(*, days: int, minutes: float, only: str | None, queues: tuple[int, ...]
             found["daily"] = bench_daily(session, folder)
         if only in (None, "bytes"):
             if only:
-                generate(Store(str(folder / "history")), Fleet(brokers=4, queues=125, days=1, interval=15, gaps=0.0))
-            found["bytes_generated"] = bench_bytes(generated_day(folder), folder / "generated")
+                generate(
+                    Store(str(folder / "history")),
+                    Fleet(brokers=4, queues=125, days=1, interval=15, gaps=0.0),
+                )
+            found["bytes_generated"] = bench_bytes(
+                generated_day(folder), folder / "generated"
+            )
             if minutes:
-                found["bytes_recorded"] = bench_bytes(recorded(folder, minutes), folder / "recorded")
+                found["bytes_recorded"] = bench_bytes(
+                    recorded(folder, minutes), folder / "recorded"
+                )
         if session is not None:
             session.stop()
     for part, numbers in found.items():

@@ -34,7 +34,11 @@ GAUGES = [
     for name, ways in QUEUE.gauges.items()
     for how in ways
 ]
-COUNTERS = [f"{how}({name}) AS {end}_{name}" for name in QUEUE.counters for end, how in (("lo", "min"), ("hi", "max"))]
+COUNTERS = [
+    f"{how}({name}) AS {end}_{name}"
+    for name in QUEUE.counters
+    for end, how in (("lo", "min"), ("hi", "max"))
+]
 BINS = "histogram(CASE WHEN messages >= 1 THEN least(1 + floor(8 * log2(messages)), 399)::INT ELSE 0 END) AS hist"
 SAME_HOUR = "a.sid = {0}.sid AND a.inc = {0}.inc AND a.start = {0}.start AND a.stamp - INTERVAL {1} MINUTE >= {0}.stamp"
 QUEUES = f"""
@@ -85,8 +89,12 @@ def aggregate(history: Path, out: Path, kind: str, query: str) -> None:
     files = f"{history}/raw/kind={kind}/*/*/*.parquet"
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
-        database.execute(f"CREATE VIEW raw AS SELECT * FROM read_parquet('{files}', hive_partitioning = false)")  # noqa: S608
-        database.execute(f"COPY ({query}) TO '{out}-{kind}.parquet' (FORMAT parquet, COMPRESSION zstd)")
+        database.execute(
+            f"CREATE VIEW raw AS SELECT * FROM read_parquet('{files}', hive_partitioning = false)"  # noqa: S608
+        )
+        database.execute(
+            f"COPY ({query}) TO '{out}-{kind}.parquet' (FORMAT parquet, COMPRESSION zstd)"
+        )
 
 
 if __name__ == "__main__":

@@ -49,15 +49,26 @@ _HEAD = b" HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 SLOWLY = {
     "head": (b"GET /" + _HEAD + b"X: ", b"y"),
     "body": (b"POST /-/reload" + _HEAD + b"Content-Length: 100000\r\n\r\n", b"y"),
-    "chunks": (b"POST /metrics" + _HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\ny\r\n"),
+    "chunks": (
+        b"POST /metrics" + _HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"1\r\ny\r\n",
+    ),
     "no body": (b"GET /-/healthy" + _HEAD + b"Content-Length: 100000\r\n\r\n", b""),
 }
 """By kind, how a slow connection begins and what it then sends now and then."""
-LOOK_UPS = ("/api/v1/queues?limit=1000", "/api/v1/events?limit=1000", "/api/v1/explain?broker=bench&queue=none")
+LOOK_UPS = (
+    "/api/v1/queues?limit=1000",
+    "/api/v1/events?limit=1000",
+    "/api/v1/explain?broker=bench&queue=none",
+)
 LOOK = "/metrics?name[]=penstock_polls_total&name[]=penstock_poll_duration_seconds&name[]=penstock_logins_*"
 """What the probe itself looks at: the whole body would keep the process that measures busy."""
-_POLLS = re.compile(rb'^penstock_polls_total\{broker="bench",result="(\w+)"\} (\S+)$', re.MULTILINE)
-_SECONDS = re.compile(rb'^penstock_poll_duration_seconds\{broker="bench"\} (\S+)$', re.MULTILINE)
+_POLLS = re.compile(
+    rb'^penstock_polls_total\{broker="bench",result="(\w+)"\} (\S+)$', re.MULTILINE
+)
+_SECONDS = re.compile(
+    rb'^penstock_poll_duration_seconds\{broker="bench"\} (\S+)$', re.MULTILINE
+)
 
 _LOGINS = re.compile(rb"^penstock_(logins_\w+)_total (\S+)$", re.MULTILINE)
 
@@ -70,14 +81,36 @@ def main() -> None:
 @main.command()
 @click.option("--queues", default=1_000, show_default=True)
 @click.option("--consumers", default=5_000, show_default=True)
-@click.option("--seconds", default=40.0, show_default=True, help="How long each of the two parts lasts.")
-@click.option("--nicer", default=10, show_default=True, help="Steps by which the attack is nicer than the agent.")
-@click.option("--interval", default=2, show_default=True, help="Seconds between two polls of the agent.")
-def measure(*, queues: int, consumers: int, seconds: float, nicer: int, interval: int) -> None:
+@click.option(
+    "--seconds",
+    default=40.0,
+    show_default=True,
+    help="How long each of the two parts lasts.",
+)
+@click.option(
+    "--nicer",
+    default=10,
+    show_default=True,
+    help="Steps by which the attack is nicer than the agent.",
+)
+@click.option(
+    "--interval",
+    default=2,
+    show_default=True,
+    help="Seconds between two polls of the agent.",
+)
+def measure(
+    *, queues: int, consumers: int, seconds: float, nicer: int, interval: int
+) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(queues, consumers, live=True) as broker,
-        agent.running(broker, queues, interval, options=["--web.config.file", str(users(Path(folder)))]) as one,
+        agent.running(
+            broker,
+            queues,
+            interval,
+            options=["--web.config.file", str(users(Path(folder)))],
+        ) as one,
     ):
         quiet = part(one, seconds, interval)
         with attacked(one.port, seconds + 15, nicer) as attack:
@@ -86,14 +119,22 @@ def measure(*, queues: int, consumers: int, seconds: float, nicer: int, interval
             renewal = threading.Timer(seconds / 2, users, (Path(folder), changed))
             renewal.start()
             known = Logins(one.port, KNOWN)
-            late = Logins(one.port, LATE, first_at=time.monotonic() + seconds * 0.75)  # after the change
+            late = Logins(
+                one.port, LATE, first_at=time.monotonic() + seconds * 0.75
+            )  # after the change
             with Load(known.again, pause=0.2), Load(late.again, pause=0.2):
                 busy = part(one, seconds, interval)
             told, _ = attack.communicate(timeout=60)
         after = part(one, 4 * interval, interval)
-        refused = {name.decode(): int(float(count)) for name, count in _LOGINS.findall(metrics(one))}
+        refused = {
+            name.decode(): int(float(count))
+            for name, count in _LOGINS.findall(metrics(one))
+        }
     answers = json.loads(told)
-    rows = {name: [str(one[key]) for key in quiet] for name, one in (("quiet", quiet), ("attacked", busy))}
+    rows = {
+        name: [str(one[key]) for key in quiet]
+        for name, one in (("quiet", quiet), ("attacked", busy))
+    }
     print_table(rows, ["", *quiet])
     result = {
         **{f"quiet_{name}": value for name, value in quiet.items()},
@@ -113,7 +154,9 @@ def users(folder: Path, more: str = "") -> Path:
     """The web configuration in this folder, with so much more."""
     if not (file := folder / "web.yml").exists():
         hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()
-        file.write_text(f"basic_auth_users: {{{KNOWN}: {hashed!r}, {LATE}: {hashed!r}}}\n")
+        file.write_text(
+            f"basic_auth_users: {{{KNOWN}: {hashed!r}, {LATE}: {hashed!r}}}\n"
+        )
     file.write_text(file.read_text() + more)
     return file
 
@@ -147,7 +190,9 @@ class Logins:
         name = "known" if self.user == KNOWN else "late"
         return {
             f"{name}_answers": dict(sorted(self.answers.items())),
-            f"{name}_in_after_s": None if self.in_after is None else round(self.in_after, 2),
+            f"{name}_in_after_s": None
+            if self.in_after is None
+            else round(self.in_after, 2),
             f"{name}_longest_s": round(self.longest, 2),
         }
 
@@ -165,7 +210,11 @@ def part(one: Agent, seconds: float, interval: int) -> dict[str, Any]:
         waited = sum(_schedstat(thread)[1] for thread in threads)
         seconds, status = asked(one.port, "/-/healthy")
         failed.update([status] if status != 200 else [])
-        own.append(max(seconds - sum(_schedstat(thread)[1] for thread in threads) + waited, 0.0))
+        own.append(
+            max(
+                seconds - sum(_schedstat(thread)[1] for thread in threads) + waited, 0.0
+            )
+        )
         return seconds
 
     def probe() -> float:
@@ -199,7 +248,9 @@ def part(one: Agent, seconds: float, interval: int) -> dict[str, Any]:
     }
 
 
-def asked(port: int, path: str, user: str = "", timeout: float = 60) -> tuple[float, int]:
+def asked(
+    port: int, path: str, user: str = "", timeout: float = 60
+) -> tuple[float, int]:
     """Seconds until a new connection had its answer, and the status; 0 when there was none."""
     began = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -235,7 +286,10 @@ class Used:
 
     def since(self, before: "Used", seconds: float) -> dict[str, float]:
         names = ("loop", "agent", "waited")
-        return {name: round((getattr(self, name) - getattr(before, name)) / seconds, 2) for name in names}
+        return {
+            name: round((getattr(self, name) - getattr(before, name)) / seconds, 2)
+            for name in names
+        }
 
 
 def _schedstat(task: Path) -> tuple[float, float]:
@@ -250,13 +304,18 @@ def _schedstat(task: Path) -> tuple[float, float]:
 def polls(one: Agent) -> Counter[str]:
     while not (body := metrics(one)):
         time.sleep(0.1)
-    return Counter({result.decode(): int(float(value)) for result, value in _POLLS.findall(body)})
+    return Counter(
+        {result.decode(): int(float(value)) for result, value in _POLLS.findall(body)}
+    )
 
 
 def metrics(one: Agent) -> bytes:
     """The body, nothing when it was refused."""
     try:
-        with urlopen(Request(f"http://127.0.0.1:{one.port}{LOOK}", headers=login(KNOWN)), timeout=30) as answer:
+        with urlopen(
+            Request(f"http://127.0.0.1:{one.port}{LOOK}", headers=login(KNOWN)),
+            timeout=30,
+        ) as answer:
             body: bytes = answer.read()
             return body
     except OSError:
@@ -265,7 +324,15 @@ def metrics(one: Agent) -> bytes:
 
 @contextlib.contextmanager
 def attacked(port: int, seconds: float, nicer: int) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "bench.trust", "attack", str(port), str(seconds), str(nicer)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.trust",
+        "attack",
+        str(port),
+        str(seconds),
+        str(nicer),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -288,18 +355,29 @@ async def _attack(port: int, seconds: float) -> dict[str, Any]:
     end = time.monotonic() + seconds
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with (
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector, headers=login(KNOWN)) as session,
+        aiohttp.ClientSession(
+            f"http://127.0.0.1:{port}", connector=connector, headers=login(KNOWN)
+        ) as session,
         asyncio.TaskGroup() as all_of_them,
     ):
         for number in range(SLOW):
-            all_of_them.create_task(_drip(port, end, answers, [*SLOWLY][number % len(SLOWLY)]))
+            all_of_them.create_task(
+                _drip(port, end, answers, [*SLOWLY][number % len(SLOWLY)])
+            )
         for _ in range(SCRAPERS):
             all_of_them.create_task(_scrape(session, end, answers, taken))
         for number in range(LOOKERS):
-            all_of_them.create_task(_look_up(session, end, answers, LOOK_UPS[number % len(LOOK_UPS)]))
+            all_of_them.create_task(
+                _look_up(session, end, answers, LOOK_UPS[number % len(LOOK_UPS)])
+            )
         for number in range(GUESSERS):
-            all_of_them.create_task(_guess(session, end, answers, (KNOWN, LATE, "nobody")[number % 3]))
-    return {"answers": dict(sorted(answers.items())), "scrape_p99_s": round(sorted(taken)[int(len(taken) * 0.99)], 2)}
+            all_of_them.create_task(
+                _guess(session, end, answers, (KNOWN, LATE, "nobody")[number % 3])
+            )
+    return {
+        "answers": dict(sorted(answers.items())),
+        "scrape_p99_s": round(sorted(taken)[int(len(taken) * 0.99)], 2),
+    }
 
 
 async def _drip(port: int, end: float, answers: Counter[str], kind: str) -> None:
@@ -314,7 +392,9 @@ async def _drip(port: int, end: float, answers: Counter[str], kind: str) -> None
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(DRIP):
                         if (said := await reader.read(100)) or reader.at_eof():
-                            answers[f"slow {kind}: {said[9:12].decode() or 'dropped'}"] += 1
+                            answers[
+                                f"slow {kind}: {said[9:12].decode() or 'dropped'}"
+                            ] += 1
                             break
             writer.close()
         except OSError:
@@ -322,14 +402,21 @@ async def _drip(port: int, end: float, answers: Counter[str], kind: str) -> None
         await asyncio.sleep(DRIP)
 
 
-async def _guess(session: aiohttp.ClientSession, end: float, answers: Counter[str], user: str) -> None:
+async def _guess(
+    session: aiohttp.ClientSession, end: float, answers: Counter[str], user: str
+) -> None:
     """Ever new passwords, each as soon as the one before is answered; from the address of all others."""
     while time.monotonic() < end:
         guess = login(user, secrets.token_hex(8))
         await _asked(session, "/config", answers, f"guess for {user}", guess)
 
 
-async def _scrape(session: aiohttp.ClientSession, end: float, answers: Counter[str], taken: list[float]) -> None:
+async def _scrape(
+    session: aiohttp.ClientSession,
+    end: float,
+    answers: Counter[str],
+    taken: list[float],
+) -> None:
     """As a Prometheus does; one that is refused tries again after a second, as it was told."""
     while (began := time.monotonic()) < end:
         status = await _asked(session, "/metrics", answers, "scrape")
@@ -341,7 +428,9 @@ async def _scrape(session: aiohttp.ClientSession, end: float, answers: Counter[s
         await asyncio.sleep(max(began + EVERY - time.monotonic(), 0))
 
 
-async def _look_up(session: aiohttp.ClientSession, end: float, answers: Counter[str], path: str) -> None:
+async def _look_up(
+    session: aiohttp.ClientSession, end: float, answers: Counter[str], path: str
+) -> None:
     while time.monotonic() < end:
         await _asked(session, path, answers, "look-up")
         await asyncio.sleep(0.2)

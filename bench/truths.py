@@ -84,7 +84,9 @@ def weekly(shape: Shape, weekend: float = 0.85) -> Shape:
 def kinked(days: float, ago: float, before: float) -> Shape:
     """To the limit in `days`; until `ago` days ago with `before` times the slope of now."""
     slope = 40.0 / (days + ago)
-    return lambda t: LIMIT + slope * np.where(t > -ago, t - days, before * (t + ago) - (days + ago))
+    return lambda t: (
+        LIMIT + slope * np.where(t > -ago, t - days, before * (t + ago) - (days + ago))
+    )
 
 
 def stairs(days: float, every: float) -> Shape:
@@ -109,8 +111,12 @@ def step(ago: float, low: float = 40.0, high: float = 85.0) -> Shape:
     return lambda t: np.where(t > -ago, high, low)
 
 
-def wave(period: float, low: float = 50.0, high: float = 90.0, phase: float = 0.0) -> Shape:
-    return lambda t: (low + high) / 2 + (high - low) / 2 * np.sin(2 * np.pi * (t / period + phase))
+def wave(
+    period: float, low: float = 50.0, high: float = 90.0, phase: float = 0.0
+) -> Shape:
+    return lambda t: (
+        (low + high) / 2 + (high - low) / 2 * np.sin(2 * np.pi * (t / period + phase))
+    )
 
 
 def holiday(ago: float, for_days: float, low: float, high: float) -> Shape:
@@ -156,58 +162,138 @@ def meeting() -> Iterator[Fill]:
     for days in (1, 3, 7, 14, 30, 60, 89):
         for noise in (0.002, 0.01, 0.03):
             yield Fill("linear", line(days), noise, meets=True)
-    for ago, days in ((3, 3), (3, 8), (5, 10), (10, 10), (10, 30), (20, 20), (30, 60), (45, 80)):
+    for ago, days in (
+        (3, 3),
+        (3, 8),
+        (5, 10),
+        (10, 10),
+        (10, 30),
+        (20, 20),
+        (30, 60),
+        (45, 80),
+    ):
         yield Fill("ramp since", line(days, 40.0, ago), 0.01, meets=True)
-    yield from (Fill("ramp since", line(days, 40.0, ago), 0.03, meets=True) for ago, days in ((5, 5), (15, 15)))
-    for every, days in ((10, 5), (10, 15), (20, 5), (20, 20), (20, 40), (40, 10), (40, 30), (40, 60)):
+    yield from (
+        Fill("ramp since", line(days, 40.0, ago), 0.03, meets=True)
+        for ago, days in ((5, 5), (15, 15))
+    )
+    for every, days in (
+        (10, 5),
+        (10, 15),
+        (20, 5),
+        (20, 20),
+        (20, 40),
+        (40, 10),
+        (40, 30),
+        (40, 60),
+    ):
         yield Fill("doubling", doubling(days, every), 0.02, meets=True)
     for back, days in ((5, 3), (5, 10), (10, 10), (10, 20), (20, 10), (20, 40)):
         yield Fill("short history", line(days, 30.0, back), 0.01, meets=True, days=back)
     for days in (10, 20, 40):
         yield Fill("season", daily(line(days)), 0.02, meets=True)
         yield Fill("season", weekly(daily(line(days))), 0.02, meets=True)
-    yield from (Fill("gaps", line(days), 0.01, meets=True, spoil=gaps(0.2, 48)) for days in (7, 20, 45))
-    yield from (Fill("restarts", line(days), 0.01, meets=True, spoil=dips) for days in (7, 20, 45))
-    for days, ago, before in ((10, 10, 0.5), (20, 15, 0.4), (30, 20, 1.8), (15, 30, 0.2)):
+    yield from (
+        Fill("gaps", line(days), 0.01, meets=True, spoil=gaps(0.2, 48))
+        for days in (7, 20, 45)
+    )
+    yield from (
+        Fill("restarts", line(days), 0.01, meets=True, spoil=dips)
+        for days in (7, 20, 45)
+    )
+    for days, ago, before in (
+        (10, 10, 0.5),
+        (20, 15, 0.4),
+        (30, 20, 1.8),
+        (15, 30, 0.2),
+    ):
         yield Fill("kink", kinked(days, ago, before), 0.01, meets=True)
-    yield from (Fill("stairs", stairs(days, every), 0.01, meets=True) for days, every in ((10, 1), (30, 1), (30, 2)))
+    yield from (
+        Fill("stairs", stairs(days, every), 0.01, meets=True)
+        for days, every in ((10, 1), (30, 1), (30, 2))
+    )
 
 
 def never() -> Iterator[Fill]:
     """Its kinds that never do."""
     for ago in (3, 5, 10, 20, 40, 60):
         yield Fill("plateau", plateau(ago), 0.01, meets=False)
-    yield from (Fill("plateau", plateau(ago, 92.0, 30.0), 0.005, meets=False) for ago in (4, 8))
-    yield from (Fill("saturation", saturating(level, 15.0), 0.01, meets=False) for level in (80.0, 95.0))
+    yield from (
+        Fill("plateau", plateau(ago, 92.0, 30.0), 0.005, meets=False) for ago in (4, 8)
+    )
+    yield from (
+        Fill("saturation", saturating(level, 15.0), 0.01, meets=False)
+        for level in (80.0, 95.0)
+    )
     for period in (7, 14, 30, 45):
         yield Fill("saw-teeth", teeth(period, 30.0, 85.0), 0.01, meets=False)
         yield Fill("saw-teeth", teeth(period, 20.0, 90.0, 0.75), 0.03, meets=False)
-    yield from (Fill("step", step(ago), 0.01, meets=False) for ago in (0.5, 1, 2, 4, 10))
+    yield from (
+        Fill("step", step(ago), 0.01, meets=False) for ago in (0.5, 1, 2, 4, 10)
+    )
     for period in (7, 14, 28):
-        yield from (Fill("wave", wave(period, phase=phase), 0.01, meets=False) for phase in (0.0, 0.1, 0.9))
+        yield from (
+            Fill("wave", wave(period, phase=phase), 0.01, meets=False)
+            for phase in (0.0, 0.1, 0.9)
+        )
     yield Fill("holiday", holiday(6, 3, 40.0, 80.0), 0.02, meets=False)
     yield Fill("holiday", holiday(2, 2, 40.0, 80.0), 0.02, meets=False)
-    yield from (Fill("flat at 99 %", lambda t: 0 * t + 99.0, noise, meets=False) for noise in (0.0005, 0.002))
+    yield from (
+        Fill("flat at 99 %", lambda t: 0 * t + 99.0, noise, meets=False)
+        for noise in (0.0005, 0.002)
+    )
 
 
 def own_fills() -> Iterator[Fill]:
     """Shapes of our own, never looked at while the method was made."""
-    yield from (Fill("accelerating", accelerating(days), 0.01, meets=True, own=True) for days in (10.0, 30.0))
+    yield from (
+        Fill("accelerating", accelerating(days), 0.01, meets=True, own=True)
+        for days in (10.0, 30.0)
+    )
     for days in (12.0, 35.0):
         base = line(days, 30.0)
         yield Fill("daily clean-up", cleaned_daily(base), 0.01, meets=True, own=True)
         yield Fill("night batch", by_night(base), 0.01, meets=True, own=True)
         yield Fill("spikes", line(days), 0.01, meets=True, spoil=spikes, own=True)
-        yield Fill("a third unseen", line(days), 0.02, meets=True, spoil=gaps(0.33, 96), own=True)
-        yield Fill("after a fall", after_fall(line(days, 30, 25), 25), 0.01, meets=True, own=True)
+        yield Fill(
+            "a third unseen",
+            line(days),
+            0.02,
+            meets=True,
+            spoil=gaps(0.33, 96),
+            own=True,
+        )
+        yield Fill(
+            "after a fall",
+            after_fall(line(days, 30, 25), 25),
+            0.01,
+            meets=True,
+            own=True,
+        )
     yield Fill("slow-down", kinked(25.0, 12.0, 4.0), 0.01, meets=True, own=True)
     for period in (3.0, 9.0):
         yield Fill("uneven teeth", uneven(period), 0.01, meets=False, own=True)
-    yield from (Fill("falling", falling(slope), 0.02, meets=False, own=True) for slope in (0.1, 0.4))
-    yield Fill("two steps", lambda t: 30 + 25.0 * (t > -20) + 30.0 * (t > -6), 0.02, meets=False, own=True)
-    yield from (Fill("drifting", drifting(seed), 0.005, meets=False, own=True) for seed in range(3))
+    yield from (
+        Fill("falling", falling(slope), 0.02, meets=False, own=True)
+        for slope in (0.1, 0.4)
+    )
     yield Fill(
-        "busy month end", lambda t: 40 + 45 * np.exp(-(((t + 4) % 30 - 3) ** 2) / 2), 0.02, meets=False, own=True
+        "two steps",
+        lambda t: 30 + 25.0 * (t > -20) + 30.0 * (t > -6),
+        0.02,
+        meets=False,
+        own=True,
+    )
+    yield from (
+        Fill("drifting", drifting(seed), 0.005, meets=False, own=True)
+        for seed in range(3)
+    )
+    yield Fill(
+        "busy month end",
+        lambda t: 40 + 45 * np.exp(-(((t + 4) % 30 - 3) ** 2) / 2),
+        0.02,
+        meets=False,
+        own=True,
     )
 
 
@@ -281,12 +367,20 @@ class Traffic:
     def daily(self, random: Random) -> Series:
         """NaN = unseen."""
         at = np.arange(self.days)
-        level = 10_000 * (1 + self.growth) ** (at / 7) * np.where(at % 7 >= 5, self.weekend, 1.0)
+        level = (
+            10_000
+            * (1 + self.growth) ** (at / 7)
+            * np.where(at % 7 >= 5, self.weekend, 1.0)
+        )
         level = level * np.where(at >= self.days - self.ago, 1 + self.jump, 1.0)
         level = level * np.where(at >= self.days - self.ago - 30, 1 + self.earlier, 1.0)
         noise = np.exp(self.noise * wandering(random, self.days, 0.3))
         if self.tails:
-            noise *= np.where(random.random(self.days) < 0.05, random.uniform(0.3, 3.0, self.days), 1.0)
+            noise *= np.where(
+                random.random(self.days) < 0.05,
+                random.uniform(0.3, 3.0, self.days),
+                1.0,
+            )
         out = level * noise
         if self.holiday >= 0:
             out[self.days - self.holiday] *= 0.2
@@ -309,10 +403,21 @@ def jumping() -> Iterator[Traffic]:
     for jump in (0.8, 0.5, 0.3, -0.3, -0.5, -0.8):
         for ago in (3, 5, 7, 10, 20, 40):
             yield Traffic(f"{100 * jump:+.0f} %", jump=jump, ago=ago)
-    yield from (Traffic("noise 15 %", jump=0.5, ago=ago, noise=0.15, own=True) for ago in (4, 9, 30))
-    yield from (Traffic("with growth", 0.02, jump=0.6, ago=ago, own=True) for ago in (6, 25))
-    yield from (Traffic("heavy tails", jump=1.0, ago=ago, tails=True, own=True) for ago in (8, 30))
-    yield from (Traffic("some unseen", jump=0.5, ago=ago, unseen=0.1, own=True) for ago in (7, 21))
+    yield from (
+        Traffic("noise 15 %", jump=0.5, ago=ago, noise=0.15, own=True)
+        for ago in (4, 9, 30)
+    )
+    yield from (
+        Traffic("with growth", 0.02, jump=0.6, ago=ago, own=True) for ago in (6, 25)
+    )
+    yield from (
+        Traffic("heavy tails", jump=1.0, ago=ago, tails=True, own=True)
+        for ago in (8, 30)
+    )
+    yield from (
+        Traffic("some unseen", jump=0.5, ago=ago, unseen=0.1, own=True)
+        for ago in (7, 21)
+    )
     yield Traffic("second of two", jump=0.6, ago=6, earlier=-0.4, own=True)
     yield Traffic("five weeks", jump=0.5, ago=7, days=35, own=True)
 
@@ -340,7 +445,9 @@ class Second:
         size = len(self.came)
         left, depth = np.empty(size), np.empty(size)
         count, lost = 0.0, 0
-        for at, (came, able) in enumerate(zip(self.came.tolist(), self.able.tolist(), strict=True)):
+        for at, (came, able) in enumerate(
+            zip(self.came.tolist(), self.able.tolist(), strict=True)
+        ):
             count += came
             taken = min(count, able)
             count -= taken
@@ -372,7 +479,10 @@ def second_worlds(days: int = 4) -> dict[str, Second]:
         "stalls (own)": (1.5 * day, stalled),
         "trickle (own)": (0.05 * day, np.where((at // 7200) % 3 == 0, 0.0, 0.12)),
     }
-    return {name: Second(random.poisson(came), random.poisson(able)) for name, (came, able) in rates.items()}
+    return {
+        name: Second(random.poisson(came), random.poisson(able))
+        for name, (came, able) in rates.items()
+    }
 
 
 # --- pace of consumers
@@ -395,10 +505,18 @@ class Paced:
         size = 60 * 24
         at = np.arange(size)
         consumers = np.where(self.scaled & (at > size // 2), 6.0, 3.0)
-        rate = self.rate * (1 + self.change * at / size) * np.exp(self.noise * random.standard_normal(size))
-        backlog = np.where(random.random(size) < self.busy, 1.0, random.choice([0.0, 0.0, 0.3], size))
+        rate = (
+            self.rate
+            * (1 + self.change * at / size)
+            * np.exp(self.noise * random.standard_normal(size))
+        )
+        backlog = np.where(
+            random.random(size) < self.busy, 1.0, random.choice([0.0, 0.0, 0.3], size)
+        )
         able = 3600 * rate * consumers
-        acknowledged = np.where(backlog == 1.0, able, able * random.uniform(0.05, 0.6, size))
+        acknowledged = np.where(
+            backlog == 1.0, able, able * random.uniform(0.05, 0.6, size)
+        )
         unseen = random.random(size) < self.gaps
         return {
             "acknowledged": np.where(unseen, np.nan, acknowledged),
@@ -413,7 +531,10 @@ class Paced:
 
 
 def paces() -> Iterator[Paced]:
-    yield from (Paced(f"{100 * change:+.0f} %", 2.0, change) for change in (0.0, -0.1, -0.2, -0.3, 0.1))
+    yield from (
+        Paced(f"{100 * change:+.0f} %", 2.0, change)
+        for change in (0.0, -0.1, -0.2, -0.3, 0.1)
+    )
     yield Paced("gaps", 1.0, gaps=0.2)
     yield Paced("twice the consumers", 0.4, scaled=True)
     yield Paced("rarely busy", 5.0, busy=0.02)

@@ -29,7 +29,9 @@ _EARLIER = 3_600
 
 def _listed(**fields: str | int) -> str:
     """A template for rows of a listing, quoted as they stand in the text; "%d" and "%s" are the places to fill."""
-    return json.dumps(json.dumps(fields, separators=(",", ":")))[1:-1].replace('\\"%n\\"', "%d")
+    return json.dumps(json.dumps(fields, separators=(",", ":")))[1:-1].replace(
+        '\\"%n\\"', "%d"
+    )
 
 
 _CONSUMER = _listed(
@@ -69,7 +71,9 @@ _PRODUCER = _listed(
     localAddress="tcp:///10.0.0.7:61616", remoteAddress="%s", creationTime="1795216145868", msgSent="%n",
     msgSizeSent="%n", lastProducedMessageID="",
 )  # fmt: skip
-_SETTINGS = json.dumps(json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 104857600}))
+_SETTINGS = json.dumps(
+    json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 104857600})
+)
 
 
 class World:
@@ -81,7 +85,9 @@ class World:
     others are healthy and have nothing to do: empty, and no consumer of theirs holds a message.
     """
 
-    def __init__(self, queues: int, consumers: int, *, active: float = 0.2, seed: int = 1) -> None:
+    def __init__(
+        self, queues: int, consumers: int, *, active: float = 0.2, seed: int = 1
+    ) -> None:
         self._random = np.random.default_rng(seed)
         self._node_id = str(uuid.uuid4())
         self.steps = 0
@@ -90,13 +96,17 @@ class World:
         self._numbered = {name: n for n, name in enumerate(self.names)}
         self.clients = [f"worker-{n:06d}.site-{n % 7}" for n in range(consumers)]
         self.works = self._random.permutation(queues) < round(active * queues)
-        self._messages = np.where(self.works, self._random.integers(0, 1_000, queues), 0)
+        self._messages = np.where(
+            self.works, self._random.integers(0, 1_000, queues), 0
+        )
         self._added = self._random.integers(10_000, 9_000_000, queues)
         self._producers = np.arange(0, min(queues, consumers), 10)
         self.queue_of = np.arange(consumers) % max(queues, 1)
         self._ids = 500_000 + np.arange(consumers)
         self._next_id = 500_000 + consumers
-        self._buffered = np.where(self._working(), self._random.integers(0, 200, consumers), 0)
+        self._buffered = np.where(
+            self._working(), self._random.integers(0, 200, consumers), 0
+        )
         self._delivered = self._random.integers(1_000, 900_000, consumers)
         self._settled_at = np.full(consumers, int(EPOCH * 1000) - 60_000)
         self._texts: dict[str, list[str]] = {}
@@ -135,8 +145,12 @@ class World:
         self._buffered[consumers] = np.minimum(
             self._random.integers(0, 200, len(consumers)), self._delivered[consumers]
         )
-        self._settled_at[consumers] = int(self.now * 1000) - self._random.integers(0, 5_000, len(consumers))
-        gone = self._random.permutation(np.setdiff1d(np.arange(len(self._ids)), self._producers))
+        self._settled_at[consumers] = int(self.now * 1000) - self._random.integers(
+            0, 5_000, len(consumers)
+        )
+        gone = self._random.permutation(
+            np.setdiff1d(np.arange(len(self._ids)), self._producers)
+        )
         gone = gone[: round(churn * len(self._ids))]
         self._ids[gone] = self._next_id + np.arange(len(gone))
         self._next_id += len(gone)
@@ -145,18 +159,27 @@ class World:
 
     def _working(self) -> NDArray[np.bool_]:
         """The consumers of active queues."""
-        return self.works[self.queue_of] if len(self.works) else np.zeros(len(self.queue_of), np.bool_)
+        return (
+            self.works[self.queue_of]
+            if len(self.works)
+            else np.zeros(len(self.queue_of), np.bool_)
+        )
 
     def answer(self, requests: Sequence[Mapping[str, Any]]) -> bytes:
         """The answer to a bulk of requests, in UTF-8."""
         return b"[" + b",".join(self._answer(request) for request in requests) + b"]"
 
     def _answer(self, request: Mapping[str, Any]) -> bytes:
-        value = self._called(request) if request["type"] == "exec" else self._read(request)
+        value = (
+            self._called(request) if request["type"] == "exec" else self._read(request)
+        )
         echo = json.dumps(dict(request), separators=(",", ":"))
         if value is None:
-            return f'{{"request":{echo},"error_type":"javax.management.InstanceNotFoundException",'.encode() + (
-                b'"error":"No MBean with pattern found for reading attributes","status":404}'
+            return (
+                f'{{"request":{echo},"error_type":"javax.management.InstanceNotFoundException",'.encode()
+                + (
+                    b'"error":"No MBean with pattern found for reading attributes","status":404}'
+                )
             )
         return f'{{"request":{echo},"value":{value},"status":200}}'.encode()
 
@@ -177,17 +200,26 @@ class World:
         known = self._sorted.get(operation)
         if known is None or known[0] != self.steps:
             rows = self._rows[operation]
-            known = self.steps, [rows[n] for n in np.argsort(-self._messages, kind="stable").tolist()]
+            known = (
+                self.steps,
+                [rows[n] for n in np.argsort(-self._messages, kind="stable").tolist()],
+            )
             self._sorted[operation] = known
         return known[1]
 
     def _read(self, request: Mapping[str, Any]) -> str | None:
         mbean, first = request["mbean"], request["attribute"][0]
         if mbean == f"{_DOMAIN}:broker=*":
-            return json.dumps({f'{_DOMAIN}:broker="{BROKER}"': self._broker()}, separators=(",", ":"))
+            return json.dumps(
+                {f'{_DOMAIN}:broker="{BROKER}"': self._broker()}, separators=(",", ":")
+            )
         if "*" not in mbean and first in self._rows:
             row = self._numbered.get(key_of(mbean, "queue"))
-            return None if row is None else "{" + self._rows[first][row].partition('":{')[2]
+            return (
+                None
+                if row is None
+                else "{" + self._rows[first][row].partition('":{')[2]
+            )
         if first in self._rows:
             return "{" + ",".join(self._rows[first]) + "}"
         return None
@@ -229,16 +261,24 @@ class World:
         for kind, text in per_consumer.items():
             texts = self._replace(kind, consumers, len(self._ids), text)
             self._rows[kind] = [texts[n] for n in by_id]
-        self._rows["listProducers"] = [self._producer(n) for n in self._producers.tolist()]
+        self._rows["listProducers"] = [
+            self._producer(n) for n in self._producers.tolist()
+        ]
 
-    def _replace(self, kind: str, rows: Numbers, size: int, text: Callable[[int], str]) -> list[str]:
+    def _replace(
+        self, kind: str, rows: Numbers, size: int, text: Callable[[int], str]
+    ) -> list[str]:
         texts = self._texts.setdefault(kind, [""] * size)
         for row in rows.tolist():
             texts[row] = text(row)
         return texts
 
     def _consumer(self, n: int) -> str:
-        name, held, delivered = self.names[self.queue_of[n]], self._buffered[n], self._delivered[n]
+        name, held, delivered = (
+            self.names[self.queue_of[n]],
+            self._buffered[n],
+            self._delivered[n],
+        )
         settled = self._settled_at[n]
         return _CONSUMER % (
             self._ids[n], self._session_id(n), self.clients[n], name, name, self._remote(n),
@@ -256,7 +296,14 @@ class World:
 
     def _address(self, n: int) -> str:
         messages = self._messages[n]
-        return _ADDRESS % (n + 1_000, self.names[n], self._added[n], messages, messages // 50, messages * 1_500)
+        return _ADDRESS % (
+            n + 1_000,
+            self.names[n],
+            self._added[n],
+            messages,
+            messages // 50,
+            messages * 1_500,
+        )
 
     def _sizes(self, n: int) -> str:
         messages = self._messages[n]
@@ -270,17 +317,32 @@ class World:
 
     def _mbean(self, n: int) -> str:
         name = f'{_DOMAIN}:address="{self.names[n]}",broker="{BROKER}",component=addresses,queue="{self.names[n]}"'
-        return (name + ',routing-type="anycast",subcomponent=queues').replace('"', '\\"')
+        return (name + ',routing-type="anycast",subcomponent=queues').replace(
+            '"', '\\"'
+        )
 
     def _connection(self, n: int) -> str:
         return _CONNECTION % (self._connection_id(n), self._remote(n), self.clients[n])
 
     def _session(self, n: int) -> str:
-        return _SESSION % (self._session_id(n), n % 10 == 0, self._connection_id(n), self.clients[n])
+        return _SESSION % (
+            self._session_id(n),
+            n % 10 == 0,
+            self._connection_id(n),
+            self.clients[n],
+        )
 
     def _producer(self, n: int) -> str:
         sent = self._added[n]
-        return _PRODUCER % (n, self._session_id(n), self.clients[n], self.names[n], self._remote(n), sent, sent * 1244)
+        return _PRODUCER % (
+            n,
+            self._session_id(n),
+            self.clients[n],
+            self.names[n],
+            self._remote(n),
+            sent,
+            sent * 1244,
+        )
 
     def _session_id(self, n: int) -> str:
         return f"{self._ids[n]:08x}-e537-11f1-ad37-02fc00000001"
@@ -301,7 +363,11 @@ class WorldTransport:
     async def begin_poll(self) -> None:
         """Nothing to prepare."""
 
-    async def ask(self, requests: Sequence[Mapping[str, Any]], timeout: float) -> Answer:  # noqa: ARG002
+    async def ask(
+        self,
+        requests: Sequence[Mapping[str, Any]],
+        timeout: float,  # noqa: ARG002
+    ) -> Answer:
         return Answer(self._world.answer(requests), self._world.now, 0.0)
 
     async def close(self) -> None:

@@ -71,9 +71,13 @@ def licence(package: Distribution) -> str:
     metadata = package.metadata
     text = (metadata.get("License") or "").strip().split("\n")[0].strip()
     classified = [
-        one.rsplit(" :: ", 1)[1] for one in metadata.get_all("Classifier") or () if " OSI Approved :: " in one
+        one.rsplit(" :: ", 1)[1]
+        for one in metadata.get_all("Classifier") or ()
+        if " OSI Approved :: " in one
     ]
-    said = metadata.get("License-Expression") or " OR ".join(SPDX.get(one, one) for one in classified)
+    said = metadata.get("License-Expression") or " OR ".join(
+        SPDX.get(one, one) for one in classified
+    )
     if not said and text not in ("", "UNKNOWN"):
         said = SPDX.get(text, text)
     return said or UNKNOWN
@@ -84,7 +88,9 @@ def rows() -> dict[str, tuple[str, str]]:
     flavours = {flavour: pinned(flavour) for flavour in WHERE}
     found = {}
     for name in sorted(everything().union(*flavours.values())):
-        used = ", ".join(WHERE[flavour] for flavour in flavours if name in flavours[flavour])
+        used = ", ".join(
+            WHERE[flavour] for flavour in flavours if name in flavours[flavour]
+        )
         try:
             found[name] = licence(distribution(name)), used or "other extras"
         except PackageNotFoundError:
@@ -93,7 +99,9 @@ def rows() -> dict[str, tuple[str, str]]:
 
 
 def page() -> str:
-    return _HEAD + "".join(f"| {name} | {said} | {used} |\n" for name, (said, used) in rows().items())
+    return _HEAD + "".join(
+        f"| {name} | {said} | {used} |\n" for name, (said, used) in rows().items()
+    )
 
 
 if __name__ == "__main__":

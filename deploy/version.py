@@ -27,12 +27,18 @@ def wrong(tag: str) -> list[str]:
     """Where another version is named."""
     expected = version()
     found = {
-        name: set(re.findall(pattern, (TOP / name).read_text(encoding="utf-8"), re.MULTILINE))
+        name: set(
+            re.findall(pattern, (TOP / name).read_text(encoding="utf-8"), re.MULTILINE)
+        )
         for name, pattern in PLACES.items()
     }
     if tag:
         found["the tag"] = {tag.removeprefix("v")}
-    return [f"{name}: {', '.join(names) or 'no version'}" for name, names in found.items() if names != {expected}]
+    return [
+        f"{name}: {', '.join(names) or 'no version'}"
+        for name, names in found.items()
+        if names != {expected}
+    ]
 
 
 def notes() -> str:

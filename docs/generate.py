@@ -50,8 +50,18 @@ Generated from the catalogue by `python docs/generate.py`; do not edit.
 
 def metrics(_: str) -> str:
     """One table of families per table of the catalogue."""
-    families = [(table, [one for one in CATALOGUE if one.table == table]) for table in TABLES]
-    return "\n".join([METRICS, *("\n".join([f"## {table}", "", *family_rows(of), ""]) for table, of in families)])
+    families = [
+        (table, [one for one in CATALOGUE if one.table == table]) for table in TABLES
+    ]
+    return "\n".join(
+        [
+            METRICS,
+            *(
+                "\n".join([f"## {table}", "", *family_rows(of), ""])
+                for table, of in families
+            ),
+        ]
+    )
 
 
 def family_rows(families: Iterable[Family]) -> Iterator[str]:
@@ -83,13 +93,25 @@ Completion in bash: `eval "$(penstock completion bash)"` in `~/.bashrc`; in zsh 
 
 def commands(_: str) -> str:
     """Of each command its help as the terminal shows it, examples apart."""
-    return "\n".join([COMMANDS, *(command_section(context) for context in contexts(main, "penstock"))])
+    return "\n".join(
+        [
+            COMMANDS,
+            *(command_section(context) for context in contexts(main, "penstock")),
+        ]
+    )
 
 
-def contexts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
+def contexts(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[click.Context]:
     """The command and all below it, each with its context."""
     context = click.Context(
-        command, parent, name, terminal_width=100, max_content_width=100, **command.context_settings
+        command,
+        parent,
+        name,
+        terminal_width=100,
+        max_content_width=100,
+        **command.context_settings,
     )
     yield context
     if isinstance(command, click.Group):
@@ -103,7 +125,12 @@ def command_section(context: click.Context) -> str:
     head, _, tail = context.get_help().partition("\n  Examples:\n")
     parts = [f"## {context.command_path}", "", "```text", head.rstrip(), "```", ""]
     if tail:
-        parts += ["```", *(line.strip() for line in tail.splitlines() if line.strip()), "```", ""]
+        parts += [
+            "```",
+            *(line.strip() for line in tail.splitlines() if line.strip()),
+            "```",
+            "",
+        ]
     return "\n".join(parts)
 
 
@@ -117,7 +144,10 @@ def conditions(text: str) -> str:
     head, mark, _ = text.partition(MARK)
     if not mark:
         raise SystemExit(f"conditions.md has no line {MARK.strip()}")
-    sections = [f"\n## {one.name}\n\n" + "".join(f"{line}\n" for line in about(one)) for one in CONDITIONS.values()]
+    sections = [
+        f"\n## {one.name}\n\n" + "".join(f"{line}\n" for line in about(one))
+        for one in CONDITIONS.values()
+    ]
     listed = " · ".join(f"[{name}](#{name})" for name in CONDITIONS)
     return f"{head}{MARK}\n{listed}\n{''.join(sections)}"
 
@@ -125,7 +155,9 @@ def conditions(text: str) -> str:
 def about(condition: Condition) -> Iterator[str]:
     event = ", an event" if condition.event else ""
     only = (
-        "" if condition.brokers is None else f" {', '.join(called(kind) for kind in sorted(condition.brokers))} only."
+        ""
+        if condition.brokers is None
+        else f" {', '.join(called(kind) for kind in sorted(condition.brokers))} only."
     )
     yield f"On a {condition.scope}; {levels(condition)}{event}.{only}"
     yield ""
@@ -143,17 +175,33 @@ def about(condition: Condition) -> Iterator[str]:
         if variant.action is not None:
             parts.append(f"advice: {with_numbers(variant.action)}.")
         if parts:
-            yield f"- **On {called(kind)}**: " + " ".join(part[0].upper() + part[1:] for part in parts)
-    if helps := [f"[{one.name}](actions.md#{one.name})" for one in ACTIONS if condition.name in one.conditions]:
+            yield f"- **On {called(kind)}**: " + " ".join(
+                part[0].upper() + part[1:] for part in parts
+            )
+    if helps := [
+        f"[{one.name}](actions.md#{one.name})"
+        for one in ACTIONS
+        if condition.name in one.conditions
+    ]:
         yield f"- **Actions**: {', '.join(helps)}."
-    for alert in {one.name: one for one in all_alerts() if one.name == alert_of(condition)}.values():
-        only = " (always a warning)" if "critical" in levels(condition) and levels_of(alert.name) == ["warning"] else ""
+    for alert in {
+        one.name: one for one in all_alerts() if one.name == alert_of(condition)
+    }.values():
+        only = (
+            " (always a warning)"
+            if "critical" in levels(condition) and levels_of(alert.name) == ["warning"]
+            else ""
+        )
         yield f"- **Alert**: [{alert.name}](runbooks/{alert.runbook}.md#{alert.name.lower()}){only}."
 
 
 def alert_of(condition: Condition) -> str:
     """Its alert, or that of `alerts.yaml` which has its name."""
-    return condition.alert.name if condition.alert else "Penstock" + condition.name.title().replace("_", "")
+    return (
+        condition.alert.name
+        if condition.alert
+        else "Penstock" + condition.name.title().replace("_", "")
+    )
 
 
 def levels(condition: Condition) -> str:
@@ -163,13 +211,18 @@ def levels(condition: Condition) -> str:
         return worst
     if condition.notice is always:
         return "notice"
-    of = ["notice"] * (condition.notice is not never) + ["warning"] + ["critical"] * condition.may_be_critical
+    of = (
+        ["notice"] * (condition.notice is not never)
+        + ["warning"]
+        + ["critical"] * condition.may_be_critical
+    )
     return " or ".join(", ".join(of).rsplit(", ", 1))
 
 
 def levels_of(alert: str) -> list[str]:
     return sorted(
-        {one.severity for one in all_alerts() if one.name == alert}, key=["info", "warning", "critical"].index
+        {one.severity for one in all_alerts() if one.name == alert},
+        key=["info", "warning", "critical"].index,
     )
 
 
@@ -196,10 +249,19 @@ END = "<!-- end -->\n"
 def findings(text: str) -> str:
     """The page with the table of today between the two marks."""
     rows = [
-        (f"`{rule.name}`", rule.scope, ", ".join(sorted(map(str, kinds(rule)))), rule.when, rule.arithmetic)
+        (
+            f"`{rule.name}`",
+            rule.scope,
+            ", ".join(sorted(map(str, kinds(rule)))),
+            rule.when,
+            rule.arithmetic,
+        )
         for rule in catalogue.RULES
     ]
-    heads = [("rule", "scope", "brokers", "applies when", "arithmetic shown"), ("---",) * 5]
+    heads = [
+        ("rule", "scope", "brokers", "applies when", "arithmetic shown"),
+        ("---",) * 5,
+    ]
     table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows))
     return between("findings.md", text, table)
 
@@ -219,7 +281,8 @@ def kinds(rule: FindingRule) -> Iterable[BrokerKind]:
 # --- actions.md
 
 ACTIONS_MARK = (
-    "<!-- Below this line: made from exporter/penstock/actions/catalogue.toml by `python docs/generate.py`. -->\n"
+    "<!-- Below this line: made from exporter/penstock/actions/catalogue.toml by "
+    "`python docs/generate.py`. -->\n"
 )
 
 
@@ -228,13 +291,21 @@ def actions(text: str) -> str:
     head, mark, _ = text.partition(ACTIONS_MARK)
     if not mark:
         raise SystemExit(f"actions.md has no line {ACTIONS_MARK.strip()}")
-    return head + mark + "".join("\n" + "".join(f"{line}\n" for line in one_action(one)) for one in ACTIONS)
+    return (
+        head
+        + mark
+        + "".join(
+            "\n" + "".join(f"{line}\n" for line in one_action(one)) for one in ACTIONS
+        )
+    )
 
 
 def one_action(one: ActionTemplate) -> Iterator[str]:
     yield f"### {one.name}"
     yield ""
-    links = ", ".join(f"[{name}](conditions.md#{name})" for name in sorted(one.conditions))
+    links = ", ".join(
+        f"[{name}](conditions.md#{name})" for name in sorted(one.conditions)
+    )
     only = ", ".join([*map(called, sorted(one.brokers)), *sorted(one.protocols)])
     yield f"For {links}{f' ({only})' if only else ''}. {in_capitals(one.do)}."
     yield ""
@@ -259,7 +330,8 @@ def in_capitals(text: str) -> str:
 def incidents(text: str) -> str:
     """The page with the steps for each kind between the two marks."""
     made = [
-        f"### {kind}\n\n" + "".join(f"{number}. {step}.\n" for number, step in enumerate(steps, 1))
+        f"### {kind}\n\n"
+        + "".join(f"{number}. {step}.\n" for number, step in enumerate(steps, 1))
         for kind, steps in incident_steps()
     ]
     return between("incidents.md", text, "\n".join(made))
@@ -269,7 +341,10 @@ def incident_steps() -> Iterator[tuple[str, list[str]]]:
     """By kind of incident, where it has steps of its own: these with the facts in capitals."""
     for kind, text in TEXTS.items():
         for name, of in ((kind, text), (f"{kind} on OpenMQ", text.get("openmq", {}))):
-            if steps := [one.replace("{raise_limit}", RAISE_LIMIT) for one in of.get("advice", ())]:
+            if steps := [
+                one.replace("{raise_limit}", RAISE_LIMIT)
+                for one in of.get("advice", ())
+            ]:
                 yield name, [in_capitals(one) for one in steps]
 
 
@@ -279,7 +354,11 @@ def incident_steps() -> Iterator[tuple[str, list[str]]]:
 def runbooks(text: str) -> str:
     """Their first page with a table of all alerts between the two marks."""
     rows = {
-        one.name: (f"[{one.name}]({one.runbook}.md#{one.name.lower()})", ", ".join(levels_of(one.name)), one.summary)
+        one.name: (
+            f"[{one.name}]({one.runbook}.md#{one.name.lower()})",
+            ", ".join(levels_of(one.name)),
+            one.summary,
+        )
         for one in sorted(all_alerts(), key=lambda one: one.name)
     }
     heads = [("alert", "severity", "says"), ("---",) * 3]
@@ -289,30 +368,48 @@ def runbooks(text: str) -> str:
 
 def runbook(text: str, thresholds: Thresholds = THRESHOLDS) -> str:
     """A page of runbooks with the thresholds and actions of each alert as they are now."""
-    names: Mapping[str, Any] = {name: f"@{name}@" for name in Thresholds.__struct_fields__}
+    names: Mapping[str, Any] = {
+        name: f"@{name}@" for name in Thresholds.__struct_fields__
+    }
     named = AlertValues(thresholds=Thresholds(**names))
     used: dict[str, set[str]] = {}
     for alert in all_alerts(named):
-        used.setdefault(alert.name, set()).update(re.findall(r"@(\w+)@", f"{alert.expr} {alert.wait} {alert.keep}"))
+        used.setdefault(alert.name, set()).update(
+            re.findall(r"@(\w+)@", f"{alert.expr} {alert.wait} {alert.keep}")
+        )
     asked = {alert.name: explains(alert.labels) for alert in all_alerts()}
     text = re.sub(r"(?m)^\*\*(Thresholds|Commands)\*\* .*\n\n", "", text)
     return re.sub(
         r"(?ms)^## (\w+)$(.*?)(?=^\*\*Clears)",
-        lambda found: f"## {found[1]}{found[2]}{''.join(of_alert(found[1], asked, used[found[1]], thresholds))}",
+        lambda found: (
+            f"## {found[1]}{found[2]}{''.join(of_alert(found[1], asked, used[found[1]], thresholds))}"
+        ),
         text,
     )
 
 
 def explains(labels: tuple[str, ...]) -> str:
     """The command that explains an alert with these labels; a queue is known without its address."""
-    return command(tuple(one for one in labels if one != "address" or "queue" not in labels), str.upper)
+    return command(
+        tuple(one for one in labels if one != "address" or "queue" not in labels),
+        str.upper,
+    )
 
 
-def of_alert(alert: str, asked: Mapping[str, str], used: Iterable[str], thresholds: Thresholds) -> Iterator[str]:
+def of_alert(
+    alert: str, asked: Mapping[str, str], used: Iterable[str], thresholds: Thresholds
+) -> Iterator[str]:
     if helps := [f"[{one.name}](../actions.md#{one.name})" for one in fitting(alert)]:
-        known = any(one.alert is not None and one.alert.name == alert for one in CONDITIONS.values())
+        known = any(
+            one.alert is not None and one.alert.name == alert
+            for one in CONDITIONS.values()
+        )
         by = f"`penstock runbook {alert}` shows them with ids in capitals"
-        by = f"`{asked[alert]}` prints those that fit, with the ids of this broker; {by}" if known else by
+        by = (
+            f"`{asked[alert]}` prints those that fit, with the ids of this broker; {by}"
+            if known
+            else by
+        )
         yield f"**Commands** {by}: {', '.join(helps)}.\n\n"
     shown = structs.asdict(thresholds)
     yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
@@ -335,7 +432,10 @@ PAGES: Mapping[str, Callable[[str], str]] = {
 def write(directory: Path) -> None:
     for name, page in PAGES.items():
         file = directory / name
-        file.write_text(page(file.read_text(encoding="utf-8") if file.exists() else ""), encoding="utf-8")
+        file.write_text(
+            page(file.read_text(encoding="utf-8") if file.exists() else ""),
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

@@ -32,19 +32,38 @@ def manual(context: click.Context) -> str:
 
 def sections(context: click.Context) -> Iterator[tuple[str, list[str]]]:
     """Options, commands and examples; none that is empty."""
-    options = (one for one in context.command.get_params(context) if isinstance(one, click.Option))
+    options = (
+        one
+        for one in context.command.get_params(context)
+        if isinstance(one, click.Option)
+    )
     records = [one.get_help_record(context) for one in options]
     yield "OPTIONS", [line for one in records if one for line in entry(*one)]
     if isinstance(context.command, click.Group):
-        found = {name: context.command.get_command(context, name) for name in context.command.list_commands(context)}
+        found = {
+            name: context.command.get_command(context, name)
+            for name in context.command.list_commands(context)
+        }
         yield (
             "COMMANDS",
-            [line for name, one in found.items() if one for line in entry(name, one.get_short_help_str(SUMMARIES))],
+            [
+                line
+                for name, one in found.items()
+                if one
+                for line in entry(name, one.get_short_help_str(SUMMARIES))
+            ],
         )
-    examples = [line.strip() for line in (context.command.epilog or "").splitlines()[2:]]
+    examples = [
+        line.strip() for line in (context.command.epilog or "").splitlines()[2:]
+    ]
     if examples:
         yield "EXAMPLES", [".nf", *map(plain, examples), ".fi"]
-    yield "EXIT STATUS", ["0: all is healthy. 1: something is unhealthy or unknown, or cannot be read. 2: wrong usage."]
+    yield (
+        "EXIT STATUS",
+        [
+            "0: all is healthy. 1: something is unhealthy or unknown, or cannot be read. 2: wrong usage."
+        ],
+    )
 
 
 def entry(term: str, text: str) -> list[str]:
@@ -58,7 +77,12 @@ def paragraphs(text: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """In one line, with nothing that troff would read."""
-    line = re.sub(r"\s+", " ", text.replace("\b", "")).strip().replace("\\", "\\e").replace("-", "\\-")
+    line = (
+        re.sub(r"\s+", " ", text.replace("\b", ""))
+        .strip()
+        .replace("\\", "\\e")
+        .replace("-", "\\-")
+    )
     return f"\\&{line}" if line[:1] in {".", "'"} else line
 
 

@@ -45,14 +45,23 @@ ENUMS = {
     "service.type": ["ClusterIP", "NodePort", "LoadBalancer"],
     "serviceMonitor.scheme": ["http", "https"],
     "podMonitor.scheme": ["http", "https"],
-    "service.ipFamilyPolicy": ["", "SingleStack", "PreferDualStack", "RequireDualStack"],
+    "service.ipFamilyPolicy": [
+        "",
+        "SingleStack",
+        "PreferDualStack",
+        "RequireDualStack",
+    ],
     "dnsPolicy": ["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
 }
 
 NONE_IF_NULL = {"dashboards.folder", "trends.image.tagSuffix"}
 """Texts that have a default and may be taken away."""
 
-LINKS = {"prometheusRule.runbooksUrl", "prometheusRule.grafanaUrl", "prometheusRule.agentUrl"}
+LINKS = {
+    "prometheusRule.runbooksUrl",
+    "prometheusRule.grafanaUrl",
+    "prometheusRule.agentUrl",
+}
 """Values that are empty or an address, as of `penstock alerts write`."""
 
 TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
@@ -68,12 +77,23 @@ def schema() -> dict[str, Any]:
     made["properties"]["config"] = config
     thresholds = msgspec_json.schema(Thresholds)["$defs"]["Thresholds"]
     made["properties"]["prometheusRule"]["properties"]["thresholds"] = thresholds
-    made["properties"]["global"] = {"type": "object", "description": "Values of a parent chart; others are its own."}
+    made["properties"]["global"] = {
+        "type": "object",
+        "description": "Values of a parent chart; others are its own.",
+    }
     label = {"type": "string", "pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"}
     made["properties"]["identity"] |= {"items": label, "uniqueItems": True}
-    made["properties"]["secrets"]["properties"]["values"]["additionalProperties"] = {"type": "string"}
-    made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {"type": ["integer", "string"]}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "$defs": definitions}
+    made["properties"]["secrets"]["properties"]["values"]["additionalProperties"] = {
+        "type": "string"
+    }
+    made["properties"]["podDisruptionBudget"]["properties"]["maxUnavailable"] = {
+        "type": ["integer", "string"]
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **made,
+        "$defs": definitions,
+    }
 
 
 def rules() -> str:
@@ -82,10 +102,21 @@ def rules() -> str:
     A critical alert has a name of its own: the Alertmanager of kube-prometheus-stack lets it inhibit, within the
     namespace, all warnings of its name, also those of other queues.
     """
-    thresholds = Thresholds(**{name: f"@{name}@" for name in Thresholds.__struct_fields__})
-    links = {"runbooks_url": "runbook_url", "grafana_url": "dashboard_url", "agent_url": "agent_url"}
+    thresholds = Thresholds(
+        **{name: f"@{name}@" for name in Thresholds.__struct_fields__}
+    )
+    links = {
+        "runbooks_url": "runbook_url",
+        "grafana_url": "dashboard_url",
+        "agent_url": "agent_url",
+    }
     urls = {name: f"http://@{link}@/?@{link}_query@" for name, link in links.items()}
-    values = AlertValues(preset="kube-prometheus-stack", identity=("IDENTITY",), thresholds=thresholds, **urls)
+    values = AlertValues(
+        preset="kube-prometheus-stack",
+        identity=("IDENTITY",),
+        thresholds=thresholds,
+        **urls,
+    )
     head = "# Made by `python helm/generate.py`; do not edit.\n"
     spec = yaml.safe_load(rule_files(values)[OBJECT])["spec"]
     text = yaml.safe_dump(spec, sort_keys=False, width=10_000, allow_unicode=True)
@@ -95,7 +126,9 @@ def rules() -> str:
 def inhibition() -> str:
     """The inhibition of `alertmanager.yaml` in the operator's form, with @NAME@ and IDENTITY as in `rules`."""
     severities: Any = {name: f"@{name}@" for name in ("critical", "warning", "info")}
-    text = rule_files(AlertValues(identity=("IDENTITY",), severities=severities))[ALERTMANAGER]
+    text = rule_files(AlertValues(identity=("IDENTITY",), severities=severities))[
+        ALERTMANAGER
+    ]
     made = [
         {
             "sourceMatch": [*map(_matcher, one["source_matchers"])],
@@ -143,7 +176,9 @@ def _is_needed(value: Any, path: str) -> bool:
 
 def readme() -> str:
     """What the chart is, and a table of its values."""
-    rows = "\n".join(f"| `{path}` | `{default}` | {text} |" for path, default, text in _rows())
+    rows = "\n".join(
+        f"| `{path}` | `{default}` | {text} |" for path, default, text in _rows()
+    )
     return f"""\
 # The Penstock chart
 
@@ -202,12 +237,17 @@ def main() -> int:
         "README.md": readme(),
         "files/rules.yaml": rules(),
         "files/inhibition.yaml": inhibition(),
-        "files/thresholds.yaml": yaml.safe_dump(structs.asdict(THRESHOLDS), sort_keys=False),
+        "files/thresholds.yaml": yaml.safe_dump(
+            structs.asdict(THRESHOLDS), sort_keys=False
+        ),
     }
     stale = [name for name, text in made.items() if not _same(CHART / name, text)]
     if "--check" in sys.argv[1:]:
         for name in stale:
-            print(f"{CHART / name} is not up to date; run: python helm/generate.py", file=sys.stderr)  # noqa: T201
+            print(  # noqa: T201
+                f"{CHART / name} is not up to date; run: python helm/generate.py",
+                file=sys.stderr,
+            )
         return int(bool(stale))
     for name, text in made.items():
         (CHART / name).write_text(text)

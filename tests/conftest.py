@@ -28,22 +28,34 @@ _numbers = itertools.count(1)
 _SAME_EACH_TIME = settings(derandomize=True, database=None, deadline=None)
 settings.register_profile("quick", _SAME_EACH_TIME, max_examples=10)
 settings.register_profile("test", _SAME_EACH_TIME, max_examples=25)
-settings.register_profile("fuzz", deadline=None, max_examples=int(os.environ.get("PENSTOCK_FUZZ", "2000")))
+settings.register_profile(
+    "fuzz", deadline=None, max_examples=int(os.environ.get("PENSTOCK_FUZZ", "2000"))
+)
 settings.load_profile("test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The brokers of this worker; none is started yet."""
-    gc.set_threshold(100_000, 50, 100)  # pytest keeps much: a seventh of the time went into looking through it
+    gc.set_threshold(
+        100_000, 50, 100
+    )  # pytest keeps much: a seventh of the time went into looking through it
     config.stash[_FLEET], config.stash[_BEGUN] = Fleet(), set()
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-        ports.divide(int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+        ports.divide(
+            int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        )
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist may be left out
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: object
+) -> GroupScheduling | None:
     """With `--dist loadscope`, groups in place of modules."""
-    return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
+    return (
+        GroupScheduling(config, log)
+        if config.getoption("dist") == "loadscope"
+        else None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
@@ -63,7 +75,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     group = group_of(item.nodeid)
     if group and group not in item.config.stash[_BEGUN]:
         item.config.stash[_BEGUN].add(group)
-        wanted = {name for one in item.session.items if group_of(one.nodeid) == group for name in named(one)}
+        wanted = {
+            name
+            for one in item.session.items
+            if group_of(one.nodeid) == group
+            for name in named(one)
+        }
         for name in SHARED.keys() & wanted:
             item.config.stash[_FLEET].want(name)
 
@@ -84,19 +101,27 @@ def shared(name: str, description: str) -> Callable[[pytest.FixtureRequest], Bro
 
 
 artemis = shared(
-    "artemis", "The newest complete Artemis, shared; accounts admin, billing, orders and the read-only exporter."
+    "artemis",
+    "The newest complete Artemis, shared; accounts admin, billing, orders and the read-only exporter.",
 )
-artemis_2_28 = shared("artemis_2_28", "Artemis 2.28.0 (AMQ Broker 7.11), shared; accounts as `artemis`.")
-artemis_2_21 = shared("artemis_2_21", "Artemis 2.21.0 (AMQ Broker 7.10), shared; accounts as `artemis`.")
+artemis_2_28 = shared(
+    "artemis_2_28", "Artemis 2.28.0 (AMQ Broker 7.11), shared; accounts as `artemis`."
+)
+artemis_2_21 = shared(
+    "artemis_2_21", "Artemis 2.21.0 (AMQ Broker 7.10), shared; accounts as `artemis`."
+)
 artemis_newest = shared(
-    "artemis_newest", "The newest Artemis that can be embedded, shared; Jolokia as an agent, account admin."
+    "artemis_newest",
+    "The newest Artemis that can be embedded, shared; Jolokia as an agent, account admin.",
 )
 
 
 @pytest.fixture(scope="session")
 def openmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenMQBroker]:
     """An OpenMQ, shared; its Jolokia agent lets the account `penstock` read, JMX is for admin."""
-    broker = OpenMQBroker.create(tmp_path_factory.mktemp("openmq") / "shared", heap_mb=512, hostname=False)
+    broker = OpenMQBroker.create(
+        tmp_path_factory.mktemp("openmq") / "shared", heap_mb=512, hostname=False
+    )
     broker.start()
     yield broker
     broker.kill()
@@ -108,7 +133,11 @@ def own_artemis(tmp_path: Path) -> Iterator[Callable[..., ArtemisBroker]]:
     brokers: list[ArtemisBroker] = []
 
     def make(**options: Any) -> ArtemisBroker:
-        brokers.append(broker := ArtemisBroker.create(tmp_path / f"broker-{len(brokers)}", **options))
+        brokers.append(
+            broker := ArtemisBroker.create(
+                tmp_path / f"broker-{len(brokers)}", **options
+            )
+        )
         broker.start()
         return broker
 
@@ -142,7 +171,9 @@ def log_as_it_was() -> Iterator[None]:
     """The commands set up the log of the process; what other tests read of it must not depend on that."""
     root, own = logging.getLogger(), logging.getLogger("penstock")
     # Fixtures of a module run commands, too, before this and after it
-    root.handlers[:] = [one for one in root.handlers if not isinstance(one.formatter, LogLine)]
+    root.handlers[:] = [
+        one for one in root.handlers if not isinstance(one.formatter, LogLine)
+    ]
     root.setLevel(logging.WARNING)
     own.setLevel(logging.NOTSET)
     handlers = root.handlers[:]

@@ -34,10 +34,15 @@ ROWS = ("conditions", "causes", "explained")
 
 
 @click.command()
-@click.option("--against", default=FIRST, show_default=True, help="The commit to compare with.")
+@click.option(
+    "--against", default=FIRST, show_default=True, help="The commit to compare with."
+)
 def main(against: str) -> None:
     recordings = ROOT / "tests" / "recordings"
-    arguments = [str(recordings / "judged"), *map(str, sorted(recordings.glob("*.jsonl.gz")))]
+    arguments = [
+        str(recordings / "judged"),
+        *map(str, sorted(recordings.glob("*.jsonl.gz"))),
+    ]
     with tempfile.TemporaryDirectory(prefix="penstock-compare-") as folder:
         before = Path(folder)
         unpack(against, before)
@@ -45,11 +50,19 @@ def main(against: str) -> None:
         old = started(before, own if own.exists() else HERE / "legacy.py", arguments)
         new = started(ROOT, HERE / "replayed.py", arguments)
         added = families_beyond(before)
-        counts = compared(without(CHANGED, lines(old)), without([*added, *CHANGED], lines(new)))
+        counts = compared(
+            without(CHANGED, lines(old)), without([*added, *CHANGED], lines(new))
+        )
         failed = old.wait() or new.wait()
     print(
         json.dumps(
-            {"bench": "compare", "against": against, **counts, "new_families": added, "changed_families": CHANGED}
+            {
+                "bench": "compare",
+                "against": against,
+                **counts,
+                "new_families": added,
+                "changed_families": CHANGED,
+            }
         )
     )
     sys.exit(int(bool(failed or counts["different"])))
@@ -57,28 +70,43 @@ def main(against: str) -> None:
 
 def unpack(commit: str, folder: Path) -> None:
     done = subprocess.run(
-        ["git", "archive", commit, "exporter", "tests", "bench"], cwd=ROOT, capture_output=True, check=False
+        ["git", "archive", commit, "exporter", "tests", "bench"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
-        sys.exit(f"commit {commit} cannot be read: {done.stderr.decode().strip()}; fetch the whole history first")
+        sys.exit(
+            f"commit {commit} cannot be read: {done.stderr.decode().strip()}; fetch the whole history first"
+        )
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
 
 
 def families_beyond(tree: Path) -> list[str]:
     """The families of this tree of which the other does not know the name."""
-    files = (file for file in (tree / "exporter").rglob("*") if file.suffix in {".py", ".toml"})
+    files = (
+        file
+        for file in (tree / "exporter").rglob("*")
+        if file.suffix in {".py", ".toml"}
+    )
     known = "".join(file.read_text(encoding="utf-8") for file in files)
-    return sorted(family.name for family in CATALOGUE if f'"{family.name}"' not in known)
+    return sorted(
+        family.name for family in CATALOGUE if f'"{family.name}"' not in known
+    )
 
 
-def without(families: Sequence[str], found: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def without(
+    families: Sequence[str], found: Iterator[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     beginnings = tuple(f"{name}{{" for name in families)
     for line in found:
         if "samples" in line:
             # An empty label is none.
             samples = (sample.replace(',client=""', "") for sample in line["samples"])
-            line["samples"] = sorted(sample for sample in samples if not sample.startswith(beginnings))
+            line["samples"] = sorted(
+                sample for sample in samples if not sample.startswith(beginnings)
+            )
         yield line
 
 
@@ -86,7 +114,12 @@ def started(tree: Path, script: Path, arguments: list[str]) -> subprocess.Popen[
     # Of texts the hash is taken in places; it must be the same in both.
     path = os.pathsep.join(str(tree / part) for part in ("exporter", "tests", "."))
     env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
-    return subprocess.Popen([sys.executable, str(script), *arguments], env=env, text=True, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
 
 
 def lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
@@ -94,7 +127,9 @@ def lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     yield from map(json.loads, process.stdout)
 
 
-def compared(old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def compared(
+    old: Iterator[dict[str, Any]], new: Iterator[dict[str, Any]]
+) -> dict[str, Any]:
     differing: set[str] = set()
     counts = {"polls": 0, **dict.fromkeys((*ROWS, "samples"), 0), "different": 0}
     missing: set[str] = set()
@@ -131,7 +166,9 @@ def rows_of(poll: dict[str, Any], part: str) -> set[str]:
 
 def show(before: dict[str, Any], now: dict[str, Any]) -> None:
     """The first poll at which they differ."""
-    print(f"{before['source']}, poll {before['poll']} / {now['source']}, poll {now['poll']}")
+    print(
+        f"{before['source']}, poll {before['poll']} / {now['source']}, poll {now['poll']}"
+    )
     for part in (*ROWS, "samples"):
         one, other = rows_of(before, part), rows_of(now, part)
         for sign, rows in (("-", sorted(one - other)), ("+", sorted(other - one))):

@@ -52,26 +52,39 @@ class Subject:
             for one in self.state.judgement.conditions
         ]  # fmt: skip
         samples = sorted(line for line in body.splitlines() if not line.startswith("#"))
-        out = {"source": self.source, "poll": self.poll, "conditions": sorted(told), "samples": samples}
+        out = {
+            "source": self.source,
+            "poll": self.poll,
+            "conditions": sorted(told),
+            "samples": samples,
+        }
         sys.stdout.write(json.dumps(out) + "\n")
 
 
 def labelled(root: Path) -> Iterator[tuple[str, Sequence[Snapshot]]]:
     for kind in ("artemis", "openmq"):
         for path in sorted((root / kind).glob("*.jsonl.gz")):
-            samples: Any = openmq.Samples() if kind == "openmq" else recordings.Samples()
+            samples: Any = (
+                openmq.Samples() if kind == "openmq" else recordings.Samples()
+            )
             lines = recordings.lines(path)
             if kind == "openmq":
                 lines = openmq.without_the_run_before(lines)
             yield (
                 f"{kind}/{path.name}",
-                [samples.snapshot(line) for line in lines if "meta" not in line and "event" not in line],
+                [
+                    samples.snapshot(line)
+                    for line in lines
+                    if "meta" not in line and "event" not in line
+                ],
             )
 
 
 async def answered(path: Path) -> list[Snapshot]:
     transport = Recorded(path)
-    reader = reader_over(transport, BrokerKind(transport.header.kind), "recorded", ReaderOptions())
+    reader = reader_over(
+        transport, BrokerKind(transport.header.kind), "recorded", ReaderOptions()
+    )
     found, kept, interval = [], Kept(), 5.0
     while True:
         try:
@@ -96,7 +109,11 @@ def main(labelled_in: Path, raw: Sequence[Path]) -> None:
         again = Subject(f"{source}, restarted", Policy("recorded", constants=constants))
         middle = len(snapshots) // 2
         for number, snapshot in enumerate(snapshots):
-            if number == middle and snapshot.queues is not None and snapshot.consumers is not None:
+            if (
+                number == middle
+                and snapshot.queues is not None
+                and snapshot.consumers is not None
+            ):
                 again.restart(snapshot)
             again.take(snapshot)
     for path in raw:

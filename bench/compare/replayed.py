@@ -78,7 +78,9 @@ class Subject:
     def _explained(self, snapshot: Snapshot, tables: Tables) -> list[list[str]]:
         """Where other conditions hold than at the poll before; nothing else: the answers are long."""
         conditions = self.state.judgement.conditions
-        now = sorted([one.name, one.address, one.queue, one.client] for one in conditions)
+        now = sorted(
+            [one.name, one.address, one.queue, one.client] for one in conditions
+        )
         before, self.conditions = self.conditions, now
         if now == before:
             return []
@@ -89,19 +91,27 @@ class Subject:
 def labelled(root: Path) -> Iterator[tuple[str, Sequence[Snapshot]]]:
     for kind in ("artemis", "openmq"):
         for path in sorted((root / kind).glob("*.jsonl.gz")):
-            samples: Any = openmq.Samples() if kind == "openmq" else recordings.Samples()
+            samples: Any = (
+                openmq.Samples() if kind == "openmq" else recordings.Samples()
+            )
             lines = recordings.lines(path)
             if kind == "openmq":
                 lines = openmq.without_the_run_before(lines)
             yield (
                 f"{kind}/{path.name}",
-                [samples.snapshot(line) for line in lines if "meta" not in line and "event" not in line],
+                [
+                    samples.snapshot(line)
+                    for line in lines
+                    if "meta" not in line and "event" not in line
+                ],
             )
 
 
 async def answered(path: Path) -> list[Snapshot]:
     transport = RecordingTransport(path)
-    reader = KINDS[transport.header.kind].reader(transport, ReaderOptions(name="recorded"), None)
+    reader = KINDS[transport.header.kind].reader(
+        transport, ReaderOptions(name="recorded"), None
+    )
     found: list[Snapshot] = []
     kept, interval = LastGood(), 5.0
     while True:
@@ -127,7 +137,11 @@ def main(labelled_in: Path, raw: Sequence[Path]) -> None:
         again = Subject(f"{source}, restarted", Policy("recorded", constants=constants))
         middle = len(snapshots) // 2
         for number, snapshot in enumerate(snapshots):
-            if number == middle and snapshot.queues is not None and snapshot.consumers is not None:
+            if (
+                number == middle
+                and snapshot.queues is not None
+                and snapshot.consumers is not None
+            ):
                 again.restart(snapshot)
             again.take(snapshot)
     for path in raw:

@@ -22,7 +22,15 @@ def causes_of(conditions: Iterable[ActiveCondition]) -> list[Row]:
         for cause, verdict in condition.verdicts.items():
             likely = "likely" if verdict.likely else ""
             state = str(verdict.state)
-            row = ["causes", condition.name, subject, cause, state, verdict.fact, likely]
+            row = [
+                "causes",
+                condition.name,
+                subject,
+                cause,
+                state,
+                verdict.fact,
+                likely,
+            ]
             rows.append(row)
     return sorted(rows)
 
@@ -41,7 +49,9 @@ def explained(view: BrokerView, conditions: Sequence[ActiveCondition]) -> list[R
 def first_queues(conditions: Iterable[ActiveCondition]) -> list[tuple[str, str]]:
     """Addresses and names, without what is of the broker itself."""
     by_name = sorted(conditions, key=lambda condition: condition.name)
-    places = [(condition.address, condition.queue) for condition in by_name if condition.queue]
+    places = [
+        (condition.address, condition.queue) for condition in by_name if condition.queue
+    ]
     each_once = dict.fromkeys(places)
     return list(each_once)[:EXPLAINED]
 

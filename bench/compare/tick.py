@@ -21,16 +21,31 @@ from bench.harness import facts
 
 
 @click.command()
-@click.option("--against", default=FIRST, show_default=True, help="The commit to compare with.")
+@click.option(
+    "--against", default=FIRST, show_default=True, help="The commit to compare with."
+)
 @click.option("--rounds", default=9, show_default=True, help="Pairs of runs for CPU.")
-@click.option("--memory-rounds", default=2, show_default=True, help="Pairs of runs for memory, each 3 min.")
+@click.option(
+    "--memory-rounds",
+    default=2,
+    show_default=True,
+    help="Pairs of runs for memory, each 3 min.",
+)
 @click.option("--runs", default=9, show_default=True, help="Ticks of each run.")
 def main(against: str, rounds: int, memory_rounds: int, runs: int) -> None:
-    result: dict[str, Any] = {"bench": "compare-tick", "against": against, "rounds": rounds, "runs": runs}
+    result: dict[str, Any] = {
+        "bench": "compare-tick",
+        "against": against,
+        "rounds": rounds,
+        "runs": runs,
+    }
     with tempfile.TemporaryDirectory(prefix="penstock-compare-") as folder:
         before = Path(folder)
         unpack(against, before)
-        for figure, pairs, memory in (("cpu_s", rounds, "--no-memory"), ("rss_mb", memory_rounds, "--memory")):
+        for figure, pairs, memory in (
+            ("cpu_s", rounds, "--no-memory"),
+            ("rss_mb", memory_rounds, "--memory"),
+        ):
             found = []
             for pair in range(pairs):
                 trees = [("before", before), ("now", ROOT)][:: 1 if pair % 2 else -1]
@@ -62,7 +77,16 @@ def tick(tree: Path, runs: int, memory: str) -> dict[str, Any]:
     """What `bench.tick` of that tree prints, without its baseline."""
     path = os.pathsep.join(str(tree / part) for part in ("exporter", "tests", "."))
     done = subprocess.run(
-        [sys.executable, "-m", "bench.tick", "--runs", str(runs), "--baseline-runs", "0", memory],
+        [
+            sys.executable,
+            "-m",
+            "bench.tick",
+            "--runs",
+            str(runs),
+            "--baseline-runs",
+            "0",
+            memory,
+        ],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

@@ -16,7 +16,16 @@ from dashboards.generate.messages import MESSAGES
 from dashboards.generate.queue import QUEUE_BOARD
 from dashboards.generate.rings import RINGS
 
-DASHBOARDS: Final[tuple[Dashboard, ...]] = (FLEET, BROKER, QUEUE_BOARD, CLIENTS, MESSAGES, RINGS, CAPACITY, AGENT)
+DASHBOARDS: Final[tuple[Dashboard, ...]] = (
+    FLEET,
+    BROKER,
+    QUEUE_BOARD,
+    CLIENTS,
+    MESSAGES,
+    RINGS,
+    CAPACITY,
+    AGENT,
+)
 
 
 def dashboard_files() -> dict[str, str]:

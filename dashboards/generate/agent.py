@@ -108,7 +108,9 @@ _POLLS = Row(
             "Duration of polls",
             "How long a poll takes. Near the interval the broker is asked less often; find the slow part in the panel"
             " of collectors.",
-            Query(largest(_BY_BROKER, S("penstock_poll_duration_seconds")), "{{broker}}"),
+            Query(
+                largest(_BY_BROKER, S("penstock_poll_duration_seconds")), "{{broker}}"
+            ),
             unit="s",
             decimals=2,
         ),
@@ -127,7 +129,10 @@ _POLLS = Row(
             "Age of data",
             "Time since the shown data were read. It saws between 0 and the interval; a climb is a broker that does"
             " not answer.",
-            Query(f"time() - {largest(_BY_BROKER, S('penstock_poll_timestamp_seconds'))}", "{{broker}}"),
+            Query(
+                f"time() - {largest(_BY_BROKER, S('penstock_poll_timestamp_seconds'))}",
+                "{{broker}}",
+            ),
             unit="s",
         ),
         graph(
@@ -143,7 +148,8 @@ _POLLS = Row(
             "The parts of a poll. One that fails all the time is a right that the account lacks: `penstock check` says"
             " which.",
             Query(
-                f"min by ({apart('broker, collector')}) ({S('penstock_collector_success')})", "{{broker}} {{collector}}"
+                f"min by ({apart('broker, collector')}) ({S('penstock_collector_success')})",
+                "{{broker}} {{collector}}",
             ),
             mappings=DONE,
             steps=(Step(None, CRITICAL), Step(1, OK)),
@@ -153,7 +159,10 @@ _POLLS = Row(
             "Duration of collectors",
             "Which part of a poll takes long. Listings of consumers and queues grow with their number: where one takes"
             " most of the interval, poll less often.",
-            Query(largest("broker, collector", S("penstock_collector_duration_seconds")), "{{broker}} {{collector}}"),
+            Query(
+                largest("broker, collector", S("penstock_collector_duration_seconds")),
+                "{{broker}} {{collector}}",
+            ),
             unit="s",
             decimals=2,
             width=6,
@@ -162,7 +171,10 @@ _POLLS = Row(
             "Values left out",
             "Numbers in the broker's answers that could not be read, or that cannot be, such as 2^63 - 1 messages. They"
             " are not used; the agent's log and `penstock check` name them.",
-            Query(largest("broker, collector", S("penstock_collector_left_out_values")), "{{broker}} {{collector}}"),
+            Query(
+                largest("broker, collector", S("penstock_collector_left_out_values")),
+                "{{broker}} {{collector}}",
+            ),
             unit="locale",
             width=6,
         ),
@@ -183,7 +195,10 @@ _AROUND = Row(
             "Age of the history",
             "Time since the history was last published. It saws up to the interval of publication; a climb means that"
             " the store cannot be written.",
-            Query(f"time() - {S('penstock_history_publish_timestamp_seconds')}", "{{instance}}"),
+            Query(
+                f"time() - {S('penstock_history_publish_timestamp_seconds')}",
+                "{{instance}}",
+            ),
             unit="s",
             empty=_NO_HISTORY,
             decimals=0,
@@ -192,9 +207,18 @@ _AROUND = Row(
             "Lost to the history",
             "Polls that were not recorded, and parts of the spool that were dropped unpublished or could not be read"
             " in full, each second. Should be flat at 0.",
-            Query(f"rate({S('penstock_history_polls_dropped_total')}[$__rate_interval])", "{{instance}} polls"),
-            Query(f"rate({S('penstock_history_segments_dropped_total')}[$__rate_interval])", "{{instance}} parts"),
-            Query(f"rate({S('penstock_history_segments_damaged_total')}[$__rate_interval])", "{{instance}} damaged"),
+            Query(
+                f"rate({S('penstock_history_polls_dropped_total')}[$__rate_interval])",
+                "{{instance}} polls",
+            ),
+            Query(
+                f"rate({S('penstock_history_segments_dropped_total')}[$__rate_interval])",
+                "{{instance}} parts",
+            ),
+            Query(
+                f"rate({S('penstock_history_segments_damaged_total')}[$__rate_interval])",
+                "{{instance}} damaged",
+            ),
             unit="cps",
             empty=_NO_HISTORY,
             decimals=2,
@@ -210,8 +234,14 @@ _COST = Row(
             "Series shown for each broker, which Prometheus has to store. Too many: lower the limits in the agent's"
             " configuration; what they hold back is shown too, and rows of the broker that its budgets leave unread.",
             Query(largest(_BY_BROKER, S("penstock_series")), "{{broker}}"),
-            Query(largest(_BY_BROKER, S("penstock_series_dropped")), "{{broker}} held back"),
-            Query(largest(_BY_BROKER, S("penstock_rows_dropped")), "{{broker}} rows not read"),
+            Query(
+                largest(_BY_BROKER, S("penstock_series_dropped")),
+                "{{broker}} held back",
+            ),
+            Query(
+                largest(_BY_BROKER, S("penstock_rows_dropped")),
+                "{{broker}} rows not read",
+            ),
             unit="locale",
             width=6,
         ),
@@ -219,7 +249,10 @@ _COST = Row(
             "CPU",
             "CPU seconds a second of each agent. It follows the number of queues and consumers; steady growth at a"
             " steady number is worth a report.",
-            Query(f"rate(process_cpu_seconds_total{_TARGET}[$__rate_interval])", "{{instance}}"),
+            Query(
+                f"rate(process_cpu_seconds_total{_TARGET}[$__rate_interval])",
+                "{{instance}}",
+            ),
             unit="percentunit",
             decimals=1,
             width=6,

@@ -49,7 +49,9 @@ from penstock.assets.thresholds import THRESHOLDS as T
 S = Scope(("broker", "address"))
 _OF_BROKER = Scope(("broker",))
 _BY_ADDRESS = "broker, address"
-_ADDRESS_LINE_LINK = to_dashboard("Queues of this address", "penstock-queue", ("broker", "address"))
+_ADDRESS_LINE_LINK = to_dashboard(
+    "Queues of this address", "penstock-queue", ("broker", "address")
+)
 
 _NOW = Row(
     "Now",
@@ -107,7 +109,10 @@ _NOW = Row(
 
 _WRONG = Row(
     "Incidents and conditions",
-    (incidents(_OF_BROKER, height=5), active_conditions(S, links={"queue": QUEUE_LINK}, height=6)),
+    (
+        incidents(_OF_BROKER, height=5),
+        active_conditions(S, links={"queue": QUEUE_LINK}, height=6),
+    ),
 )
 
 _LOAD = Row(
@@ -125,9 +130,22 @@ _LOAD = Row(
             "Rates",
             "Messages a second that come in and that consumers acknowledge. More in than acknowledged for long:"
             " backlogs grow. Removed: all that left, where the broker does not say why.",
-            Query(total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"), "in"),
-            Query(total(f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"), "acknowledged"),
-            Query(total(f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"), "removed"),
+            Query(
+                total(f"rate({S('mq_queue_messages_added_total')}[$__rate_interval])"),
+                "in",
+            ),
+            Query(
+                total(
+                    f"rate({S('mq_queue_messages_acknowledged_total')}[$__rate_interval])"
+                ),
+                "acknowledged",
+            ),
+            Query(
+                total(
+                    f"rate({S('mq_queue_messages_removed_total')}[$__rate_interval])"
+                ),
+                "removed",
+            ),
             unit="mps",
         ),
         graph(
@@ -142,8 +160,12 @@ _LOAD = Row(
         graph(
             "Memory",
             "Memory used by messages and its limit. When the line nears the limit, see below which address uses it.",
-            Query(largest("broker", S("mq_broker_memory_used_bytes")), "{{broker}} used"),
-            Query(largest("broker", S("mq_broker_memory_limit_bytes")), "{{broker}} limit"),
+            Query(
+                largest("broker", S("mq_broker_memory_used_bytes")), "{{broker}} used"
+            ),
+            Query(
+                largest("broker", S("mq_broker_memory_limit_bytes")), "{{broker}} limit"
+            ),
             unit="bytes",
         ),
         graph(
@@ -151,7 +173,10 @@ _LOAD = Row(
             "Used share of the disk, and the share at which every producer is blocked. Free space, or move the"
             " journal, well before they meet.",
             Query(largest("broker", S("mq_broker_disk_used_ratio")), "{{broker}} used"),
-            Query(largest("broker", S("mq_broker_disk_limit_ratio")), "{{broker}} blocks at"),
+            Query(
+                largest("broker", S("mq_broker_disk_limit_ratio")),
+                "{{broker}} blocks at",
+            ),
             unit="percentunit",
             largest=1,
         ),
@@ -160,7 +185,9 @@ _LOAD = Row(
             "Heap of the broker's JVM and its maximum size; it rises and falls as garbage is collected. A minimum"
             " that climbs towards the limit means that messages or clients need more than was planned.",
             Query(largest("broker", S("mq_broker_heap_used_bytes")), "{{broker}} used"),
-            Query(largest("broker", S("mq_broker_heap_limit_bytes")), "{{broker}} limit"),
+            Query(
+                largest("broker", S("mq_broker_heap_limit_bytes")), "{{broker}} limit"
+            ),
             unit="bytes",
         ),
         timeline(
@@ -168,14 +195,21 @@ _LOAD = Row(
             "How short of memory the broker says it is, where it says so. From yellow on it slows producers down:"
             " give it more heap, or process the largest queues.",
             Query(largest("broker", S("mq_broker_resource_state")), "{{broker}} heap"),
-            mappings={"0": ("green", OK), "1": ("yellow", "#F0E442"), "2": ("orange", WARNING), "3": ("red", CRITICAL)},
+            mappings={
+                "0": ("green", OK),
+                "1": ("yellow", "#F0E442"),
+                "2": ("orange", WARNING),
+                "3": ("red", CRITICAL),
+            },
             width=6,
         ),
         graph(
             "Connections",
             "Client connections over time. A line that goes up and down quickly is a client that connects for every"
             " message.",
-            Query(largest("broker", S("mq_broker_connections")), "{{broker}} connections"),
+            Query(
+                largest("broker", S("mq_broker_connections")), "{{broker}} connections"
+            ),
             unit="locale",
             width=6,
         ),
@@ -183,8 +217,16 @@ _LOAD = Row(
             "Expired and dead-lettered",
             "Messages a second that no consumer read in time, or that went to the dead letters. Both should be flat"
             " at 0.",
-            Query(total(f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"), "expired"),
-            Query(total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"), "dead-lettered"),
+            Query(
+                total(
+                    f"rate({S('mq_queue_messages_expired_total')}[$__rate_interval])"
+                ),
+                "expired",
+            ),
+            Query(
+                total(f"rate({S('mq_queue_messages_killed_total')}[$__rate_interval])"),
+                "dead-lettered",
+            ),
             unit="mps",
             decimals=2,
             width=6,
@@ -192,7 +234,10 @@ _LOAD = Row(
         graph(
             "Refused logins",
             "Logins that the broker refused, each second. A steady rate is a client with a wrong or expired password.",
-            Query(rate("broker", S("mq_broker_authentication_failures_total")), "{{broker}} refused"),
+            Query(
+                rate("broker", S("mq_broker_authentication_failures_total")),
+                "{{broker}} refused",
+            ),
             unit="cps",
             decimals=2,
             width=6,
@@ -207,7 +252,10 @@ _ADDRESSES = Row(
             "Fill of addresses",
             "Used share of the memory limit of each address. Above the dashed line an address that does not page is"
             " about to block or refuse its producers: look for the queue in it that is not read.",
-            Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
+            Query(
+                largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")),
+                "{{broker}} {{address}}",
+            ),
             unit="percentunit",
             steps=above(T.address_used_ratio),
             links=(_ADDRESS_LINE_LINK,),
@@ -218,7 +266,13 @@ _ADDRESSES = Row(
             "Messages a second that an address accepted and routed to no queue: they are lost. Look for a missing"
             " subscription, or a filter that matches nothing.",
             Query(
-                rate(_BY_ADDRESS, S("mq_address_messages_unrouted_total", f'address!~"{BROKERS_OWN}"')),
+                rate(
+                    _BY_ADDRESS,
+                    S(
+                        "mq_address_messages_unrouted_total",
+                        f'address!~"{BROKERS_OWN}"',
+                    ),
+                ),
                 "{{broker}} {{address}}",
             ),
             unit="mps",
@@ -228,8 +282,14 @@ _ADDRESSES = Row(
             "Rejected and dropped messages",
             "Messages a second that a full address rejected or dropped, or that were too large for it. Raise the"
             " limit or repair the consumers; see which address is full.",
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")), "{{broker}} {{address}} rejected"),
-            Query(rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")), "{{broker}} {{address}} dropped"),
+            Query(
+                rate(_BY_ADDRESS, S("mq_address_messages_rejected_total")),
+                "{{broker}} {{address}} rejected",
+            ),
+            Query(
+                rate(_BY_ADDRESS, S("mq_address_messages_dropped_total")),
+                "{{broker}} {{address}} dropped",
+            ),
             unit="mps",
             decimals=2,
             empty="Nothing was rejected or dropped",
@@ -239,7 +299,10 @@ _ADDRESSES = Row(
             "Addresses that are full. With the policy page they write messages to page files, which is slow but loses"
             " nothing, and a ring on one evicts late; with drop or fail they drop or reject. The table of policies"
             " below shows which.",
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0", "{{broker}} {{address}}"),
+            Query(
+                f"{largest(_BY_ADDRESS, S('mq_address_paging'))} > 0",
+                "{{broker}} {{address}}",
+            ),
             mappings={"1": ("paging", "#E69F00")},
             empty="No address pages",
             height=5,
@@ -248,8 +311,14 @@ _ADDRESSES = Row(
             "Paused or blocked addresses",
             "Addresses whose consumers or producers an operator paused (resume them when the work is done), or whose"
             " producers are blocked because a limit is reached (repair the consumers).",
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0", "{{broker}} {{address}} consumers"),
-            Query(f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0", "{{broker}} {{address}} producers"),
+            Query(
+                f"{largest(_BY_ADDRESS, S('mq_address_paused'))} > 0",
+                "{{broker}} {{address}} consumers",
+            ),
+            Query(
+                f"{largest(_BY_ADDRESS, S('mq_address_producers_paused'))} > 0",
+                "{{broker}} {{address}} producers",
+            ),
             Query(
                 f"{largest(_BY_ADDRESS, S('mq_address_producers_blocked'))} > 0",
                 "{{broker}} {{address}} producers, by a limit",
@@ -262,7 +331,10 @@ _ADDRESSES = Row(
             "Links",
             "Bridges, cluster connections, mirrors and federation. A link that is down lets messages pile up on this"
             " side.",
-            Query(largest("broker, link, kind", S("mq_link_up")), "{{broker}} {{link}} ({{kind}})"),
+            Query(
+                largest("broker, link, kind", S("mq_link_up")),
+                "{{broker}} {{link}} ({{kind}})",
+            ),
             mappings=UP,
             steps=(Step(None, CRITICAL), Step(1, OK)),
             empty="The broker has no links",
@@ -273,7 +345,10 @@ _ADDRESSES = Row(
             "Active conditions of whole addresses: producers blocked, messages rejected or removed to make room, an"
             " address that is paused. Red: its queues have no acknowledgements either. Repair the consumers first;"
             " the runbook of the alert of the same name says more.",
-            Query(largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")), "{{broker}} {{address}} {{cause}}"),
+            Query(
+                largest(f"{_BY_ADDRESS}, cause", S("mq_address_unhealthy")),
+                "{{broker}} {{address}} {{cause}}",
+            ),
             mappings=SEVERITIES,
             empty=NOTHING_WRONG,
             width=24,
@@ -284,7 +359,9 @@ _ADDRESSES = Row(
             "Each address with its memory, producers and page files. Choose one above, and the table of queues below"
             " shows what fills it.",
             ("broker", "address"),
-            Column("Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes"),
+            Column(
+                "Memory", largest(_BY_ADDRESS, S("mq_address_memory_bytes")), "bytes"
+            ),
             Column("Limit", largest(_BY_ADDRESS, S("mq_address_limit_bytes")), "bytes"),
             Column(
                 "Fill",
@@ -296,7 +373,9 @@ _ADDRESSES = Row(
             Column("Messages", largest(_BY_ADDRESS, S("mq_address_messages"))),
             Column("Producers", largest(_BY_ADDRESS, S("mq_address_producers"))),
             Column("Page files", largest(_BY_ADDRESS, S("mq_address_pages"))),
-            Column("In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps"),
+            Column(
+                "In", rate(_BY_ADDRESS, S("mq_address_messages_added_total")), "mps"
+            ),
         ),
         table(
             "When an address is full",
@@ -332,19 +411,41 @@ _QUEUES = Row(
             " sessions on"
             " one connection share its buffer; spread them when one of them is slow.",
             ("broker", "connection", "client"),
-            Column("Buffered", largest("broker, connection, client", S("mq_connection_buffered_messages"))),
             Column(
-                "Buffered bytes", largest("broker, connection, client", S("mq_connection_buffered_bytes")), "bytes", 1
+                "Buffered",
+                largest(
+                    "broker, connection, client", S("mq_connection_buffered_messages")
+                ),
             ),
-            Column("Sessions", largest("broker, connection, client", S("mq_connection_sessions"))),
-            Column("Consumers", largest("broker, connection, client", S("mq_connection_consumers"))),
-            Column("Producers", largest("broker, connection, client", S("mq_connection_producers"))),
+            Column(
+                "Buffered bytes",
+                largest(
+                    "broker, connection, client", S("mq_connection_buffered_bytes")
+                ),
+                "bytes",
+                1,
+            ),
+            Column(
+                "Sessions",
+                largest("broker, connection, client", S("mq_connection_sessions")),
+            ),
+            Column(
+                "Consumers",
+                largest("broker, connection, client", S("mq_connection_consumers")),
+            ),
+            Column(
+                "Producers",
+                largest("broker, connection, client", S("mq_connection_producers")),
+            ),
         ),
         graph(
             "Pending messages of links",
             "Messages that wait to be sent over each link. Growth while the link is up means that the other side is"
             " slower.",
-            Query(largest("broker, link, kind", S("mq_link_pending_messages")), "{{broker}} {{link}} ({{kind}})"),
+            Query(
+                largest("broker, link, kind", S("mq_link_pending_messages")),
+                "{{broker}} {{link}} ({{kind}})",
+            ),
             unit="locale",
             width=24,
             height=6,

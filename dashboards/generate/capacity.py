@@ -2,7 +2,16 @@
 
 from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, queue_line
 from dashboards.generate.frame import Dashboard
-from dashboards.generate.panels import Query, Row, Scope, above, graph, largest, least_of, stat
+from dashboards.generate.panels import (
+    Query,
+    Row,
+    Scope,
+    above,
+    graph,
+    largest,
+    least_of,
+    stat,
+)
 
 from penstock.assets.thresholds import THRESHOLDS as T
 
@@ -23,7 +32,12 @@ _LIMITS = Row(
             "Message memory, of the limit",
             "Memory of all messages over what they may take. A trend towards 100 % over days calls for more memory, or"
             " for consumers that keep up.",
-            Query(_headroom("mq_broker_memory_used_bytes", "mq_broker_memory_limit_bytes"), "{{broker}}"),
+            Query(
+                _headroom(
+                    "mq_broker_memory_used_bytes", "mq_broker_memory_limit_bytes"
+                ),
+                "{{broker}}",
+            ),
             unit="percentunit",
             steps=above(T.memory_of_limit_ratio),
         ),
@@ -31,14 +45,20 @@ _LIMITS = Row(
             "Disk, of the limit",
             "Used share of the disk over the share at which the broker blocks every producer. Make room, or a larger"
             " disk, before a trend over days meets 100 %.",
-            Query(_headroom("mq_broker_disk_used_ratio", "mq_broker_disk_limit_ratio"), "{{broker}}"),
+            Query(
+                _headroom("mq_broker_disk_used_ratio", "mq_broker_disk_limit_ratio"),
+                "{{broker}}",
+            ),
             unit="percentunit",
             steps=above(T.disk_of_limit_ratio),
         ),
         graph(
             "Fill of addresses",
             "Used share of the memory limit of each address. The steady climbers are the ones to plan for.",
-            Query(largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")), "{{broker}} {{address}}"),
+            Query(
+                largest(_BY_ADDRESS, S("mq_address_memory_used_ratio")),
+                "{{broker}} {{address}}",
+            ),
             unit="percentunit",
             steps=above(T.address_used_ratio),
             empty="No address has a limit",
@@ -90,9 +110,15 @@ _FORECASTS = Row(
             "Time to a limit",
             "When memory or disk of a broker, or an address, meets its limit if it grows on: low is the earliest, high"
             " the latest. Nothing here means no clear trend.",
-            Query(largest("broker, limit, bound", S("mq_forecast_limit_seconds")), "{{broker}} {{limit}} {{bound}}"),
             Query(
-                largest("broker, address, limit, bound", S("mq_forecast_address_limit_seconds")),
+                largest("broker, limit, bound", S("mq_forecast_limit_seconds")),
+                "{{broker}} {{limit}} {{bound}}",
+            ),
+            Query(
+                largest(
+                    "broker, address, limit, bound",
+                    S("mq_forecast_address_limit_seconds"),
+                ),
                 "{{broker}} {{address}} {{limit}} {{bound}}",
             ),
             ranked=least_of,

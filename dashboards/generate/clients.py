@@ -31,7 +31,9 @@ from dashboards.generate.panels import (
 S = Scope(CLIENT)
 _BY_CONSUMER = f"{BY_CLIENT}, consumer"
 _BY_CONNECTION = "broker, connection, client"
-_BLOCKED = f"time() - {largest(BY_CLIENT, S('mq_client_blocked_since_timestamp_seconds'))}"
+_BLOCKED = (
+    f"time() - {largest(BY_CLIENT, S('mq_client_blocked_since_timestamp_seconds'))}"
+)
 _PATIENCE = largest(BY_CLIENT, S("mq_client_patience_seconds"))
 
 _NOW = Row(
@@ -41,7 +43,9 @@ _NOW = Row(
             "Clients with a condition",
             "Clients of queues that are stalled, keep a transaction open, or reconnect without progress. The panel"
             " below names them.",
-            number_of(largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_up")),
+            number_of(
+                largest(BY_CLIENT, S("mq_client_unhealthy_consumers")), S("mq_up")
+            ),
             steps=above(1),
             width=12,
         ),
@@ -224,8 +228,14 @@ _BUFFERS = Row(
             "Single consumers that have buffered messages longest. One that buffers many and whose last delivery is"
             " long ago has stalled: look into its process, or close it.",
             (*CLIENT, "consumer"),
-            Column("Buffered", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))),
-            Column("Buffered bytes", largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")), "bytes"),
+            Column(
+                "Buffered", largest(_BY_CONSUMER, S("mq_consumer_buffered_messages"))
+            ),
+            Column(
+                "Buffered bytes",
+                largest(_BY_CONSUMER, S("mq_consumer_buffered_bytes")),
+                "bytes",
+            ),
             Column(
                 "Last delivery",
                 f"time() - {largest(_BY_CONSUMER, S('mq_consumer_last_delivery_timestamp_seconds'))}",
@@ -251,7 +261,8 @@ _BUFFERS = Row(
             "When the broker waited for a consumer to ask for more. Usual under load and no fault by itself; paused"
             " for long with ready messages means that the application does not process what it has.",
             Query(
-                largest(_BY_CONSUMER, S("mq_consumer_flow_paused")), "{{client}} #{{consumer}} on {{broker}} {{queue}}"
+                largest(_BY_CONSUMER, S("mq_consumer_flow_paused")),
+                "{{client}} #{{consumer}} on {{broker}} {{queue}}",
             ),
             mappings={"0": ("flows", OK), "1": ("paused", WARNING)},
             empty="No flow control is reported: only OpenMQ does",
@@ -263,7 +274,8 @@ _BUFFERS = Row(
             "What all consumers of a connection buffer together. Where the broker limits a connection, one slow"
             " consumer can use up the limit for all: give it a connection of its own.",
             Query(
-                largest(_BY_CONNECTION, S("mq_connection_buffered_messages")), "{{client}} on {{broker}} {{connection}}"
+                largest(_BY_CONNECTION, S("mq_connection_buffered_messages")),
+                "{{client}} on {{broker}} {{connection}}",
             ),
             unit="locale",
             width=12,
@@ -276,7 +288,10 @@ _BUFFERS = Row(
             Column("Sessions", largest(_BY_CONNECTION, S("mq_connection_sessions"))),
             Column("Consumers", largest(_BY_CONNECTION, S("mq_connection_consumers"))),
             Column("Producers", largest(_BY_CONNECTION, S("mq_connection_producers"))),
-            Column("Buffered", largest(_BY_CONNECTION, S("mq_connection_buffered_messages"))),
+            Column(
+                "Buffered",
+                largest(_BY_CONNECTION, S("mq_connection_buffered_messages")),
+            ),
             width=12,
             height=8,
         ),
@@ -294,7 +309,10 @@ _BUFFERS = Row(
             "Who is connected",
             "Protocol, user and host of the worst connections: whom to call.",
             ("broker", "connection", "client", "protocol", "user", "remote_host"),
-            seen_by(f"{_BY_CONNECTION}, protocol, user, remote_host", S("mq_connection_info")),
+            seen_by(
+                f"{_BY_CONNECTION}, protocol, user, remote_host",
+                S("mq_connection_info"),
+            ),
             width=12,
             height=8,
         ),

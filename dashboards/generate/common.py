@@ -65,7 +65,9 @@ def conditions(scope: Scope, by: str, legend: str, **more: int) -> Panel:
 
 def queue_line(scope: Scope, family: str, what: str = "") -> Query:
     """A line for each queue, of a counter its rate; what: said behind the queue's name."""
-    return Query(_line(BY_QUEUE, scope, family), f"{{{{broker}}}} {{{{queue}}}} {what}".rstrip())
+    return Query(
+        _line(BY_QUEUE, scope, family), f"{{{{broker}}}} {{{{queue}}}} {what}".rstrip()
+    )
 
 
 def client_line(scope: Scope, family: str) -> Query:
@@ -93,12 +95,20 @@ def consumers(scope: Scope, by: str) -> Column:
 
 def worst(scope: Scope, by: str) -> Column:
     """The worst condition of each queue; a queue without one has an empty cell."""
-    return Column(WORST_FIRST[0], largest(by, scope("mq_queue_unhealthy")), "none", mappings=SEVERITIES)
+    return Column(
+        WORST_FIRST[0],
+        largest(by, scope("mq_queue_unhealthy")),
+        "none",
+        mappings=SEVERITIES,
+    )
 
 
 def incidents(scope: Scope, **more: Any) -> Panel:
     by, members = "broker, kind, object", "mq_incident_members"
-    critical, warning = (largest(by, scope(members, f'severity="{name}"')) for name in ("critical", "warning"))
+    critical, warning = (
+        largest(by, scope(members, f'severity="{name}"'))
+        for name in ("critical", "warning")
+    )
     return table(
         "Incidents",
         "One row for each incident, with the conditions and clients that belong to it and how many clients and queues"
@@ -106,7 +116,12 @@ def incidents(scope: Scope, **more: Any) -> Panel:
         ("broker", "kind", "object"),
         Column("Members", largest(by, scope(members))),
         Column("Victims", largest(by, scope("mq_incident_victims"))),
-        Column("Severity", f"(0 * {critical} + 2 or 0 * {warning} + 1)", "none", mappings=SEVERITIES),
+        Column(
+            "Severity",
+            f"(0 * {critical} + 2 or 0 * {warning} + 1)",
+            "none",
+            mappings=SEVERITIES,
+        ),
         sort=("Severity", "Victims", "Members"),
         **{"height": 6} | more,
     )
@@ -134,7 +149,10 @@ def out(scope: Scope, by: str) -> Column:
 
 def settled(scope: Scope) -> Iterator[str]:
     """Messages a second that consumers settle; where a broker does not say why messages go, the second: all that go."""
-    for family in ("mq_queue_messages_acknowledged_total", "mq_queue_messages_removed_total"):
+    for family in (
+        "mq_queue_messages_acknowledged_total",
+        "mq_queue_messages_removed_total",
+    ):
         yield f"rate({scope(family)}[$__rate_interval])"
 
 

@@ -45,7 +45,10 @@ from penstock.assets.thresholds import THRESHOLDS as T
 S = Scope(("broker",))
 _UNHEALTHY = S("mq_queue_unhealthy")
 _SHOWN = S("mq_up")
-_EXPECTED, _WATCHED = largest("broker", S("penstock_broker_expected")), largest("broker", _SHOWN)
+_EXPECTED, _WATCHED = (
+    largest("broker", S("penstock_broker_expected")),
+    largest("broker", _SHOWN),
+)
 
 _NOW = Row(
     "Now",
@@ -115,7 +118,10 @@ _WRONG = Row(
             "Conditions over time",
             "Number of queues by cause. A step for many queues at once points at something that they share: a client,"
             " an address, the broker.",
-            Query(f"count by (cause) ({largest(BY_QUEUE + ', cause', _UNHEALTHY)})", "{{cause}}"),
+            Query(
+                f"count by (cause) ({largest(BY_QUEUE + ', cause', _UNHEALTHY)})",
+                "{{cause}}",
+            ),
             unit="locale",
             empty=NOTHING_WRONG,
             width=12,
@@ -126,9 +132,13 @@ _WRONG = Row(
             "Messages a second that come and that consumers acknowledge, by broker (where a broker does not say why"
             " messages go: all that go). Out below in for long means that backlogs grow.",
             Query(
-                f"sum by ({apart('broker')}) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})", "{{broker}} in"
+                f"sum by ({apart('broker')}) ({rate(BY_QUEUE, S('mq_queue_messages_added_total'))})",
+                "{{broker}} in",
             ),
-            Query(f"sum by ({apart('broker')}) ({out_rate(S, BY_QUEUE)})", "{{broker}} out"),
+            Query(
+                f"sum by ({apart('broker')}) ({out_rate(S, BY_QUEUE)})",
+                "{{broker}} out",
+            ),
             unit="mps",
             width=12,
         ),
@@ -145,8 +155,14 @@ _INVENTORY = Row(
             ("broker",),
             Column("Up", largest("broker", _SHOWN), "none", mappings=UP),
             Column("Connections", largest("broker", S("mq_broker_connections"))),
-            Column("Queues", f"count by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_messages'))})"),
-            Column("Ready", f"sum by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})"),
+            Column(
+                "Queues",
+                f"count by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_messages'))})",
+            ),
+            Column(
+                "Ready",
+                f"sum by ({apart('broker')}) ({largest(BY_QUEUE, S('mq_queue_ready_messages'))})",
+            ),
             Column(
                 "Disk",
                 largest("broker", S("mq_broker_disk_used_ratio")),
@@ -157,7 +173,11 @@ _INVENTORY = Row(
                 "Findings",
                 f"count by ({apart('broker')}) ({largest('broker, scope, object, rule', S('mq_config_finding'))})",
             ),
-            Column("Running for", f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}", "s"),
+            Column(
+                "Running for",
+                f"time() - {largest('broker', S('mq_broker_start_timestamp_seconds'))}",
+                "s",
+            ),
             least=True,
             links={"broker": BROKER_LINK},
             height=6,
@@ -167,7 +187,10 @@ _INVENTORY = Row(
             "Version, node and role of every broker. Both brokers of a failover pair have the same node id, and only"
             " one of them may be active.",
             ("broker", "kind", "version", "product_version", "node_id", "role"),
-            seen_by("broker, kind, version, product_version, node_id, role", S("mq_broker_info")),
+            seen_by(
+                "broker, kind, version, product_version, node_id, role",
+                S("mq_broker_info"),
+            ),
             links={"broker": BROKER_LINK},
             height=6,
         ),

@@ -72,7 +72,10 @@ def document(dashboard: Dashboard) -> Json:
         "annotations": {"list": _annotations(dashboard.variables)},
         "panels": [
             _without_chosen(panel, dashboard.single)
-            for panel in laid_out(dashboard.rows, MANY_POINTS if "queue" in dashboard.single else FEW_POINTS)
+            for panel in laid_out(
+                dashboard.rows,
+                MANY_POINTS if "queue" in dashboard.single else FEW_POINTS,
+            )
         ],
     }
 
@@ -81,7 +84,9 @@ def _without_chosen(panel: Json, single: Sequence[str]) -> Json:
     """Its legends without what is chosen above: every line would repeat it."""
     for target in panel.get("targets", ()):
         words = target["legendFormat"].split()
-        target["legendFormat"] = " ".join(word for word in words if word not in {f"{{{{{name}}}}}" for name in single})
+        target["legendFormat"] = " ".join(
+            word for word in words if word not in {f"{{{{{name}}}}}" for name in single}
+        )
     return panel
 
 
@@ -116,7 +121,10 @@ def _variables(dashboard: Dashboard) -> list[Json]:
         "skipUrlSync": False,
     }
     shared = (*IDENTITY, "job", "instance")
-    listed = [source, *(_variable(name, _agents(shared[:i])) for i, name in enumerate(shared))]
+    listed = [
+        source,
+        *(_variable(name, _agents(shared[:i])) for i, name in enumerate(shared)),
+    ]
     for i, name in enumerate(dashboard.variables):
         selector = Scope(dashboard.variables[:i])(_SOURCES[name])
         listed.append(_variable(name, selector, single=name in dashboard.single))
@@ -133,7 +141,9 @@ def _variable(name: str, selector: str, *, single: bool = False) -> Json:
     query = f"label_values({selector},{name})"
     everything = {"selected": True, "text": ["All"], "value": ["$__all"]}
     # ".*" also chooses series without a cluster or namespace, and spares Prometheus a look at each queue's name
-    choice: Json = {"current": {}} if single else {"current": everything, "allValue": ".*"}
+    choice: Json = (
+        {"current": {}} if single else {"current": everything, "allValue": ".*"}
+    )
     return {
         "name": name,
         "label": name.capitalize(),
@@ -156,7 +166,10 @@ def _variable(name: str, selector: str, *, single: bool = False) -> Json:
 def _annotations(variables: Sequence[str]) -> list[Json]:
     scope = Scope(tuple(variables))
     # or without the label: what is said of a broker concerns its queues too
-    matchers = ",".join(chosen(name, or_absent=True) for name in (*IDENTITY, "job", "instance", *variables))
+    matchers = ",".join(
+        chosen(name, or_absent=True)
+        for name in (*IDENTITY, "job", "instance", *variables)
+    )
     builtin: Json = {
         "builtIn": 1,
         "datasource": {"type": "grafana", "uid": "-- Grafana --"},
@@ -207,5 +220,11 @@ def _annotation(name: str, expr: str, color: str, title: str, labels: str) -> Js
 
 def _asked(expr: str) -> Json:
     """The query in the form of Grafana 10, and as later ones take it."""
-    target = {"refId": "Anno", "datasource": DATASOURCE, "expr": expr, "interval": _STEP, "range": True}
+    target = {
+        "refId": "Anno",
+        "datasource": DATASOURCE,
+        "expr": expr,
+        "interval": _STEP,
+        "range": True,
+    }
     return {"expr": expr, "step": _STEP, "target": target}

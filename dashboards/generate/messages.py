@@ -1,6 +1,13 @@
 """Where messages went: what came, what is there, and what left for which reason."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINK, queue_line, settled, where_they_are
+from dashboards.generate.common import (
+    BY_QUEUE,
+    QUEUE,
+    QUEUE_LINK,
+    queue_line,
+    settled,
+    where_they_are,
+)
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -58,7 +65,11 @@ def of(*matchers: str) -> str:
 _NOW = Row(
     "In the time shown",
     (
-        stat("Came", "Messages that were added to the queues chosen.", total(f"increase({_ADDED}[$__range])")),
+        stat(
+            "Came",
+            "Messages that were added to the queues chosen.",
+            total(f"increase({_ADDED}[$__range])"),
+        ),
         stat(
             "There now",
             "Messages in the queues: ready, scheduled, and delivered to consumers that have not acknowledged them.",
@@ -105,8 +116,15 @@ _LOSSES = Row(
             "Queues and addresses that lost most messages, by reason; a row without a queue is of messages that no"
             " queue of the address got. At least so many; the second column is by how much it may be above.",
             FATE,
-            Column("Lost", f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)", steps=(Step(None, WARNING),)),
-            Column("May be more", largest(BY_FATE, ALL("mq_account_uncertain_messages", _LOST))),
+            Column(
+                "Lost",
+                f"topk({_TOP}, {in_range(BY_FATE, of(_LOST))} > 0)",
+                steps=(Step(None, WARNING),),
+            ),
+            Column(
+                "May be more",
+                largest(BY_FATE, ALL("mq_account_uncertain_messages", _LOST)),
+            ),
             links={"queue": QUEUE_LINK},
         ),
         graph(
@@ -172,7 +190,10 @@ _BALANCE = Row(
             "May be more, by fate",
             "How many messages more may have had this fate: the counters of an address and of its queues are read one"
             " after the other, and a transaction that stays open looks like a loss until it ends.",
-            Query(f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})", "{{fate}}"),
+            Query(
+                f"sum by (fate) ({largest(BY_FATE, ALL('mq_account_uncertain_messages'))})",
+                "{{fate}}",
+            ),
             unit="locale",
         ),
     ),

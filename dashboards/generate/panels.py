@@ -48,7 +48,12 @@ class Scope:
 
     def __call__(self, family: str, *matchers: str) -> str:
         """A selector of a family of the catalogue; `matchers` come beside the variables."""
-        names = (*IDENTITY, "job", "instance", *(name for name in _LABELS[family] if name in self.variables))
+        names = (
+            *IDENTITY,
+            "job",
+            "instance",
+            *(name for name in _LABELS[family] if name in self.variables),
+        )
         of_variables = (chosen(name, or_absent=name in self.optional) for name in names)
         return f"{family}{{{','.join([*of_variables, *matchers])}}}"
 
@@ -90,7 +95,11 @@ def worst_of(number: int, value: str) -> str:
     would copy the labels of every series for every point, at twenty times the cost.
     """
     found = re.fullmatch(r"max by \(([^()]*)\) \((.*)\)", value)
-    if found and _one_value(found[2]) and _labels_of(found[2]) <= set(found[1].split(", ")):
+    if (
+        found
+        and _one_value(found[2])
+        and _labels_of(found[2]) <= set(found[1].split(", "))
+    ):
         value = f"max by ({found[1]}) (topk({2 * number}, {found[2]}))"
     return f"topk({number}, {value})"
 
@@ -107,7 +116,9 @@ def _one_value(text: str) -> bool:
 
 def _labels_of(value: str) -> set[str]:
     """The labels by which series of the families in it differ, of one agent."""
-    return {label for name in re.findall(r"\w+", value) for label in _LABELS.get(name, ())}
+    return {
+        label for name in re.findall(r"\w+", value) for label in _LABELS.get(name, ())
+    }
 
 
 def total(value: str, by: str = "", each: str = "sum") -> str:
@@ -151,7 +162,11 @@ class Step:
 
 def above(warning: float, critical: float | None = None) -> tuple[Step, ...]:
     """Steps that turn bad upwards."""
-    return (Step(None, OK), Step(warning, WARNING), *(() if critical is None else (Step(critical, CRITICAL),)))
+    return (
+        Step(None, OK),
+        Step(warning, WARNING),
+        *(() if critical is None else (Step(critical, CRITICAL),)),
+    )
 
 
 def below(critical: float) -> tuple[Step, ...]:
@@ -196,7 +211,9 @@ class Row:
     panels: tuple[Panel, ...]
 
 
-def graph(title: str, description: str, *queries: Query, unit: str, **more: Any) -> Panel:
+def graph(
+    title: str, description: str, *queries: Query, unit: str, **more: Any
+) -> Panel:
     """Lines over time."""
     custom = {
         "drawStyle": "line",
@@ -206,26 +223,52 @@ def graph(title: str, description: str, *queries: Query, unit: str, **more: Any)
         "showPoints": "never",
         "spanNulls": False,
         "axisSoftMax": LEAST_TOP.get(unit, 1),
-        "stacking": {"mode": "normal" if more.pop("stacked", False) else "none", "group": "A"},
-        "thresholdsStyle": {"mode": "dashed" if len(more.get("steps", ())) > 1 else "off"},
+        "stacking": {
+            "mode": "normal" if more.pop("stacked", False) else "none",
+            "group": "A",
+        },
+        "thresholdsStyle": {
+            "mode": "dashed" if len(more.get("steps", ())) > 1 else "off"
+        },
     }
     options = {
-        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+        "legend": {
+            "displayMode": "list",
+            "placement": "bottom",
+            "showLegend": True,
+            "calcs": [],
+        },
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     ranked = more.pop("ranked", worst_of)
     shown = tuple(
-        Query(ranked(MOST_LINES, one.expr), named(one.legend)) if "{{" in one.legend else one for one in queries
+        Query(ranked(MOST_LINES, one.expr), named(one.legend))
+        if "{{" in one.legend
+        else one
+        for one in queries
     )
-    return Panel("timeseries", title, description, shown, unit, custom=custom, options=options, **more)
+    return Panel(
+        "timeseries",
+        title,
+        description,
+        shown,
+        unit,
+        custom=custom,
+        options=options,
+        **more,
+    )
 
 
 def named(legend: str) -> str:
     """A legend that tells brokers of one name apart; where their labels are missing nothing is shown of them."""
-    return legend.replace("{{broker}}", " ".join(f"{{{{{one}}}}}" for one in (*IDENTITY, "broker")))
+    return legend.replace(
+        "{{broker}}", " ".join(f"{{{{{one}}}}}" for one in (*IDENTITY, "broker"))
+    )
 
 
-def stat(title: str, description: str, query: str, *, unit: str = "locale", **more: Any) -> Panel:
+def stat(
+    title: str, description: str, query: str, *, unit: str = "locale", **more: Any
+) -> Panel:
     """One number."""
     options = {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -237,11 +280,17 @@ def stat(title: str, description: str, query: str, *, unit: str = "locale", **mo
     }
     size = {"width": 4, "height": 4} | more
     queries = (Query(query, size.pop("legend", "")),)
-    return Panel("stat", title, description, queries, unit, options=options, instant=True, **size)
+    return Panel(
+        "stat", title, description, queries, unit, options=options, instant=True, **size
+    )
 
 
 def timeline(
-    title: str, description: str, *queries: Query, mappings: Mapping[str, tuple[str, str]], **more: Any
+    title: str,
+    description: str,
+    *queries: Query,
+    mappings: Mapping[str, tuple[str, str]],
+    **more: Any,
 ) -> Panel:
     """States over time, a line for each series."""
     options = {
@@ -253,9 +302,19 @@ def timeline(
         "tooltip": {"mode": "single", "sort": "none"},
     }
     custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
-    queries = tuple(Query(worst_of(MOST_LINES, one.expr), named(one.legend)) for one in queries)
+    queries = tuple(
+        Query(worst_of(MOST_LINES, one.expr), named(one.legend)) for one in queries
+    )
     return Panel(
-        "state-timeline", title, description, queries, "none", mappings=mappings, options=options, custom=custom, **more
+        "state-timeline",
+        title,
+        description,
+        queries,
+        "none",
+        mappings=mappings,
+        options=options,
+        custom=custom,
+        **more,
     )
 
 
@@ -288,17 +347,35 @@ def table(
     by_title = {column.title: column.expr for column in columns}
     ranked = [by_title[title] for title in dict.fromkeys((sort[0], sort[-1]))]
     least = more.pop("least", False)
-    chosen, keys = [(least_of if least else worst_of)(MOST_ROWS, one) for one in ranked], (*IDENTITY, *keys)
+    chosen, keys = (
+        [(least_of if least else worst_of)(MOST_ROWS, one) for one in ranked],
+        (*IDENTITY, *keys),
+    )
     of_rows = chosen[0] if len(chosen) == 1 else f"({' or '.join(chosen)})"
     shown = [
-        Query(of_rows if [one.expr] == ranked else f"{one.expr} and on ({', '.join(keys)}) {of_rows}")
+        Query(
+            of_rows
+            if [one.expr] == ranked
+            else f"{one.expr} and on ({', '.join(keys)}) {of_rows}"
+        )
         for one in columns
     ]
-    values = [f"Value #{ref}" for ref, _ in zip(_refs(), columns, strict=False)] if len(columns) > 1 else ["Value"]
+    values = (
+        [f"Value #{ref}" for ref, _ in zip(_refs(), columns, strict=False)]
+        if len(columns) > 1
+        else ["Value"]
+    )
     order = {name: i for i, name in enumerate([*keys, *values])}
-    organize = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": {}}
+    organize = {
+        "excludeByName": {"Time": True},
+        "indexByName": order,
+        "renameByName": {},
+    }
     # "string": else an id of digits is shown as a number
-    headed = [_override(key, displayName=key.replace("_", " ").capitalize(), unit="string") for key in keys]
+    headed = [
+        _override(key, displayName=key.replace("_", " ").capitalize(), unit="string")
+        for key in keys
+    ]
     linked = [_override(key, links=[link]) for key, link in (links or {}).items()]
     return Panel(
         "table",
@@ -312,9 +389,17 @@ def table(
             "footer": {"show": False, "reducer": ["sum"], "fields": ""},
             "sortBy": [{"displayName": name, "desc": not least} for name in sort],
         },
-        custom={"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
+        custom={
+            "align": "auto",
+            "cellOptions": {"type": "auto"},
+            "inspect": False,
+            "filterable": True,
+        },
         overrides=(*headed, *linked, *map(_column, values, columns)),
-        transformations=({"id": "merge", "options": {}}, {"id": "organize", "options": organize}),
+        transformations=(
+            {"id": "merge", "options": {}},
+            {"id": "organize", "options": organize},
+        ),
         instant=True,
         smallest=None,
         empty="",  # Grafana would put it into every empty cell
@@ -344,9 +429,15 @@ def _override(name: str, **properties: Any) -> Json:
     return {"matcher": {"id": "byName", "options": name}, "properties": listed}
 
 
-def to_dashboard(title: str, uid: str, labels: Sequence[str], *, fields: bool = False) -> Json:
+def to_dashboard(
+    title: str, uid: str, labels: Sequence[str], *, fields: bool = False
+) -> Json:
     """A data link to another dashboard with labels of the series (or, `fields`, of the table's row) as variables."""
-    value = "${{__data.fields.{}:percentencode}}" if fields else "${{__field.labels.{}:percentencode}}"
+    value = (
+        "${{__data.fields.{}:percentencode}}"
+        if fields
+        else "${{__field.labels.{}:percentencode}}"
+    )
     variables = "".join(f"&var-{label}={value.format(label)}" for label in labels)
     chosen = "".join(f"&${{{name}:queryparam}}" for name in ("datasource", *IDENTITY))
     return {"title": title, "url": f"/d/{uid}?${{__url_time_range}}{chosen}{variables}"}
@@ -357,12 +448,16 @@ def _refs() -> Iterator[str]:
 
 
 def _thresholds(steps: Sequence[Step]) -> Json:
-    return {"mode": "absolute", "steps": [{"color": step.color, "value": step.value} for step in steps]}
+    return {
+        "mode": "absolute",
+        "steps": [{"color": step.color, "value": step.value} for step in steps],
+    }
 
 
 def _mappings(mappings: Mapping[str, tuple[str, str]]) -> list[Json]:
     options = {
-        value: {"text": text, "color": color, "index": i} for i, (value, (text, color)) in enumerate(mappings.items())
+        value: {"text": text, "color": color, "index": i}
+        for i, (value, (text, color)) in enumerate(mappings.items())
     }
     return [{"type": "value", "options": options}] if options else []
 
@@ -383,13 +478,20 @@ def _target(query: Query, ref: str, panel: Panel) -> Json:
 def _panel(panel: Panel, number: int, x: int, y: int, points: int) -> Json:
     defaults: Json = {
         "unit": panel.unit,
-        "color": {"mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"},
+        "color": {
+            "mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"
+        },
         "custom": dict(panel.custom),
         "thresholds": _thresholds(panel.steps),
         "mappings": _mappings(panel.mappings),
         "links": list(panel.links),
     }
-    bounds = {"decimals": _decimals(panel), "min": panel.smallest, "max": panel.largest, "noValue": panel.empty or None}
+    bounds = {
+        "decimals": _decimals(panel),
+        "min": panel.smallest,
+        "max": panel.largest,
+        "noValue": panel.empty or None,
+    }
     defaults |= {name: value for name, value in bounds.items() if value is not None}
     return {
         "id": number,
@@ -398,7 +500,10 @@ def _panel(panel: Panel, number: int, x: int, y: int, points: int) -> Json:
         "description": panel.description,
         "datasource": DATASOURCE,
         "gridPos": {"x": x, "y": y, "w": panel.width, "h": panel.height},
-        "targets": [_target(query, ref, panel) for ref, query in zip(_refs(), panel.queries, strict=False)],
+        "targets": [
+            _target(query, ref, panel)
+            for ref, query in zip(_refs(), panel.queries, strict=False)
+        ],
         "fieldConfig": {"defaults": defaults, "overrides": list(panel.overrides)},
         "options": dict(panel.options),
         "transformations": list(panel.transformations),
@@ -414,7 +519,14 @@ def laid_out(rows: Sequence[Row], points: int) -> list[Json]:
     for row in rows:
         place = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
         laid.append(
-            {"id": len(laid) + 1, "type": "row", "title": row.title, "collapsed": False, "gridPos": place, "panels": []}
+            {
+                "id": len(laid) + 1,
+                "type": "row",
+                "title": row.title,
+                "collapsed": False,
+                "gridPos": place,
+                "panels": [],
+            }
         )
         y += 1
         x = high = 0

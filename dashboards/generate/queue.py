@@ -39,7 +39,9 @@ def _age(by: str, family: str, *matchers: str) -> str:
 
 def _oldest(bound: str) -> str:
     """Age of the oldest message: at least that of its latest time, at most that of its earliest."""
-    return _age(BY_QUEUE, "mq_queue_oldest_message_timestamp_seconds", f'bound="{bound}"')
+    return _age(
+        BY_QUEUE, "mq_queue_oldest_message_timestamp_seconds", f'bound="{bound}"'
+    )
 
 
 _FINDINGS = " or ".join(
@@ -101,7 +103,13 @@ _NOW = Row(
 _FLOW = Row(
     "Flow",
     (
-        conditions(S, f"{BY_QUEUE}, cause", "{{broker}} {{queue}} {{cause}}", width=24, height=5),
+        conditions(
+            S,
+            f"{BY_QUEUE}, cause",
+            "{{broker}} {{queue}} {{cause}}",
+            width=24,
+            height=5,
+        ),
         graph(
             "Messages",
             "Where the messages are. Ready that grows: too few or too slow consumers. Delivering that stays the same:"
@@ -120,7 +128,9 @@ _FLOW = Row(
             queue_line(S, "mq_queue_messages_added_total", "in"),
             *(
                 Query(
-                    largest(BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")),
+                    largest(
+                        BY_QUEUE, S(f"mq_queue_expected_messages_per_second_{end}")
+                    ),
                     f"{{{{broker}}}} {{{{queue}}}} normal, {end}",
                 )
                 for end in ("low", "high")
@@ -198,24 +208,44 @@ _CLIENTS = Row(
             CLIENT,
             Column("Consumers", largest(BY_CLIENT, S("mq_client_consumers"))),
             Column("Buffered", largest(BY_CLIENT, S("mq_client_buffered_messages"))),
-            Column("Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))),
-            Column("No acks for", _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"), "s"),
-            Column("Stall threshold", largest(BY_CLIENT, S("mq_client_patience_seconds")), "s"),
-            Column("Acknowledged", rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")), "mps"),
+            Column(
+                "Uncommitted", largest(BY_CLIENT, S("mq_client_uncommitted_messages"))
+            ),
+            Column(
+                "No acks for",
+                _age(BY_CLIENT, "mq_client_blocked_since_timestamp_seconds"),
+                "s",
+            ),
+            Column(
+                "Stall threshold",
+                largest(BY_CLIENT, S("mq_client_patience_seconds")),
+                "s",
+            ),
+            Column(
+                "Acknowledged",
+                rate(BY_CLIENT, S("mq_client_acknowledged_messages_total")),
+                "mps",
+            ),
             links={"client": CLIENT_LINK},
         ),
         table(
             "What the queue is",
             "Kind, durability, where its ring size is set, and who owns it by the rules of the configuration.",
             (*QUEUE, "kind", "routing_type", "durable", "ring_source", "owner", "team"),
-            seen_by(f"{BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team", S("mq_queue_info")),
+            seen_by(
+                f"{BY_QUEUE}, kind, routing_type, durable, ring_source, owner, team",
+                S("mq_queue_info"),
+            ),
             height=5,
         ),
         table(
             "Where its dead letters go",
             "Addresses for messages that are dead-lettered or expire. Empty: they are removed.",
             (*QUEUE, "dead_letter_address", "expiry_address"),
-            seen_by(f"{BY_QUEUE}, dead_letter_address, expiry_address", S("mq_queue_dead_letter_info")),
+            seen_by(
+                f"{BY_QUEUE}, dead_letter_address, expiry_address",
+                S("mq_queue_dead_letter_info"),
+            ),
             height=5,
         ),
         findings(_FINDINGS, height=6),

@@ -1,6 +1,12 @@
 """Ring queues and loss."""
 
-from dashboards.generate.common import BY_QUEUE, QUEUE, QUEUE_LINE_LINK, QUEUE_LINK, queue_line
+from dashboards.generate.common import (
+    BY_QUEUE,
+    QUEUE,
+    QUEUE_LINE_LINK,
+    QUEUE_LINK,
+    queue_line,
+)
 from dashboards.generate.frame import Dashboard
 from dashboards.generate.panels import (
     CRITICAL,
@@ -61,7 +67,10 @@ _NOW = Row(
             "Oversize rings",
             "Rings that were made smaller and still have more messages than the new size. They shrink only as"
             " consumers read; nothing is dropped at once.",
-            number_of(largest(BY_QUEUE, S("mq_queue_ring_oversize_since_timestamp_seconds")), S("mq_up")),
+            number_of(
+                largest(BY_QUEUE, S("mq_queue_ring_oversize_since_timestamp_seconds")),
+                S("mq_up"),
+            ),
             steps=above(1),
         ),
         stat(
@@ -100,7 +109,9 @@ _RINGS = Row(
             "Lost by consumers",
             "Messages lost because a consumer disconnected or rolled back while the ring was full. `penstock explain`"
             " and `penstock events` name it.",
-            Query(rate(f"{BY_QUEUE}, client", _LOST), "{{broker}} {{queue}} {{client}}"),
+            Query(
+                rate(f"{BY_QUEUE}, client", _LOST), "{{broker}} {{queue}} {{client}}"
+            ),
             unit="mps",
             decimals=2,
             links=(QUEUE_LINE_LINK,),
@@ -146,10 +157,26 @@ _RINGS = Row(
             " made smaller and has more messages than its size.",
             QUEUE,
             Column("Size", largest(BY_QUEUE, _LIMIT)),
-            Column("Ready", largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}")),
-            Column("Fill", largest(BY_QUEUE, S("mq_queue_ring_used_ratio")), "percentunit", steps=above(OVERSIZE)),
-            Column("Retention", largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")), "s"),
-            Column("Overflow in", largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")), "s"),
+            Column(
+                "Ready",
+                largest(BY_QUEUE, f"{S('mq_queue_ready_messages')} and {_LIMIT}"),
+            ),
+            Column(
+                "Fill",
+                largest(BY_QUEUE, S("mq_queue_ring_used_ratio")),
+                "percentunit",
+                steps=above(OVERSIZE),
+            ),
+            Column(
+                "Retention",
+                largest(BY_QUEUE, S("mq_queue_ring_retention_seconds")),
+                "s",
+            ),
+            Column(
+                "Overflow in",
+                largest(BY_QUEUE, S("mq_queue_ring_overflow_seconds")),
+                "s",
+            ),
             Column(
                 "At risk",
                 largest(BY_QUEUE, S("mq_queue_ring_at_risk_messages")),

@@ -21,9 +21,22 @@ def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     match list(arguments):
         case ["driver", *rest]:
             address = environ["SPARK_DRIVER_BIND_ADDRESS"]
-            own = {"spark.driver.bindAddress": address, "spark.executorEnv.SPARK_DRIVER_POD_IP": address}
-            settings = [part for name, value in own.items() for part in ("--conf", f"{name}={value}")]
-            return [f"{environ['SPARK_HOME']}/bin/spark-submit", *settings, "--deploy-mode", "client", *rest]
+            own = {
+                "spark.driver.bindAddress": address,
+                "spark.executorEnv.SPARK_DRIVER_POD_IP": address,
+            }
+            settings = [
+                part
+                for name, value in own.items()
+                for part in ("--conf", f"{name}={value}")
+            ]
+            return [
+                f"{environ['SPARK_HOME']}/bin/spark-submit",
+                *settings,
+                "--deploy-mode",
+                "client",
+                *rest,
+            ]
         case ["executor", *_]:
             return _executor(environ)
         case _:
@@ -42,13 +55,30 @@ def _executor(environ: Mapping[str, str]) -> list[str]:
     }
     memory = environ["SPARK_EXECUTOR_MEMORY"]
     # Spark's own options come one by one: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …
-    numbers = sorted(int(found[1]) for name in environ if (found := re.fullmatch(r"SPARK_JAVA_OPT_(\d+)", name)))
+    numbers = sorted(
+        int(found[1])
+        for name in environ
+        if (found := re.fullmatch(r"SPARK_JAVA_OPT_(\d+)", name))
+    )
     options = [environ[f"SPARK_JAVA_OPT_{number}"] for number in numbers]
-    places = [environ.get("SPARK_CONF_DIR"), f"{environ['SPARK_HOME']}/jars/*", environ.get("SPARK_EXTRA_CLASSPATH")]
+    places = [
+        environ.get("SPARK_CONF_DIR"),
+        f"{environ['SPARK_HOME']}/jars/*",
+        environ.get("SPARK_EXTRA_CLASSPATH"),
+    ]
     return [
-        *(f"{environ['JAVA_HOME']}/bin/java", *options, f"-Xms{memory}", f"-Xmx{memory}"),
+        *(
+            f"{environ['JAVA_HOME']}/bin/java",
+            *options,
+            f"-Xms{memory}",
+            f"-Xmx{memory}",
+        ),
         *("-cp", ":".join(filter(None, places)), EXECUTOR),
-        *(part for option, name in given.items() for part in (f"--{option}", environ[name])),
+        *(
+            part
+            for option, name in given.items()
+            for part in (f"--{option}", environ[name])
+        ),
     ]
 
 
@@ -61,8 +91,14 @@ def surroundings() -> dict[str, str]:
     users = Path("/etc/passwd").read_text(encoding="utf-8")
     if not re.search(rf"^[^:]*:[^:]*:{os.getuid()}:", users, re.MULTILINE):
         with tempfile.NamedTemporaryFile("w", delete=False, encoding="utf-8") as file:
-            file.write(f"{users}penstock-pod:x:{os.getuid()}:{os.getgid()}::/tmp:/usr/sbin/nologin\n")
-        made |= {"NSS_WRAPPER_PASSWD": file.name, "NSS_WRAPPER_GROUP": "/etc/group", "LD_PRELOAD": "libnss_wrapper.so"}
+            file.write(
+                f"{users}penstock-pod:x:{os.getuid()}:{os.getgid()}::/tmp:/usr/sbin/nologin\n"
+            )
+        made |= {
+            "NSS_WRAPPER_PASSWD": file.name,
+            "NSS_WRAPPER_GROUP": "/etc/group",
+            "LD_PRELOAD": "libnss_wrapper.so",
+        }
     return made | os.environ
 
 
@@ -71,7 +107,9 @@ def main() -> None:
     try:
         program = command(sys.argv[1:], environ)
     except KeyError as error:
-        sys.exit(f"entrypoint: {sys.argv[1]}: {error.args[0]} is not set; Spark on Kubernetes sets it")
+        sys.exit(
+            f"entrypoint: {sys.argv[1]}: {error.args[0]} is not set; Spark on Kubernetes sets it"
+        )
     os.execvpe(program[0], program, environ)  # noqa: S606 - the container's own program
 
 

@@ -49,9 +49,16 @@ class BrokerKind:
 
 BrokerKind.ARTEMIS = BrokerKind("artemis", "Apache Artemis", counts_reloaded=True)
 BrokerKind.OPENMQ = BrokerKind(
-    "openmq", "Eclipse OpenMQ", shows_sessions=False, counted_flow=True, lasting_queue_keys=False, fates=False
+    "openmq",
+    "Eclipse OpenMQ",
+    shows_sessions=False,
+    counted_flow=True,
+    lasting_queue_keys=False,
+    fates=False,
 )
-BrokerKind.CLASSIC = BrokerKind("classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False)
+BrokerKind.CLASSIC = BrokerKind(
+    "classic", "Apache ActiveMQ Classic", lasting_queue_keys=False, fates=False
+)
 _KINDS = BrokerKind.ARTEMIS, BrokerKind.OPENMQ, BrokerKind.CLASSIC
 BROKER_KINDS: dict[str, BrokerKind] = {kind.name: kind for kind in _KINDS}
 """By name. `penstock.brokers.registry` adds those of its kinds that are not here."""
@@ -360,7 +367,9 @@ class Process:
     def same_start(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:
         """By clock - uptime: uptime alone also falls when the clock is set back, and not after a long gap."""
         moved = abs((self.clock - self.uptime) - (before.clock - before.uptime))
-        return not self.uptime < before.uptime if np.isnan(moved) else bool(moved <= noise)
+        return (
+            not self.uptime < before.uptime if np.isnan(moved) else bool(moved <= noise)
+        )
 
     def follows(self, before: "Process", noise: float = CLOCK_NOISE) -> bool:
         """Whether this is the process of the poll before. noise: seconds by which a start may seem to move."""
@@ -370,7 +379,9 @@ class Process:
     @property
     def seen(self) -> bool:
         """Whether it says anything; NaN out of a file is no equal of NaN."""
-        return bool(self.who or self.session) or not (np.isnan(self.clock) and np.isnan(self.uptime))
+        return bool(self.who or self.session) or not (
+            np.isnan(self.clock) and np.isnan(self.uptime)
+        )
 
     def replaces(self, before: "Process") -> bool:
         """Whether another process was there before: counters and ids start again. Not where none was seen."""
@@ -402,7 +413,11 @@ class Takeover:
 
     @property
     def text(self) -> str:
-        reloaded = "" if np.isnan(self.messages) else f"; {self.messages:,.0f} messages reloaded"
+        reloaded = (
+            ""
+            if np.isnan(self.messages)
+            else f"; {self.messages:,.0f} messages reloaded"
+        )
         return f"took over from {self.broker}; counters begin again{reloaded}"
 
 
@@ -472,6 +487,10 @@ class Snapshot:
             if collector in self.read:
                 return self.read[collector]
             if collector in self.collectors:
-                return self.collectors[collector].stamp if self.collectors[collector].usable else np.nan
+                return (
+                    self.collectors[collector].stamp
+                    if self.collectors[collector].usable
+                    else np.nan
+                )
         # Made without a poll engine: what is there was read.
         return np.nan if self.read else self.stamp

@@ -35,30 +35,60 @@ NOTHING: Final[Plain] = {"advice": [], "problem": ""}
 """What a worker returns of a queue for which there is no advice."""
 
 
-def advise(session: Any, history: Store, queues: Sequence[Plain], failed: dict[str, str] | None = None) -> list[Plain]:
+def advise(
+    session: Any,
+    history: Store,
+    queues: Sequence[Plain],
+    failed: dict[str, str] | None = None,
+) -> list[Plain]:
     """Of the queues that lost by their ring or had a backlog; the polls are read on the workers. Raises StoreError.
 
     failed: gets queue → why its polls could not be replayed; the others have their advice all the same.
     """
     failed = {} if failed is None else failed
-    lost = sorted((q for q in queues if q["ring"] and (q["evicted"] or 0) > 0), key=lambda q: -q["evicted"])
+    lost = sorted(
+        (q for q in queues if q["ring"] and (q["evicted"] or 0) > 0),
+        key=lambda q: -q["evicted"],
+    )
     waited = sorted(
-        (q for q in queues if not q["ring"] and q["consumers"] and (q["backlog_share"] or 0) >= WAITING),
+        (
+            q
+            for q in queues
+            if not q["ring"] and q["consumers"] and (q["backlog_share"] or 0) >= WAITING
+        ),
         key=lambda q: -q["backlog_share"],
     )
-    named = {series_id(q["broker"], q["address"], q["queue"]): q for q in (*lost[:QUEUES], *waited[:QUEUES])}
-    units = [(json.dumps({"paths": paths, "sids": list(named)}),) for paths in last_days(history)]
+    named = {
+        series_id(q["broker"], q["address"], q["queue"]): q
+        for q in (*lost[:QUEUES], *waited[:QUEUES])
+    }
+    units = [
+        (json.dumps({"paths": paths, "sids": list(named)}),)
+        for paths in last_days(history)
+    ]
     if not named or not units:
         return []
-    columns = ", ".join(f"{name} {'long' if name in ('sid', 'inc') else 'double'}" for name in COLUMNS)
+    columns = ", ".join(
+        f"{name} {'long' if name in ('sid', 'inc') else 'double'}" for name in COLUMNS
+    )
     polls = session.createDataFrame(units, "unit string").repartition(len(units))
     polls = polls.mapInArrow(partial(read_units, history.url), columns)
-    found = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string").toPandas()
-    by_sid = {sid: json.loads(text) for sid, text in zip(found["sid"], found["found"], strict=True)}
+    found = (
+        polls.groupBy("sid")
+        .applyInPandas(replayed, "sid long, found string")
+        .toPandas()
+    )
+    by_sid = {
+        sid: json.loads(text)
+        for sid, text in zip(found["sid"], found["found"], strict=True)
+    }
     rows = []
     for sid, queue in named.items():
         of_queue = by_sid.get(sid, NOTHING)
-        rows += [one | {name: queue[name] for name in ("broker", "address", "queue")} for one in of_queue["advice"]]
+        rows += [
+            one | {name: queue[name] for name in ("broker", "address", "queue")}
+            for one in of_queue["advice"]
+        ]
         if of_queue["problem"]:
             failed[f"{queue['queue']} on {queue['broker']}"] = of_queue["problem"]
     return rows
@@ -72,10 +102,16 @@ def last_days(history: Store, days: float = DAYS) -> list[list[str]]:
         if kind == QUEUE.name:
             by_day.setdefault(day, []).append(entry.path)
     newest = max((start_of(day, ALL_DAY) for day in by_day), default=0.0)
-    return [sorted(by_day[day]) for day in sorted(by_day) if newest - start_of(day, ALL_DAY) < days * DAY]
+    return [
+        sorted(by_day[day])
+        for day in sorted(by_day)
+        if newest - start_of(day, ALL_DAY) < days * DAY
+    ]
 
 
-def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[str, Any]:
+def polls_of(
+    history: Store, paths: Sequence[str], sids: Sequence[int]
+) -> dict[str, Any]:
     """The polls of some queues; stamp in seconds, what a poll did not say NaN. Files that cannot be read are left out:
     what came in them is not replayed, like a gap. Raises StoreError where it is the store's fault.
     """
@@ -84,11 +120,21 @@ def polls_of(history: Store, paths: Sequence[str], sids: Sequence[int]) -> dict[
     def mask(rows: Any) -> Any:
         return pc.and_(pc.is_in(rows["sid"], wanted), pc.is_valid(rows["stamp"]))
 
-    there = [attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths]
-    table = pa.concat_tables([read(history, [], QUEUE, COLUMNS), *(one for one in there if one is not None)])
+    there = [
+        attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths
+    ]
+    table = pa.concat_tables(
+        [read(history, [], QUEUE, COLUMNS), *(one for one in there if one is not None)]
+    )
     table, _ = possible(table, QUEUE)
-    found = {name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy() for name in NUMBERS}
-    found |= {name: pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy() for name in ("sid", "inc", "stamp")}
+    found = {
+        name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy()
+        for name in NUMBERS
+    }
+    found |= {
+        name: pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
+        for name in ("sid", "inc", "stamp")
+    }
     found = dict(observed_once(found))
     return found | {"stamp": found["stamp"] / MICRO}
 
@@ -99,7 +145,9 @@ def of_present_ring(polls: dict[str, Any]) -> tuple[dict[str, Any], float]:
     rings = np.where(polls["ring_limit"] > 0, polls["ring_limit"], np.inf)[order]
     since = np.flatnonzero(rings != rings[-1:])[-1:] + 1
     begin = int(since[0]) if len(since) else 0
-    return {name: column[order[begin:]] for name, column in polls.items()}, float(rings[-1]) if len(rings) else np.inf
+    return {name: column[order[begin:]] for name, column in polls.items()}, float(
+        rings[-1]
+    ) if len(rings) else np.inf
 
 
 def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -108,7 +156,9 @@ def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             found = polls_of(Store(url), unit["paths"], unit["sids"])
-            yield pa.record_batch([pa.array(found[name]) for name in COLUMNS], names=list(COLUMNS))
+            yield pa.record_batch(
+                [pa.array(found[name]) for name in COLUMNS], names=list(COLUMNS)
+            )
 
 
 def replayed(polls: Any) -> Any:
@@ -128,8 +178,14 @@ def steps_of(polls: dict[str, Any]) -> Steps:
     what a consumer buffers takes no room of a ring, and no other consumer gets it.
     """
     reasons = [np.nan_to_num(polls[name]) for name in ("expired", "killed")]
-    left = np.where(np.isnan(polls["acknowledged"]), polls["removed"], polls["acknowledged"] + sum(reasons))
-    scheduled, buffered = (np.nan_to_num(polls[name]) for name in ("scheduled", "delivering"))
+    left = np.where(
+        np.isnan(polls["acknowledged"]),
+        polls["removed"],
+        polls["acknowledged"] + sum(reasons),
+    )
+    scheduled, buffered = (
+        np.nan_to_num(polls[name]) for name in ("scheduled", "delivering")
+    )
     ready = np.maximum(polls["messages"] - scheduled - buffered, 0)
     return steps(polls["stamp"], polls["inc"], polls["added"] - scheduled, left, ready)
 
@@ -156,7 +212,10 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
 def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
     """Why not all of so many consumers would get messages, by what was last known; empty where they would."""
     names = "exclusive", "max_consumers", "groups", "grouped"
-    last = {name: next(iter(polls[name][np.isfinite(polls[name])][::-1]), np.nan) for name in names}
+    last = {
+        name: next(iter(polls[name][np.isfinite(polls[name])][::-1]), np.nan)
+        for name in names
+    }
     if last["exclusive"] > 0:
         return "More consumers would stand by: the queue is exclusive. Make its one consumer faster"
     if 0 < last["max_consumers"] < wanted:
@@ -187,9 +246,15 @@ def consumer_advice(found: Advice, count: int, span: str, idle: str) -> Plain:
     )
     if idle:
         return {"subject": "too slow consumers", "evidence": evidence, "do": f"{idle}."}
-    wanted = f"{round(count * found.setting.consumers)} consumers" if found.setting else ""
+    wanted = (
+        f"{round(count * found.setting.consumers)} consumers" if found.setting else ""
+    )
     would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
-    do = f"{wanted}: the backlog {would}" if wanted else f"Three times the consumers do not help: the backlog {would}"
+    do = (
+        f"{wanted}: the backlog {would}"
+        if wanted
+        else f"Three times the consumers do not help: the backlog {would}"
+    )
     return {"subject": "too few consumers", "evidence": evidence, "do": do}
 
 
@@ -202,4 +267,8 @@ def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
         queue = by_name.get((client["broker"], client["address"], client["queue"]))
         client["pace"] = queue and queue["pace"]["rate"]
         able = (client["pace"] or 0.0) * (client["consumers"] or 0.0)
-        client["utilisation"] = queue["busiest_rate"] / able if queue and queue["busiest_rate"] and able else None
+        client["utilisation"] = (
+            queue["busiest_rate"] / able
+            if queue and queue["busiest_rate"] and able
+            else None
+        )

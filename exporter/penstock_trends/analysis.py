@@ -39,7 +39,9 @@ def split(rows: Columns) -> Iterator[dict[str, Any]]:
     if not len(rows["sid"]):
         return
     edges = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
-    for begin, end in zip(edges.tolist(), np.append(edges[1:], len(rows["sid"])).tolist(), strict=True):
+    for begin, end in zip(
+        edges.tolist(), np.append(edges[1:], len(rows["sid"])).tolist(), strict=True
+    ):
         yield {name: column[begin:end] for name, column in rows.items()}
 
 
@@ -62,7 +64,9 @@ def filled(values: Series) -> Series:
     hour = np.arange(len(out)) % HOURS
     for missing in np.flatnonzero(np.isnan(out)).tolist():
         alike = values[hour == hour[missing]]
-        out[missing] = np.nanmedian(alike) if np.isfinite(alike).any() else np.nanmedian(values)
+        out[missing] = (
+            np.nanmedian(alike) if np.isfinite(alike).any() else np.nanmedian(values)
+        )
     return out
 
 
@@ -77,7 +81,9 @@ def coverage(rows: Columns, until: float = 0.0) -> float:
     hour = np.arange(len(expected))
     last_seen = np.maximum.accumulate(np.where(np.isfinite(expected), hour, 0))
     expected = expected[last_seen]
-    counted = np.minimum(np.nan_to_num(polls), expected)  # those of an hour make up for no other hour
+    counted = np.minimum(
+        np.nan_to_num(polls), expected
+    )  # those of an hour make up for no other hour
     total = float(expected.sum())
     if total == 0:
         return np.nan
@@ -115,12 +121,20 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
     came, left = complete(rows, "added"), complete(rows, "acknowledged")
     usual = without(came, first, holidays)
     left = left if np.isfinite(left).any() else complete(rows, "removed")
-    means = (regular(rows, rows[f"{name}_sum"]) for name in ("messages", "consumers", "backlog"))
-    mean_depth, consumers, backlog = (total / regular(rows, rows["n"].astype(float)) for total in means)
+    means = (
+        regular(rows, rows[f"{name}_sum"])
+        for name in ("messages", "consumers", "backlog")
+    )
+    mean_depth, consumers, backlog = (
+        total / regular(rows, rows["n"].astype(float)) for total in means
+    )
     peak = regular(rows, rows["messages_max"], "max")
     traffic = whole_days(up_to(usual, first, until), first)
     grown = growth(traffic)
-    jumps = [asdict(one) | {"day": _first_day(first) + one.day} for one in change_points(traffic)]
+    jumps = [
+        asdict(one) | {"day": _first_day(first) + one.day}
+        for one in change_points(traffic)
+    ]
     highest = _finite_max(peak)
     return {
         **span(rows),
@@ -128,9 +142,13 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
         "consumers": float(consumers[-1]),
         "messages": {
             "last": float(mean_depth[-1]),
-            "mean": float(np.nanmean(mean_depth)) if np.isfinite(mean_depth).any() else np.nan,
+            "mean": float(np.nanmean(mean_depth))
+            if np.isfinite(mean_depth).any()
+            else np.nan,
             "peak": highest,
-            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest) if "hist_at" in rows else np.nan,
+            "p95": min(percentile(rows["hist_at"], rows["hist_n"], 0.95), highest)
+            if "hist_at" in rows
+            else np.nan,
         },
         "busiest_rate": _quantile(came, 0.99) / HOUR,
         "backlog_share": share(rows["backlog_sum"], rows["n"]),
@@ -168,14 +186,26 @@ def weeks(rows: Columns, until: float) -> list[Plain]:
 
 def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
     """What only the report shows, of few queues."""
-    came, first, gone = complete(rows, "added"), int(rows["start"].min()), is_gone(rows, until)
+    came, first, gone = (
+        complete(rows, "added"),
+        int(rows["start"].min()),
+        is_gone(rows, until),
+    )
     depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     days = enumerate(whole_days(came, first).tolist(), _first_day(first))
-    usual = {name: without(values, first, holidays) for name, values in (("added", came), ("messages", depth))}
+    usual = {
+        name: without(values, first, holidays)
+        for name, values in (("added", came), ("messages", depth))
+    }
     made = {name: None if gone else foreseen(values) for name, values in usual.items()}
     for one in filter(None, made.values()):
-        one["values"] = like_sundays(np.array(one["values"]), first // HOUR + len(came), holidays).tolist()
-    return {"daily": [[day, value] for day, value in days if np.isfinite(value)], "forecasts": made}
+        one["values"] = like_sundays(
+            np.array(one["values"]), first // HOUR + len(came), holidays
+        ).tolist()
+    return {
+        "daily": [[day, value] for day, value in days if np.isfinite(value)],
+        "forecasts": made,
+    }
 
 
 def without(hourly: Series, first: int, holidays: Collection[int]) -> Series:
@@ -187,7 +217,10 @@ def without(hourly: Series, first: int, holidays: Collection[int]) -> Series:
 def like_sundays(values: Series, hour: int, holidays: Collection[int]) -> Series:
     """A week ahead from an hour (since 1970) on: what is usual on its Sunday is usual on holidays, too."""
     hours = hour + np.arange(len(values))
-    sunday, holiday = (hours // 24 + 3) % 7 == 6, np.isin(hours // 24, [*holidays])  # 1970 began on a Thursday
+    sunday, holiday = (
+        (hours // 24 + 3) % 7 == 6,
+        np.isin(hours // 24, [*holidays]),
+    )  # 1970 began on a Thursday
     usual = np.zeros(24)
     usual[hours[sunday] % 24] = values[sunday]
     return np.where(holiday, usual[hours % 24], values)
@@ -215,8 +248,13 @@ def profile(hourly: Series, first: int) -> list[float]:
     whole[begin : begin + len(hourly)] = hourly
     weeks = np.sort(whole.reshape(-1, HOURS), axis=0)  # NaN last
     seen = np.isfinite(weeks).sum(axis=0)
-    middle = [weeks[np.maximum(at, 0), np.arange(HOURS)] for at in ((seen - 1) // 2, seen // 2)]
-    found: list[float] = np.where(seen > 0, (middle[0] + middle[1]) / 2, np.nan).tolist()
+    middle = [
+        weeks[np.maximum(at, 0), np.arange(HOURS)]
+        for at in ((seen - 1) // 2, seen // 2)
+    ]
+    found: list[float] = np.where(
+        seen > 0, (middle[0] + middle[1]) / 2, np.nan
+    ).tolist()
     return found
 
 
@@ -226,7 +264,9 @@ def _first_day(first: int) -> int:
 
 def up_to(hourly: Series, first: int, until: float) -> Series:
     """At least until then (seconds since 1970): what is not seen any more is unknown, and no news of today."""
-    return np.append(hourly, np.full(max(int(until - first) // HOUR - len(hourly), 0), np.nan))
+    return np.append(
+        hourly, np.full(max(int(until - first) // HOUR - len(hourly), 0), np.nan)
+    )
 
 
 def whole_days(hourly: Series, first: int) -> Series:
@@ -236,19 +276,30 @@ def whole_days(hourly: Series, first: int) -> Series:
     hourly = hourly[(_first_day(first) * DAY - first) // HOUR :]
     days = hourly[: len(hourly) // 24 * 24].reshape(-1, 24)
     known = np.isfinite(days).sum(axis=1)
-    return np.where(known >= LEAST_DAY_HOURS, np.nansum(days, axis=1) * 24 / np.maximum(known, 1), np.nan)
+    return np.where(
+        known >= LEAST_DAY_HOURS,
+        np.nansum(days, axis=1) * 24 / np.maximum(known, 1),
+        np.nan,
+    )
 
 
 def _daily(hourly: Series, first: int) -> list[list[float]]:
     """[day number since 1970, mean] of each day with anything known."""
     day = (first // HOUR + np.arange(len(hourly))) // 24
     known = np.isfinite(hourly)
-    return [[int(d), float(hourly[(day == d) & known].mean())] for d in np.unique(day[known])]
+    return [
+        [int(d), float(hourly[(day == d) & known].mean())]
+        for d in np.unique(day[known])
+    ]
 
 
 def foreseen(hourly: Series) -> Plain | None:
     """The forecast of the next week with what the interval needs; None where too little or nothing is known."""
-    if np.isfinite(hourly).sum() < LEAST_HOURS or np.isfinite(hourly).mean() < LEAST_COVERAGE or np.nanmax(hourly) == 0:
+    if (
+        np.isfinite(hourly).sum() < LEAST_HOURS
+        or np.isfinite(hourly).mean() < LEAST_COVERAGE
+        or np.nanmax(hourly) == 0
+    ):
         return None
     y = filled(hourly)
     made = forecast(y, HORIZON, season=HOURS)
@@ -291,21 +342,33 @@ def broker_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:
         **span(rows),
         "coverage": coverage(rows, until),
         "missing_hours": span_hours(rows, until) - len(np.unique(rows["start"])),
-        "restarts": int((np.diff(uptime) < 0).sum()) if np.isfinite(uptime).any() else None,
-        "limits": {name: limit_of(rows, *of, until) for name, of in BROKER_LIMITS.items()},
+        "restarts": int((np.diff(uptime) < 0).sum())
+        if np.isfinite(uptime).any()
+        else None,
+        "limits": {
+            name: limit_of(rows, *of, until) for name, of in BROKER_LIMITS.items()
+        },
     }
 
 
 def address_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:
     """The limits that it has; on OpenMQ those of the destination."""
     limits = {name: limit_of(rows, *of, until) for name, of in ADDRESS_LIMITS.items()}
-    return {**span(rows), "limits": {name: one for name, one in limits.items() if one["limit"] > 0}}
+    return {
+        **span(rows),
+        "limits": {name: one for name, one in limits.items() if one["limit"] > 0},
+    }
 
 
 def limit_of(rows: Columns, level: str, limit: str, until: float) -> Plain:
     """level, limit: columns, without how they are summed up."""
     mean = regular(rows, rows[f"{level}_sum"]) / regular(rows, rows["n"].astype(float))
-    return limit_facts(mean, float(rows[f"{limit}_max"][np.argmax(rows["start"])]), int(rows["start"].min()), until)
+    return limit_facts(
+        mean,
+        float(rows[f"{limit}_max"][np.argmax(rows["start"])]),
+        int(rows["start"].min()),
+        until,
+    )
 
 
 def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
@@ -315,9 +378,16 @@ def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain
     known = up_to(hourly, first, until)
     now = outlook(known, limit)
     never = now.state in ("far", "falls back")
-    days = {f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")}
+    days = {
+        f"days_{end}": np.inf if never else getattr(now, end) for end in ("low", "high")
+    }
     daily = _daily(hourly, first)
-    more = {"limit": limit, "peak": _finite_max(hourly), "daily": daily, "now": first + len(known) * HOUR}
+    more = {
+        "limit": limit,
+        "peak": _finite_max(hourly),
+        "daily": daily,
+        "now": first + len(known) * HOUR,
+    }
     return asdict(now) | days | more
 
 
@@ -325,7 +395,10 @@ BROKER_LIMITS: Final = {
     "memory": ("memory_used_bytes", "memory_limit_bytes"),
     "disk": ("disk_used_ratio", "disk_limit_ratio"),
 }
-ADDRESS_LIMITS: Final = {"messages": ("messages", "limit_messages"), "bytes": ("memory_bytes", "limit_bytes")}
+ADDRESS_LIMITS: Final = {
+    "messages": ("messages", "limit_messages"),
+    "bytes": ("memory_bytes", "limit_bytes"),
+}
 FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "address": address_facts}
 DETAILED: Final = {"queue": queue_details}
 

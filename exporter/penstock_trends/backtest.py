@@ -26,7 +26,10 @@ from penstock_trends.session import clear_errors, spread
 from penstock_trends.wanted import Policies
 
 QUEUES_A_PART: Final = 2000
-POLLED: Final = ("unix_seconds(date_trunc('hour', stamp)) AS start", "unix_micros(stamp) / 1e6 AS t1")
+POLLED: Final = (
+    "unix_seconds(date_trunc('hour', stamp)) AS start",
+    "unix_micros(stamp) / 1e6 AS t1",
+)
 
 
 class BacktestError(PenstockError):
@@ -72,13 +75,17 @@ class BacktestResult:
     polls: dict[str, int]
 
 
-def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPlan) -> BacktestResult:
+def backtest(
+    session: Any, history: Store, policies: Policies, plan: BacktestPlan
+) -> BacktestResult:
     """Judge the raw history again. Raises BacktestError where there is none."""
     hours = hours_of(history)
     whole = span_of(history, hours)
     span = Span(max(plan.span.begin, whole.begin), min(plan.span.end, whole.end))
     if span.begin >= span.end:
-        raise BacktestError(f"{history.url}: holds no polls of this time; `penstock history list` says what there is")
+        raise BacktestError(
+            f"{history.url}: holds no polls of this time; `penstock history list` says what there is"
+        )
     units = [json.dumps(unit) for unit in units_of(history, hours, span, plan)]
     # The rules travel with the function: they are objects, made where the configuration can be read.
     work = partial(judge_units, history.url, pickle.dumps(dict(policies)), plan.warm_up)
@@ -86,16 +93,26 @@ def backtest(session: Any, history: Store, policies: Policies, plan: BacktestPla
         rows = spread(session, units, work, SCHEMA).persist()
         polled = rows.where("condition IS NULL").selectExpr("broker", *POLLED, "polls")
         polled.createOrReplaceTempView("polls")
-        counts = session.sql("SELECT broker, sum(polls) AS polls FROM polls GROUP BY broker ORDER BY broker").collect()
+        counts = session.sql(
+            "SELECT broker, sum(polls) AS polls FROM polls GROUP BY broker ORDER BY broker"
+        ).collect()
         if not counts:
             raise BacktestError(
                 f"{history.url}: its polls of this time were imported; rules need what an agent kept itself"
             )
-        paths = [path for files in hours.values() for path in files.get(CONDITION.name, [])]
-        told = tables.frame(session, history, paths, tables.REPORTS).where(f"condition NOT LIKE '{INCIDENT}%'")
-        told = told.where(f"unix_micros(stamp) BETWEEN {round(span.begin * 1e6)} AND {round(span.end * 1e6) - 1}")
+        paths = [
+            path for files in hours.values() for path in files.get(CONDITION.name, [])
+        ]
+        told = tables.frame(session, history, paths, tables.REPORTS).where(
+            f"condition NOT LIKE '{INCIDENT}%'"
+        )
+        told = told.where(
+            f"unix_micros(stamp) BETWEEN {round(span.begin * 1e6)} AND {round(span.end * 1e6) - 1}"
+        )
         again = episodes(session, rows.where("condition IS NOT NULL"))
-        return BacktestResult(again, episodes(session, told), {row.broker: row.polls for row in counts})
+        return BacktestResult(
+            again, episodes(session, told), {row.broker: row.polls for row in counts}
+        )
 
 
 def episodes(session: Any, reports: Any) -> list[Episode]:
@@ -105,7 +122,10 @@ def episodes(session: Any, reports: Any) -> list[Episode]:
     names = ("broker", "address", "queue", "client", "condition", "severity")
     found = [
         Episode(
-            **{name: row[name] for name in names}, begin=row.begin.timestamp(), end=row.end.timestamp(), open=row.open
+            **{name: row[name] for name in names},
+            begin=row.begin.timestamp(),
+            end=row.end.timestamp(),
+            open=row.open,
         )
         for row in rows
     ]
@@ -119,29 +139,62 @@ def span_of(history: Store, hours: Hours) -> Span:
     """From the first poll to just after the last."""
     stamps = [
         stamp
-        for (_, first), last in zip([*hours.items()][:1], [*hours.values()][-1:], strict=True)
+        for (_, first), last in zip(
+            [*hours.items()][:1], [*hours.values()][-1:], strict=True
+        )
         for files in (first, last)
-        for stamp in read(history, files.get(BROKER.name, []), BROKER, ["stamp"])["stamp"].cast(pa.int64()).to_pylist()
+        for stamp in read(history, files.get(BROKER.name, []), BROKER, ["stamp"])[
+            "stamp"
+        ]
+        .cast(pa.int64())
+        .to_pylist()
     ]
-    return Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6) if stamps else Span(0.0, 0.0)
+    return (
+        Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6) if stamps else Span(0.0, 0.0)
+    )
 
 
-def units_of(history: Store, hours: Hours, span: Span, plan: BacktestPlan) -> Iterator[dict[str, Any]]:
+def units_of(
+    history: Store, hours: Hours, span: Span, plan: BacktestPlan
+) -> Iterator[dict[str, Any]]:
     """One per broker, part and slice."""
     sizes: dict[str, int] = defaultdict(int)
     kinds: dict[str, str] = {}
     for files in hours.values():
-        rows = read(history, files.get(BROKER.name, []), BROKER, ["broker", "broker_kind"])
-        kinds |= zip(*(rows[name].cast(pa.string()).to_pylist() for name in ("broker", "broker_kind")), strict=True)
-    last = [files for (dt, hour), files in hours.items() if hour == ALL_DAY or start_of(dt, hour) < span.end][-1]
+        rows = read(
+            history, files.get(BROKER.name, []), BROKER, ["broker", "broker_kind"]
+        )
+        kinds |= zip(
+            *(
+                rows[name].cast(pa.string()).to_pylist()
+                for name in ("broker", "broker_kind")
+            ),
+            strict=True,
+        )
+    last = [
+        files
+        for (dt, hour), files in hours.items()
+        if hour == ALL_DAY or start_of(dt, hour) < span.end
+    ][-1]
     rows = read(history, last.get(QUEUE.name, []), QUEUE, ["broker", "sid"])
-    for pair in rows.group_by(["broker"]).aggregate([("sid", "count_distinct")]).to_pylist():
+    for pair in (
+        rows.group_by(["broker"]).aggregate([("sid", "count_distinct")]).to_pylist()
+    ):
         sizes[pair["broker"]] = pair["sid_count_distinct"]
     step = plan.slice * DAY or span.end - span.begin
     for broker, kind in sorted(kinds.items()):
         # An OpenMQ connection shares one limit among the destinations it reads: they are judged together.
-        parts = 1 if kind != "artemis" else plan.parts or -(-max(sizes[broker], 1) // QUEUES_A_PART)
+        parts = (
+            1
+            if kind != "artemis"
+            else plan.parts or -(-max(sizes[broker], 1) // QUEUES_A_PART)
+        )
         for number in range(int(np.ceil((span.end - span.begin) / step))):
             begin = span.begin + number * step
-            at = {"broker": broker, "begin": begin, "end": min(begin + step, span.end), "parts": parts}
+            at = {
+                "broker": broker,
+                "begin": begin,
+                "end": min(begin + step, span.end),
+                "parts": parts,
+            }
             yield from ({**at, "part": part} for part in range(parts))

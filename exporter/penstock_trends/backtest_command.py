@@ -42,10 +42,14 @@ class BacktestLine:
 @click.option("--from", "first", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--to", "last", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--warm-up", type=click.FloatRange(0), default=24.0)
-@click.option("--slice", "slice_days", type=click.FloatRange(0), default=0.0, show_default=False)
+@click.option(
+    "--slice", "slice_days", type=click.FloatRange(0), default=0.0, show_default=False
+)
 @options.form
 @options.spark_master
-def backtest(history: str, rules: Path, form: str, master: str | None, **when: Any) -> None:
+def backtest(
+    history: str, rules: Path, form: str, master: str | None, **when: Any
+) -> None:
     """Count how often each condition would have been raised with other rules, for how long, on which queues."""
     policies = policies_of(load_rules(rules))
     from penstock.history.store import Store  # noqa: PLC0415 - needs the extra
@@ -58,7 +62,12 @@ def backtest(history: str, rules: Path, form: str, master: str | None, **when: A
     session = spark_session(master)
     with clear_errors():
         found = job.backtest(session, Store(history), policies, plan)
-    told = {"polls": found.polls, "conditions": lines_of(found), "rules": found.rules, "agent": found.agent}
+    told = {
+        "polls": found.polls,
+        "conditions": lines_of(found),
+        "rules": found.rules,
+        "agent": found.agent,
+    }
     options.show(told, as_lines(found), form, indent=None)
 
 
@@ -74,7 +83,18 @@ def lines_of(found: "BacktestResult") -> list[BacktestLine]:
         alerts = sum(alarming(one) for one in by_name[name])
         queues = len({(one.broker, one.address, one.queue) for one in by_name[name]})
         typical, longest = (median(lasting), max(lasting)) if lasting else (0.0, 0.0)
-        lines.append(BacktestLine(name, len(lasting), alerts, sum(lasting), typical, longest, queues, then[name]))
+        lines.append(
+            BacktestLine(
+                name,
+                len(lasting),
+                alerts,
+                sum(lasting),
+                typical,
+                longest,
+                queues,
+                then[name],
+            )
+        )
     return sorted(lines, key=lambda line: -line.total)
 
 
@@ -86,8 +106,20 @@ def as_lines(found: "BacktestResult") -> list[str]:
     """A line per condition, then one per queue or client on which it was active."""
     from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
 
-    out = [f"{sum(found.polls.values())} polls of {len(found.polls)} brokers evaluated", ""]
-    head = ("condition", "times", "alerts", "in all", "median", "longest", "queues", "agent")
+    out = [
+        f"{sum(found.polls.values())} polls of {len(found.polls)} brokers evaluated",
+        "",
+    ]
+    head = (
+        "condition",
+        "times",
+        "alerts",
+        "in all",
+        "median",
+        "longest",
+        "queues",
+        "agent",
+    )
     rows = [
         (line.condition, str(line.times), str(line.alerts), *map(lasted, (line.total, line.typical, line.longest)),
          str(line.queues), str(line.then))
@@ -95,9 +127,14 @@ def as_lines(found: "BacktestResult") -> list[str]:
     ]  # fmt: skip
     if not rows:
         return [*out, "No condition would have been raised, and none was."]
-    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    widths = [
+        max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)
+    ]
     out += [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in (head, *rows)
     ]
     out += [
         "",
@@ -106,13 +143,20 @@ def as_lines(found: "BacktestResult") -> list[str]:
     ]
     for (broker, queue, client, condition), (count, total) in places(found.rules):
         who = f"{client} on {queue}" if client else queue
-        out.append(f"{condition}: {who} ({broker}), {count} times, {lasted(total)} in all")
+        out.append(
+            f"{condition}: {who} ({broker}), {count} times, {lasted(total)} in all"
+        )
     return out
 
 
-def places(episodes: "Sequence[Episode]") -> list[tuple[tuple[str, ...], tuple[int, float]]]:
+def places(
+    episodes: "Sequence[Episode]",
+) -> list[tuple[tuple[str, ...], tuple[int, float]]]:
     """How often and how long, by broker, queue, client and condition, the longest first."""
     of: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for one in episodes:
         of[one.broker, one.queue, one.client, one.condition].append(one.seconds)
-    return sorted(((name, (len(s), sum(s))) for name, s in of.items()), key=lambda one: (-one[1][1], one[0]))
+    return sorted(
+        ((name, (len(s), sum(s))) for name, s in of.items()),
+        key=lambda one: (-one[1][1], one[0]),
+    )

@@ -49,7 +49,11 @@ def change_points(daily: Series) -> list[Jump]:
         levels, y = begins, straight
     means = [float(part.mean()) for part in np.split(y, levels[1:])]
     jumps = zip(levels[1:], np.expm1(np.diff(means)).tolist(), strict=True)
-    return [Jump(int(at[begin]), ratio) for begin, ratio in jumps if abs(ratio) >= LEAST_JUMP]
+    return [
+        Jump(int(at[begin]), ratio)
+        for begin, ratio in jumps
+        if abs(ratio) >= LEAST_JUMP
+    ]
 
 
 def slope_within(x: Series, y: Series, begins: list[int]) -> float:
@@ -70,14 +74,22 @@ def week_over_week(daily: Series) -> tuple[float, bool]:
         usual = np.array([middle(day) for day in weeks[at - 4 : at].T])
         both = np.isfinite(usual) & np.isfinite(weeks[at])
         before = float(usual[both].sum())
-        ratios.append(float(weeks[at][both].sum()) / before if both.sum() >= 4 and before > 0 else np.nan)
+        ratios.append(
+            float(weeks[at][both].sum()) / before
+            if both.sum() >= 4 and before > 0
+            else np.nan
+        )
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(ratios, 0.0))
     if not ratios[-1] >= 0:
         return np.nan, False
     earlier = logs[:-1][np.isfinite(logs[:-1])]
     usual_ratio = float(np.median(earlier)) if len(earlier) >= 3 else 0.0
-    deviation = float(np.sqrt(np.mean((earlier - usual_ratio) ** 2))) if len(earlier) >= 3 else np.inf
+    deviation = (
+        float(np.sqrt(np.mean((earlier - usual_ratio) ** 2)))
+        if len(earlier) >= 3
+        else np.inf
+    )
     clear = abs(logs[-1] - usual_ratio) > max(4.0 * deviation, np.log1p(LEAST_JUMP))
     return ratios[-1] - 1, bool(clear)
 
@@ -100,7 +112,9 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     with ready messages. Only hours with a backlog throughout say what consumers can do.
     """
     usable = (backlog >= 1.0) & (consumers > 0) & np.isfinite(acknowledged)
-    rate = np.where(usable, acknowledged / HOUR / np.where(usable, consumers, 1.0), np.nan)
+    rate = np.where(
+        usable, acknowledged / HOUR / np.where(usable, consumers, 1.0), np.nan
+    )
     days = rate[len(rate) % 24 :].reshape(-1, 24)[-2 * PACE_DAYS :]
     daily = np.array([middle(day) for day in days])
     at = np.flatnonzero(daily > 0)
@@ -113,6 +127,11 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     logs, x = np.log(daily[at]), at / PACE_DAYS
     slope, level = np.polyfit(x, logs, 1).tolist()
     rest = logs - level - slope * x
-    error = 2.4 * spread(rest) / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9)) * 1.2
+    error = (
+        2.4
+        * spread(rest)
+        / np.sqrt(max(float(((x - x.mean()) ** 2).sum()), 1e-9))
+        * 1.2
+    )
     change, low, high = np.expm1([slope, slope - error, slope + error]).tolist()
     return Pace(now, change, low, high, int(usable.sum()))

@@ -18,7 +18,10 @@ def short_number(value: float) -> str:
     """Short, for an axis or a cell: 950, 1.2 k, 3.4 M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
-            return f"{value / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.1f}".removesuffix(".0") + f" {unit}"
+            return (
+                f"{value / {'G': 1e9, 'M': 1e6, 'k': 1e3}[unit]:.1f}".removesuffix(".0")
+                + f" {unit}"
+            )
     return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.2g}"
 
 
@@ -32,7 +35,9 @@ def lines(
     """Lines over time (seconds since 1970), a point a day; band: (time, low, high). From 0 up. Days without a point are
     shaded. marks: times with what happened then.
     """
-    points = [point for _, line in series for point in line] + [(t, high) for t, _, high in band]
+    points = [point for _, line in series for point in line] + [
+        (t, high) for t, _, high in band
+    ]
     first, last = min(t for t, _ in points), max(t for t, _ in points)
     step = round_step(max([v for _, v in points] + [limit or 0.0]))
     top = step * STEPS
@@ -45,7 +50,9 @@ def lines(
 
     parts = [_grid(step, y), *_dates(first, last, x)]
     if band:
-        ring = [(x(t), y(high)) for t, _, high in band] + [(x(t), y(low)) for t, low, _ in reversed(band)]
+        ring = [(x(t), y(high)) for t, _, high in band] + [
+            (x(t), y(low)) for t, low, _ in reversed(band)
+        ]
         parts.append(f'<polygon class="band" points="{_points(ring)}"/>')
     for style, line in series:
         pieces = runs(line)
@@ -64,7 +71,9 @@ def lines(
             f'<text x="{x(t) + 3:.1f}" y="{TOP + 10}">{escape(what)}</text>'
         )
     if limit is not None:
-        parts.append(f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>')
+        parts.append(
+            f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(limit):.1f}" y2="{y(limit):.1f}"/>'
+        )
     return _svg(title, "".join(parts), HEIGHT)
 
 
@@ -96,7 +105,8 @@ def heat_map(profile: Sequence[float | None], title: str) -> str:
         for day, name in enumerate(DAYS)
     ]
     parts += [
-        f'<text x="{LEFT + hour * cell:.1f}" y="{TOP + 7 * high + 14}">{hour:02d}:00</text>' for hour in range(0, 24, 3)
+        f'<text x="{LEFT + hour * cell:.1f}" y="{TOP + 7 * high + 14}">{hour:02d}:00</text>'
+        for hour in range(0, 24, 3)
     ]
     return _svg(title, "".join(parts), TOP + 7 * high + BOTTOM)
 
@@ -110,7 +120,11 @@ def round_step(highest: float) -> float:
     if highest <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest / STEPS))
-    return next(unit * times for times in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if unit * times * STEPS >= highest)
+    return next(
+        unit * times
+        for times in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+        if unit * times * STEPS >= highest
+    )
 
 
 def _grid(size: float, y: Scale) -> str:
@@ -118,8 +132,12 @@ def _grid(size: float, y: Scale) -> str:
     for step in range(STEPS + 1):
         value = size * step
         at = y(value)
-        out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{short_number(value)}</text>')
+        out.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
+        out.append(
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{short_number(value)}</text>'
+        )
     return "".join(out)
 
 
@@ -129,7 +147,9 @@ def _dates(first: float, last: float, x: Scale) -> list[str]:
         at = first + (last - first) * step / 5
         anchor = "start" if step == 0 else "end" if step == 5 else "middle"
         day = datetime.fromtimestamp(at, UTC).strftime("%d %b")
-        out.append(f'<text x="{x(at):.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{day}</text>')
+        out.append(
+            f'<text x="{x(at):.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{day}</text>'
+        )
     return out
 
 

@@ -12,7 +12,9 @@ from penstock.insight.formatting import duration
 from penstock.tui.lines import say, say_json
 from penstock_trends.backtest_command import backtest
 
-out = click.option("--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results.")
+out = click.option(
+    "--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results."
+)
 
 
 @options.group()
@@ -30,7 +32,9 @@ trends.add_command(backtest)
 @click.option("--conf", multiple=True)
 @click.option("--spark.file", "spark_file", type=options.FILE)
 @click.option("--rules", type=options.FILE)
-@click.option("--flow-target", type=click.FloatRange(0, 100), default=99.9, show_default=True)
+@click.option(
+    "--flow-target", type=click.FloatRange(0, 100), default=99.9, show_default=True
+)
 def run(history: str, out: str, master: str | None, **given: Any) -> None:
     """Update tables, report and gauges; reads only days with new polls."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
@@ -38,9 +42,23 @@ def run(history: str, out: str, master: str | None, **given: Any) -> None:
     from penstock_trends.session import settings_of  # noqa: PLC0415
     from penstock_trends.wanted import Wanted  # noqa: PLC0415
 
-    settings, target = settings_of(given["spark_file"], given["conf"]), given["flow_target"] / 100
-    wanted = wanted_of(given["rules"], target) if given["rules"] else Wanted(flow_target=target)
-    facts = job.run(history, out, master, lambda text: say(text, err=True), settings=settings, wanted=wanted)
+    settings, target = (
+        settings_of(given["spark_file"], given["conf"]),
+        given["flow_target"] / 100,
+    )
+    wanted = (
+        wanted_of(given["rules"], target)
+        if given["rules"]
+        else Wanted(flow_target=target)
+    )
+    facts = job.run(
+        history,
+        out,
+        master,
+        lambda text: say(text, err=True),
+        settings=settings,
+        wanted=wanted,
+    )
     say(job.summary(facts, out))
 
 
@@ -65,7 +83,11 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
 
     broker, queue = asked["broker"], asked["queue"]
     store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
-    polls = advice.polls_of(store, [path for paths in advice.last_days(store, days) for path in paths], [sid])
+    polls = advice.polls_of(
+        store,
+        [path for paths in advice.last_days(store, days) for path in paths],
+        [sid],
+    )
     polls, ring = advice.of_present_ring(polls)
     of = advice.steps_of(polls)
     if not of.days:
@@ -74,18 +96,28 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
             " give --address where it is not that of the queue"
         )
     limit = asked["limit"] or float("inf")
-    other = Setting(asked["ring"] or ring, limit, asked["policy"], asked["consumers"], 1 + asked["traffic"] / 100)
+    other = Setting(
+        asked["ring"] or ring,
+        limit,
+        asked["policy"],
+        asked["consumers"],
+        1 + asked["traffic"] / 100,
+    )
     outcomes = {"as it was": replay(of, Setting(ring)), "as asked": replay(of, other)}
     if form == "json":
         say_json({"days": of.days, **outcomes}, indent=None)
         return
     say(f"{queue} on {broker}, {of.days:.3g} days of polls")
     for name, one in outcomes.items():
-        waited = f"; producers waited {duration(one.waited / max(one.came, 1.0))} a message"
+        waited = (
+            f"; producers waited {duration(one.waited / max(one.came, 1.0))} a message"
+        )
         paging = f"; {duration(one.paging)} over the limit, by {one.paged:,.0f} messages at most"
         say(
             f"{name}: {one.lost:,.0f} of {one.came:,.0f} messages lost, at most {one.peak:,.0f} in the queue,"
-            f" longest backlog {duration(one.drain)}" + waited * (one.waited > 0) + paging * (one.paging > 0)
+            f" longest backlog {duration(one.drain)}"
+            + waited * (one.waited > 0)
+            + paging * (one.paging > 0)
         )
 
 

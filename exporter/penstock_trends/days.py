@@ -57,8 +57,12 @@ class Pointer:
     @property
     def end(self) -> int:
         """Up to when the day is whole, seconds since 1970: its begin as long as nothing of its last hour is there."""
-        unfinished = all("/hour=" in path and f"/hour={ALL_DAY}/" not in path for path in self.inputs)
-        return self.start + DAY * (not unfinished or any("/hour=23/" in path for path in self.inputs))
+        unfinished = all(
+            "/hour=" in path and f"/hour={ALL_DAY}/" not in path for path in self.inputs
+        )
+        return self.start + DAY * (
+            not unfinished or any("/hour=23/" in path for path in self.inputs)
+        )
 
     def add(self, table: str, parts: Iterable[str], buckets: int = 1) -> None:
         """These are now the files of a table."""
@@ -74,7 +78,9 @@ class Pointer:
         one that is gone (retention) makes no day dirty.
         """
         older = self.kernel < VERSION and self.inputs.keys() <= now.keys()
-        return older or any(list(self.inputs.get(path, ())) != list(of) for path, of in now.items())
+        return older or any(
+            list(self.inputs.get(path, ())) != list(of) for path, of in now.items()
+        )
 
 
 Pointers = dict[str, Pointer]
@@ -83,7 +89,10 @@ Pointers = dict[str, Pointer]
 
 def day_names(out: Store) -> list[str]:
     """The days that there are, ascending."""
-    return [entry.path.removeprefix(f"{DAYS}/").removesuffix(".json") for entry in out.files(DAYS)]
+    return [
+        entry.path.removeprefix(f"{DAYS}/").removesuffix(".json")
+        for entry in out.files(DAYS)
+    ]
 
 
 def load(out: Store, days: Iterable[str]) -> Pointers:
@@ -93,7 +102,9 @@ def load(out: Store, days: Iterable[str]) -> Pointers:
     for day in sorted(set(days)):
         content = read_json(out, f"{DAYS}/{day}.json")
         if content:
-            found[day] = Pointer(**{name: value for name, value in content.items() if name in names})
+            found[day] = Pointer(
+                **{name: value for name, value in content.items() if name in names}
+            )
     return found
 
 
@@ -113,12 +124,17 @@ def read_json(out: Store, path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(out.read_bytes(path) or b"{}")
     except ValueError as error:
-        raise StoreError(f"{out.path(path)}: damaged ({error}); remove it and run again, it is made again") from None
+        raise StoreError(
+            f"{out.path(path)}: damaged ({error}); remove it and run again, it is made again"
+        ) from None
     return found
 
 
 def publish(out: Store, pointer: Pointer) -> None:
-    out.write_bytes(f"{DAYS}/{pointer.day}.json", json.dumps(asdict(pointer), sort_keys=True, indent=1).encode())
+    out.write_bytes(
+        f"{DAYS}/{pointer.day}.json",
+        json.dumps(asdict(pointer), sort_keys=True, indent=1).encode(),
+    )
 
 
 def generation(*parts: object) -> str:
@@ -130,7 +146,9 @@ def replaced(out: Store, pointer: Pointer) -> list[str]:
     """Files of a day that its pointer does not name: of generations before, and of runs that were killed."""
     named = {path for paths in pointer.files.values() for path in paths}
     folders = [f"{table}/dt={pointer.day}" for table in pointer.files]
-    return sorted({entry.path for folder in folders for entry in out.files(folder)} - named)
+    return sorted(
+        {entry.path for folder in folders for entry in out.files(folder)} - named
+    )
 
 
 def clean(out: Store, pointers: Pointers, now: float) -> None:
@@ -143,9 +161,15 @@ def clean(out: Store, pointers: Pointers, now: float) -> None:
             publish(out, pointer)
 
 
-def files_of(pointers: Pointers, table: str, days: Iterable[str] | None = None) -> list[str]:
+def files_of(
+    pointers: Pointers, table: str, days: Iterable[str] | None = None
+) -> list[str]:
     """The files of a table, such as `i1/kind=queue`."""
-    return [name for day in (pointers if days is None else days) for name in pointers[day].files.get(table, [])]
+    return [
+        name
+        for day in (pointers if days is None else days)
+        for name in pointers[day].files.get(table, [])
+    ]
 
 
 def within(days: Sequence[str], before: str, span: int) -> list[str]:

@@ -29,7 +29,9 @@ class NoSpark(PenstockError):
     """Spark cannot start here, and what to set."""
 
 
-def check_environment(spark_version: str, *, local: bool, environment: Mapping[str, str] = os.environ) -> None:
+def check_environment(
+    spark_version: str, *, local: bool, environment: Mapping[str, str] = os.environ
+) -> None:
     """Raises NoSpark with the first thing that is missing. spark_version: of pyspark. local: workers run here."""
     check_user(os.geteuid())
     check_spark_home(environment.get("SPARK_HOME", ""), spark_version)
@@ -55,7 +57,9 @@ def check_spark_home(home: str, spark_version: str) -> None:
         return
     home_version = version_of_spark(Path(home))
     if home_version is None:
-        raise NoSpark(f"SPARK_HOME={home}: holds no Spark; unset SPARK_HOME, pyspark {spark_version} brings its own")
+        raise NoSpark(
+            f"SPARK_HOME={home}: holds no Spark; unset SPARK_HOME, pyspark {spark_version} brings its own"
+        )
     if minor_version(home_version) != minor_version(spark_version):
         raise NoSpark(
             f"SPARK_HOME={home}: is Spark {home_version}, but pyspark is {spark_version}; unset SPARK_HOME, or install"
@@ -131,14 +135,22 @@ def check_worker_python(python: str) -> None:
     if python in ("", sys.executable):
         return
     own_version = "{}.{}".format(*sys.version_info[:2])
-    advice = f"set PYSPARK_PYTHON to a Python {own_version} that has Penstock, or unset it"
+    advice = (
+        f"set PYSPARK_PYTHON to a Python {own_version} that has Penstock, or unset it"
+    )
     command = [python, "-c", VERSION_OF_PYTHON]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=True
+        )
     except OSError as error:
-        raise NoSpark(f"PYSPARK_PYTHON={python}: cannot be run ({error.strerror}); {advice}") from None
+        raise NoSpark(
+            f"PYSPARK_PYTHON={python}: cannot be run ({error.strerror}); {advice}"
+        ) from None
     except subprocess.SubprocessError:
-        raise NoSpark(f"PYSPARK_PYTHON={python}: cannot be run, or is no Python; {advice}") from None
+        raise NoSpark(
+            f"PYSPARK_PYTHON={python}: cannot be run, or is no Python; {advice}"
+        ) from None
     worker_version = done.stdout.strip()
     if worker_version != own_version:
         raise NoSpark(

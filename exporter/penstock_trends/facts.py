@@ -49,15 +49,27 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
 FLAGS: Final = ("growth_clear", "week_clear")
 
 
-WEEK: Final = pa.struct([("back", pa.int64()), ("hours", pa.int64()), *((name, pa.float64()) for name in COUNTED)])
+WEEK: Final = pa.struct(
+    [
+        ("back", pa.int64()),
+        ("hours", pa.int64()),
+        *((name, pa.float64()) for name in COUNTED),
+    ]
+)
 """Of the table weeks, see `analysis.weeks`."""
-LISTS: Final = {"limits": pa.list_(LIMIT), "weeks": pa.list_(WEEK), "profile": pa.list_(pa.float64())}
+LISTS: Final = {
+    "limits": pa.list_(LIMIT),
+    "weeks": pa.list_(WEEK),
+    "profile": pa.list_(pa.float64()),
+}
 """Columns that become tables of their own; profiles (by hour of the week) become one sum."""
 
 
 def schema_of(kind: str) -> Any:
     """Of what makes the table of a kind."""
-    numbers = [(name, pa.bool_() if name in FLAGS else pa.float64()) for name in COLUMNS[kind]]
+    numbers = [
+        (name, pa.bool_() if name in FLAGS else pa.float64()) for name in COLUMNS[kind]
+    ]
     return pa.schema([("sid", pa.int64()), *numbers, *LISTS.items()])
 
 
@@ -77,9 +89,21 @@ class Source:
     bins: bool = True
     """Whether the bins of the days are wanted, where a kind has some."""
 
-    def rows(self, session: Any, kind: str, sids: Sequence[int] | None, work: Any, schema: Any) -> Any:
+    def rows(
+        self,
+        session: Any,
+        kind: str,
+        sids: Sequence[int] | None,
+        work: Any,
+        schema: Any,
+    ) -> Any:
         """A DataFrame: what `work` makes of each series of a kind, or of some."""
-        return spread(session, self.units(kind, sids), partial(work, self.out.url, kind, dict(self.calendars)), schema)
+        return spread(
+            session,
+            self.units(kind, sids),
+            partial(work, self.out.url, kind, dict(self.calendars)),
+            schema,
+        )
 
     def units(self, kind: str, sids: Sequence[int] | None = None) -> list[str]:
         """A unit names its bucket, and of each day the files that hold it."""
@@ -87,17 +111,32 @@ class Source:
         names = {"hours": hours}
         if self.bins and TIERS[kind].histogram:
             names["days"] = f"d1/kind={kind}"
-        if len(set(self.calendars.values())) > 1:  # only then it matters whose a series is
+        if (
+            len(set(self.calendars.values())) > 1
+        ):  # only then it matters whose a series is
             names["labels"] = f"series/kind={kind}"
         pointers = self.window.values()
-        of = max((one.buckets.get(name, 1) for one in pointers for name in names.values()), default=1)
-        span = {"first": min(one.start for one in pointers), "until": max(one.end for one in pointers)}
+        of = max(
+            (one.buckets.get(name, 1) for one in pointers for name in names.values()),
+            default=1,
+        )
+        span = {
+            "first": min(one.start for one in pointers),
+            "until": max(one.end for one in pointers),
+        }
         units = []
         for bucket in range(of) if sids is None else sorted({sid % of for sid in sids}):
-            paths = {key: [path for one in pointers for path in one.part(name, bucket)] for key, name in names.items()}
+            paths = {
+                key: [path for one in pointers for path in one.part(name, bucket)]
+                for key, name in names.items()
+            }
             mine = None if sids is None else [sid for sid in sids if sid % of == bucket]
             if paths["hours"]:
-                units.append(json.dumps(span | paths | {"bucket": bucket, "of": of, "sids": mine}))
+                units.append(
+                    json.dumps(
+                        span | paths | {"bucket": bucket, "of": of, "sids": mine}
+                    )
+                )
         return units
 
 
@@ -106,16 +145,23 @@ def facts(session: Any, source: Source, kind: str) -> Any:
     return source.rows(session, kind, None, facts_of_units, schema_of(kind))
 
 
-def details(session: Any, source: Source, kind: str, sids: Sequence[int]) -> list[dict[str, Any]]:
+def details(
+    session: Any, source: Source, kind: str, sids: Sequence[int]
+) -> list[dict[str, Any]]:
     """All that is known of some series, by sid."""
     rows = source.rows(session, kind, sids, details_of_units, DETAILS).collect()
-    return [json.loads(row.details) | {"sid": row.sid} for row in sorted(rows, key=lambda row: row.sid)]
+    return [
+        json.loads(row.details) | {"sid": row.sid}
+        for row in sorted(rows, key=lambda row: row.sid)
+    ]
 
 
 Calendars = Mapping[str, Calendar]
 
 
-def facts_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
+def facts_of_units(
+    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
+) -> Iterator[Any]:
     """In a worker."""
     schema = schema_of(kind)
     rows: list[dict[str, Any]] = []
@@ -130,11 +176,17 @@ def facts_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[
     yield pa.RecordBatch.from_pylist(rows, schema)
 
 
-def details_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
+def details_of_units(
+    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
+) -> Iterator[Any]:
     """In a worker."""
     for sid, series in series_of_units(url, kind, calendars, batches):
-        found = FACTS[kind](*series) | (DETAILED[kind](*series) if kind in DETAILED else {})
-        yield pa.RecordBatch.from_pylist([{"sid": sid, "details": json.dumps(cleaned(found))}], DETAILS)
+        found = FACTS[kind](*series) | (
+            DETAILED[kind](*series) if kind in DETAILED else {}
+        )
+        yield pa.RecordBatch.from_pylist(
+            [{"sid": sid, "details": json.dumps(cleaned(found))}], DETAILS
+        )
 
 
 def value_at(found: Mapping[str, Any], path: str) -> Any:
@@ -148,7 +200,8 @@ def value_at(found: Mapping[str, Any], path: str) -> Any:
 def limits_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     numbers = [field.name for field in LIMIT if pa.types.is_floating(field.type)]
     return [
-        {"limit_name": name, "state": one["state"]} | {number: value_at(one, number) for number in numbers}
+        {"limit_name": name, "state": one["state"]}
+        | {number: value_at(one, number) for number in numbers}
         for name, one in found.get("limits", {}).items()
     ]
 
@@ -165,17 +218,32 @@ def series_of_units(
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             hours = columns_of(bucket_rows(store, unit["hours"], unit, schema))
-            bins = bins_of(bucket_rows(store, unit["days"], unit, tables.BINNED)) if "days" in unit else {}
+            bins = (
+                bins_of(bucket_rows(store, unit["days"], unit, tables.BINNED))
+                if "days" in unit
+                else {}
+            )
             labels = bucket_rows(store, unit.get("labels", []), unit, of.labels)
-            broker = dict(zip(labels["sid"].to_pylist(), labels["broker"].to_pylist(), strict=True))
+            broker = dict(
+                zip(
+                    labels["sid"].to_pylist(), labels["broker"].to_pylist(), strict=True
+                )
+            )
             for one in split(hours):
                 sid = int(one["sid"][0])
                 calendar = calendars.get(broker.get(sid, ""), calendars[""])
                 ahead = hours_ahead(calendar.zone, unit["first"], unit["until"])
                 offset = ahead[(one["start"] - unit["first"]) // HOUR]
-                clock = {"start": (one["start"] + offset) // HOUR * HOUR, "offset": offset}
-                holidays = frozenset(day.toordinal() - EPOCH for day in calendar.holidays)
-                until = unit["until"] + float(ahead[(unit["until"] - unit["first"]) // HOUR])
+                clock = {
+                    "start": (one["start"] + offset) // HOUR * HOUR,
+                    "offset": offset,
+                }
+                holidays = frozenset(
+                    day.toordinal() - EPOCH for day in calendar.holidays
+                )
+                until = unit["until"] + float(
+                    ahead[(unit["until"] - unit["first"]) // HOUR]
+                )
                 yield sid, (one | clock | bins.get(sid, {}), until, holidays)
 
 
@@ -183,17 +251,26 @@ def series_of_units(
 def hours_ahead(zone: str, first: int, until: int) -> NDArray[np.int64]:
     """By hour from the first to a day after `until`, in seconds: what a wall clock there is ahead of UTC."""
     there = time_zone(zone)
-    moments = (datetime.fromtimestamp(hour, there) for hour in range(first, until + DAY + HOUR, HOUR))
+    moments = (
+        datetime.fromtimestamp(hour, there)
+        for hour in range(first, until + DAY + HOUR, HOUR)
+    )
     return np.array([int(one.utcoffset().total_seconds()) for one in moments])  # type: ignore[union-attr]
 
 
-def bucket_rows(store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any) -> Any:
+def bucket_rows(
+    store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any
+) -> Any:
     """The unit's series out of some files."""
     found = [schema.empty_table()]
     for path in paths:
         table = tables.read(store, path, schema)
         sid = table["sid"].to_numpy()
-        mine = sid % unit["of"] == unit["bucket"] if unit["sids"] is None else np.isin(sid, unit["sids"])
+        mine = (
+            sid % unit["of"] == unit["bucket"]
+            if unit["sids"] is None
+            else np.isin(sid, unit["sids"])
+        )
         found.append(table if mine.all() else table.filter(pa.array(mine)))
     return pa.concat_tables(found)
 
@@ -207,7 +284,9 @@ def columns_of(table: Any) -> dict[str, Any]:
             found[name] = table[name].to_numpy()[order]
         elif name != "bins":
             # Not `safe`: what grew in a gap may be more than a float64 holds exactly, which is no error.
-            found[name] = pc.fill_null(table[name].cast(pa.float64(), safe=False), np.nan).to_numpy()[order]
+            found[name] = pc.fill_null(
+                table[name].cast(pa.float64(), safe=False), np.nan
+            ).to_numpy()[order]
     return found
 
 

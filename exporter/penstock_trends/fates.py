@@ -47,29 +47,44 @@ def went(facts: Plain) -> list[Plain]:
             "lost": one["fate"] in LOSSES,
             "amount": amount_of(one),
             "who": who(one, clients.get(name_of(one), [])),
-            "share": one["messages"] / whole if (whole := came.get(name_of({**one, "fate": ""}))) else None,
+            "share": one["messages"] / whole
+            if (whole := came.get(name_of({**one, "fate": ""})))
+            else None,
         }
         for one in rows
         if one["messages"] or one["uncertain"]
     ]
-    return sorted(found, key=lambda one: (not one["lost"], -one["messages"], *name_of(one)))
+    return sorted(
+        found, key=lambda one: (not one["lost"], -one["messages"], *name_of(one))
+    )
 
 
 def totals(rows: Sequence[Plain]) -> list[Plain]:
     """By fate over all queues and brokers, in the same order."""
     found: dict[str, Plain] = {}
     for one in rows:
-        total = found.setdefault(one["fate"], one | {"messages": 0, "uncertain": 0, "places": 0})
-        total["messages"], total["places"] = total["messages"] + one["messages"], total["places"] + 1
+        total = found.setdefault(
+            one["fate"], one | {"messages": 0, "uncertain": 0, "places": 0}
+        )
+        total["messages"], total["places"] = (
+            total["messages"] + one["messages"],
+            total["places"] + 1,
+        )
         known = None not in (total["uncertain"], one["uncertain"])
         total["uncertain"] = total["uncertain"] + one["uncertain"] if known else None
     summed = [one | {"amount": amount_of(one)} for one in found.values()]
-    return sorted(summed, key=lambda one: (not one["lost"], -one["messages"], one["fate"]))
+    return sorted(
+        summed, key=lambda one: (not one["lost"], -one["messages"], one["fate"])
+    )
 
 
 def amount_of(one: Mapping[str, Any]) -> str:
     low, uncertain = one["messages"], one["uncertain"]
-    return amount_text(low if uncertain == 0 else (low, None if uncertain is None else int(low + uncertain)))
+    return amount_text(
+        low
+        if uncertain == 0
+        else (low, None if uncertain is None else int(low + uncertain))
+    )
 
 
 def who(one: Plain, clients: Sequence[Plain]) -> str:

@@ -45,7 +45,11 @@ class Forecast:
 
 def seasonal_naive(season: int) -> Model:
     def model(y: Series, horizon: int) -> Series:
-        return np.tile(y[-season:], horizon // season + 1)[:horizon] if len(y) >= season else np.full(horizon, y[-1])
+        return (
+            np.tile(y[-season:], horizon // season + 1)[:horizon]
+            if len(y) >= season
+            else np.full(horizon, y[-1])
+        )
 
     return model
 
@@ -73,7 +77,9 @@ def theta(y: Series, horizon: int) -> Series:
         return seasonal_naive(DAY)(y, horizon)
     recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
     means = recent.mean(axis=1)
-    tilt = np.polyfit(np.arange(weeks) * WEEK, means, 1)[0]  # which is no rhythm of the week
+    tilt = np.polyfit(np.arange(weeks) * WEEK, means, 1)[
+        0
+    ]  # which is no rhythm of the week
     levels = means[:, None] + tilt * (np.arange(WEEK) - (WEEK - 1) / 2)
     index = np.median(recent / np.where(levels > 0, levels, 1.0), axis=0)
     if levels.min() <= 0 or index.min() < LEAST_INDEX:
@@ -84,7 +90,9 @@ def theta(y: Series, horizon: int) -> Series:
     at = np.arange(len(flat)) - (len(flat) - 1) / 2
     slope = float(at @ flat) / float(at @ at)
     ahead = np.arange(1, horizon + 1)
-    made: Series = (level + slope / 2 * ahead) * np.tile(index, horizon // WEEK + 1)[:horizon]
+    made: Series = (level + slope / 2 * ahead) * np.tile(index, horizon // WEEK + 1)[
+        :horizon
+    ]
     return made
 
 
@@ -115,11 +123,16 @@ def ridge(shape: Ridge, *, logarithm: bool) -> Model:
         spread = float(np.std(z)) or 1.0
         centre = float(np.mean(z))
         z = (z - centre) / spread
-        days = [_one_day(z, first, min(DAY, horizon - first), shape) for first in range(0, horizon, DAY)]
+        days = [
+            _one_day(z, first, min(DAY, horizon - first), shape)
+            for first in range(0, horizon, DAY)
+        ]
         out = np.concatenate(days) * spread + centre
         if not logarithm:
             return out
-        made: Series = np.expm1(np.minimum(out, np.log1p(2 * (y.max() - floor) + 1))) + floor
+        made: Series = (
+            np.expm1(np.minimum(out, np.log1p(2 * (y.max() - floor) + 1))) + floor
+        )
         return made
 
     return model
@@ -129,7 +142,9 @@ def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
     """Hours back to the nearest days and weeks that are known at the origin, with enough behind them to learn from."""
     nearest = ahead + DAY
     wanted = {nearest + DAY * day for day in range(shape.days)}
-    wanted |= {WEEK * week for week in range(1, shape.weeks + 1) if WEEK * week >= nearest}
+    wanted |= {
+        WEEK * week for week in range(1, shape.weeks + 1) if WEEK * week >= nearest
+    }
     return sorted(lag for lag in wanted if lag + 2 * WEEK <= length) or [nearest]
 
 
@@ -183,23 +198,35 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
     errors: dict[str, list[float]] = {name: [] for name in names} if origins else {}
     made: list[dict[str, Series]] = []
     for origin in origins:
-        now = {name: clipped(MODELS[name](y[:origin], horizon), y[:origin]) for name in names}
+        now = {
+            name: clipped(MODELS[name](y[:origin], horizon), y[:origin])
+            for name in names
+        }
         made.append(now)
         for name in names:
-            errors[name].append(float(np.abs(now[name] - y[origin : origin + horizon]).mean()))
+            errors[name].append(
+                float(np.abs(now[name] - y[origin : origin + horizon]).mean())
+            )
     weights = weights_of(errors, names)
-    values = clipped(mixed({name: MODELS[name](y, horizon) for name in names}, weights), y)
+    values = clipped(
+        mixed({name: MODELS[name](y, horizon) for name in names}, weights), y
+    )
     unit = float(np.abs(y[season:] - y[:-season]).mean()) if len(y) > season else 0.0
     if not origins or unit == 0:
         unknown = np.full(horizon, np.nan)
-        return Forecast(values, unknown, np.empty(0), unknown[: horizon // DAY], np.nan, np.nan)
+        return Forecast(
+            values, unknown, np.empty(0), unknown[: horizon // DAY], np.nan, np.nan
+        )
     # Each origin is forecast by the weights of the others: its own errors must not choose for it.
     residuals = np.stack([
         mixed(now, weights_of({n: [e for j, e in enumerate(errors[n]) if j != i] for n in names}, names))
         - y[origin : origin + horizon]
         for i, (origin, now) in enumerate(zip(origins, made, strict=True))
     ])  # fmt: skip
-    naive = [seasonal_naive(season)(y[:origin], horizon) - y[origin : origin + horizon] for origin in origins]
+    naive = [
+        seasonal_naive(season)(y[:origin], horizon) - y[origin : origin + horizon]
+        for origin in origins
+    ]
     scale = scale_of(residuals, unit)
     return Forecast(
         values,
@@ -217,7 +244,9 @@ def origins_of(length: int, horizon: int) -> list[int]:
     return [origin for origin in found if origin >= max(LEAST_DAYS * DAY, 2 * horizon)]
 
 
-def weights_of(errors: dict[str, list[float]], names: Sequence[str]) -> dict[str, float]:
+def weights_of(
+    errors: dict[str, list[float]], names: Sequence[str]
+) -> dict[str, float]:
     if not errors or not errors[names[0]]:
         return dict.fromkeys(names, 1 / len(names))
     mean = {name: float(np.mean(errors[name])) + 1e-12 for name in names}
@@ -227,7 +256,9 @@ def weights_of(errors: dict[str, list[float]], names: Sequence[str]) -> dict[str
 
 
 def mixed(made: dict[str, Series], weights: dict[str, float]) -> Series:
-    total: Series = np.sum([weights[name] * values for name, values in made.items()], axis=0)
+    total: Series = np.sum(
+        [weights[name] * values for name, values in made.items()], axis=0
+    )
     return total
 
 
@@ -235,7 +266,11 @@ def clipped(values: Series, y: Series) -> Series:
     """Within what is thinkable: no count below 0, nothing far above what was ever seen."""
     low, high = float(y.min()), float(y.max())
     reach = high - low
-    return np.clip(values, min(low - reach, 0.0) if low < 0 else max(low - reach, 0.0), high + reach)
+    return np.clip(
+        values,
+        min(low - reach, 0.0) if low < 0 else max(low - reach, 0.0),
+        high + reach,
+    )
 
 
 def scale_of(residuals: Series, unit: float) -> Series:
@@ -260,7 +295,9 @@ def daily_width(residuals: Series) -> Series:
     but not all the same way.
     """
     days = residuals.shape[1] // DAY
-    sums = np.abs(residuals[:, : days * DAY].reshape(len(residuals), days, DAY).sum(axis=2))
+    sums = np.abs(
+        residuals[:, : days * DAY].reshape(len(residuals), days, DAY).sum(axis=2)
+    )
     usual = (sums.mean(axis=0) + sums.mean()) / 2
     width: Series = DAILY_WIDTH * usual * inflation(DAY * np.arange(1, days + 1))
     return width

@@ -54,8 +54,18 @@ def growth(daily: Series) -> Growth:
     if n < LEAST_WEEKS:
         return Growth(weeks=weeks)
     apart = of_week - of_week.mean()
-    memory = float(np.clip(apart[1:] @ apart[:-1] / max(float(apart @ apart), 1e-12), 0.0, 0.8))
-    deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(7 * seen.mean())
-    reach = SIGMAS * deviation * np.sqrt(12 / (n**3 - n)) * np.sqrt((1 + memory) / (1 - memory)) * WIDER
+    memory = float(
+        np.clip(apart[1:] @ apart[:-1] / max(float(apart @ apart), 1e-12), 0.0, 0.8)
+    )
+    deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(
+        7 * seen.mean()
+    )
+    reach = (
+        SIGMAS
+        * deviation
+        * np.sqrt(12 / (n**3 - n))
+        * np.sqrt((1 + memory) / (1 - memory))
+        * WIDER
+    )
     low, made, high = np.expm1([slope - reach, slope, slope + reach]).tolist()
     return Growth(made, low, high, weeks)

@@ -30,12 +30,24 @@ from penstock.history.publish import ALL_DAY
 from penstock.history.store import Store
 from penstock_trends.advice import advise, utilised
 from penstock_trends.analysis import WINDOW_DAYS, cleaned
-from penstock_trends.days import day_names, files_of, generation, load, plausible, read_json
+from penstock_trends.days import (
+    day_names,
+    files_of,
+    generation,
+    load,
+    plausible,
+    read_json,
+)
 from penstock_trends.forecast import WEEK, pooled_quantile
 from penstock_trends.profiles import write_profiles
 from penstock_trends.report import PAGES, REPORT, VERSION, pages
 from penstock_trends.results import MOST, MOST_ROWS, Tables
-from penstock_trends.session import clear_errors, description, settings_of, spark_session
+from penstock_trends.session import (
+    clear_errors,
+    description,
+    settings_of,
+    spark_session,
+)
 from penstock_trends.tiers import roll_up
 from penstock_trends.wanted import FLOW_TARGET, Wanted, policy_of
 
@@ -74,13 +86,22 @@ def run(
         rolled = roll_up(session, source, target, progress)
         window = load(target, days_within(plausible(day_names(target), began)))
         if not files_of(window, "h1/kind=queue"):
-            raise JobError(f"{history}: holds no history of queues; is this where the agent publishes (history: url)?")
-        this_run = {day: generation(VERSION, one.generation, one.increases) for day, one in window.items()}
+            raise JobError(
+                f"{history}: holds no history of queues; is this where the agent publishes (history: url)?"
+            )
+        this_run = {
+            day: generation(VERSION, one.generation, one.increases)
+            for day, one in window.items()
+        }
         this_run["made of"] = generation(wanted.key(), rolled.ahead)
         last_run, facts = read_json(target, RUN), read_json(target, FACTS)
         if this_run != last_run or not facts or not target.exists(REPORT):
             progress(f"analysing {len(window)} days")
-            changed = {day: one for day, one in window.items() if last_run.get(day) != this_run[day]}
+            changed = {
+                day: one
+                for day, one in window.items()
+                if last_run.get(day) != this_run[day]
+            }
             made = Tables(session, target, window, wanted.calendars())
             made.write(changed)
             write_profiles(session, target, window)
@@ -88,12 +109,23 @@ def run(
             facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
             progress("replaying what other settings would have done")
             facts["unadvised"] = {}
-            facts["advice"] = advise(session, source, facts["queues"], facts["unadvised"])
+            facts["advice"] = advise(
+                session, source, facts["queues"], facts["unadvised"]
+            )
             target.write_table("forecast.parquet", forecast_table(facts["queues"]))
-            target.write_bytes(FACTS, json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":")).encode())
+            target.write_bytes(
+                FACTS,
+                json.dumps(
+                    cleaned(facts), sort_keys=True, separators=(",", ":")
+                ).encode(),
+            )
             write_report(target, facts)
         facts["window"]["rolled"] = len(rolled.days)
-        target.write_bytes(GAUGES, json.dumps(gauges(facts, began), sort_keys=True).encode(), FOR_OTHERS)
+        target.write_bytes(
+            GAUGES,
+            json.dumps(gauges(facts, began), sort_keys=True).encode(),
+            FOR_OTHERS,
+        )
         target.write_bytes(RUN, json.dumps(this_run).encode())
     return facts
 
@@ -121,7 +153,12 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
     window = list(made.window)
     facts: Plain = {
         "version": VERSION,
-        "window": {"first": window[0], "last": window[-1], "days": len(window), "until": made.until},
+        "window": {
+            "first": window[0],
+            "last": window[-1],
+            "days": len(window),
+            "until": made.until,
+        },
         "periods": made.periods(),
         "flow": made.flow(wanted.flow_target),
         "fleet": made.fleet(),
@@ -131,15 +168,32 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
         "stalls": made.rows("stalls", MOST),
         "incidents": made.rows("incidents", MOST),
         "addresses": made.addresses(),
-        "unread": {path: why for one in made.window.values() for path, why in one.damaged.items()}
-        | {path: "came late, when other files were gone" for one in made.window.values() for path in one.refused}
-        | {path: what for one in made.window.values() for path, what in one.left_out.items()},
+        "unread": {
+            path: why
+            for one in made.window.values()
+            for path, why in one.damaged.items()
+        }
+        | {
+            path: "came late, when other files were gone"
+            for one in made.window.values()
+            for path in one.refused
+        }
+        | {
+            path: what
+            for one in made.window.values()
+            for path, what in one.left_out.items()
+        },
     }
     for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
         one["owner"] = wanted.owner(one)
     for queue in facts["queues"]:
         queue["targets"] = wanted.targets(queue)
-    facts["zones"] = sorted({policy_of(wanted.policies, one["broker"]).calendar.zone for one in facts["brokers"]})
+    facts["zones"] = sorted(
+        {
+            policy_of(wanted.policies, one["broker"]).calendar.zone
+            for one in facts["brokers"]
+        }
+    )
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
     finish_forecasts(facts["queues"])
@@ -155,12 +209,16 @@ def locked(out: Store) -> Iterator[None]:
     file = Path(out.path("_lock"))
     with contextlib.ExitStack() as stack:
         with out.errors(file.name):
-            (file.parent / PAGES).mkdir(parents=True, exist_ok=True)  # others read the report in both
+            (file.parent / PAGES).mkdir(
+                parents=True, exist_ok=True
+            )  # others read the report in both
             handle = stack.enter_context(appending(file))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise JobError(f"{out.url}: another trend job is at work there; wait for its end") from None
+            raise JobError(
+                f"{out.url}: another trend job is at work there; wait for its end"
+            ) from None
         yield
 
 
@@ -173,7 +231,9 @@ def days_within(days: Sequence[str]) -> list[str]:
 def finish_forecasts(queues: Sequence[Plain]) -> None:
     """Intervals from the errors of the whole fleet; what needs only one series was made by the workers."""
     for measure in ("added", "messages"):
-        made = [forecast for queue in queues if (forecast := queue["forecasts"][measure])]
+        made = [
+            forecast for queue in queues if (forecast := queue["forecasts"][measure])
+        ]
         width = pooled_quantile([np.array(one.pop("scores")) for one in made])
         for one in made:
             values, scale = np.array(one["values"]), np.array(one.pop("scale"))
@@ -195,28 +255,66 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
         for hour, value in enumerate(one["values"])
     ]  # fmt: skip
     fields = [(name, pa.string()) for name in ("broker", "address", "queue", "measure")]
-    fields += [("time", pa.timestamp("us", tz="UTC")), *((name, pa.float64()) for name in ("value", "low", "high"))]
+    fields += [
+        ("time", pa.timestamp("us", tz="UTC")),
+        *((name, pa.float64()) for name in ("value", "low", "high")),
+    ]
     return pa.Table.from_pylist(rows, pa.schema(fields))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """For spark-submit: no other dependencies than those of the job, but for rules."""
-    parser = argparse.ArgumentParser(description="Trends of the history: rolled up, analysed, reported.")
-    parser.add_argument("--history", required=True, help="where the agent publishes its history")
-    parser.add_argument("--out", required=True, help="directory or s3:// URL of the results")
-    parser.add_argument("--master", help="Spark master; default: what spark-submit says, else local[*]")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
-    parser.add_argument("--spark.file", dest="file", type=Path, help="Spark's settings, as in spark-defaults.conf")
-    parser.add_argument("--rules", type=Path, help="a configuration: owners, targets, time zones and holidays")
-    parser.add_argument("--flow-target", type=share, default=FLOW_TARGET, help="percent of the time")
+    parser = argparse.ArgumentParser(
+        description="Trends of the history: rolled up, analysed, reported."
+    )
+    parser.add_argument(
+        "--history", required=True, help="where the agent publishes its history"
+    )
+    parser.add_argument(
+        "--out", required=True, help="directory or s3:// URL of the results"
+    )
+    parser.add_argument(
+        "--master", help="Spark master; default: what spark-submit says, else local[*]"
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark",
+    )
+    parser.add_argument(
+        "--spark.file",
+        dest="file",
+        type=Path,
+        help="Spark's settings, as in spark-defaults.conf",
+    )
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        help="a configuration: owners, targets, time zones and holidays",
+    )
+    parser.add_argument(
+        "--flow-target", type=share, default=FLOW_TARGET, help="percent of the time"
+    )
     given = parser.parse_args(arguments)
     try:
-        settings, wanted = settings_of(given.file, given.conf), Wanted(flow_target=given.flow_target)
+        settings, wanted = (
+            settings_of(given.file, given.conf),
+            Wanted(flow_target=given.flow_target),
+        )
         if given.rules:
             from penstock_trends.rules import wanted_of  # noqa: PLC0415 - needs more than the job
 
             wanted = wanted_of(given.rules, wanted.flow_target)
-        facts = run(given.history, given.out, given.master, say, settings=settings, wanted=wanted)
+        facts = run(
+            given.history,
+            given.out,
+            given.master,
+            say,
+            settings=settings,
+            wanted=wanted,
+        )
     except PenstockError as error:
         say(f"penstock: {error}")
         return 2 if isinstance(error, ConfigError) else 1
@@ -283,7 +381,11 @@ def _queue(queue: Plain) -> list[Plain]:
         values["growth"] = queue["traffic"]["per_week"]
     if queue["evicted"] is not None and queue["added"]:
         values["ring_loss"] = queue["evicted"] / queue["added"]
-    return [{"table": "trend_queue", "labels": _labels(queue), "values": values}] if values else []
+    return (
+        [{"table": "trend_queue", "labels": _labels(queue), "values": values}]
+        if values
+        else []
+    )
 
 
 def _limits(broker: Plain) -> list[Plain]:
@@ -291,13 +393,20 @@ def _limits(broker: Plain) -> list[Plain]:
         row
         for name, limit in sorted(broker["limits"].items())
         for row in _bounds(
-            "trend_limit", {"broker": broker["broker"], "limit": name}, limit["days_low"], limit["days_high"]
+            "trend_limit",
+            {"broker": broker["broker"], "limit": name},
+            limit["days_low"],
+            limit["days_high"],
         )
     ]
 
 
 def _address_limit(one: Plain) -> list[Plain]:
-    labels = {"broker": one["broker"], "address": one["address"], "limit": one["limit_name"]}
+    labels = {
+        "broker": one["broker"],
+        "address": one["address"],
+        "limit": one["limit_name"],
+    }
     return _bounds("trend_address_limit", labels, one["low"], one["high"])
 
 

@@ -49,18 +49,23 @@ SCHEMA: Final = pa.schema([*tables.REPORTS, ("polls", pa.int64())])
 """Reports of conditions; and of each hour, without a condition, its last poll and how many there were."""
 
 
-def judge_units(url: str, policies: bytes, warm_up: float, batches: Iterator[Any]) -> Iterator[Any]:
+def judge_units(
+    url: str, policies: bytes, warm_up: float, batches: Iterator[Any]
+) -> Iterator[Any]:
     store = Store(url)
     by_broker: Policies = pickle.loads(policies)  # noqa: S301 - of this job's own driver
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
             yield pa.RecordBatch.from_pylist(
-                judge_unit(store, policy_of(by_broker, unit["broker"]), unit, warm_up), SCHEMA
+                judge_unit(store, policy_of(by_broker, unit["broker"]), unit, warm_up),
+                SCHEMA,
             )
 
 
-def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float) -> list[dict[str, Any]]:
+def judge_unit(
+    store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float
+) -> list[dict[str, Any]]:
     """The rows of one unit."""
     state, kept, told = State(), LastGood(), Exported()
     rows: list[dict[str, Any]] = []
@@ -74,7 +79,11 @@ def judge_unit(store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: f
         rows += [row_of(policy.broker, snapshot.stamp, one) for one in events]
         hours[snapshot.stamp // HOUR].append(snapshot.stamp)
     return rows + [
-        {"broker": policy.broker, "stamp": moment(stamps[-1]), "polls": 0 if unit["part"] else len(stamps)}
+        {
+            "broker": policy.broker,
+            "stamp": moment(stamps[-1]),
+            "polls": 0 if unit["part"] else len(stamps),
+        }
         for stamps in hours.values()
     ]
 
@@ -103,7 +112,9 @@ def micros(stamp: float) -> int:
     return round(stamp * 1e6)
 
 
-def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[tuple[float, Snapshot]]:
+def polls_of(
+    store: Store, unit: Mapping[str, Any], warm_up: float
+) -> Iterator[tuple[float, Snapshot]]:
     """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
     reader, begin = RowReader(), unit["begin"] - warm_up
     for (dt, hour), files in hours_of(store).items():
@@ -113,9 +124,17 @@ def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[
             continue
         count = min(-(-largest(store, files) // ROWS), 24) or 1
         for number in range(count):
-            window = Span(max(first + number * length / count, begin), first + (number + 1) * length / count)
-            tables = window_tables(store, files, unit, Span(window.begin, min(window.end, unit["end"])))
-            polls = (tables[BROKER.name][name].to_pylist() for name in ("agent_clock", "interval"))
+            window = Span(
+                max(first + number * length / count, begin),
+                first + (number + 1) * length / count,
+            )
+            tables = window_tables(
+                store, files, unit, Span(window.begin, min(window.end, unit["end"]))
+            )
+            polls = (
+                tables[BROKER.name][name].to_pylist()
+                for name in ("agent_clock", "interval")
+            )
             every = dict(zip(*polls, strict=True))
             for snapshot in reader.snapshots(tables):
                 yield every[snapshot.stamp], snapshot
@@ -123,27 +142,47 @@ def polls_of(store: Store, unit: Mapping[str, Any], warm_up: float) -> Iterator[
 
 def largest(store: Store, files: Files) -> int:
     """Rows of the kind that has most."""
-    return max((sum(rows_in(store, path) for path in paths) for paths in files.values()), default=0)
+    return max(
+        (sum(rows_in(store, path) for path in paths) for paths in files.values()),
+        default=0,
+    )
 
 
-def window_tables(store: Store, files: Files, unit: Mapping[str, Any], window: Span) -> dict[str, Any]:
+def window_tables(
+    store: Store, files: Files, unit: Mapping[str, Any], window: Span
+) -> dict[str, Any]:
     low, high = micros(window.begin), micros(window.end)
 
     def mask(split: bool, table: Any) -> Any:
         at = table["stamp"].cast(pa.int64())
         keep = pc.and_(pc.greater_equal(at, low), pc.less(at, high))
-        keep = pc.and_(keep, pc.equal(table["broker"].cast(pa.string()), unit["broker"]))
-        return pc.and_(keep, mine(table["address"], unit)) if split and unit["parts"] > 1 else keep
+        keep = pc.and_(
+            keep, pc.equal(table["broker"].cast(pa.string()), unit["broker"])
+        )
+        return (
+            pc.and_(keep, mine(table["address"], unit))
+            if split and unit["parts"] > 1
+            else keep
+        )
 
-    kinds = [(BROKER, False), *((kind, name in SPLIT_BY) for name, kind in TABLES.items())]
-    return {kind.name: read(store, files.get(kind.name, []), kind, mask=partial(mask, split)) for kind, split in kinds}
+    kinds = [
+        (BROKER, False),
+        *((kind, name in SPLIT_BY) for name, kind in TABLES.items()),
+    ]
+    return {
+        kind.name: read(
+            store, files.get(kind.name, []), kind, mask=partial(mask, split)
+        )
+        for kind, split in kinds
+    }
 
 
 def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
     """Which rows are of the unit's part of the addresses."""
     column = as_dictionary(addresses)
     words = [
-        zlib.crc32((word or "").encode()) % unit["parts"] == unit["part"] for word in column.dictionary.to_pylist()
+        zlib.crc32((word or "").encode()) % unit["parts"] == unit["part"]
+        for word in column.dictionary.to_pylist()
     ]
     return pa.array(words, pa.bool_()).take(column.indices)
 

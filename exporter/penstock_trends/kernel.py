@@ -53,12 +53,20 @@ class Tier:
     @property
     def columns(self) -> tuple[str, ...]:
         """What is read of the raw rows."""
-        numbers = (*self.gauges, *self.counters, *self.before.values(), *self.inputs, "interval")
+        numbers = (
+            *self.gauges,
+            *self.counters,
+            *self.before.values(),
+            *self.inputs,
+            "interval",
+        )
         return ("stamp", "broker", "sid", "inc", *self.texts, *numbers)
 
     @property
     def summed(self) -> tuple[str, ...]:
-        return tuple(f"{name}_{how}" for name, ways in self.gauges.items() for how in ways)
+        return tuple(
+            f"{name}_{how}" for name, ways in self.gauges.items() for how in ways
+        )
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -67,7 +75,9 @@ class Tier:
     @property
     def spans(self) -> tuple[str, ...]:
         """When each counter was known first and last, null where that is the first and the last poll of the row."""
-        return tuple(f"{end}_{name}" for name in self.counters for end in ("first", "last"))
+        return tuple(
+            f"{end}_{name}" for name in self.counters for end in ("first", "last")
+        )
 
 
 def of_queues(rows: Columns) -> Columns:
@@ -76,11 +86,17 @@ def of_queues(rows: Columns) -> Columns:
     """
     ready = rows["messages"] - rows["delivering"] - np.nan_to_num(rows["scheduled"])
     waiting = (ready > 0) & (rows["consumers"] > 0)
-    found = {**rows, "backlog": waiting.astype(float), "starved": (waiting & (rows["delivering"] == 0)).astype(float)}
+    found = {
+        **rows,
+        "backlog": waiting.astype(float),
+        "starved": (waiting & (rows["delivering"] == 0)).astype(float),
+    }
     came = np.diff(last_known(rows, "added"), prepend=np.nan) > 0
     quiet, found["quiet_until"] = ages(rows, came, counts=True)
     found["quiet"] = np.where(np.isnan(rows["added"]), np.nan, quiet)
-    found["away"], found["away_until"] = ages(rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False)
+    found["away"], found["away_until"] = ages(
+        rows, ~((ready > 0) & (rows["consumers"] == 0)), counts=False
+    )
     return found | by_pieces(paces, rows)
 
 
@@ -98,7 +114,9 @@ def last_known(rows: Columns, counter: str) -> Column:
     return values[row_taken]
 
 
-def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Column, Column]:
+def ages(
+    rows: Columns, ends: NDArray[np.bool_], *, counts: bool
+) -> tuple[Column, Column]:
     """Seconds since a silence ended last in this hour, or since its first poll; and when in the hour one ended first.
 
     ends: by row; counts: it is seen by the row before, which must be of the same hour and life.
@@ -112,11 +130,26 @@ def ages(rows: Columns, ends: NDArray[np.bool_], *, counts: bool) -> tuple[Colum
     return stamp - stamp[last], np.where(ends, stamp - hour, HOUR)
 
 
-def by_pieces(work: Callable[[Columns], dict[str, Column]], rows: Columns) -> dict[str, Column]:
+def by_pieces(
+    work: Callable[[Columns], dict[str, Column]], rows: Columns
+) -> dict[str, Column]:
     """What `work` makes of rows, whole hours of a life at a time: it needs several times their memory."""
-    size, edges = len(rows["stamp"]), starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))
-    at = np.unique([0, *np.append(edges, size)[np.searchsorted(edges, np.arange(PIECE, size, PIECE))], size])
-    made = [work({name: rows[name][a:b] for name in rows}) for a, b in pairwise(at.tolist())] or [work(rows)]
+    size, edges = (
+        len(rows["stamp"]),
+        starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO)),
+    )
+    at = np.unique(
+        [
+            0,
+            *np.append(edges, size)[
+                np.searchsorted(edges, np.arange(PIECE, size, PIECE))
+            ],
+            size,
+        ]
+    )
+    made = [
+        work({name: rows[name][a:b] for name in rows}) for a, b in pairwise(at.tolist())
+    ] or [work(rows)]
     return {name: np.concatenate([one[name] for one in made]) for name in made[0]}
 
 
@@ -127,12 +160,21 @@ def paces(rows: Columns) -> dict[str, Column]:
     message, as the agent measures both (`learned.service`), but by all consumers that are there; busy: 1 where it is
     known.
     """
-    hour, row, seconds = rows["stamp"] // (HOUR * MICRO), np.arange(len(rows["stamp"])), rows["stamp"] / MICRO
+    hour, row, seconds = (
+        rows["stamp"] // (HOUR * MICRO),
+        np.arange(len(rows["stamp"])),
+        rows["stamp"] / MICRO,
+    )
     edges = starts_of(rows["sid"], rows["inc"], hour)
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(row))))
-    first, time = edges[group], rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO)
+    first, time = (
+        edges[group],
+        rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO),
+    )
     before = np.maximum(row - 1, first)
-    same = rows["consumers"] == rows["consumers"][before]  # who came or went has another share of the time
+    same = (
+        rows["consumers"] == rows["consumers"][before]
+    )  # who came or went has another share of the time
     alike = np.maximum.accumulate(np.where(same & (row > first), 0, row))
 
     def begin(window: float, earliest: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -147,12 +189,18 @@ def paces(rows: Columns) -> dict[str, Column]:
         return np.asarray(total - total[since])
 
     left = np.where(
-        np.isnan(rows["acknowledged"]), rows["removed"] - np.nan_to_num(rows["expired"]), rows["acknowledged"]
+        np.isnan(rows["acknowledged"]),
+        rows["removed"] - np.nan_to_num(rows["expired"]),
+        rows["acknowledged"],
     )
-    works = np.where(rows["exclusive"] > 0, np.minimum(rows["consumers"], 1.0), rows["consumers"])
+    works = np.where(
+        rows["exclusive"] > 0, np.minimum(rows["consumers"], 1.0), rows["consumers"]
+    )
     step = seconds - seconds[before]
     step = np.where(step <= GAP_POLLS * rows["interval"], step, 0.0)
-    deep = (rows["messages"] - np.nan_to_num(rows["scheduled"]) >= DEEP * works) & (works > 0)
+    deep = (rows["messages"] - np.nan_to_num(rows["scheduled"]) >= DEEP * works) & (
+        works > 0
+    )
     busy = deep[before] & (step > 0)
     spent, settled = np.nan_to_num(works * step), grown(left) * (step > 0)
     since = begin(SECONDS, alike)
@@ -160,11 +208,15 @@ def paces(rows: Columns) -> dict[str, Column]:
     served, used = summed(settled * busy), summed(spent * busy)
     known = (served >= FEWEST) & (summed(step * busy) >= BUSY * window) & (window > 0)
     everything, all_used = summed(settled), summed(spent)
-    fast = (everything >= FEWEST_PACE) & (all_used > 0) & (summed(step) >= BUSY * window)
+    fast = (
+        (everything >= FEWEST_PACE) & (all_used > 0) & (summed(step) >= BUSY * window)
+    )
     early = begin(PEAK_SECONDS, first)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
-            "peak": PEAK_SECONDS * (rows["added"] - rows["added"][early]) / (seconds - seconds[early]),
+            "peak": PEAK_SECONDS
+            * (rows["added"] - rows["added"][early])
+            / (seconds - seconds[early]),
             "service": np.where(known, used / served, np.nan),
             "pace": np.where(fast, everything / all_used, np.nan),
             "busy": known.astype(float),
@@ -176,13 +228,22 @@ def of_consumers(rows: Columns) -> Columns:
     (steps: 1); empty: 1 where it holds none.
     """
     order = np.lexsort((rows["stamp"], rows["key"], rows["sid"]))
-    rows = {name: column[order] for name, column in rows.items()} | {"inc": rows["key"][order]}
+    rows = {name: column[order] for name, column in rows.items()} | {
+        "inc": rows["key"][order]
+    }
     hour = rows["stamp"] // (HOUR * MICRO)
-    alike = (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0) & (np.diff(hour) == 0)
+    alike = (
+        (np.diff(rows["sid"]) == 0) & (np.diff(rows["inc"]) == 0) & (np.diff(hour) == 0)
+    )
     same = np.concatenate([[False], alike])[: len(order)]
     grown = np.concatenate([[0.0], np.diff(rows["acknowledged"])])[: len(order)]
     settled = np.where(same, np.maximum(np.nan_to_num(grown), 0.0), 0.0)
-    return {**rows, "settled": settled, "steps": same.astype(float), "empty": (rows["buffered"] == 0).astype(float)}
+    return {
+        **rows,
+        "settled": settled,
+        "steps": same.astype(float),
+        "empty": (rows["buffered"] == 0).astype(float),
+    }
 
 
 QUEUE: Final = Tier(
@@ -242,7 +303,13 @@ ADDRESS: Final = Tier(
         "producers": ("max",),
         "paging": ("max",),
     },
-    counters=("messages_added", "messages_unrouted", "messages_dropped", "messages_rejected", "removed"),
+    counters=(
+        "messages_added",
+        "messages_unrouted",
+        "messages_dropped",
+        "messages_rejected",
+        "removed",
+    ),
 )
 FATE: Final = Tier(
     texts=("address", "queue", "fate", "client"),
@@ -260,7 +327,9 @@ def bins(values: Column) -> NDArray[np.int64]:
     """Bin of each value: 0 for nothing, then eight for each doubling."""
     with np.errstate(divide="ignore", invalid="ignore"):
         at = 1 + np.floor(BINS_PER_OCTAVE * np.log2(np.maximum(values, 1.0)))
-    found: NDArray[np.int64] = np.where(values >= 1, np.minimum(at, MAX_BINS - 1), 0).astype(np.int64)
+    found: NDArray[np.int64] = np.where(
+        values >= 1, np.minimum(at, MAX_BINS - 1), 0
+    ).astype(np.int64)
     return found
 
 
@@ -270,13 +339,23 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
     A row that occurs twice (series and stamp the same) counts once. Ascending by sid, inc, start (seconds).
     """
-    rows = distinct(tier.make(rows)) if tier is CLIENT else tier.make(observed_once(rows))
+    rows = (
+        distinct(tier.make(rows)) if tier is CLIENT else tier.make(observed_once(rows))
+    )
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
     edges, size = starts_of(rows["sid"], rows["inc"], start), len(start)
-    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)}
+    found: dict[str, NDArray[Any]] = {
+        name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)
+    }
     found["start"] = start[edges]
-    found["n"], found["hours"] = np.diff(np.append(edges, size)), np.ones(len(edges), np.int64)
-    found["t0"], found["t1"] = rows["stamp"][edges] // MICRO, rows["stamp"][edges + found["n"] - 1] // MICRO
+    found["n"], found["hours"] = (
+        np.diff(np.append(edges, size)),
+        np.ones(len(edges), np.int64),
+    )
+    found["t0"], found["t1"] = (
+        rows["stamp"][edges] // MICRO,
+        rows["stamp"][edges + found["n"] - 1] // MICRO,
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = HOUR / _reduced(np.fmax, rows["interval"], edges)
     found["expected"] = np.rint(np.nan_to_num(expected, posinf=0.0))
@@ -286,13 +365,17 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
     for name in tier.counters:
         found[f"lo_{name}"] = _aggregate("lo", rows[tier.before.get(name, name)], edges)
         found[f"hi_{name}"] = _aggregate("hi", rows[name], edges)
-        found[f"first_{name}"], found[f"last_{name}"] = known_span(rows[name], rows["stamp"], edges)
+        found[f"first_{name}"], found[f"last_{name}"] = known_span(
+            rows[name], rows["stamp"], edges
+        )
     if tier.histogram:
         found |= histogram(rows[tier.histogram], edges, size)
     return by_client(found) if tier is CLIENT else found
 
 
-def known_span(counter: Column, stamp: NDArray[np.int64], edges: NDArray[np.intp]) -> tuple[Column, Column]:
+def known_span(
+    counter: Column, stamp: NDArray[np.int64], edges: NDArray[np.intp]
+) -> tuple[Column, Column]:
     """When a counter was known first and last in each group, in seconds; NaN where it was known at the first, or at the
     last poll, or never.
     """
@@ -316,10 +399,15 @@ def by_client(rows: Columns) -> dict[str, NDArray[Any]]:
     order = np.lexsort((rows["start"], rows["sid"]))
     rows = {name: column[order] for name, column in rows.items()}
     edges = starts_of(rows["sid"], rows["start"])
-    found: dict[str, NDArray[Any]] = {name: rows[name][edges] for name in ("broker", "sid", "start", *CLIENT.texts)}
+    found: dict[str, NDArray[Any]] = {
+        name: rows[name][edges] for name in ("broker", "sid", "start", *CLIENT.texts)
+    }
     found["inc"] = np.zeros(len(edges), np.int64)
     ways = {"n": "sum", "hours": "max", "t0": "min", "t1": "max", "expected": "max"}
-    for name, how in {**ways, **{name: name.rpartition("_")[2] for name in CLIENT.summed}}.items():
+    for name, how in {
+        **ways,
+        **{name: name.rpartition("_")[2] for name in CLIENT.summed},
+    }.items():
         found[name] = _aggregate(how, rows[name], edges)
     return found
 
@@ -330,7 +418,9 @@ def distinct(rows: Columns) -> Columns:
     if len(sid) < 2:
         return rows
     step_sid, step_inc, step = np.diff(sid), np.diff(inc), np.diff(stamp)
-    ordered = (step_sid > 0) | ((step_sid == 0) & ((step_inc > 0) | ((step_inc == 0) & (step > 0))))
+    ordered = (step_sid > 0) | (
+        (step_sid == 0) & ((step_inc > 0) | ((step_inc == 0) & (step > 0)))
+    )
     if ordered.all():
         return rows
     order = np.lexsort((stamp, inc, sid))
@@ -343,8 +433,12 @@ def distinct(rows: Columns) -> Columns:
 def observed_once(rows: Columns) -> Columns:
     """Ascending by series, life and time, each poll once, also where several agents watched the same broker."""
     rows = distinct(rows)
-    keep = of_one_observer(rows, starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO)))
-    return rows if keep is None else {name: column[keep] for name, column in rows.items()}
+    keep = of_one_observer(
+        rows, starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))
+    )
+    return (
+        rows if keep is None else {name: column[keep] for name, column in rows.items()}
+    )
 
 
 def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_] | None:
@@ -377,7 +471,9 @@ def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_]
         for life in lives[lives != main].tolist():
             stamps = rows["stamp"][edges[life] : ends[life] + 1]
             outside = (stamps < first[main]) | (stamps > last[main])
-            keep[edges[life] : ends[life] + 1] = outside & (outside.sum() > (1 - ALIKE) * polls.max())
+            keep[edges[life] : ends[life] + 1] = outside & (
+                outside.sum() > (1 - ALIKE) * polls.max()
+            )
     return keep
 
 
@@ -400,18 +496,26 @@ def _aggregate(how: str, values: Column, edges: NDArray[np.intp]) -> Column:
     if how == "sum":  # of nothing known it is unknown, not 0
         total = _reduced(np.add, np.nan_to_num(values), edges)
         missing = np.isnan(values)
-        return np.where(_reduced(np.logical_and, missing, edges), np.nan, total) if missing.any() else total
+        return (
+            np.where(_reduced(np.logical_and, missing, edges), np.nan, total)
+            if missing.any()
+            else total
+        )
     if how == "last":
         last: Column = values[np.append(edges[1:], len(values))[: len(edges)] - 1]
         return last
     return _reduced(REDUCE[how], values, edges)
 
 
-def histogram(values: Column, edges: NDArray[np.intp], size: int) -> dict[str, NDArray[Any]]:
+def histogram(
+    values: Column, edges: NDArray[np.intp], size: int
+) -> dict[str, NDArray[Any]]:
     """Per group the bins that hold anything and how much: `hist_at`, `hist_n`, and `hist_len` of each group."""
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, size)))
     here = ~np.isnan(values)
-    code, counts = np.unique(group[here] * MAX_BINS + bins(values[here]), return_counts=True)
+    code, counts = np.unique(
+        group[here] * MAX_BINS + bins(values[here]), return_counts=True
+    )
     lengths = np.bincount(code // MAX_BINS, minlength=len(edges))
     return {"hist_at": code % MAX_BINS, "hist_n": counts, "hist_len": lengths}
 
@@ -423,4 +527,6 @@ def percentile(at: NDArray[np.int64], counts: NDArray[np.int64], share: float) -
     order = np.argsort(at)
     reached = np.cumsum(counts[order])
     found = float(at[order][np.searchsorted(reached, share * reached[-1])])
-    return 2 ** ((found - 0.5) / BINS_PER_OCTAVE) if found > 0 else 0.0  # the middle of its bin
+    return (
+        2 ** ((found - 0.5) / BINS_PER_OCTAVE) if found > 0 else 0.0
+    )  # the middle of its bin

@@ -66,7 +66,11 @@ class Line:
 def outlook(hourly: Series, limit: float) -> Outlook:
     """Of hourly levels up to now, oldest first, NaN where nothing was seen; both in one unit. 3 ms for 90 days."""
     known = np.flatnonzero(np.isfinite(hourly))
-    if len(known) < LEAST_HOURS or len(hourly) - known[-1] > SILENT_HOURS or not 0 < limit < np.inf:
+    if (
+        len(known) < LEAST_HOURS
+        or len(hourly) - known[-1] > SILENT_HOURS
+        or not 0 < limit < np.inf
+    ):
         return Outlook("unknown")
     now = float(np.median(hourly[known[-6:]]))
     if now >= limit:
@@ -79,10 +83,14 @@ def outlook(hourly: Series, limit: float) -> Outlook:
     y = calm(y, 6 * noise)
     line = last_line(x, y, noise)
     curved = curve(x, y, 0.0005 * limit, line) if line.slope > line.before else None
-    room, slope = (np.log(limit) - curved.level, curved) if curved else (limit - line.level, line)
+    room, slope = (
+        (np.log(limit) - curved.level, curved) if curved else (limit - line.level, line)
+    )
     found = ranged(room, slope, late)
     if trusted(found, slope) and not fell_back(x, y, limit, noise, line):
-        return Outlook("rising", *found, level=line.level, slope=line.slope, window=slope.window)
+        return Outlook(
+            "rising", *found, level=line.level, slope=line.slope, window=slope.window
+        )
     state: State = "falls back" if trusted(found, slope) else "far"
     return Outlook(state, level=line.level, slope=line.slope, window=slope.window)
 
@@ -91,10 +99,14 @@ def trusted(found: tuple[float, float, float], line: Line) -> bool:
     """Whether the line has held for long enough to be carried on to where it meets the limit."""
     slowing = line.before > 1.3 * line.slope
     reach = TRUSTED * line.window
-    if slowing and line.slope > 0:  # the more, the less: what saturates never gets there
+    if (
+        slowing and line.slope > 0
+    ):  # the more, the less: what saturates never gets there
         reach = TRUSTED_SLOWING * line.window * min(1.0, 2 * line.slope / line.before)
     certain = line.slope > line.slope_error
-    return certain and line.window >= HOLDS_DAYS and found[0] <= min(reach, FARTHEST_DAYS)
+    return (
+        certain and line.window >= HOLDS_DAYS and found[0] <= min(reach, FARTHEST_DAYS)
+    )
 
 
 def ranged(room: float, line: Line, late: float) -> tuple[float, float, float]:
@@ -104,13 +116,23 @@ def ranged(room: float, line: Line, late: float) -> tuple[float, float, float]:
     days = max(room / line.slope, 0.0)
     if line.bend:
         steeper = line.slope + line.bend * line.window / 2  # than its mean, now
-        days = max(float(np.sqrt(steeper**2 + 2 * line.bend * max(room, 0.0)) - steeper) / line.bend, 0.0)
-    doubt = (0.12 if line.bend else 0.06) + 0.06 * min(days / max(line.window, 0.1), 4.0)
+        days = max(
+            float(np.sqrt(steeper**2 + 2 * line.bend * max(room, 0.0)) - steeper)
+            / line.bend,
+            0.0,
+        )
+    doubt = (0.12 if line.bend else 0.06) + 0.06 * min(
+        days / max(line.window, 0.1), 4.0
+    )
     error = max(line.slope_error, line.slope * doubt)
     steepest = max(line.slope, room / max(days, 0.1)) + error
     low = max((room - line.level_error) / steepest - 0.4, 0.0)
     slowest = line.slope - error
-    high = max((room + line.level_error) / slowest, 0.0) + 0.6 + late if slowest > 0 else np.inf
+    high = (
+        max((room + line.level_error) / slowest, 0.0) + 0.6 + late
+        if slowest > 0
+        else np.inf
+    )
     return days, low, high
 
 
@@ -132,9 +154,14 @@ def without_rhythm(hourly: Series) -> tuple[Series, float]:
         daily = by_day(z)
     if len(daily) >= 22:
         weekday = weekday_effect(daily)
-        before, after = np.abs(np.diff(daily)), np.abs(np.diff(daily - weekday[np.arange(len(daily)) % 7]))
+        before, after = (
+            np.abs(np.diff(daily)),
+            np.abs(np.diff(daily - weekday[np.arange(len(daily)) % 7])),
+        )
         cap = float(np.nanquantile(before, 0.9)) if np.isfinite(before).any() else 0.0
-        if np.nanmean(np.minimum(after, cap)) < 0.6 * np.nanmean(np.minimum(before, cap)):
+        if np.nanmean(np.minimum(after, cap)) < 0.6 * np.nanmean(
+            np.minimum(before, cap)
+        ):
             day = (len(daily) - 1 - ends // DAY) % 7
             z, late = z + (weekday.max() - weekday)[day], 3.0
     return (np.exp(z) if logarithm else z), late
@@ -155,9 +182,15 @@ def hour_effect(hourly: Series, daily: Series) -> Series | None:
     if known.sum() < 4:
         return None
     at = np.arange(len(whole))
-    apart = whole - np.interp(at, (np.flatnonzero(known) + 0.5) * DAY - 0.5, daily[known])
-    inside = apart[DAY // 2 : -(DAY // 2)]  # beyond the first and the last middle there is no line
-    effect = np.array([middle(inside[(DAY // 2 - 1 - back) % DAY :: DAY]) for back in range(DAY)])
+    apart = whole - np.interp(
+        at, (np.flatnonzero(known) + 0.5) * DAY - 0.5, daily[known]
+    )
+    inside = apart[
+        DAY // 2 : -(DAY // 2)
+    ]  # beyond the first and the last middle there is no line
+    effect = np.array(
+        [middle(inside[(DAY // 2 - 1 - back) % DAY :: DAY]) for back in range(DAY)]
+    )
     if not np.isfinite(effect).all():
         return None
     rest = apart - effect[(len(whole) - 1 - at) % DAY]
@@ -190,15 +223,21 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
     """The line that holds now; short excursions, after which the line before goes on, are left out."""
     begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     keep = np.ones(len(x), np.bool_)
-    for first, begin, end, after in zip(begins, begins[1:], begins[2:], [*begins[3:], len(x)], strict=False):
+    for first, begin, end, after in zip(
+        begins, begins[1:], begins[2:], [*begins[3:], len(x)], strict=False
+    ):
         slope, level = fitted(x[first:begin], y[first:begin])
-        goes_on = np.median(np.abs(y[end:after] - level - slope * x[end:after])) < 4 * noise
+        goes_on = (
+            np.median(np.abs(y[end:after] - level - slope * x[end:after])) < 4 * noise
+        )
         if x[end - 1] - x[begin] <= EXCURSION_DAYS and goes_on:
             keep[begin:end] = False
     if not keep.all():
         x, y = x[keep], y[keep]
         begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
-    parts = list(zip(np.split(x, begins[1:]), np.split(y, begins[1:]), strict=True))[-3:]
+    parts = list(zip(np.split(x, begins[1:]), np.split(y, begins[1:]), strict=True))[
+        -3:
+    ]
     slopes = [fitted(*part)[0] for part in parts]
     bends = np.diff(slopes) / np.diff([part_x.mean() for part_x, _ in parts])
     alike = len(bends) == 2 and bends.min() > 0 and bends.max() < 2.5 * bends.min()
@@ -227,7 +266,11 @@ def curve(x: Series, y: Series, least: float, line: Line) -> Line | None:
         return None
     z = np.log(y)
     found = last_line(x, z, noise_of_points(x, z, least / float(np.median(y))))
-    return found if found.window >= max(2 * line.window, CURVED_DAYS) and found.slope > 0 else None
+    return (
+        found
+        if found.window >= max(2 * line.window, CURVED_DAYS) and found.slope > 0
+        else None
+    )
 
 
 def fell_back(x: Series, y: Series, limit: float, noise: float, line: Line) -> bool:
@@ -246,7 +289,10 @@ def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
             high = at if y[at] >= y[high] else high
             if y[high] - y[at] >= least:
                 highest = max(highest, float(y[high]))
-                fastest = max(fastest, float(y[high] - y[low]) / max(float(x[high] - x[low]), 0.25))
+                fastest = max(
+                    fastest,
+                    float(y[high] - y[low]) / max(float(x[high] - x[low]), 0.25),
+                )
                 low, rising = at, False
         else:
             low = at if y[at] <= y[low] else low

@@ -12,7 +12,16 @@ from penstock.learned.byte_tables import DAYS, WEEKS, Bytes, packed, unpacked
 from penstock.learned.normal import INFLOW, OUTFLOW, lowest
 from penstock.learned.profile import COLUMNS, UNKNOWN, QueueProfile
 from penstock.learned.service import LOW, SECONDS
-from penstock.observation.usual import BACKLOG, CLOCK, EXPIRED, HIGHS, KILLED, PACE, PEAK, SERVICE
+from penstock.observation.usual import (
+    BACKLOG,
+    CLOCK,
+    EXPIRED,
+    HIGHS,
+    KILLED,
+    PACE,
+    PEAK,
+    SERVICE,
+)
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.kernel import HOUR
 
@@ -51,10 +60,14 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
     for at, name in enumerate(COLUMNS):
         column = pause if name == "pause" else columns.get(name)
         if column is not None:
-            found[at, hour // HOURS % WEEKS, hour % HOURS] = packed(column + (at in (INFLOW, OUTFLOW)))
+            found[at, hour // HOURS % WEEKS, hour % HOURS] = packed(
+                column + (at in (INFLOW, OUTFLOW))
+            )
     day = hour // 24 % DAYS
     of_days = {at: columns[name] for name, at in HIGHEST.items() if name in columns}
-    of_days |= {HIGHEST[name]: 1000 * columns[name] + 1 for name in SHARES if name in columns}
+    of_days |= {
+        HIGHEST[name]: 1000 * columns[name] + 1 for name in SHARES if name in columns
+    }
     least = unpacked(lowest(found[INFLOW : INFLOW + 1])[0]) - 1
     until = columns.get("until", np.full(len(hour), 3600.0))
     of_days[CLOCK] = missing(hour, np.nan_to_num(least), pause, until) + 1
@@ -62,7 +75,12 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
         np.maximum.at(days[at], day, packed(column))
     in_order = np.arange(hour[-1] // 24 - DAYS + 1, hour[-1] // 24 + 1) % DAYS
     days[SERVICE, in_order] = raised_by_steps(days[SERVICE, in_order])
-    service = usual_service(*(columns.get(name, np.zeros(len(hour))) for name in ("mean_service", "windows")))
+    service = usual_service(
+        *(
+            columns.get(name, np.zeros(len(hour)))
+            for name in ("mean_service", "windows")
+        )
+    )
     return QueueProfile(found, days, len({*(hour // HOURS).tolist()}), service)
 
 
@@ -71,7 +89,11 @@ def raised_by_steps(days: Bytes) -> Bytes:
     found, step = days.copy(), int(packed(ONCE)) - 1
     known = np.flatnonzero(days)
     for n, at in enumerate(known):
-        highest = found[known[:n]].max() if n else np.percentile(days[known[:3]], 50, method="lower")
+        highest = (
+            found[known[:n]].max()
+            if n
+            else np.percentile(days[known[:3]], 50, method="lower")
+        )
         found[at] = min(int(days[at]), int(highest) + step)
     return found
 
@@ -82,24 +104,34 @@ def usual_service(mean: Column, windows: Column) -> tuple[float, float]:
     reached = np.cumsum(windows[order])
     if not reached[-1] > 0:
         return UNKNOWN
-    return float(mean[order][np.searchsorted(reached, LOW * reached[-1])]), float(reached[-1])
+    return float(mean[order][np.searchsorted(reached, LOW * reached[-1])]), float(
+        reached[-1]
+    )
 
 
 def pauses(hour: NDArray[np.int64], inflow: Column) -> Column:
     """Seconds without a message by the end of each hour, as far as whole hours show it."""
     came = np.maximum.accumulate(np.where(inflow > 0, hour, -1))
     known = np.where(came >= 0, (hour - came) * 3600.0, np.nan)
-    return np.where(inflow > 0, np.minimum(60.0, 7200.0 / np.maximum(inflow, 1.0)), known)
+    return np.where(
+        inflow > 0, np.minimum(60.0, 7200.0 / np.maximum(inflow, 1.0)), known
+    )
 
 
-def missing(hour: NDArray[np.int64], least: Column, pause: Column, until: Column) -> Column:
+def missing(
+    hour: NDArray[np.int64], least: Column, pause: Column, until: Column
+) -> Column:
     """Messages that should have come in the longest pause of each hour. least: come in each hour of the week."""
     numbers = np.arange(hour[0] - WEEKS * HOURS, hour[-1] + 1)
     came = np.concatenate([[0.0], np.cumsum(least[numbers % HOURS])])
     end = hour - numbers[0] + until / 3600
     begin = np.clip(end - np.nan_to_num(pause) / 3600, 0.0, None)
     grid = np.arange(len(came), dtype=np.float64)
-    return np.where(np.isnan(pause), np.nan, np.interp(end, grid, came) - np.interp(begin, grid, came))
+    return np.where(
+        np.isnan(pause),
+        np.nan,
+        np.interp(end, grid, came) - np.interp(begin, grid, came),
+    )
 
 
 def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Columns]:
@@ -120,29 +152,53 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
         together(np.add, rows[name], 0.0)
         for name in ("added", "acknowledged", "expired", "killed", "n", "consumers_sum")
     )
-    depth, expected = (together(np.fmax, rows[name], np.nan) for name in ("messages_max", "expected"))
-    first, last = together(np.fmin, rows["t0"], np.nan), together(np.fmax, rows["t1"], np.nan)
+    depth, expected = (
+        together(np.fmax, rows[name], np.nan) for name in ("messages_max", "expected")
+    )
+    first, last = (
+        together(np.fmin, rows["t0"], np.nan),
+        together(np.fmax, rows["t1"], np.nan),
+    )
     longest_step = GAP_POLLS * HOUR / np.maximum(expected, 1.0)
     new = ~(first - np.append(np.nan, last[:-1]) <= longest_step)[: len(start)]
 
-    def silences(name: str, ended: NDArray[np.bool_], hidden: Any, new: NDArray[np.bool_]) -> tuple[Column, Column]:
+    def silences(
+        name: str, ended: NDArray[np.bool_], hidden: Any, new: NDArray[np.bool_]
+    ) -> tuple[Column, Column]:
         until = together(np.fmin, rows[f"{name}_until_min"], np.nan)
-        until = np.where(ended & (until >= HOUR), 0.0, until)  # between two hours: it is seen by the count alone
+        until = np.where(
+            ended & (until >= HOUR), 0.0, until
+        )  # between two hours: it is seen by the count alone
         most = together(np.fmax, rows[f"{name}_max"], np.nan)
         since = together(np.fmax, rows["t1"] - rows[f"{name}_last"], np.nan) - start
-        return longest(start, new, ended | (until < HOUR), Silences(until, most, since).or_hidden(HOUR * hidden))
+        return longest(
+            start,
+            new,
+            ended | (until < HOUR),
+            Silences(until, most, since).or_hidden(HOUR * hidden),
+        )
 
-    unknown = np.isnan(added)  # whether a silence ended in them is not known, nor what was before the next hour
+    unknown = np.isnan(
+        added
+    )  # whether a silence ended in them is not known, nor what was before the next hour
     after_unknown = np.append(False, unknown[:-1])[: len(start)]
 
-    absent = np.where(depth > 0, np.maximum(1 - consumers / np.maximum(polls, 1.0), 0.0), 0.0)
+    absent = np.where(
+        depth > 0, np.maximum(1 - consumers / np.maximum(polls, 1.0), 0.0), 0.0
+    )
     starts_unknown = new | unknown | after_unknown
     pause, until = silences("quiet", added > 0, 1.0, starts_unknown)
     absence, _ = silences("away", absent < 1, absent, new)
     left = settled + expired + killed
     enough = np.where(left >= FEWEST, left, np.nan)
-    peak, pace, slowest = (together(np.fmax, rows[f"{name}_max"], np.nan) for name in ("peak", "pace", "service"))
-    spent, busy = (together(np.add, np.nan_to_num(rows[name]), 0.0) for name in ("service_sum", "busy_sum"))
+    peak, pace, slowest = (
+        together(np.fmax, rows[f"{name}_max"], np.nan)
+        for name in ("peak", "pace", "service")
+    )
+    spent, busy = (
+        together(np.add, np.nan_to_num(rows[name]), 0.0)
+        for name in ("service_sum", "busy_sum")
+    )
     columns = {
         "inflow": added,
         "outflow": settled,

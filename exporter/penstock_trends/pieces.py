@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 Series = NDArray[np.float64]
 
 
-def cut(x: Series, y: Series, penalty: float, least: int, *, lines: bool) -> tuple[list[int], float]:
+def cut(
+    x: Series, y: Series, penalty: float, least: int, *, lines: bool
+) -> tuple[list[int], float]:
     """Where each piece begins, the first at 0; and what the cut costs.
 
     x, y: a few hundred points, ascending, none NaN. A piece has at least `least` points and costs `penalty` and the
@@ -58,7 +60,11 @@ def middle(values: Series) -> float:
 def spread(values: Series) -> float:
     """The standard deviation of what is known, as its middle half has it; 0 of nothing."""
     known = values[np.isfinite(values)]
-    return 1.4826 * float(np.median(np.abs(known - np.median(known)))) if len(known) else 0.0
+    return (
+        1.4826 * float(np.median(np.abs(known - np.median(known))))
+        if len(known)
+        else 0.0
+    )
 
 
 def noise_of(y: Series) -> float:
@@ -71,7 +77,9 @@ def noise_of(y: Series) -> float:
             return 0.0
         rest = y[lag:-lag] - (y[: -2 * lag] + y[2 * lag :]) / 2
         reach = 3 * spread(rest)
-        return float(np.std(np.clip(rest - np.median(rest), -reach, reach)) / np.sqrt(1.5))
+        return float(
+            np.std(np.clip(rest - np.median(rest), -reach, reach)) / np.sqrt(1.5)
+        )
 
     near = away(1)
     return max(near, min(away(4), 2 * near))
@@ -96,7 +104,10 @@ def calm(values: Series, outlying: float) -> Series:
     """
     out = values.copy()
     for at in range(3, len(values) - 3):
-        before, after = float(np.median(values[at - 3 : at])), float(np.median(values[at + 1 : at + 4]))
+        before, after = (
+            float(np.median(values[at - 3 : at])),
+            float(np.median(values[at + 1 : at + 4])),
+        )
         off = np.array([values[at] - before, values[at] - after])
         if (off > outlying).all() or (off < -outlying).all():
             out[at] = (before + after) / 2

@@ -24,7 +24,12 @@ _TABLES: Final = SCHEMA.names[3:]
 ROWS: Final = pa.schema(
     [("sid", pa.int64())]
     + [
-        (name, pa.binary() if pa.types.is_fixed_size_binary(SCHEMA.field(name).type) else SCHEMA.field(name).type)
+        (
+            name,
+            pa.binary()
+            if pa.types.is_fixed_size_binary(SCHEMA.field(name).type)
+            else SCHEMA.field(name).type,
+        )
         for name in _TABLES
     ]
 )
@@ -35,10 +40,16 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
     until = max(one.start for one in window.values())
-    recent = {day: one for day, one in window.items() if until - one.start < 7 * (WEEKS + 1) * DAY}
+    recent = {
+        day: one
+        for day, one in window.items()
+        if until - one.start < 7 * (WEEKS + 1) * DAY
+    }
     source = Source(out, recent, {"": Calendar()}, bins=False)
     rows = source.rows(session, "queue", None, profiles_of_units, ROWS)
-    names = session.table("series").where("kind = 'queue'").select("sid", *SCHEMA.names[:3])
+    names = (
+        session.table("series").where("kind = 'queue'").select("sid", *SCHEMA.names[:3])
+    )
     named = rows.join(names, "sid").drop("sid").withColumn(FILE, f.lit(PROFILES))
     if not write(named, out, SCHEMA, SCHEMA.names[:3], mode=FOR_OTHERS):
         out.write_table(PROFILES, SCHEMA.empty_table())
@@ -47,16 +58,36 @@ def write_profiles(session: Any, out: Store, window: Pointers) -> None:
 def profile_table(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> Any:
     """Rows of `SCHEMA`: broker, name and profile of each queue."""
     rows = [
-        (broker, *name, one.weeks, *map(np.ndarray.tobytes, one.hours), one.days.tobytes(), *one.service)
+        (
+            broker,
+            *name,
+            one.weeks,
+            *map(np.ndarray.tobytes, one.hours),
+            one.days.tobytes(),
+            *one.service,
+        )
         for broker, name, one in queues
     ]
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+    return pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA
+    )
 
 
-def profiles_of_units(url: str, kind: str, calendars: Calendars, batches: Iterator[Any]) -> Iterator[Any]:
+def profiles_of_units(
+    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
+) -> Iterator[Any]:
     """In a worker: a row of each queue of which whole hours were seen."""
-    seen = ((sid, hours_of(rows)) for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches))
+    seen = (
+        (sid, hours_of(rows))
+        for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches)
+    )
     made = ((sid, profile_of(*of)) for sid, of in seen if len(of[0]))
     while some := [*islice(made, ROWS_AT_ONCE)]:
-        table = profile_table(("", ("", ""), profile) for _, profile in some).select(_TABLES)
-        yield from table.add_column(0, "sid", pa.array([sid for sid, _ in some])).cast(ROWS).to_batches()
+        table = profile_table(("", ("", ""), profile) for _, profile in some).select(
+            _TABLES
+        )
+        yield from (
+            table.add_column(0, "sid", pa.array([sid for sid, _ in some]))
+            .cast(ROWS)
+            .to_batches()
+        )

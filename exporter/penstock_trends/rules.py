@@ -11,8 +11,12 @@ from penstock_trends.wanted import Wanted
 
 def policies_of(config: Config) -> Mapping[str, Policy]:
     """By broker; "" for those that the file does not name."""
-    other = Policy("", rules=config.compiled_rules(), constants=config.judgement.compiled())
-    return {"": other} | {broker.name: policy_of(config, broker) for broker in config.brokers}
+    other = Policy(
+        "", rules=config.compiled_rules(), constants=config.judgement.compiled()
+    )
+    return {"": other} | {
+        broker.name: policy_of(config, broker) for broker in config.brokers
+    }
 
 
 def wanted_of(rules: Path, flow_target: float) -> Wanted:

@@ -47,7 +47,9 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 """Arrow batches → Arrow batches, in a worker."""
 
 
-def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+def spark_session(
+    master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Any:
     """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded.
 
     settings: of Spark, by name; they win over flags of spark-submit, and these over the defaults here. Raises
@@ -62,10 +64,15 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     builder = SparkSession.builder.appName("penstock trends")
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
-        builder = builder.master(master := master or settings.get("spark.master", LOCAL))
+        builder = builder.master(
+            master := master or settings.get("spark.master", LOCAL)
+        )
     if not submitted:
         check_environment(pyspark.__version__, local=str(master).startswith("local"))
-    for name, value in {**({} if submitted else defaults(str(master))), **settings}.items():
+    for name, value in {
+        **({} if submitted else defaults(str(master))),
+        **settings,
+    }.items():
         builder = builder.config(name, value)
     with clear_errors():
         session = builder.getOrCreate()
@@ -79,9 +86,16 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
 
 def defaults(master: str) -> dict[str, str]:
     """Of the settings with which Spark is started; spark-submit has its own."""
-    found = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": DRIVER_MEMORY}
+    found = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": DRIVER_MEMORY,
+    }
     if master.startswith("local") or "://127.0.0.1" in master:
-        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        found |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
     return found | (EMBEDDED if master.startswith("local") else {})
 
 
@@ -93,15 +107,22 @@ def clear_errors() -> Iterator[None]:
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:  # the latter of a failed broadcast
+    except (
+        PySparkException,
+        Py4JJavaError,
+    ) as error:  # the latter of a failed broadcast
         said = str(error)
         file = re.search(r"StoreError: (.+?\.parquet): (.+)", said)
         if file is None:
             store = re.search(r"StoreError: (.+)", said)
-            raise PenstockError(store[1] if store else f"Spark failed: {last_error(said)}") from error
+            raise PenstockError(
+                store[1] if store else f"Spark failed: {last_error(said)}"
+            ) from error
         day = re.search(r"(.*?)/[^/]+(?:/kind=[^/]+)?/dt=([^/]+)/gen=", file[1])
         what = f"{day[1]}/days/{day[2]}.json" if day else "it"
-        raise PenstockError(f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again") from error
+        raise PenstockError(
+            f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again"
+        ) from error
 
 
 def last_error(text: str) -> str:
@@ -136,20 +157,28 @@ def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines() if file else []
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise ConfigError(
+            f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
     for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
         name, _, value = line.replace("=", " ", 1).partition(" ")
         found[name] = value.strip()
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator:
-            raise ConfigError(f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g")
+            raise ConfigError(
+                f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g"
+            )
         found[name.strip()] = value.strip()
     for name, value in found.items():
         if not name.startswith("spark."):
-            raise ConfigError(f"{name}: not a setting of Spark; their names begin with `spark.`")
+            raise ConfigError(
+                f"{name}: not a setting of Spark; their names begin with `spark.`"
+            )
         if name == TIME_ZONE and value != "UTC":
-            raise ConfigError(f"{name}={value}: days of the tables are those of UTC; leave it out")
+            raise ConfigError(
+                f"{name}={value}: days of the tables are those of UTC; leave it out"
+            )
     return found
 
 
@@ -169,12 +198,19 @@ def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> A
     # Some tasks per core even out what a unit costs; a task per unit would cost more than most units.
     tasks = min(len(units), TASKS_PER_CORE * session.sparkContext.defaultParallelism)
     numbers = session.range(0, len(units), 1, tasks)
-    return numbers.mapInArrow(partial(of_numbers, list(units), function), from_arrow_schema(schema))
+    return numbers.mapInArrow(
+        partial(of_numbers, list(units), function), from_arrow_schema(schema)
+    )
 
 
-def of_numbers(units: list[str], function: Work, batches: Iterator[Any]) -> Iterator[Any]:
+def of_numbers(
+    units: list[str], function: Work, batches: Iterator[Any]
+) -> Iterator[Any]:
     """In a worker."""
     return function(
-        pa.record_batch([pa.array([units[number] for number in batch.column(0).to_pylist()])], ["unit"])
+        pa.record_batch(
+            [pa.array([units[number] for number in batch.column(0).to_pylist()])],
+            ["unit"],
+        )
         for batch in batches
     )

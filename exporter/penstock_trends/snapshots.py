@@ -13,7 +13,15 @@ from penstock.core.table import Index, Keys, Table, positions
 from penstock.history import schema
 from penstock.history.schema import BROKER, TABLES, TEXT, RowType
 from penstock.history.snapshots import column_of
-from penstock.model import BROKER_KINDS, Broker, BrokerKind, Collector, Observation, Process, Snapshot
+from penstock.model import (
+    BROKER_KINDS,
+    Broker,
+    BrokerKind,
+    Collector,
+    Observation,
+    Process,
+    Snapshot,
+)
 
 READ_BY_THEMSELVES = ("queues", "consumers", "connections")
 """Tables that have a collector of their own. One that was written was read at that poll: what was kept is not."""
@@ -36,13 +44,22 @@ class RowReader:
         Later polls may follow in a further call: things that live on are the same things.
         """
         polls = tables["broker"].sort_by("stamp")
-        split = {name: _by_stamp(self._numbered(kind, tables.get(kind.name))) for name, kind in TABLES.items()}
+        split = {
+            name: _by_stamp(self._numbered(kind, tables.get(kind.name)))
+            for name, kind in TABLES.items()
+        }
         seen = -1
-        for row, stamp in zip(polls.to_pylist(), polls["stamp"].cast(pa.int64()).to_pylist(), strict=True):
-            if stamp == seen or row["parts"] is None:  # imported: never polled as a whole
+        for row, stamp in zip(
+            polls.to_pylist(), polls["stamp"].cast(pa.int64()).to_pylist(), strict=True
+        ):
+            if (
+                stamp == seen or row["parts"] is None
+            ):  # imported: never polled as a whole
                 continue
             seen = stamp
-            yield self._snapshot(row, {name: rows.get(stamp) for name, rows in split.items()})
+            yield self._snapshot(
+                row, {name: rows.get(stamp) for name, rows in split.items()}
+            )
 
     def _numbered(self, kind: RowType, table: Any) -> Any:
         """`table` with the same numbers for its texts as in earlier calls: another number is another text."""
@@ -53,10 +70,17 @@ class RowReader:
             if field_.type == TEXT:
                 known = self._words.setdefault((kind.name, field_.name), {})
                 column = schema.as_dictionary(table[field_.name])
-                codes = [known.setdefault(word, len(known)) for word in column.dictionary.to_pylist()]
+                codes = [
+                    known.setdefault(word, len(known))
+                    for word in column.dictionary.to_pylist()
+                ]
                 moved = pa.array(codes, pa.int32()).take(column.indices)
                 table = table.set_column(
-                    at, field_, pa.DictionaryArray.from_arrays(moved, pa.array([*known], pa.string()))
+                    at,
+                    field_,
+                    pa.DictionaryArray.from_arrays(
+                        moved, pa.array([*known], pa.string())
+                    ),
                 )
         return table
 
@@ -73,15 +97,23 @@ class RowReader:
         return Snapshot(
             stamp=stamp,
             broker=broker,
-            observation=Observation() if broker is None else Observation(Process.of(broker)),
+            observation=Observation()
+            if broker is None
+            else Observation(Process.of(broker)),
             collectors={
-                **{name: Collector(0.0, stamp) for name in READ_BY_THEMSELVES if name in made},
+                **{
+                    name: Collector(0.0, stamp)
+                    for name in READ_BY_THEMSELVES
+                    if name in made
+                },
                 **{name: Collector(0.0, stamp, "failed") for name in failed},
             },
             **made,
         )
 
-    def _table(self, name: str, kind: RowType, rows: Any, present: Sequence[str]) -> tuple[Table[Any], dict[str, Any]]:
+    def _table(
+        self, name: str, kind: RowType, rows: Any, present: Sequence[str]
+    ) -> tuple[Table[Any], dict[str, Any]]:
         if rows is None:
             rows = kind.schema.empty_table()
         keys = rows["key"].to_numpy()
@@ -89,13 +121,21 @@ class RowReader:
         changed = self._changed(name, keys, texts)
 
         def make(new: list[int]) -> list[Any]:
-            taken = {field: column.take(pa.array(new, pa.int64())).to_pylist() for field, column in texts.items()}
-            return [_row(kind.row, {field: taken[field][i] for field in taken}) for i in range(len(new))]
+            taken = {
+                field: column.take(pa.array(new, pa.int64())).to_pylist()
+                for field, column in texts.items()
+            }
+            return [
+                _row(kind.row, {field: taken[field][i] for field in taken})
+                for i in range(len(new))
+            ]
 
         index, order = self._indexes[name].advance(keys, make, changed=changed)
         self._indexes[name] = index
         columns = {
-            column: column_of(rows[column])[order] if column in rows.column_names else np.full(len(rows), np.nan)
+            column: column_of(rows[column])[order]
+            if column in rows.column_names
+            else np.full(len(rows), np.nan)
             for column in present
         }
         extra = {
@@ -107,7 +147,9 @@ class RowReader:
 
     def _changed(self, name: str, keys: Keys, texts: Mapping[str, Any]) -> Keys:
         """Keys (ascending, as the rows are) whose texts differ from those of the poll before."""
-        codes = np.array([_codes(column) for column in texts.values()], np.int64).reshape(len(texts), len(keys))
+        codes = np.array(
+            [_codes(column) for column in texts.values()], np.int64
+        ).reshape(len(texts), len(keys))
         before, self._codes[name] = self._codes.get(name), (keys, codes)
         if before is None or not len(before[0]) or not len(keys):
             return keys[:0]
@@ -121,7 +163,9 @@ def _codes(column: Any) -> NDArray[np.int64]:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     column = column.indices if pa.types.is_dictionary(column.type) else column
-    codes: NDArray[np.int64] = column.cast(pa.int64()).fill_null(NULL_CODE).to_numpy(zero_copy_only=False)
+    codes: NDArray[np.int64] = (
+        column.cast(pa.int64()).fill_null(NULL_CODE).to_numpy(zero_copy_only=False)
+    )
     return codes
 
 
@@ -147,7 +191,9 @@ def _row(of: type, values: dict[str, Any]) -> Any:
 
 def _broker(row: Mapping[str, Any]) -> Broker:
     texts = {name: row[column] for name, column in BROKER.texts.items()}
-    numbers = {name: np.nan if row[name] is None else row[name] for name in BROKER.numbers}
+    numbers = {
+        name: np.nan if row[name] is None else row[name] for name in BROKER.numbers
+    }
     broker: Broker = _row(Broker, {**texts, **numbers})
     return broker
 
@@ -161,4 +207,7 @@ def _by_stamp(table: Any) -> dict[int, Any]:
     table, at = table.take(pa.array(order)), at[order]
     edges = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
     ends = np.append(edges[1:], len(at))
-    return {int(at[a]): table.slice(a, b - a) for a, b in zip(edges.tolist(), ends.tolist(), strict=True)}
+    return {
+        int(at[a]): table.slice(a, b - a)
+        for a, b in zip(edges.tolist(), ends.tolist(), strict=True)
+    }

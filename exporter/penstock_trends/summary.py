@@ -16,7 +16,12 @@ ALIKE: Final = 1.1
 """Times the hours, in which queues were seen, of the period before: with less, that is none to compare with."""
 LONGEST: Final = 365.0
 """Days, beyond which no date is said."""
-PARTS: Final = {"memory": "memory of", "disk": "disk of", "messages": "messages of", "bytes": "bytes of"}
+PARTS: Final = {
+    "memory": "memory of",
+    "disk": "disk of",
+    "messages": "messages of",
+    "bytes": "bytes of",
+}
 GROWS: Final = {
     "memory": "the queues with the deepest backlog (section 3)",
     "disk": "paged and durable messages, journal files",
@@ -38,23 +43,46 @@ NEEDED: Final = {
 def summary(facts: Plain, gone: Sequence[Plain]) -> Plain:
     """gone: where messages went, losses first."""
     lost = [one for one in gone if one["lost"]]
-    found = {"risks": risks(facts), "lost": lost, "flow": facts["flow"]["worst"], "actions": actions(facts, lost)}
-    more: Plain = {f"more_{name}": max(len(rows) - MOST, 0) for name, rows in found.items()}
+    found = {
+        "risks": risks(facts),
+        "lost": lost,
+        "flow": facts["flow"]["worst"],
+        "actions": actions(facts, lost),
+    }
+    more: Plain = {
+        f"more_{name}": max(len(rows) - MOST, 0) for name, rows in found.items()
+    }
     found = {name: rows[:MOST] for name, rows in found.items()}
-    more |= {"changes": changes(facts), "unknown": not_known(facts), "headline": headline(facts, found["risks"], lost)}
+    more |= {
+        "changes": changes(facts),
+        "unknown": not_known(facts),
+        "headline": headline(facts, found["risks"], lost),
+    }
     return found | more | {"flow_counts": facts["flow"]}
 
 
 def headline(facts: Plain, dated: Sequence[Plain], lost: Sequence[Plain]) -> str:
     """One sentence."""
-    first = f"the {dated[0]['what']} {dated[0]['when']}" if dated else "no limit is known to be met within 90 days"
+    first = (
+        f"the {dated[0]['what']} {dated[0]['when']}"
+        if dated
+        else "no limit is known to be met within 90 days"
+    )
     week = facts["periods"].get("week")
     span = "in the last seven days" if week else "since the history begins"
     count = week["lost"] if week else sum(one["messages"] for one in lost)
-    losses = f"{count:,} messages were lost {span}" if count else f"no message is known to be lost {span}"
+    losses = (
+        f"{count:,} messages were lost {span}"
+        if count
+        else f"no message is known to be lost {span}"
+    )
     missed, of = facts["flow"]["missed"], facts["flow"]["queues"]
     target = f"the flow target of {100 * facts['flow']['target']:.6g} %"
-    flows = f"{missed} of {of} queues missed {target}" if missed else f"all {of} queues met {target}"
+    flows = (
+        f"{missed} of {of} queues missed {target}"
+        if missed
+        else f"all {of} queues met {target}"
+    )
     text = f"{first}; {losses}; {flows if of else 'flow is not known yet'}."
     return text[0].upper() + text[1:]
 
@@ -62,7 +90,11 @@ def headline(facts: Plain, dated: Sequence[Plain], lost: Sequence[Plain]) -> str
 def changes(facts: Plain) -> list[Plain]:
     """Sums of the last seven and 28 days beside those before; None where the history does not reach back so far."""
     periods = facts["periods"]
-    names = {"added": "Messages added", "lost": "Messages lost", "conditions": "Conditions raised"}
+    names = {
+        "added": "Messages added",
+        "lost": "Messages lost",
+        "conditions": "Conditions raised",
+    }
     rows = []
     for key, name in {**names, "seconds": "Time with an active condition"}.items():
         row: Plain = {"name": name, "is_time": key == "seconds"}
@@ -81,22 +113,36 @@ def changes(facts: Plain) -> list[Plain]:
 
 def limits_of(brokers: Sequence[Plain]) -> list[tuple[Plain, str, Plain]]:
     """Broker, name of the limit, and what is known of it; those that are met first come first."""
-    found = [(broker, name, limit) for broker in brokers for name, limit in sorted(broker["limits"].items())]
+    found = [
+        (broker, name, limit)
+        for broker in brokers
+        for name, limit in sorted(broker["limits"].items())
+    ]
     dated = {"met": 0, "rising": 1}
-    return sorted(found, key=lambda one: (dated.get(one[2]["state"], 2), one[2]["low"] or 0.0))
+    return sorted(
+        found, key=lambda one: (dated.get(one[2]["state"], 2), one[2]["low"] or 0.0)
+    )
 
 
 def risks(facts: Plain) -> list[Plain]:
     """Limits that are met or have a date, the earliest first; targets that are missed come with those of a month."""
-    found = [(broker["broker"], broker["owner"], name, one) for broker, name, one in limits_of(facts["brokers"])]
+    found = [
+        (broker["broker"], broker["owner"], name, one)
+        for broker, name, one in limits_of(facts["brokers"])
+    ]
     found += [
-        (f"{one['address']} on {one['broker']}", one["owner"], one["limit_name"], one) for one in facts["addresses"]
+        (f"{one['address']} on {one['broker']}", one["owner"], one["limit_name"], one)
+        for one in facts["addresses"]
     ]
     rows = [
         {
-            "severity": next(name for name, days in SEVERITIES.items() if limit["low"] <= days),
+            "severity": next(
+                name for name, days in SEVERITIES.items() if limit["low"] <= days
+            ),
             "what": f"{PARTS[name]} {where}",
-            "when": f"is {met_text(limit, limit['now'])}".replace("is limit met", "reaches its limit"),
+            "when": f"is {met_text(limit, limit['now'])}".replace(
+                "is limit met", "reaches its limit"
+            ),
             "owner": owner,
             "do": more_room(name, limit),
             "low": limit["low"],
@@ -104,17 +150,31 @@ def risks(facts: Plain) -> list[Plain]:
         for where, owner, name, limit in found
         if limit["state"] in ("met", "rising")
     ]
-    rows += [row for queue in facts["queues"] for row in (short_ring(queue), slow_drain(queue)) if row]
+    rows += [
+        row
+        for queue in facts["queues"]
+        for row in (short_ring(queue), slow_drain(queue))
+        if row
+    ]
     return sorted(rows, key=lambda row: (row["low"], row["what"]))
 
 
 def short_ring(queue: Plain) -> Plain | None:
     """A ring that covers less than its target in the busiest hours."""
-    target, rate, ring = queue["targets"]["ring_retention"], queue["busiest_rate"], queue["ring"]
+    target, rate, ring = (
+        queue["targets"]["ring_retention"],
+        queue["busiest_rate"],
+        queue["ring"],
+    )
     if not (target and rate and ring) or ring / rate >= target:
         return None
     when = f"covers {duration(ring / rate)} in its busiest hours, {duration(target)} is the target"
-    return missed(queue, f"ring of {place(queue)}", when, f"Give it a ring of {math.ceil(target * rate):,} messages.")
+    return missed(
+        queue,
+        f"ring of {place(queue)}",
+        when,
+        f"Give it a ring of {math.ceil(target * rate):,} messages.",
+    )
 
 
 def slow_drain(queue: Plain) -> Plain | None:
@@ -124,7 +184,12 @@ def slow_drain(queue: Plain) -> Plain | None:
     if not (target and backlog and together) or backlog / together <= target:
         return None
     when = f"({backlog:,.0f} messages) takes {duration(backlog / together)} at least, {duration(target)} is the target"
-    return missed(queue, f"backlog of {place(queue)}", when, "See whether its consumers can do more: section 8.")
+    return missed(
+        queue,
+        f"backlog of {place(queue)}",
+        when,
+        "See whether its consumers can do more: section 8.",
+    )
 
 
 def missed(queue: Plain, what: str, when: str, do: str) -> Plain:
@@ -142,7 +207,11 @@ def more_room(name: str, limit: Plain) -> str:
     if limit["state"] == "met" or not limit["slope"] or limit["slope"] <= 0:
         return more
     days = (1.5 * limit["limit"] - limit["level"]) / limit["slope"]
-    until = f"until about {day_text(limit['now'] / 86400 + days)}" if days < LONGEST else "for more than a year"
+    until = (
+        f"until about {day_text(limit['now'] / 86400 + days)}"
+        if days < LONGEST
+        else "for more than a year"
+    )
     return f"{more} 50 % more would last {until} at the present rate."
 
 
@@ -153,7 +222,9 @@ def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:
     """What to set, with what it would have done to the polls of the last days; then clients to look at."""
     owners = {named(queue): queue["owner"] for queue in facts["queues"]}
     worst = {named(one): at for at, one in enumerate(lost)}
-    advice = sorted(facts.get("advice", []), key=lambda one: worst.get(named(one), len(worst)))
+    advice = sorted(
+        facts.get("advice", []), key=lambda one: worst.get(named(one), len(worst))
+    )
     found = [
         {
             "what": f"{one['queue']} on {one['broker']}. {one['evidence']}",
@@ -163,10 +234,19 @@ def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:
         for one in advice
     ]
     for row in facts["stalls"][:3]:
-        who, often = row["client"] or "The queue itself", "once" if row["count"] == 1 else f"{row['count']} times"
+        who, often = (
+            row["client"] or "The queue itself",
+            "once" if row["count"] == 1 else f"{row['count']} times",
+        )
         text = f"{who}: {row['condition'].replace('_', ' ')} {often} on {row['queue']} ({row['broker']}),"
         text += f" {duration(row['total'])} in all, {duration(row['longest'])} at the longest."
-        found.append({"what": text, "owner": row["owner"], "do": "See what it waits for: section 6."})
+        found.append(
+            {
+                "what": text,
+                "owner": row["owner"],
+                "do": "See what it waits for: section 6.",
+            }
+        )
     return found
 
 
@@ -180,11 +260,21 @@ def not_known(facts: Plain) -> list[str]:
         if limit["state"] == "unknown"
     ]
     more = f" and {len(limits) - MOST} more" if len(limits) > MOST else ""
-    found = [f"when these limits are met: {', '.join(limits[:MOST])}{more}"] if limits else []
+    found = (
+        [f"when these limits are met: {', '.join(limits[:MOST])}{more}"]
+        if limits
+        else []
+    )
     found += hours_without_counters(facts["queues"])
     for queue, why in facts.get("unadvised", {}).items():
-        found.append(f"what to set for {queue}: its polls could not be replayed ({why})")
-    return found + [f"{what} (from {least} days on)" for what, least in NEEDED.items() if days < least]
+        found.append(
+            f"what to set for {queue}: its polls could not be replayed ({why})"
+        )
+    return found + [
+        f"{what} (from {least} days on)"
+        for what, least in NEEDED.items()
+        if days < least
+    ]
 
 
 def hours_without_counters(queues: Sequence[Plain]) -> list[str]:

@@ -46,10 +46,15 @@ class TierTables:
         """Of h1 and d1."""
         tier = self.tier
         fields = [pa.field(name, pa.int64()) for name in (*KEYS, "n", "hours")]
-        fields += [pa.field("expected", pa.float64()), *(pa.field(name, pa.int64()) for name in ("t0", "t1"))]
+        fields += [
+            pa.field("expected", pa.float64()),
+            *(pa.field(name, pa.int64()) for name in ("t0", "t1")),
+        ]
         fields += [pa.field(name, pa.float64()) for name in tier.summed]
         fields += [pa.field(name, pa.int64()) for name in (*tier.bounds, *tier.spans)]
-        return pa.schema([*fields, *([pa.field("bins", BINS)] if tier.histogram else [])])
+        return pa.schema(
+            [*fields, *([pa.field("bins", BINS)] if tier.histogram else [])]
+        )
 
     @property
     def increases(self) -> Any:
@@ -57,7 +62,13 @@ class TierTables:
         of_hours_only = {*self.tier.bounds, *self.tier.spans, "bins"}
         fields = [field for field in self.rows if field.name not in of_hours_only]
         grown = [f"{gap}{name}" for name in self.tier.counters for gap in ("", "gap_")]
-        return pa.schema([*fields, pa.field("complete", pa.bool_()), *(pa.field(name, pa.int64()) for name in grown)])
+        return pa.schema(
+            [
+                *fields,
+                pa.field("complete", pa.bool_()),
+                *(pa.field(name, pa.int64()) for name in grown),
+            ]
+        )
 
     @property
     def labels(self) -> Any:
@@ -69,7 +80,14 @@ class TierTables:
 BINNED: Final = pa.schema([("sid", pa.int64()), ("bins", BINS)])
 """Of h1 and d1, where only the bins are wanted."""
 REPORTS: Final = pa.schema(
-    (field.name, pa.string() if pa.types.is_dictionary(field.type) else STAMP if field.type == TIME else field.type)
+    (
+        field.name,
+        pa.string()
+        if pa.types.is_dictionary(field.type)
+        else STAMP
+        if field.type == TIME
+        else field.type,
+    )
     for field in CONDITION.schema
 )
 """Of `condition`: what the agent wrote of each condition."""
@@ -86,7 +104,14 @@ def schema_of_hours(kind: str) -> Any:
     return pa.schema([*[*of.labels][2:], *of.rows, ("problem", pa.string())])
 
 
-PART: Final = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("polls", pa.int64()), ("problem", pa.string())])
+PART: Final = pa.schema(
+    [
+        ("file", pa.string()),
+        ("rows", pa.int64()),
+        ("polls", pa.int64()),
+        ("problem", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +126,21 @@ class WrittenFile:
 
 def sql(name: str, **values: object) -> str:
     """The text of a query in `sql/`, its {names} filled in."""
-    return (files("penstock_trends") / "sql" / f"{name}.sql").read_text().format(**values)
+    return (
+        (files("penstock_trends") / "sql" / f"{name}.sql").read_text().format(**values)
+    )
 
 
 # --- DataFrames → files
 
 
 def write(
-    frame: Any, store: Store, schema: Any, keys: Sequence[str], labels: Any = None, mode: int = OWNER_ONLY
+    frame: Any,
+    store: Store,
+    schema: Any,
+    keys: Sequence[str],
+    labels: Any = None,
+    mode: int = OWNER_ONLY,
 ) -> list[WrittenFile]:
     """Write the rows into the files that their column `file` names, in the order of `keys`; only counts come back.
 
@@ -119,30 +151,54 @@ def write(
     ordered = frame.repartition(FILE).sortWithinPartitions(FILE, *keys)
     work = partial(write_parts, store.url, schema, labels, mode)
     made = ordered.mapInArrow(work, from_arrow_schema(PART)).collect()
-    return sorted((WrittenFile(**row.asDict()) for row in made), key=lambda part: (part.file, part.problem))
+    return sorted(
+        (WrittenFile(**row.asDict()) for row in made),
+        key=lambda part: (part.file, part.problem),
+    )
 
 
-def write_parts(url: str, schema: Any, labels: Any, mode: int, batches: Iterator[Any]) -> Iterator[Any]:
+def write_parts(
+    url: str, schema: Any, labels: Any, mode: int, batches: Iterator[Any]
+) -> Iterator[Any]:
     """In a worker: rows that are together by file → files, and a row of PART for each."""
     store = Store(url)
     for name, group in groupby(runs(batches), key=itemgetter(0)):
         if not name:
-            problems = [text for _, batch in group for text in batch["problem"].to_pylist()]
-            yield pa.RecordBatch.from_pylist([{"file": "", "problem": text} for text in problems], PART)
+            problems = [
+                text for _, batch in group for text in batch["problem"].to_pylist()
+            ]
+            yield pa.RecordBatch.from_pylist(
+                [{"file": "", "problem": text} for text in problems], PART
+            )
             continue
         part: dict[str, Any] = {"file": name, "rows": 0, "polls": 0, "problem": ""}
         texts: list[Any] = []
-        store.write_with(name, partial(fill, schema, labels, (batch for _, batch in group), part, texts), mode)
+        store.write_with(
+            name,
+            partial(fill, schema, labels, (batch for _, batch in group), part, texts),
+            mode,
+        )
         if labels is not None:
-            store.write_table(name.replace("h1/", "series/", 1), once(pa.concat_tables(texts)))
+            store.write_table(
+                name.replace("h1/", "series/", 1), once(pa.concat_tables(texts))
+            )
         yield pa.RecordBatch.from_pylist([part], PART)
 
 
-def fill(schema: Any, labels: Any, batches: Iterator[Any], part: dict[str, Any], texts: list[Any], sink: Any) -> None:
+def fill(
+    schema: Any,
+    labels: Any,
+    batches: Iterator[Any],
+    part: dict[str, Any],
+    texts: list[Any],
+    sink: Any,
+) -> None:
     """One file. part: gets its counts, texts: its labels."""
     with pq.ParquetWriter(sink, schema, **options(schema)) as writer:
         for table in sized(batches):
-            writer.write_table(table.select(schema.names).cast(schema), row_group_size=ROW_GROUP)
+            writer.write_table(
+                table.select(schema.names).cast(schema), row_group_size=ROW_GROUP
+            )
             part["rows"] += len(table)
             part["polls"] += pc.sum(table["n"]).as_py() if "n" in schema.names else 0
             if labels is not None:
@@ -153,7 +209,9 @@ def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
     """Name of the file and its rows, batch by batch."""
     for batch in batches:
         encoded, begin = pc.run_end_encode(batch[FILE]), 0
-        for name, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+        for name, end in zip(
+            encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True
+        ):
             yield name, batch.slice(begin, end - begin)
             begin = end
 
@@ -175,7 +233,9 @@ def sized(batches: Iterator[Any]) -> Iterator[Any]:
 def once(table: Any) -> Any:
     """The last row of each sid; they are together."""
     sid = table["sid"].to_numpy()
-    return table.filter(pa.array(np.append(sid[1:] != sid[:-1], [True] * bool(len(sid)))))
+    return table.filter(
+        pa.array(np.append(sid[1:] != sid[:-1], [True] * bool(len(sid))))
+    )
 
 
 def options(schema: Any) -> dict[str, Any]:
@@ -183,7 +243,9 @@ def options(schema: Any) -> dict[str, Any]:
     if "bins" in schema.names:
         parts = ("bins.key_value.key", "bins.key_value.value")
         found["column_encoding"] |= dict.fromkeys(parts, "DELTA_BINARY_PACKED")
-        found["use_dictionary"] = [name for name in found["use_dictionary"] if name != "bins"]
+        found["use_dictionary"] = [
+            name for name in found["use_dictionary"] if name != "bins"
+        ]
     return found
 
 
@@ -204,7 +266,9 @@ def read_parts(url: str, schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
             table = read(store, path, schema)
             for name, equals, text in (part.partition("=") for part in path.split("/")):
                 if equals and name in schema.names:
-                    table = table.set_column(schema.names.index(name), name, pa.repeat(text, len(table)))
+                    table = table.set_column(
+                        schema.names.index(name), name, pa.repeat(text, len(table))
+                    )
             yield from table.to_batches(max_chunksize=ROW_GROUP)
 
 
@@ -222,15 +286,33 @@ def in_order(rows: Any) -> Any:
     return rows.repartition("sid").sortWithinPartitions(*KEYS)
 
 
-def file_column(folder: str, generations: Mapping[str, str], buckets: int, time: str = "start") -> Any:
+def file_column(
+    folder: str, generations: Mapping[str, str], buckets: int, time: str = "start"
+) -> Any:
     """The expression for the column `file` of a tier: '' of rows that have no time, as they are no rows of it.
 
     folder: such as h1/kind=queue. generations: by day. time: column of seconds, or a timestamp.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
-    day = f.date_format(f.timestamp_seconds(time) if time == "start" else f.col(time), "yyyy-MM-dd")
-    named = f.create_map(*[f.lit(text) for pair in generations.items() for text in pair])[day]
-    number = f.lpad((f.col("sid") % buckets).cast("string"), 5, "0") if buckets > 1 else f.lit("00000")
-    path = f.concat(f.lit(f"{folder}/dt="), day, f.lit("/gen="), named, f.lit("/part-"), number, f.lit(".parquet"))
+    day = f.date_format(
+        f.timestamp_seconds(time) if time == "start" else f.col(time), "yyyy-MM-dd"
+    )
+    named = f.create_map(
+        *[f.lit(text) for pair in generations.items() for text in pair]
+    )[day]
+    number = (
+        f.lpad((f.col("sid") % buckets).cast("string"), 5, "0")
+        if buckets > 1
+        else f.lit("00000")
+    )
+    path = f.concat(
+        f.lit(f"{folder}/dt="),
+        day,
+        f.lit("/gen="),
+        named,
+        f.lit("/part-"),
+        number,
+        f.lit(".parquet"),
+    )
     return f.coalesce(path, f.lit(""))

@@ -39,18 +39,30 @@ class Wanted:
     def targets(self, queue: Mapping[str, Any]) -> dict[str, float | None]:
         """Seconds that a ring is to cover, and in which a backlog is to drain; None where no rule sets it."""
         said = self._said(queue)
-        return {"ring_retention": said.ring_retention, "drain_target": said.drain_target}
+        return {
+            "ring_retention": said.ring_retention,
+            "drain_target": said.drain_target,
+        }
 
     def _said(self, one: Mapping[str, Any]) -> Resolved:
-        broker, address, queue, client = (one.get(name) or "" for name in ("broker", "address", "queue", "client"))
-        return policy_of(self.policies, broker).rules.resolve(broker, address, queue, client or None)
+        broker, address, queue, client = (
+            one.get(name) or "" for name in ("broker", "address", "queue", "client")
+        )
+        return policy_of(self.policies, broker).rules.resolve(
+            broker, address, queue, client or None
+        )
 
     def key(self) -> list[Any]:
         """What another report follows from."""
         return [
             self.flow_target,
             *(
-                [name, repr(policy.rules), policy.calendar.zone, sorted(map(str, policy.calendar.holidays))]
+                [
+                    name,
+                    repr(policy.rules),
+                    policy.calendar.zone,
+                    sorted(map(str, policy.calendar.holidays)),
+                ]
                 for name, policy in sorted(self.policies.items())
             ),
         ]

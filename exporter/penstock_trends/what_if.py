@@ -67,22 +67,34 @@ class Outcome:
     left: float
 
 
-def steps(stamp: Series, inc: NDArray[np.int64], added: Series, left: Series, messages: Series) -> Steps:
+def steps(
+    stamp: Series, inc: NDArray[np.int64], added: Series, left: Series, messages: Series
+) -> Steps:
     """Of polls in any order: seconds, life of the counters, counters of all that came and of all that left but for
     evictions, message count. NaN where a poll did not say; such polls are left out.
     """
     known = np.isfinite(added + left + messages)
     order = np.flatnonzero(known)[np.argsort(stamp[known], kind="stable")]
-    stamp, added, left, messages = (column[order] for column in (stamp, added, left, messages))
+    stamp, added, left, messages = (
+        column[order] for column in (stamp, added, left, messages)
+    )
     seconds, came, taken = np.diff(stamp), np.diff(added), np.diff(left)
     usual = float(np.median(seconds[seconds > 0])) if (seconds > 0).any() else 0.0
-    whole = (np.diff(inc[order]) == 0) & (came >= 0) & (taken >= 0) & (seconds > 0) & (seconds <= UNSEEN * usual)
+    whole = (
+        (np.diff(inc[order]) == 0)
+        & (came >= 0)
+        & (taken >= 0)
+        & (seconds > 0)
+        & (seconds <= UNSEEN * usual)
+    )
     depth = np.where(np.concatenate([[False], whole])[:-1], np.nan, messages[:-1])
     able = capacity(seconds, taken, messages[:-1], whole)
     return Steps(seconds[whole], came[whole], able[whole], depth[whole])
 
 
-def capacity(seconds: Series, taken: Series, before: Series, whole: NDArray[np.bool_]) -> Series:
+def capacity(
+    seconds: Series, taken: Series, before: Series, whole: NDArray[np.bool_]
+) -> Series:
     """What the consumers could take in each step. Where there was more before it than they took, they never waited:
     it is what they took. Else at least what they took in the last such steps, those of a standstill left out.
     """
@@ -94,10 +106,14 @@ def capacity(seconds: Series, taken: Series, before: Series, whole: NDArray[np.b
     works = busy & (before >= 1.5 * often * seconds) & (taken > 0)
     before_it, after_it = np.append(False, works[:-1]), np.append(works[1:], False)
     # A standstill, and the step in which it begins or ends, say nothing of the pace.
-    at = np.flatnonzero((works & (before_it | after_it)) | (busy & before_it & after_it))
+    at = np.flatnonzero(
+        (works & (before_it | after_it)) | (busy & before_it & after_it)
+    )
     if not len(at):
         return np.where(busy, taken, np.maximum(taken, at_best * seconds))
-    sums = np.concatenate([np.zeros((2, 1)), np.cumsum([taken[at], seconds[at]], axis=1)], axis=1)
+    sums = np.concatenate(
+        [np.zeros((2, 1)), np.cumsum([taken[at], seconds[at]], axis=1)], axis=1
+    )
     end = np.clip(np.searchsorted(at, np.arange(len(taken)), side="right"), 1, len(at))
     messages, time = sums[:, end] - sums[:, np.maximum(end - BUSY_POLLS, 0)]
     return np.where(busy, taken, np.maximum(taken, messages / time * seconds))
@@ -110,7 +126,13 @@ def replay(of: Steps, setting: Setting) -> Outcome:
     gate = setting.limit if setting.policy == "block" else np.inf
     edge = setting.limit if setting.policy == "page" else np.inf
     depth = outside = lost = waited = paging = paged = peak = drain = draining = 0.0
-    rows = zip(of.seconds.tolist(), came.tolist(), able.tolist(), of.depth.tolist(), strict=True)
+    rows = zip(
+        of.seconds.tolist(),
+        came.tolist(),
+        able.tolist(),
+        of.depth.tolist(),
+        strict=True,
+    )
     for seconds, more, could, begin in rows:
         if not isnan(begin):  # it does not go on from the step before
             depth, outside, draining = min(begin, ring), 0.0, 0.0
@@ -153,7 +175,11 @@ def better_ring(of: Steps, present: float) -> Advice | None:
     low, good = present, unbounded.peak
     while good - low > 0.05 * good:
         size = (low + good) / 2
-        low, good = (low, size) if replay(of, Setting(ring=size)).lost <= bearable else (size, good)
+        low, good = (
+            (low, size)
+            if replay(of, Setting(ring=size)).lost <= bearable
+            else (size, good)
+        )
     setting = Setting(ring=float(rounded(RESERVE * good)))
     return Advice(setting, replay(of, setting), now)
 
@@ -167,7 +193,10 @@ def better_consumers(of: Steps, present: float, drain: float) -> Advice | None:
         return None
     count = max(round(present), 1)
     outcome = now
-    for more in sorted({count + 1, *(int(np.ceil(count * times)) for times in (1.25, 1.5, 2, 3))} - {count}):
+    for more in sorted(
+        {count + 1, *(int(np.ceil(count * times)) for times in (1.25, 1.5, 2, 3))}
+        - {count}
+    ):
         outcome = replay(of, Setting(consumers=more / count))
         if outcome.drain <= drain:
             return Advice(Setting(consumers=more / count), outcome, now)

@@ -18,7 +18,11 @@ def signed(change: float | None) -> str:
     """A share more or less."""
     if change is None:
         return UNKNOWN
-    return f"{change + 1:.0f} times" if change >= MANIFOLD else f"{round(100 * change, 1) + 0.0:+.1f} %"
+    return (
+        f"{change + 1:.0f} times"
+        if change >= MANIFOLD
+        else f"{round(100 * change, 1) + 0.0:+.1f} %"
+    )
 
 
 def lasted(seconds: float | None) -> str:
@@ -27,7 +31,11 @@ def lasted(seconds: float | None) -> str:
 
 def day_text(day: float) -> str:
     """Of a number of days since 1970."""
-    return datetime.fromtimestamp(86400.0 * day, UTC).strftime("%d %b %Y").removeprefix("0")
+    return (
+        datetime.fromtimestamp(86400.0 * day, UTC)
+        .strftime("%d %b %Y")
+        .removeprefix("0")
+    )
 
 
 MET: Final = {
@@ -45,5 +53,9 @@ def met_text(limit: Plain, now: float) -> str:
     today = now / 86400
     days, low = (day_text(today + limit[name]) for name in ("days", "low"))
     bounded = isinstance(limit["high"], float | int)
-    span = f"between {low} and {day_text(today + limit['high'])}" if bounded else f"at the earliest {low}"
+    span = (
+        f"between {low} and {day_text(today + limit['high'])}"
+        if bounded
+        else f"at the earliest {low}"
+    )
     return f"limit met about {days} ({span})"

@@ -13,7 +13,12 @@ from penstock.insight.sheets import openmq_account_list
 from penstock.model import QueueKind, Snapshot
 
 DMQ = "mq.sys.dmq"
-SETTINGS: Mapping[str, Any] = {"dead_letters": 1, "message_limit_bytes": 1e7, "limit_messages": 1000, "topic": 0}
+SETTINGS: Mapping[str, Any] = {
+    "dead_letters": 1,
+    "message_limit_bytes": 1e7,
+    "limit_messages": 1000,
+    "topic": 0,
+}
 
 
 @dataclass
@@ -62,15 +67,42 @@ class Openmq(OpenmqJudged):
         }
         for name, said in (others or {}).items():
             if said.get("consumers"):
-                rows[f"visitor of {name}"] = {"queue": name, "client": name, "N": 0, "T": 0, "L": self.now}
+                rows[f"visitor of {name}"] = {
+                    "queue": name,
+                    "client": name,
+                    "N": 0,
+                    "T": 0,
+                    "L": self.now,
+                }
         self.acknowledged_at = self.acknowledged_at if idle else self.now
-        held = sum(p for _, p in (consumers or {}).values()) if delivering is None else delivering
+        held = (
+            sum(p for _, p in (consumers or {}).values())
+            if delivering is None
+            else delivering
+        )
         queues: dict[str, dict[str, Any]] = {
-            "q": {"A": i, "K": o, "M": n, "D": held, "S": y, "uncommitted": h, "consumers": len(consumers or {})}
+            "q": {
+                "A": i,
+                "K": o,
+                "M": n,
+                "D": held,
+                "S": y,
+                "uncommitted": h,
+                "consumers": len(consumers or {}),
+            }
             | ({"exact": 0.0} if carried else {}),
-            DMQ: {"A": dead, "K": 0.0, "M": dead, "D": 0.0, "kind": QueueKind.DEAD_LETTER, "uncommitted": 0.0},
+            DMQ: {
+                "A": dead,
+                "K": 0.0,
+                "M": dead,
+                "D": 0.0,
+                "kind": QueueKind.DEAD_LETTER,
+                "uncommitted": 0.0,
+            },
             **{
-                f"sub of {name}" if said.get("topic") else name: subscription(address=name, M=0, D=0)
+                f"sub of {name}" if said.get("topic") else name: subscription(
+                    address=name, M=0, D=0
+                )
                 if said.get("topic")
                 else dict(said)
                 for name, said in (others or {}).items()
@@ -79,7 +111,10 @@ class Openmq(OpenmqJudged):
         addresses = {
             "q": {**SETTINGS, **settings},
             DMQ: {**SETTINGS, "policy": "remove_oldest"},
-            **{name: {**SETTINGS, **(said if said.get("topic") else {})} for name, said in (others or {}).items()},
+            **{
+                name: {**SETTINGS, **(said if said.get("topic") else {})}
+                for name, said in (others or {}).items()
+            },
         }
         for _ in range(polls):
             self.poll(queues, rows, addresses)
@@ -108,7 +143,9 @@ class Openmq(OpenmqJudged):
 
     def left(self, name: str = "q") -> dict[str, Any]:
         """What is not 0."""
-        return {fate: value for fate, value in self.sheet(name).left.items() if value != 0}
+        return {
+            fate: value for fate, value in self.sheet(name).left.items() if value != 0
+        }
 
 
 def openmq_broker() -> Openmq:

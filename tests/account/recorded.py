@@ -42,19 +42,34 @@ class Recorded:
 
     def snapshots(self, every: int = 1) -> Iterator[model.Snapshot]:
         """Each `every`th poll, and the last five, by which all is quiet."""
-        chosen = sorted({*range(0, len(self.polls), every), *range(len(self.polls) - 5, len(self.polls))})
+        chosen = sorted(
+            {
+                *range(0, len(self.polls), every),
+                *range(len(self.polls) - 5, len(self.polls)),
+            }
+        )
         for number in chosen:
             yield self.snapshot(self.polls[number])
 
     def snapshot(self, poll: dict[str, Any]) -> model.Snapshot:
         stamp = poll["t"] / 1000 if poll["t"] > 1e11 else poll["t"]
         broker = model.Broker(
-            model.BrokerKind.ARTEMIS, "2.44.0", "", "node", model.Role.ACTIVE, clock=stamp, uptime=stamp - 1_795_320_000
+            model.BrokerKind.ARTEMIS,
+            "2.44.0",
+            "",
+            "node",
+            model.Role.ACTIVE,
+            clock=stamp,
+            uptime=stamp - 1_795_320_000,
         )
         said = sorted(poll["q"], key=lambda q: self._ids[q[0]])
-        numbers = dict(zip(QUEUE_COLUMNS, zip(*(q[1:] for q in said), strict=True), strict=True))
+        numbers = dict(
+            zip(QUEUE_COLUMNS, zip(*(q[1:] for q in said), strict=True), strict=True)
+        )
         keys = [self._ids[q[0]] for q in said]
-        queues = self._table("_of_queues", keys, [self._queue(q[0]) for q in said], numbers)
+        queues = self._table(
+            "_of_queues", keys, [self._queue(q[0]) for q in said], numbers
+        )
         rings = [self.queues[row.name]["ring"] for row in queues.index]
         queues = Table(queues.index, {
             **queues.columns,
@@ -85,9 +100,13 @@ class Recorded:
             producers=producers,
             consumers=consumers,
             queues=queues,
-            consumer_queue=np.array([self._ids.get(row.queue, -1) for row in consumers.index], np.int64),
+            consumer_queue=np.array(
+                [self._ids.get(row.queue, -1) for row in consumers.index], np.int64
+            ),
             consumer_connection=np.full(len(consumers), -1, np.int64),
-            collectors=dict.fromkeys(("addresses", "connections", "consumers", "queues"), part),
+            collectors=dict.fromkeys(
+                ("addresses", "connections", "consumers", "queues"), part
+            ),
         )
 
     def _queue(self, name: str) -> model.QueueRow:
@@ -97,7 +116,17 @@ class Recorded:
             model.QueueKind.USER, model.RingSource.NONE, "", "",
         )  # fmt: skip
 
-    def _table(self, of: str, keys: list[int], rows: list[Any], columns: Mapping[str, Any]) -> Table[Any]:
-        index, order = getattr(self, of).advance(np.array(keys, np.int64), lambda new: [rows[i] for i in new])
+    def _table(
+        self, of: str, keys: list[int], rows: list[Any], columns: Mapping[str, Any]
+    ) -> Table[Any]:
+        index, order = getattr(self, of).advance(
+            np.array(keys, np.int64), lambda new: [rows[i] for i in new]
+        )
         setattr(self, of, index)
-        return Table(index, {name: np.array(values, np.float64)[order] for name, values in columns.items()})
+        return Table(
+            index,
+            {
+                name: np.array(values, np.float64)[order]
+                for name, values in columns.items()
+            },
+        )

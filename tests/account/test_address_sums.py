@@ -47,7 +47,10 @@ def test_it_goes_on_over_polls() -> None:
 def test_an_open_transaction_is_no_drop() -> None:
     """R counts what is sent, A what is committed."""
     broker = idle(policy="page").see({"q": queue(0, 0)}, routed(200), polls=5)
-    assert (sheet(broker).there["uncommitted"], sheet(broker).left["missing"]) == ((0, 200), (0, 200))
+    assert (sheet(broker).there["uncommitted"], sheet(broker).left["missing"]) == (
+        (0, 200),
+        (0, 200),
+    )
     broker.see({"q": queue(200, 200)}, routed(200), polls=2)
     assert (sheet(broker).there["uncommitted"], sheet(broker).left["missing"]) == (0, 0)
     assert broker.shown() == {}
@@ -55,14 +58,20 @@ def test_an_open_transaction_is_no_drop() -> None:
 
 def test_nor_where_the_address_would_drop_but_was_never_full() -> None:
     """All that can be said is between 0 and 200."""
-    broker = idle(policy="drop").see({"q": queue(0, 0)}, routed(200, policy="drop", limit_percent=40.0), polls=5)
+    broker = idle(policy="drop").see(
+        {"q": queue(0, 0)}, routed(200, policy="drop", limit_percent=40.0), polls=5
+    )
     left = sheet(broker).left
-    assert (left["dropped"], left["rolled_back"]) == (None, None) or left["dropped"] == (0, 200)
+    assert (left["dropped"], left["rolled_back"]) == (None, None) or left[
+        "dropped"
+    ] == (0, 200)
     assert broker.shown() == {}
 
 
 def test_a_transaction_from_before_it_was_full_is_not_counted_as_dropped() -> None:
-    broker = idle(policy="drop").see({"q": queue(0, 0)}, routed(30, policy="drop"), polls=3)
+    broker = idle(policy="drop").see(
+        {"q": queue(0, 0)}, routed(30, policy="drop"), polls=3
+    )
     broker.see({"q": queue(5, 5)}, routed(45, **DROPS), polls=3)
     assert sheet(broker).left["dropped"] == (10, 40)
     assert broker.shown() == {("(q)", "dropped"): 10}
@@ -79,7 +88,9 @@ def test_no_refusal_in_the_counters_of_a_full_address_is_not_known() -> None:
     """OpenWire clients are refused before anything is counted."""
     broker = idle(policy="fail").see({"q": queue(14, 14)}, routed(14, **FAILS), polls=3)
     assert sheet(broker).left["rejected"] is None
-    broker = idle(policy="fail").see({"q": queue(14, 14)}, routed(14, policy="fail", limit_percent=20.0), polls=3)
+    broker = idle(policy="fail").see(
+        {"q": queue(14, 14)}, routed(14, policy="fail", limit_percent=20.0), polls=3
+    )
     assert sheet(broker).left["rejected"] == 0
 
 
@@ -98,16 +109,31 @@ def test_what_no_filter_wanted_on_a_newer_broker(*, restarted: bool) -> None:
     """2.55 counts it as unrouted, and not as routed."""
     red = {"filter": "colour='red'"}
     broker = Broker().see({"q": queue(0, 0, **red)}, routed(0), senders={}, polls=2)
-    broker.see({"q": queue(2, 2, **red)}, routed(2, messages_unrouted=502.0), senders={}, polls=3)
+    broker.see(
+        {"q": queue(2, 2, **red)},
+        routed(2, messages_unrouted=502.0),
+        senders={},
+        polls=3,
+    )
     if restarted:
         broker.restart_agent()
-        broker.see({"q": queue(2, 2, **red)}, routed(2, messages_unrouted=502.0), senders={}, polls=3)
+        broker.see(
+            {"q": queue(2, 2, **red)},
+            routed(2, messages_unrouted=502.0),
+            senders={},
+            polls=3,
+        )
     assert broker.shown() == {("(q)", "unwanted"): 502}
-    assert (sheet(broker).left["unrouted"], sheet(broker).came) == (0, {"routed": 2, "unrouted": 502})
+    assert (sheet(broker).left["unrouted"], sheet(broker).came) == (
+        0,
+        {"routed": 2, "unrouted": 502},
+    )
 
 
 @pytest.mark.parametrize("of_broker", [False, True])
-def test_after_a_restart_all_numbers_of_a_sheet_are_of_one_time(*, of_broker: bool) -> None:
+def test_after_a_restart_all_numbers_of_a_sheet_are_of_one_time(
+    *, of_broker: bool
+) -> None:
     """4,240 of 4,300 were unwanted when the agent, or the broker, was killed; 60 come after that."""
     red = {"filter": "colour='red'"}
     broker = Broker().see({"q": queue(0, 0, **red)}, routed(0), senders={}, polls=2)
@@ -121,33 +147,50 @@ def test_after_a_restart_all_numbers_of_a_sheet_are_of_one_time(*, of_broker: bo
         broker.restart_agent()
     for came in (20, 60, 60, 60):
         added = 60 + came if not of_broker else queued + came
-        broker.see({"q": queue(added, 60 + came, **red)}, routed(begins + came), senders={})
+        broker.see(
+            {"q": queue(added, 60 + came, **red)}, routed(begins + came), senders={}
+        )
     found = sheet(broker)
     assert found.came["routed"] == 4360
     assert found.left["unwanted"] in {4240, (4240, None)}
-    assert found.sums == "4,360 routed = 0 to 120 to its queues + 4,240 to 4,360 to no queue"
+    assert (
+        found.sums
+        == "4,360 routed = 0 to 120 to its queues + 4,240 to 4,360 to no queue"
+    )
 
 
 def test_before_it_had_a_queue_it_was_unrouted() -> None:
     """Found when the queue was made; and what comes while one that wants all is there has another reason."""
     rows = {"other": queue(0, 0)}
     broker = Broker().see(rows, polls=3)
-    broker.see({**rows, "q": queue(0, 0, filter="x")}, routed(0, messages_unrouted=7.0), polls=3)
+    broker.see(
+        {**rows, "q": queue(0, 0, filter="x")},
+        routed(0, messages_unrouted=7.0),
+        polls=3,
+    )
     assert broker.shown() == {("(q)", "unrouted"): 7}
     broker = idle().see({"q": queue(3, 3)}, routed(3, messages_unrouted=8.0), polls=3)
     assert broker.shown() == {("(q)", "unrouted"): 8}
 
 
-def multicast(a: dict[str, tuple[float, str]], r: float, broker: Broker, polls: int = 3) -> Broker:
+def multicast(
+    a: dict[str, tuple[float, str]], r: float, broker: Broker, polls: int = 3
+) -> Broker:
     queues = {
         name: queue(n, n, address="t", filter=said, routing_type="multicast") for name, (n, said) in a.items()
     }  # fmt: skip
-    return broker.see(queues, {"t": {"messages_added": float(r), "messages_unrouted": 0.0}}, polls=polls)
+    return broker.see(
+        queues,
+        {"t": {"messages_added": float(r), "messages_unrouted": 0.0}},
+        polls=polls,
+    )
 
 
 def test_queues_that_share_an_address_by_filters_want_all() -> None:
     red, blue, everything = "c='red'", "c='blue'", ""
-    broker = multicast({"r": (0, red), "b": (0, blue), "all": (0, everything)}, 0, Broker())
+    broker = multicast(
+        {"r": (0, red), "b": (0, blue), "all": (0, everything)}, 0, Broker()
+    )
     multicast({"r": (40, red), "b": (30, blue), "all": (100, everything)}, 100, broker)
     assert broker.fate("unwanted", "r") == (0, 0)
     assert broker.shown() == {}
@@ -165,7 +208,11 @@ def test_without_one_that_takes_all_there_are_bounds() -> None:
 def test_several_anycast_queues_share_what_comes() -> None:
     def see(a: float, b: float, r: float) -> None:
         rows = {name: queue(n, n, address="t") for name, n in (("a", a), ("b", b))}
-        broker.see(rows, {"t": {"messages_added": r, "policy": "drop", "limit_percent": 100.0}}, polls=3)
+        broker.see(
+            rows,
+            {"t": {"messages_added": r, "policy": "drop", "limit_percent": 100.0}},
+            polls=3,
+        )
 
     broker = Broker()
     see(0, 0, 0)
@@ -176,7 +223,10 @@ def test_several_anycast_queues_share_what_comes() -> None:
 
 def test_both_kinds_of_queues_on_one_address_say_nothing() -> None:
     def see(a: float, b: float, r: float) -> None:
-        rows = {"a": queue(a, a, address="t"), "b": queue(b, b, address="t", routing_type="multicast")}
+        rows = {
+            "a": queue(a, a, address="t"),
+            "b": queue(b, b, address="t", routing_type="multicast"),
+        }
         broker.see(rows, {"t": {"messages_added": r}}, polls=3)
 
     broker = Broker()
@@ -191,7 +241,10 @@ def test_others_than_its_own_queues_may_have_got_it(other: dict[str, object]) ->
     """A queue on a wildcard address; another broker of the cluster."""
 
     def see(r: float, **said: object) -> None:
-        rows = {"q": queue(min(r, 2), min(r, 2), filter="x"), "other": queue(0, 0, **other)}
+        rows = {
+            "q": queue(min(r, 2), min(r, 2), filter="x"),
+            "other": queue(0, 0, **other),
+        }
         broker.see(rows, routed(r, **said), polls=3)
 
     broker = Broker()
@@ -204,14 +257,21 @@ def test_others_than_its_own_queues_may_have_got_it(other: dict[str, object]) ->
 def test_in_a_cluster_what_is_missing_may_be_at_another_broker() -> None:
     broker = Broker()
     for r in (0, 9):
-        rows = {"q": queue(min(r, 2), min(r, 2)), "other": queue(0, 0, kind=QueueKind.LINK)}
+        rows = {
+            "q": queue(min(r, 2), min(r, 2)),
+            "other": queue(0, 0, kind=QueueKind.LINK),
+        }
         broker.see(rows, routed(r, **DROPS), polls=3)
     assert broker.fate("dropped") == (0, 7)
     assert broker.shown() == {}
 
 
 def test_no_queue() -> None:
-    broker = idle().see({"q": queue(3, 3)}, {"q": {"messages_added": 3.0, "messages_unrouted": 8.0}}, polls=2)
+    broker = idle().see(
+        {"q": queue(3, 3)},
+        {"q": {"messages_added": 3.0, "messages_unrouted": 8.0}},
+        polls=2,
+    )
     assert sheet(broker).left["unrouted"] == 8
     assert broker.shown() == {("(q)", "unrouted"): 8}
 
@@ -249,7 +309,9 @@ def test_a_restart_of_the_agent_under_load_makes_nothing_missing() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("of_broker", [False, True])
-def test_a_slow_first_poll_after_a_restart_makes_nothing_missing(*, of_broker: bool) -> None:
+def test_a_slow_first_poll_after_a_restart_makes_nothing_missing(
+    *, of_broker: bool
+) -> None:
     """Fifty a second; the first two reads are 0.4 s apart, all others 20 ms. Seen on 2.44: 10 unwanted."""
     broker = Broker()
     for n in range(1, 30):
@@ -271,7 +333,10 @@ def test_after_a_moment_of_rest_drops_count_from_then_on() -> None:
     broker.see({"q": queue(2501, 0, K=2501.0)}, routed(2500, **DROPS))
     broker.see({"q": queue(2501, 0, K=2501.0)}, routed(2501, **DROPS), polls=2)
     broker.see({"q": queue(2511, 0, K=2511.0)}, routed(2531, **DROPS), polls=3)
-    assert broker.fate("dropped") == (20, 40)  # were 20 dropped between the first two polls?
+    assert broker.fate("dropped") == (
+        20,
+        40,
+    )  # were 20 dropped between the first two polls?
 
 
 def refusing_one_in_a_thousand(broker: Broker, a: float, r: float) -> Broker:
@@ -281,7 +346,9 @@ def refusing_one_in_a_thousand(broker: Broker, a: float, r: float) -> Broker:
         a, r = a + 1998, r + 2000
         broker.see({"q": queue(a + 30, 0, K=a + 30, **rows)}, routed(r))
         assert broker.fate("unwanted")[0] <= r - a
-    return broker.see({"q": queue(a + 30, 0, K=a + 30, **rows)}, routed(r + 30), polls=2)
+    return broker.see(
+        {"q": queue(a + 30, 0, K=a + 30, **rows)}, routed(r + 30), polls=2
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -313,7 +380,9 @@ def test_a_transaction_open_at_the_first_poll_hides_nothing() -> None:
 
 
 def test_without_the_address_nothing_is_said() -> None:
-    broker = Broker().see({"q": queue(5, 5)}, {"q": {"messages_added": float("nan")}}, polls=3)
+    broker = Broker().see(
+        {"q": queue(5, 5)}, {"q": {"messages_added": float("nan")}}, polls=3
+    )
     assert broker.shown() == {}
     assert sheet(broker).left["rolled_back"] is None
 
@@ -327,7 +396,11 @@ def test_a_queue_that_goes_takes_its_numbers_along() -> None:
 
     def see(names: str, each: float, r: float) -> None:
         rows = {name: queue(each, each, address="t") for name in names}
-        broker.see(rows, {"t": {"messages_added": r, "policy": "drop", "limit_percent": 100.0}}, polls=3)
+        broker.see(
+            rows,
+            {"t": {"messages_added": r, "policy": "drop", "limit_percent": 100.0}},
+            polls=3,
+        )
 
     broker = Broker()
     see("ab", 50, 100)
@@ -344,7 +417,9 @@ def test_a_queue_that_goes_takes_its_numbers_along() -> None:
 def test_a_queue_listed_before_its_address() -> None:
     broker = Broker().see({"other": queue(0, 0)}, polls=2)
     rows = {"other": queue(0, 0), "q": queue(0, 0)}
-    broker.see(rows, routed(0, policy="drop"), unlisted=["q"]).see(rows, routed(0, policy="drop"), polls=2)
+    broker.see(rows, routed(0, policy="drop"), unlisted=["q"]).see(
+        rows, routed(0, policy="drop"), polls=2
+    )
     broker.see({**rows, "q": queue(14, 14)}, routed(60, **DROPS), polls=3)
     assert broker.fate("dropped") == (46, 46)
 
@@ -363,7 +438,9 @@ def test_a_restart_of_the_broker_is_no_reset_of_what_was_counted() -> None:
 
 
 def test_duplicates_are_sent_and_not_routed() -> None:
-    broker = idle().see({"q": queue(15, 15)}, routed(15), senders={"p": ("q", 2000.0)}, polls=3)
+    broker = idle().see(
+        {"q": queue(15, 15)}, routed(15), senders={"p": ("q", 2000.0)}, polls=3
+    )
     assert sheet(broker).left["duplicate"] == 1985
     assert broker.shown() == {("(q)", "duplicate"): 1985}
 
@@ -374,9 +451,13 @@ def test_a_healthy_producer_has_none() -> None:
     broker = Broker()
     for n in range(30):
         r = 2000.0 * n
-        broker.see({"q": queue(r, 0, K=r)}, routed(r), senders={"p": ("q", r + 35 * (n > 0))})
+        broker.see(
+            {"q": queue(r, 0, K=r)}, routed(r), senders={"p": ("q", r + 35 * (n > 0))}
+        )
     assert broker.fate("duplicate")[0] == 0
-    assert broker.shown() == {("q", "acknowledged"): 2000.0 * 28}  # who settled the last is known one poll later
+    assert broker.shown() == {
+        ("q", "acknowledged"): 2000.0 * 28
+    }  # who settled the last is known one poll later
 
 
 @pytest.mark.slow  # many polls
@@ -385,10 +466,16 @@ def test_bursts_between_the_two_reads_are_no_duplicates() -> None:
     broker = idle()
     for n in range(1, 12):
         r = 10.0 * n
-        broker.see({"q": queue(r, 0, K=r)}, routed(r), senders={"p": ("q", r + 4 * (n % 4 > 0))})
+        broker.see(
+            {"q": queue(r, 0, K=r)},
+            routed(r),
+            senders={"p": ("q", r + 4 * (n % 4 > 0))},
+        )
         assert broker.fate("duplicate")[0] == 0
     broker.see({"q": queue(120, 0, K=120.0)}, routed(120), senders={"p": ("q", 125.0)})
-    broker.see({"q": queue(130, 0, K=130.0)}, routed(130), senders={"p": ("q", 140.0)}, polls=2)
+    broker.see(
+        {"q": queue(130, 0, K=130.0)}, routed(130), senders={"p": ("q", 140.0)}, polls=2
+    )
     assert sheet(broker).left["duplicate"] == 10
 
 
@@ -403,13 +490,19 @@ def test_a_producer_without_an_address_makes_it_unknown() -> None:
 
 def test_what_others_send_makes_it_unknown() -> None:
     """A divert, a bridge, dead letters; or a producer that went before it was polled."""
-    broker = idle().see({"q": queue(90, 90)}, routed(90), senders={"p": ("q", 50.0)}, polls=3)
+    broker = idle().see(
+        {"q": queue(90, 90)}, routed(90), senders={"p": ("q", 50.0)}, polls=3
+    )
     assert sheet(broker).left["duplicate"] is None
 
 
 def test_a_producer_found_running_counts_from_then_on() -> None:
-    broker = Broker().see({"q": queue(900, 900)}, routed(900), senders={"p": ("q", 900.0)}, polls=2)
-    broker.see({"q": queue(910, 910)}, routed(910), senders={"p": ("q", 915.0)}, polls=3)
+    broker = Broker().see(
+        {"q": queue(900, 900)}, routed(900), senders={"p": ("q", 900.0)}, polls=2
+    )
+    broker.see(
+        {"q": queue(910, 910)}, routed(910), senders={"p": ("q", 915.0)}, polls=3
+    )
     assert sheet(broker).left["duplicate"] == 5
 
 

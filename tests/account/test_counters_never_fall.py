@@ -47,9 +47,18 @@ def listings(n: int) -> dict[str, Rows]:
     }
 
     def routed(messages: float, unrouted: float = 0.0, **said: Any) -> Rows:
-        return {"messages_added": messages, "messages_unrouted": unrouted, "policy": "page", **said}
+        return {
+            "messages_added": messages,
+            "messages_unrouted": unrouted,
+            "policy": "page",
+            **said,
+        }
 
-    addresses = {name: routed(said["A"]) for name, said in queues.items() if "address" not in said}
+    addresses = {
+        name: routed(said["A"])
+        for name, said in queues.items()
+        if "address" not in said
+    }
     addresses |= {
         "drops": routed(came, policy="drop", limit_percent=100.0),
         "refuses": routed(came, policy="fail", limit_percent=100.0),
@@ -60,30 +69,50 @@ def listings(n: int) -> dict[str, Rows]:
         "bare": routed(0.0, came),
     }
     consumers = {
-        f"c.{name}": {"queue": name, "client": f"reader of {name}", "N": said["K"], "C": said["K"], "T": 0.0}
+        f"c.{name}": {
+            "queue": name,
+            "client": f"reader of {name}",
+            "N": said["K"],
+            "C": said["K"],
+            "T": 0.0,
+        }
         for name, said in queues.items()
         if said["K"]
     }
     senders = {f"p.{name}": (name, came) for name in addresses if name != "dead"}
     if n > LEAVES:
         del senders["p.topic"]
-    return {"queues": queues, "addresses": addresses, "consumers": consumers, "senders": senders}
+    return {
+        "queues": queues,
+        "addresses": addresses,
+        "consumers": consumers,
+        "senders": senders,
+    }
 
 
 def half_of(rows: Rows, which: int) -> Rows:
-    return {name: said for at, (name, said) in enumerate(rows.items()) if at % 2 == which}
+    return {
+        name: said for at, (name, said) in enumerate(rows.items()) if at % 2 == which
+    }
 
 
 def counters(tables: Mapping[str, Table[Any]]) -> dict[tuple[Any, ...], float]:
     """All samples of all counters that are shown, by metric and labels."""
     found: dict[tuple[Any, ...], float] = {}
     for family in CATALOGUE:
-        if family.type != "counter" or family.table not in tables or family.column not in tables[family.table]:
+        if (
+            family.type != "counter"
+            or family.table not in tables
+            or family.column not in tables[family.table]
+        ):
             continue
         table = tables[family.table]
         for row, value in zip(table.index, table[family.column].tolist(), strict=True):
             if value == value:  # noqa: PLR0124 - NaN is not shown
-                found[family.name, *(str(getattr(row, label, "")) for label in family.label_names)] = value
+                found[
+                    family.name,
+                    *(str(getattr(row, label, "")) for label in family.label_names),
+                ] = value
     return found
 
 
@@ -104,17 +133,32 @@ class Highest:
 
 
 def see(broker: Broker, said: dict[str, Rows], unlisted: Collection[str]) -> None:
-    broker.see(said["queues"], said["addresses"], said["consumers"], said["senders"], unlisted=unlisted)
+    broker.see(
+        said["queues"],
+        said["addresses"],
+        said["consumers"],
+        said["senders"],
+        unlisted=unlisted,
+    )
 
 
-def watched(broker: Broker, missing: Sequence[str]) -> tuple[list[str], dict[tuple[Any, ...], float]]:
+def watched(
+    broker: Broker, missing: Sequence[str]
+) -> tuple[list[str], dict[tuple[Any, ...], float]]:
     """What fell, and all counters in the end. missing: listings of which half is missing at each second poll."""
     highest = Highest()
     for n in range(POLLS):
         said = listings(n)
         if n % 2:
             said |= {name: half_of(said[name], n // 2 % 2) for name in missing}
-        see(broker, said, {*NO_ADDRESSES, *(listings(n)["addresses"].keys() - said["addresses"].keys())})
+        see(
+            broker,
+            said,
+            {
+                *NO_ADDRESSES,
+                *(listings(n)["addresses"].keys() - said["addresses"].keys()),
+            },
+        )
         highest.see(n, broker.tables)
     for _ in range(4):
         see(broker, listings(POLLS - 1), NO_ADDRESSES)
@@ -127,16 +171,30 @@ def test_no_counter_falls(missing: Sequence[str]) -> None:
     found, now = watched(Broker(), missing)
     assert not found
     fates = {name[-1] for name in now if name[0] == "mq_account_messages_total"}
-    assert {"acknowledged", "expired", "evicted", "replaced", "unrouted", "dropped", "rejected"} <= fates
+    assert {
+        "acknowledged",
+        "expired",
+        "evicted",
+        "replaced",
+        "unrouted",
+        "dropped",
+        "rejected",
+    } <= fates
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [(), LISTINGS, ("queues",)])
-def test_a_queue_that_comes_back_has_the_account_that_it_had(missing: Sequence[str]) -> None:
+def test_a_queue_that_comes_back_has_the_account_that_it_had(
+    missing: Sequence[str],
+) -> None:
     """What came and left while no listing had it is counted, and nothing from before the first poll."""
     _, now = watched(Broker(), missing)
     polled = STEP * (POLLS - 1)
-    told = {name[2:]: value for name, value in now.items() if name[0] == "mq_account_messages_total"}
+    told = {
+        name[2:]: value
+        for name, value in now.items()
+        if name[0] == "mq_account_messages_total"
+    }
     assert told["plain", "plain", "acknowledged"] == polled
     assert told["expires", "expires", "expired"] == polled / 2
     assert told["ring", "ring", "evicted"] == polled / 2
@@ -146,10 +204,16 @@ def test_a_queue_that_comes_back_has_the_account_that_it_had(missing: Sequence[s
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [LISTINGS, ("consumers",), ("senders",)])
-def test_a_client_that_comes_back_has_not_done_all_again(missing: Sequence[str]) -> None:
+def test_a_client_that_comes_back_has_not_done_all_again(
+    missing: Sequence[str],
+) -> None:
     _, now = watched(Broker(), missing)
     _, whole = watched(Broker(), ())
-    clients = {name: value for name, value in now.items() if name[0].startswith(("mq_client_", "mq_producer_"))}
+    clients = {
+        name: value
+        for name, value in now.items()
+        if name[0].startswith(("mq_client_", "mq_producer_"))
+    }
     assert clients
     assert {name: value for name, value in clients.items() if value > whole[name]} == {}
 
@@ -163,8 +227,14 @@ def test_nothing_is_missing_from_the_account_where_all_is_listed() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("missing", [LISTINGS, ("senders",)])
-def test_what_a_producer_has_sent_is_no_duplicate_when_it_comes_back(missing: Sequence[str]) -> None:
+def test_what_a_producer_has_sent_is_no_duplicate_when_it_comes_back(
+    missing: Sequence[str],
+) -> None:
     _, now = watched(Broker(), missing)
-    told = {name[2:]: value for name, value in now.items() if name[0] == "mq_account_messages_total"}
+    told = {
+        name[2:]: value
+        for name, value in now.items()
+        if name[0] == "mq_account_messages_total"
+    }
     duplicates = {name[0] for name in told if name[-1] == "duplicate"}
     assert duplicates <= {"twice"}

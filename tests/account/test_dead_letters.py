@@ -21,12 +21,25 @@ def see(
 ) -> Broker:
     """Queues of which so many of a thousand were killed, and so many messages at the address of their dead letters."""
     broker = broker or see(
-        dict.fromkeys(killed, 0.0), 0.0, Broker(), senders=senders and dict.fromkeys(senders, ("dlq", 0.0))
+        dict.fromkeys(killed, 0.0),
+        0.0,
+        Broker(),
+        senders=senders and dict.fromkeys(senders, ("dlq", 0.0)),
     )
-    rows = {name: queue(1000, 1000 - x, X=float(x), **DLA) for name, x in killed.items()}
-    rows["dlq"] = queue(min(dead, said.pop("taken", dead)), min(dead, 1e9), M=0.0, K=0.0, has_dead_letter_address=0.0)
+    rows = {
+        name: queue(1000, 1000 - x, X=float(x), **DLA) for name, x in killed.items()
+    }
+    rows["dlq"] = queue(
+        min(dead, said.pop("taken", dead)),
+        min(dead, 1e9),
+        M=0.0,
+        K=0.0,
+        has_dead_letter_address=0.0,
+    )
     rows["dlq"]["M"] = rows["dlq"]["A"]
-    addresses = {"dlq": {"messages_added": float(dead), "messages_unrouted": 0.0, **said}}
+    addresses = {
+        "dlq": {"messages_added": float(dead), "messages_unrouted": 0.0, **said}
+    }
     return broker.see(rows, addresses, senders=senders or {}, polls=polls)
 
 
@@ -57,7 +70,10 @@ def test_both_in_one_interval_have_bounds() -> None:
     assert both(broker, "a") == ((0, 5), (2, 7))
     assert both(broker, "b") == ((0, 5), (0, 5))
     assert broker.shown()["a", "purged"] == 2
-    assert broker.sheet("a").sums == "1,000 at start = 993 ready + 7 dead lettered or purged"
+    assert (
+        broker.sheet("a").sums
+        == "1,000 at start = 993 ready + 7 dead lettered or purged"
+    )
     see({"a": 7.0, "b": 8.0}, 8.0, broker)
     assert both(broker, "b") == ((3, 8), (0, 5))
 
@@ -92,16 +108,24 @@ def test_a_full_target_that_drops_them_had_them_all_the_same() -> None:
 
 def test_one_that_refuses_counts_each_attempt() -> None:
     """As seen on 2.44: 3 were taken, 27 stay in delivery, R rises by 30."""
-    assert both(see({"a": 3.0}, 30.0, taken=3.0, policy="fail", limit_percent=100.0), "a") == (3, 0)
+    assert both(
+        see({"a": 3.0}, 30.0, taken=3.0, policy="fail", limit_percent=100.0), "a"
+    ) == (3, 0)
 
 
 @pytest.mark.parametrize(("said", "expected"), [
     ({}, ((0, 5), (0, 5))),
     ({"consumers": 0.0}, (0, 5)),
 ])  # fmt: skip
-def test_without_a_place_only_who_was_there_may_tell(said: dict[str, float], expected: object) -> None:
+def test_without_a_place_only_who_was_there_may_tell(
+    said: dict[str, float], expected: object
+) -> None:
     rows = {**NO_DLA, **said}
-    broker = Broker().see({"a": queue(9, 9, **rows)}, polls=3).see({"a": queue(9, 4, X=5.0, **rows)}, polls=3)
+    broker = (
+        Broker()
+        .see({"a": queue(9, 9, **rows)}, polls=3)
+        .see({"a": queue(9, 4, X=5.0, **rows)}, polls=3)
+    )
     assert both(broker, "a") == expected
     assert broker.account.dead_letters.placeless[broker.at("a")]
 
@@ -109,21 +133,30 @@ def test_without_a_place_only_who_was_there_may_tell(said: dict[str, float], exp
 def test_attempts_without_end_make_no_dead_letter() -> None:
     forever = {"a": {"max_delivery_attempts": -1.0}}
     broker = Broker().see({"a": queue(9, 9, **NO_DLA)}, forever, polls=3)
-    assert both(broker.see({"a": queue(9, 4, X=5.0, **NO_DLA)}, forever, polls=3), "a") == (0, 5)
+    assert both(
+        broker.see({"a": queue(9, 4, X=5.0, **NO_DLA)}, forever, polls=3), "a"
+    ) == (0, 5)
 
 
 def test_an_address_made_for_the_first_dead_letter() -> None:
     a = {"dead_letter_address": "dlq", "has_dead_letter_address": 1.0}
     broker = Broker().see({"a": queue(9, 9, **a)}, polls=3)
-    made = {"a": queue(9, 7, X=2.0, **a), "DLQ.a": queue(2, 2, address="dlq", routing_type="multicast", filter="x")}
-    broker.see(made, {"dlq": {"messages_added": 2.0, "messages_unrouted": 0.0}}, polls=3)
+    made = {
+        "a": queue(9, 7, X=2.0, **a),
+        "DLQ.a": queue(2, 2, address="dlq", routing_type="multicast", filter="x"),
+    }
+    broker.see(
+        made, {"dlq": {"messages_added": 2.0, "messages_unrouted": 0.0}}, polls=3
+    )
     assert both(broker, "a") == (2, 0)
 
 
 def test_expired_messages_may_go_to_the_same_address() -> None:
     both_there = {**DLA, "expiry_address": "dlq"}
     broker = Broker().see({"a": queue(9, 9, **both_there), "dlq": queue(0, 0)}, polls=3)
-    broker.see({"a": queue(9, 2, E=4.0, X=3.0, **both_there), "dlq": queue(4, 4)}, polls=3)
+    broker.see(
+        {"a": queue(9, 2, E=4.0, X=3.0, **both_there), "dlq": queue(4, 4)}, polls=3
+    )
     assert both(broker, "a") == (0, 3)
 
 
@@ -132,7 +165,10 @@ def test_a_restart_of_the_agent_and_of_the_broker() -> None:
     broker = see({"a": 7.0}, 3.0)
     broker.restart_agent()
     see({"a": 9.0}, 5.0, broker)
-    assert both(broker, "a") == ((3, 5), (4, 6))  # who killed 2 while no agent looked is not known
+    assert both(broker, "a") == (
+        (3, 5),
+        (4, 6),
+    )  # who killed 2 while no agent looked is not known
     see({"a": 12.0}, 8.0, broker)
     assert both(broker, "a") == ((6, 8), (4, 6))
     broker.restart()

@@ -10,10 +10,16 @@ from penstock.insight.events import Change, StatusSummary, changes, summarize
 from penstock.model import LeftOut
 
 
-def told(broker: Broker, before: StatusSummary) -> tuple[list[tuple[str, str]], StatusSummary]:
+def told(
+    broker: Broker, before: StatusSummary
+) -> tuple[list[tuple[str, str]], StatusSummary]:
     """The queues that were destroyed since, with what is said of them; and what is known now."""
     after = seen(broker, before)
-    events = [one for one in changes(before, after, broker.now) if one.change is Change.DESTROYED]
+    events = [
+        one
+        for one in changes(before, after, broker.now)
+        if one.change is Change.DESTROYED
+    ]
     return [(one.queue, one.detail) for one in events], after
 
 
@@ -92,7 +98,9 @@ def test_what_is_to_go_with_its_client_is_not_told(said: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("over", [[], [LeftOut("queues", 1, 2)]])
-def test_one_out_of_view_or_of_another_process_was_not_destroyed(over: Sequence[LeftOut]) -> None:
+def test_one_out_of_view_or_of_another_process_was_not_destroyed(
+    over: Sequence[LeftOut],
+) -> None:
     broker = Broker().see(both(), polls=3)
     before = seen(broker)
     if not over:

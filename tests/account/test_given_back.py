@@ -12,13 +12,35 @@ FOREVER = float("inf")
 
 
 def core(**said: Any) -> dict[str, Any]:
-    return {"queue": "q", "client": "app", "T": 0.0, "N": 0.0, "C": 0.0, "W": 0.0, **said}
+    return {
+        "queue": "q",
+        "client": "app",
+        "T": 0.0,
+        "N": 0.0,
+        "C": 0.0,
+        "W": 0.0,
+        **said,
+    }
 
 
-def see(broker: Broker, k: float, attempts: float, consumers: dict[str, dict[str, Any]], **said: float) -> Broker:
+def see(
+    broker: Broker,
+    k: float,
+    attempts: float,
+    consumers: dict[str, dict[str, Any]],
+    **said: float,
+) -> Broker:
     """A queue of a hundred."""
-    row = queue(100, 100 - k, K=float(k), Att=float(attempts), **{k: v for k, v in said.items() if k != "paging"})
-    return broker.see({"q": row}, {"q": {"paging": said.get("paging", 0.0)}}, consumers, polls=3)
+    row = queue(
+        100,
+        100 - k,
+        K=float(k),
+        Att=float(attempts),
+        **{k: v for k, v in said.items() if k != "paging"},
+    )
+    return broker.see(
+        {"q": row}, {"q": {"paging": said.get("paging", 0.0)}}, consumers, polls=3
+    )
 
 
 def given_back(broker: Broker) -> tuple[float, float]:
@@ -44,10 +66,16 @@ def test_of_a_ring_that_never_had_a_consumer_nothing_was_delivered() -> None:
     broker = Broker()
     for came in range(0, 1000, 100):
         evicted = max(came - 50, 0)
-        broker.see({"q": queue(came, min(came, 50), Att=float(evicted), ring_limit=50.0)})
+        broker.see(
+            {"q": queue(came, min(came, 50), Att=float(evicted), ring_limit=50.0)}
+        )
         assert broker.sheet().given_back == 0
-    broker.see({"q": queue(1000, 50, Att=950.0, ring_limit=50.0)}, consumers={"c": core()})
-    broker.see({"q": queue(1100, 50, Att=1050.0, ring_limit=50.0)}, consumers={"c": core()})
+    broker.see(
+        {"q": queue(1000, 50, Att=950.0, ring_limit=50.0)}, consumers={"c": core()}
+    )
+    broker.see(
+        {"q": queue(1100, 50, Att=1050.0, ring_limit=50.0)}, consumers={"c": core()}
+    )
     assert broker.sheet().given_back == (0, 100)
 
 
@@ -71,7 +99,12 @@ def test_nor_what_is_in_doubt() -> None:
 def test_nor_what_a_client_prepared_before_it_went() -> None:
     rows = {"q": queue(80, 80, D=50.0, Att=0.0)}
     broker = Broker().see(rows, consumers={"c": core(T=50.0, N=50.0)}, polls=4)
-    broker.see({"q": queue(80, 80, D=50.0, Att=50.0, in_doubt=50.0)}, consumers={}, prepared=["xid"], polls=5)
+    broker.see(
+        {"q": queue(80, 80, D=50.0, Att=50.0, in_doubt=50.0)},
+        consumers={},
+        prepared=["xid"],
+        polls=5,
+    )
     assert given_back(broker)[0] == 0
     assert broker.sheet().delivering["in_doubt"] == 50
 
@@ -88,9 +121,13 @@ def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise() -> None:
+def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise() -> (
+    None
+):
     """Consumers, read before, had not heard of 3 to 40 that were delivered since."""
-    broker = Broker().see({"q": queue(100, 100, Att=0.0)}, consumers={"c": core()}, polls=5)
+    broker = Broker().see(
+        {"q": queue(100, 100, Att=0.0)}, consumers={"c": core()}, polls=5
+    )
     for n, late in enumerate((3.0, 40.0, 15.0, 4.0, 4.0, 8.0, 8.0, 0.0), 1):
         row = queue(100 + 200 * n, 100 + 200 * n, D=200 * n + late, Att=0.0)
         broker.see({"q": row}, consumers={"c": core(T=200.0 * n, N=200.0 * n)})
@@ -101,22 +138,32 @@ def test_nor_what_is_delivered_between_two_reads_where_nothing_moves_otherwise()
 
 def test_nor_what_a_newer_last_value_replaced_between_two_reads() -> None:
     """Five of each ten were replaced when attempts were read, and not yet when the queue was."""
-    broker = Broker().see({"q": queue(0, 0, last_value=1.0, Att=0.0)}, consumers={"c": core()}, polls=2)
+    broker = Broker().see(
+        {"q": queue(0, 0, last_value=1.0, Att=0.0)}, consumers={"c": core()}, polls=2
+    )
     for n in range(1, 8):
-        broker.see({"q": queue(10.0 * n, 0, last_value=1.0, Att=10.0 * n + 5)}, consumers={"c": core()})
+        broker.see(
+            {"q": queue(10.0 * n, 0, last_value=1.0, Att=10.0 * n + 5)},
+            consumers={"c": core()},
+        )
         assert given_back(broker)[0] == 0
 
 
 def test_nor_what_expires_while_one_message_is_with_nobody() -> None:
     broker = Broker().see({"q": queue(1, 1, Att=0.0)}, consumers={"c": core()}, polls=2)
     for n in range(1, 5):
-        broker.see({"q": queue(1, 1, D=1.0, E=20.0 * n, Att=20.0 * n)}, consumers={"c": core()})
+        broker.see(
+            {"q": queue(1, 1, D=1.0, E=20.0 * n, Att=20.0 * n)}, consumers={"c": core()}
+        )
     broker.see({"q": queue(1, 1, E=100.0, Att=100.0)}, consumers={"c": core()}, polls=4)
     assert given_back(broker)[0] == 0
 
 
 def test_purged_expired_and_moved_messages_were_attempted() -> None:
-    assert given_back(see(idle(), 10, 25, {"c": core()}, M=75.0, X=8.0, E=7.0)) == (0, 0)
+    assert given_back(see(idle(), 10, 25, {"c": core()}, M=75.0, X=8.0, E=7.0)) == (
+        0,
+        0,
+    )
 
 
 def test_a_client_that_went_gave_back_what_it_had() -> None:
@@ -177,17 +224,24 @@ def test_restarts(kept: bool) -> None:
     else:
         broker.restart()
         broker.see({"q": queue(90, 90, Att=0.0)}, polls=3)
-        broker.see({"q": queue(90, 90, Att=5.0)}, consumers={"c": core(N=5.0, C=5.0)}, polls=3)
+        broker.see(
+            {"q": queue(90, 90, Att=5.0)}, consumers={"c": core(N=5.0, C=5.0)}, polls=3
+        )
         assert given_back(broker)[0] == 35
 
 
 @pytest.mark.slow  # many polls
-def test_attempts_that_were_not_read_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_that_were_not_read_say_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The last good ones stand in for them."""
     broker = see(idle(), 10, 10, {"c": core(N=10.0, C=10.0)})
 
     def without_sizes(snapshot: Snapshot) -> None:
-        collectors = {**snapshot.collectors, "sizes": Collector(0.01, snapshot.stamp, "timeout")}
+        collectors = {
+            **snapshot.collectors,
+            "sizes": Collector(0.01, snapshot.stamp, "timeout"),
+        }
         Broker.judge(broker, replace(snapshot, collectors=collectors))
 
     with monkeypatch.context() as patch:
@@ -221,5 +275,10 @@ def test_what_is_given_back_between_two_processes_is_not_known(of_agent: bool) -
     broker = see(idle(), 10, 40, {"c": core(N=40.0, C=40.0)})
     assert given_back(broker) == (30, 30)
     broker.restart_agent() if of_agent else broker.restart()
-    see(broker, 10 * of_agent, 40 * of_agent, {"c": core(N=40.0 * of_agent, C=40.0 * of_agent)})
+    see(
+        broker,
+        10 * of_agent,
+        40 * of_agent,
+        {"c": core(N=40.0 * of_agent, C=40.0 * of_agent)},
+    )
     assert given_back(broker) == (30, FOREVER)

@@ -11,7 +11,9 @@ TAKER = {"c": {"queue": "q", "client": "taker", "T": 3.0, "W": 6.0, "N": 9.0, "C
 
 
 def delivering(broker: Broker) -> dict[str, object]:
-    return {name: value for name, value in broker.sheet().delivering.items() if value != 0}
+    return {
+        name: value for name, value in broker.sheet().delivering.items() if value != 0
+    }
 
 
 def test_in_doubt_is_what_the_broker_counts() -> None:
@@ -24,7 +26,9 @@ def test_in_doubt_is_what_the_broker_counts() -> None:
     assert set(broker.sheet().reasons) <= {"given_back"}
 
 
-def test_a_transaction_whose_client_is_connected_is_uncommitted_and_not_in_doubt() -> None:
+def test_a_transaction_whose_client_is_connected_is_uncommitted_and_not_in_doubt() -> (
+    None
+):
     said = {"q": queue(20, 20, D=9.0, in_doubt=6.0)}
     broker = Broker().see(said, consumers=TAKER, prepared=[XID], polls=4)
     assert delivering(broker) == {"buffered": 3, "uncommitted": 6}
@@ -67,10 +71,17 @@ def test_a_consumer_that_has_just_come_is_no_link() -> None:
 def test_what_consumers_beyond_the_budget_have_is_not_known() -> None:
     """Neither by a link nor with nobody, and what they have prepared is not in doubt for sure."""
     over = [LeftOut("consumers", 2, 3)]
-    said = {"q": queue(80, 80, D=28.0, in_doubt=10.0, consumers=3.0), "r": queue(5, 5, D=5.0, in_doubt=0.0)}
+    said = {
+        "q": queue(80, 80, D=28.0, in_doubt=10.0, consumers=3.0),
+        "r": queue(5, 5, D=5.0, in_doubt=0.0),
+    }
     broker = Broker().see(said, consumers=TAKER, prepared=[XID], polls=5, left_out=over)
     sheet = broker.sheet()
-    assert (sheet.delivering["by_link"], sheet.delivering["unheld"], sheet.delivering["in_doubt"]) == (
+    assert (
+        sheet.delivering["by_link"],
+        sheet.delivering["unheld"],
+        sheet.delivering["in_doubt"],
+    ) == (
         None,
         None,
         (0, 10),
@@ -90,8 +101,12 @@ def test_what_comes_between_the_two_reads_is_no_ones() -> None:
     broker = Broker()
     for n in range(1, 8):
         came = 2000.0 * n
-        said = {"c": {"queue": "q", "client": "t", "T": 100.0, "N": came, "C": came - 100}}
-        broker.see({"q": queue(came, 120, K=came - 120, D=115.0 + n % 2)}, consumers=said)
+        said = {
+            "c": {"queue": "q", "client": "t", "T": 100.0, "N": came, "C": came - 100}
+        }
+        broker.see(
+            {"q": queue(came, 120, K=came - 120, D=115.0 + n % 2)}, consumers=said
+        )
     assert broker.sheet().delivering["unheld"] == (0, 16)
 
 
@@ -104,7 +119,9 @@ def test_the_first_sight_of_a_transaction_outlives_the_agent_and_the_broker() ->
     broker.restart_agent()
     broker.see({"q": queue(80, 80, D=50.0)}, prepared=[XID])
     broker.restart()
-    broker.see({"q": queue(80, 80, D=50.0, K=50.0)}, prepared=None).see({"q": queue(80, 80, K=50.0)}, prepared=[XID])
+    broker.see({"q": queue(80, 80, D=50.0, K=50.0)}, prepared=None).see(
+        {"q": queue(80, 80, K=50.0)}, prepared=[XID]
+    )
     assert broker.account.in_doubt.since == {XID: first}
     broker.restart_agent()
     broker.restart()
@@ -114,32 +131,56 @@ def test_the_first_sight_of_a_transaction_outlives_the_agent_and_the_broker() ->
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("decided_before", [False, True])
-def test_messages_in_doubt_are_counted_twice_by_a_restart(*, decided_before: bool) -> None:
+def test_messages_in_doubt_are_counted_twice_by_a_restart(
+    *, decided_before: bool
+) -> None:
     """Found on 2.44: K is 4 after the restart and 8 after the commit. A consumer is back before the first poll."""
-    broker = Broker().see({"q": queue(0, 0)}).see({"q": queue(20, 20, D=4.0, in_doubt=4.0)}, prepared=[XID], polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0)})
+        .see({"q": queue(20, 20, D=4.0, in_doubt=4.0)}, prepared=[XID], polls=3)
+    )
     broker.restart()
     back = {"c": {"queue": "q", "client": "t", "T": 2.0, "N": 7.0, "C": 5.0}}
     if decided_before:
         broker.see({"q": queue(20, 11, K=13.0, D=2.0)}, consumers=back, polls=4)
     else:
         broker.see({"q": queue(20, 15, K=9.0, D=6.0)}, consumers=back, prepared=[XID])
-        broker.see({"q": queue(20, 15, K=9.0, D=6.0, in_doubt=4.0)}, consumers=back, prepared=[XID], polls=3)
-        assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((5, None), 0)
+        broker.see(
+            {"q": queue(20, 15, K=9.0, D=6.0, in_doubt=4.0)},
+            consumers=back,
+            prepared=[XID],
+            polls=3,
+        )
+        assert (broker.left("acknowledged"), broker.sheet().unexplained) == (
+            (5, None),
+            0,
+        )
         broker.see({"q": queue(20, 11, K=13.0, D=2.0)}, consumers=back, polls=4)
     assert (broker.left("acknowledged"), broker.sheet().unexplained) == ((9, None), 0)
 
 
 @pytest.mark.parametrize(("messages", "settled", "left"), [(5, 3, 2), (5, 0, 5)])
-def test_a_ring_loses_messages_in_doubt_at_a_restart(messages: float, settled: float, left: float) -> None:
+def test_a_ring_loses_messages_in_doubt_at_a_restart(
+    messages: float, settled: float, left: float
+) -> None:
     """As found on 2.44: ring 5 with 5 in doubt, and 2 or 5 ready."""
     came = messages + left
     broker = Broker().see({"q": queue(0, 0, ring=5.0)})
-    broker.see({"q": queue(came, came, D=5.0, in_doubt=5.0, ring=5.0)}, prepared=[XID], polls=3)
+    broker.see(
+        {"q": queue(came, came, D=5.0, in_doubt=5.0, ring=5.0)}, prepared=[XID], polls=3
+    )
     broker.restart()
-    broker.see({"q": queue(came, messages, K=settled, D=settled, ring=5.0)}, prepared=[XID], polls=3)
-    assert {fate: number for fate, number in broker.sheet().left.items() if number is not None} == {
-        "evicted": (left, None)
-    }
+    broker.see(
+        {"q": queue(came, messages, K=settled, D=settled, ring=5.0)},
+        prepared=[XID],
+        polls=3,
+    )
+    assert {
+        fate: number
+        for fate, number in broker.sheet().left.items()
+        if number is not None
+    } == {"evicted": (left, None)}
     assert broker.sheet().unexplained == 0
 
 
@@ -153,8 +194,15 @@ def test_bridged_messages_are_no_restart_of_the_count() -> None:
 
 @pytest.mark.slow  # many polls
 def test_a_gauge_has_what_is_in_doubt_for_sure() -> None:
-    broker = Broker().see({"q": queue(20, 20, D=13.0, in_doubt=10.0)}, consumers=TAKER, prepared=[XID, "b"], polls=5)
+    broker = Broker().see(
+        {"q": queue(20, 20, D=13.0, in_doubt=10.0)},
+        consumers=TAKER,
+        prepared=[XID, "b"],
+        polls=5,
+    )
     assert broker.column("queue", "in_doubt") == 4
-    assert np.isnan(Broker().see({"q": queue(80, 80)}, polls=5).column("queue", "in_doubt"))
+    assert np.isnan(
+        Broker().see({"q": queue(80, 80)}, polls=5).column("queue", "in_doubt")
+    )
     unread = Broker().see({"q": queue(80, 80, D=50.0)}, prepared=None, polls=5)
     assert np.isnan(unread.column("queue", "in_doubt"))

@@ -35,10 +35,14 @@ POLLS = 50
 NEW = {"in_doubt", "duplicates_dropped", "unwanted", "unaccounted", "dead_letters_lost"}
 
 
-async def polled(broker: ArtemisBroker, polls: int, meanwhile: Callable[[int], None]) -> list[Snapshot]:
+async def polled(
+    broker: ArtemisBroker, polls: int, meanwhile: Callable[[int], None]
+) -> list[Snapshot]:
     account = broker.accounts["exporter"]
     transport = JolokiaTransport(
-        JolokiaTarget(broker.jolokia_url, account.user, lambda: account.password, broker.origin)
+        JolokiaTarget(
+            broker.jolokia_url, account.user, lambda: account.password, broker.origin
+        )
     )
     reader, found = ArtemisReader(transport), list[Snapshot]()
     while len(found) < polls:
@@ -86,12 +90,21 @@ def made(manage: Management) -> None:
     manage.create_queues(names.split())
     manage.create_queue("f.red", filter_string="colour='red'")
     for colour in ("red", "blue"):
-        manage.create_queue(f"h.{colour}", address="h.all", routing_type="multicast", filter_string=f"c='{colour}'")
+        manage.create_queue(
+            f"h.{colour}",
+            address="h.all",
+            routing_type="multicast",
+            filter_string=f"c='{colour}'",
+        )
     manage.create_queue("h.all", routing_type="multicast")
-    manage.create_queue("h.topic", routing_type="multicast", filter_string="colour='red'")
+    manage.create_queue(
+        "h.topic", routing_type="multicast", filter_string="colour='red'"
+    )
 
 
-def played(broker: ArtemisBroker, core: CoreProcess, clients: ExitStack) -> Callable[[int], None]:
+def played(
+    broker: ArtemisBroker, core: CoreProcess, clients: ExitStack
+) -> Callable[[int], None]:
     """Starts all loads; what is returned is called at each poll."""
     manage, endpoint = broker.manage, broker.endpoint()
     made(manage)
@@ -99,13 +112,35 @@ def played(broker: ArtemisBroker, core: CoreProcess, clients: ExitStack) -> Call
         "f.dup": {"duplicates": 3, "client_id": "sends-twice"}, "h.retry": {"duplicates": 10_000},
         "h.auto": {"rate": 300}, "f.src": {"size": 2_000}, "h.page": {"size": 2_000}, "f.doubt": {"persistent": 1},
     }  # fmt: skip
-    sends |= {name: {} for name in ("f.red", "f.kill", "h.xa", "h.xaslow", "h.purge", "h.rollout", "h.dead")}
-    takes: dict[str, dict[str, Any]] = {name: {} for name in ("h.auto", "f.dup", "h.retry")}
-    takes |= {name: {"mode": "transacted", "returns": 1} for name in ("f.kill", "f.src", "h.dead")}
+    sends |= {
+        name: {}
+        for name in (
+            "f.red",
+            "f.kill",
+            "h.xa",
+            "h.xaslow",
+            "h.purge",
+            "h.rollout",
+            "h.dead",
+        )
+    }
+    takes: dict[str, dict[str, Any]] = {
+        name: {} for name in ("h.auto", "f.dup", "h.retry")
+    }
+    takes |= {
+        name: {"mode": "transacted", "returns": 1}
+        for name in ("f.kill", "f.src", "h.dead")
+    }
     takes["h.xa"] = {"mode": "xa", "batch": 5, "hold_ms": 100}
     takes["h.xaslow"] = {"mode": "xa", "batch": 20, "hold_ms": 5_000, "to": "h.moved"}
     for name, options in sends.items():
-        clients.enter_context(core.open(endpoint, name, **{"mode": "produce", "rate": 20, "pull_ms": 50, **options}))
+        clients.enter_context(
+            core.open(
+                endpoint,
+                name,
+                **{"mode": "produce", "rate": 20, "pull_ms": 50, **options},
+            )
+        )
     for name, options in takes.items():
         clients.enter_context(core.open(endpoint, name, **options))
     for address in ("h.all", "h.topic"):
@@ -125,7 +160,9 @@ def played(broker: ArtemisBroker, core: CoreProcess, clients: ExitStack) -> Call
 
 
 def test_faults_are_told_and_healthy_loads_are_not(
-    own_artemis: Callable[..., ArtemisBroker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_artemis: Callable[..., ArtemisBroker],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(in_doubt, "LASTING", LASTING)
     broker = own_artemis(read_only_user="exporter")
@@ -142,7 +179,9 @@ def test_faults_are_told_and_healthy_loads_are_not(
             "f.dlq": {"dead_letters_lost"},
         }
         why = {queue: {one.why for one in of} for queue, of in found.items()}
-        assert "5 of f.doubt" in why[""].pop()  # beside those that the slow ones have in doubt just now
+        assert (
+            "5 of f.doubt" in why[""].pop()
+        )  # beside those that the slow ones have in doubt just now
         assert "sends-twice" in why["f.dup"].pop()
         assert "colour='red'" in why["f.red"].pop()
         assert why["f.kill"] == {"its dead-letter address no.such.queue has no queue"}

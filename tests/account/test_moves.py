@@ -10,7 +10,14 @@ from account.world import Broker, queue
 LONG = 14
 
 
-def see(broker: Broker, k: float, came: float, sent: float = 0.0, polls: int = 3, **said: Any) -> Broker:
+def see(
+    broker: Broker,
+    k: float,
+    came: float,
+    sent: float = 0.0,
+    polls: int = 3,
+    **said: Any,
+) -> Broker:
     """A queue of a hundred of which `k` left, and one that `came` messages came to, `sent` of them by a producer."""
     rows = {"q": queue(100, 100 - k, K=float(k), **said), "to": queue(came, came)}
     return broker.see(rows, senders={"p": ("to", sent)}, polls=polls)
@@ -85,7 +92,11 @@ def test_a_queue_whose_consumers_come_and_go_has_bounds() -> None:
     broker = idle()
     for n in range(1, 8):
         rows = {"q": queue(100, 100 - n, K=float(n), consumers=1.0), "to": queue(n, n)}
-        broker.see(rows, consumers={f"c{n}": {"queue": "q", "T": 1.0, "N": 1.0, "C": 0.0}}, senders={})
+        broker.see(
+            rows,
+            consumers={f"c{n}": {"queue": "q", "T": 1.0, "N": 1.0, "C": 0.0}},
+            senders={},
+        )
     low, high = broker.fate("moved")
     assert low == 0 < high <= 7
     assert broker.fate("acknowledged")[1] == 7
@@ -100,7 +111,11 @@ def test_what_a_link_takes_is_not_listed() -> None:
 
 @pytest.mark.slow  # many polls
 def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
-    gone: dict[str, Any] = {"dead_letter_address": "to", "has_dead_letter_address": 1.0, "expiry_address": "to"}
+    gone: dict[str, Any] = {
+        "dead_letter_address": "to",
+        "has_dead_letter_address": 1.0,
+        "expiry_address": "to",
+    }
     broker = see(Broker(), 0, 0, polls=LONG, **gone)
     rows = {"q": queue(100, 80, K=10.0, X=4.0, E=6.0, **gone), "to": queue(10, 10)}
     broker.see(rows, senders={"p": ("to", 0.0)}, polls=4)
@@ -111,7 +126,15 @@ def test_dead_letters_and_expired_messages_that_come_were_not_moved() -> None:
 def test_no_counter_falls() -> None:
     broker = idle()
     before: dict[tuple[str, str], float] = {}
-    for k, came, sent in [(3, 0, 0), (3, 3, 0), (9, 3, 0), (9, 9, 0), (20, 9, 0), (20, 30, 10), (40, 80, 60)]:
+    for k, came, sent in [
+        (3, 0, 0),
+        (3, 3, 0),
+        (9, 3, 0),
+        (9, 9, 0),
+        (20, 9, 0),
+        (20, 30, 10),
+        (40, 80, 60),
+    ]:
         see(broker, k, came, sent, polls=1)
         shown = broker.shown()
         assert all(shown.get(name, 0) >= value for name, value in before.items())
@@ -151,20 +174,29 @@ def test_while_producers_are_not_read_nothing_is_exact() -> None:
     broker.see({"q": queue(100, 90, K=10.0), "to": queue(10, 10)}, polls=3)
     assert (broker.left("moved"), broker.left("acknowledged")) == ((0, 10), (0, 10))
     see(broker, 10, 10)
-    assert broker.fate("moved")[0] + broker.fate("acknowledged")[0] <= 10 <= broker.fate("moved")[1]
+    assert (
+        broker.fate("moved")[0] + broker.fate("acknowledged")[0]
+        <= 10
+        <= broker.fate("moved")[1]
+    )
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("calm", [0, LONG])
 @pytest.mark.parametrize("lag", [0, 10])
 @pytest.mark.parametrize("polls", [2, LONG])
-def test_beside_producers_without_an_address_a_move_has_bounds(calm: int, lag: float, polls: int) -> None:
+def test_beside_producers_without_an_address_a_move_has_bounds(
+    calm: int, lag: float, polls: int
+) -> None:
     """They send as much elsewhere; the queue is as new as a test's, or its consumer has just gone."""
     broker, sent = Broker(), 0.0
     for n in range(polls + 4):
         sent += 50.0 * (n >= calm)
         moved = 10.0 * (n >= polls)
-        rows = {"q": queue(100, 100 - moved, K=moved), "to": queue(sent + moved, sent + moved)}
+        rows = {
+            "q": queue(100, 100 - moved, K=moved),
+            "to": queue(sent + moved, sent + moved),
+        }
         late = lag if n == polls else 0.0
         taker = {"c": {"queue": "q", "T": 0.0, "N": 0.0, "C": 0.0}} if n == 0 else {}
         address = {"to": {"messages_added": sent + moved - late}}
@@ -186,20 +218,47 @@ class Beside:
     """
 
     def __init__(self, *, counts_attempts: bool = True) -> None:
-        self.broker, self.consumer, self.settled, self.moved, self.in_vain, self.sent = Broker(), "c", 0, 0, 0, 0
+        (
+            self.broker,
+            self.consumer,
+            self.settled,
+            self.moved,
+            self.in_vain,
+            self.sent,
+        ) = Broker(), "c", 0, 0, 0, 0
         self._earlier = 0
         self.attempts = counts_attempts
         self.poll()
 
-    def poll(self, settled: int = 0, moved: int = 0, in_vain: int = 0, *, unread: int = 0, strangers: int = 50) -> None:
-        self.settled, self.moved, self.in_vain = self.settled + settled, self.moved + moved, self.in_vain + in_vain
+    def poll(
+        self,
+        settled: int = 0,
+        moved: int = 0,
+        in_vain: int = 0,
+        *,
+        unread: int = 0,
+        strangers: int = 50,
+    ) -> None:
+        self.settled, self.moved, self.in_vain = (
+            self.settled + settled,
+            self.moved + moved,
+            self.in_vain + in_vain,
+        )
         self.sent += strangers
         k = float(self.settled + self.moved)
         numbers = {"Att": k + self.in_vain} if self.attempts else {}
-        rows = {"q": queue(9000, 9000 - k, K=k, consumers=float(bool(self.consumer)), **numbers)}
+        rows = {
+            "q": queue(
+                9000, 9000 - k, K=k, consumers=float(bool(self.consumer)), **numbers
+            )
+        }
         other = {"to": queue(self.sent + self.moved, self.sent + self.moved)}
         done = float(self.settled + self.in_vain - unread - self._earlier)
-        takers = {self.consumer: {"queue": "q", "N": done, "C": done, "T": 0.0}} if self.consumer else {}
+        takers = (
+            {self.consumer: {"queue": "q", "N": done, "C": done, "T": 0.0}}
+            if self.consumer
+            else {}
+        )
         senders = {"p": ("(anonymous)", float(self.sent)), "gone": ("to", 0.0)}
         self.broker.see(rows | other, consumers=takers, senders=senders)
 
@@ -216,12 +275,16 @@ class Beside:
     def told(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Acknowledged and moved, at least and at most."""
         low, high = self.broker.fate("acknowledged")
-        assert (low, high) == tuple(self.settled + self.moved - n for n in reversed(self.broker.fate("moved")))
+        assert (low, high) == tuple(
+            self.settled + self.moved - n for n in reversed(self.broker.fate("moved"))
+        )
         return (low, high), self.broker.fate("moved")
 
 
 @pytest.mark.slow  # many polls
-def test_batches_that_are_acknowledged_between_the_reads_are_acknowledged_in_the_end() -> None:
+def test_batches_that_are_acknowledged_between_the_reads_are_acknowledged_in_the_end() -> (
+    None
+):
     """At four polls of five a batch of fifty was acknowledged just after the rows had been read."""
     queue = Beside()
     for n in range(30):
@@ -279,8 +342,12 @@ def test_a_move_within_the_noise_is_not_acknowledged_when_strangers_end() -> Non
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize(("seed", "attempts"), [(1, True), (4, True), (5, True), (2, False)])
-def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: bool) -> None:
+@pytest.mark.parametrize(
+    ("seed", "attempts"), [(1, True), (4, True), (5, True), (2, False)]
+)
+def test_nothing_that_was_moved_is_ever_acknowledged(
+    seed: int, *, attempts: bool
+) -> None:
     dice, queue = random.Random(seed), Beside(counts_attempts=attempts)  # noqa: S311 - no secret
     rolls_back = 3 * (attempts and seed % 2)
     queue.poll(5, in_vain=rolls_back)
@@ -289,8 +356,14 @@ def test_nothing_that_was_moved_is_ever_acknowledged(seed: int, *, attempts: boo
             queue.settled += dice.randrange(10)
             queue.goes(then=f"c{n}")
         batch = dice.choice([0, 5, 50])
-        moved, strangers, unread = dice.choice([0, 0, 0, 7]), dice.choice([0, 20]), dice.choice([0, batch])
-        queue.poll(batch, moved, rolls_back * (n % 7 == 0), unread=unread, strangers=strangers)
+        moved, strangers, unread = (
+            dice.choice([0, 0, 0, 7]),
+            dice.choice([0, 20]),
+            dice.choice([0, batch]),
+        )
+        queue.poll(
+            batch, moved, rolls_back * (n % 7 == 0), unread=unread, strangers=strangers
+        )
         (low, _), (_, most) = queue.told
         assert low <= queue.settled
         assert queue.moved <= most
@@ -320,7 +393,9 @@ def test_a_restart_of_the_agent_keeps_what_it_was_not_sure_of() -> None:
     assert queue.told == ((120, 130), (0, 10))
 
 
-def settles_unread(broker: Broker, elsewhere: str, *, polls: int, has_queue: bool = False) -> None:
+def settles_unread(
+    broker: Broker, elsewhere: str, *, polls: int, has_queue: bool = False
+) -> None:
     """Its consumers settle some between the reads, and are replaced now and then; messages come to another address."""
     consumer, earlier = "c", 0.0
     for n in range(1, polls + 1):
@@ -328,7 +403,9 @@ def settles_unread(broker: Broker, elsewhere: str, *, polls: int, has_queue: boo
         done = settled - n % 4
         if n % 8 == 0:
             consumer, earlier = f"c{n}", done
-        taker = {consumer: {"queue": "q", "N": done - earlier, "C": done - earlier, "T": 0.0}}
+        taker = {
+            consumer: {"queue": "q", "N": done - earlier, "C": done - earlier, "T": 0.0}
+        }
         rows = {"q": queue(9000, 9000 - settled, K=settled, consumers=1.0)}
         if has_queue:
             rows[elsewhere] = queue(50 * n, 50 * n)

@@ -20,7 +20,11 @@ OTHER: dict[str, float] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0, "uncommitted"
 
 
 def expires_in_buffers(
-    broker: Openmq, alone: Sequence[float], *, visits: bool = False, backlog: float = 0.0
+    broker: Openmq,
+    alone: Sequence[float],
+    *,
+    visits: bool = False,
+    backlog: float = 0.0,
 ) -> dict[str, float]:
     """At each poll so many messages of another queue leave that no consumer acknowledged, and never expired.
 
@@ -33,12 +37,20 @@ def expires_in_buffers(
         if visits:
             other["consumers"] = float(n % 2)
         left = (EXPIRED + ACKNOWLEDGED) * n
-        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": dict(other)})
+        broker.see(
+            left,
+            left,
+            dead=EXPIRED * n,
+            consumers={"c": (left, 0.0)},
+            others={"other": dict(other)},
+        )
     return other
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"visits": True}, {"backlog": 500.0}], ids=["full store", "visits", "full store with a backlog"]
+    "more",
+    [{}, {"visits": True}, {"backlog": 500.0}],
+    ids=["full store", "visits", "full store with a backlog"],
 )
 @pytest.mark.parametrize("alone", [(4, 4, 4), (30, 30, 30), (30, 0, 0), (2, 14, 8)])
 def test_what_another_queue_loses_otherwise_explains_no_dead_letter(
@@ -51,16 +63,27 @@ def test_what_another_queue_loses_otherwise_explains_no_dead_letter(
     assert bounds(broker.left()["dead_lettered"])[1] >= EXPIRED * len(alone)
 
 
-def test_what_leaves_a_backlog_that_a_client_has_visited_explains_no_dead_letter() -> None:
+def test_what_leaves_a_backlog_that_a_client_has_visited_explains_no_dead_letter() -> (
+    None
+):
     """Another one may have come and taken it between two polls."""
     broker = openmq_broker()
     backlog = {**OTHER, "A": 500.0, "M": 500.0}
     for visitors in (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0):
-        broker.see(consumers={"c": (0, 0)}, others={"other": {**backlog, "consumers": visitors}})
+        broker.see(
+            consumers={"c": (0, 0)},
+            others={"other": {**backlog, "consumers": visitors}},
+        )
     for n in (1, 2, 3):
         left = (EXPIRED + ACKNOWLEDGED) * n
         other = {**backlog, "K": 4.0 * n, "M": 500 - 4.0 * n}
-        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": other})
+        broker.see(
+            left,
+            left,
+            dead=EXPIRED * n,
+            consumers={"c": (left, 0.0)},
+            others={"other": other},
+        )
     assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * 3
 
 
@@ -72,7 +95,13 @@ def test_what_producers_roll_back_explains_no_dead_letter() -> None:
     for n in (1, 2, 3):
         left = (EXPIRED + ACKNOWLEDGED) * n
         other = {**backlog, "K": 20.0 * n, "uncommitted": 100 - 20.0 * n}
-        broker.see(left, left, dead=EXPIRED * n, consumers={"c": (left, 0.0)}, others={"other": other})
+        broker.see(
+            left,
+            left,
+            dead=EXPIRED * n,
+            consumers={"c": (left, 0.0)},
+            others={"other": other},
+        )
     assert bounds(broker.left()["acknowledged"])[0] <= ACKNOWLEDGED * 3
 
 
@@ -84,7 +113,9 @@ def test_beside_what_is_surely_a_dead_letter_all_was_acknowledged() -> None:
             "backlog": {**OTHER, "A": 500.0, "K": 10.0 * n, "M": 500 - 10.0 * n},
             "full store": {**OTHER, "A": 20.0 * n, "K": 20.0 * n},
         }
-        broker.see(30 * n, 30 * n, dead=10 * n, consumers={"c": (30 * n, 0)}, others=others)
+        broker.see(
+            30 * n, 30 * n, dead=10 * n, consumers={"c": (30 * n, 0)}, others=others
+        )
     assert broker.left() == {"acknowledged": 120}
 
 
@@ -97,7 +128,15 @@ def test_what_a_limit_has_removed_is_surely_a_dead_letter() -> None:
             "settled": {**OTHER, "A": 30.0 * n, "K": 30.0 * n},
             "full store": {**OTHER, "A": 20.0 * n, "K": 20.0 * n},
         }
-        broker.see(100 + 10 * n, 10 * n, 100, dead=10 * n, consumers={"c": (0, 10)}, others=others, **ring)
+        broker.see(
+            100 + 10 * n,
+            10 * n,
+            100,
+            dead=10 * n,
+            consumers={"c": (0, 10)},
+            others=others,
+            **ring,
+        )
     assert bounds(broker.left()["removed"])[0] == 40
     assert float(broker.state.judgement.openmq_account.arrivals.unexplained) == 0
 
@@ -112,15 +151,26 @@ def test_what_leaves_before_its_dead_letter_is_read_is_not_yet_acknowledged(
     others = {"other": expires_in_buffers(broker, alone)}
     dead = EXPIRED * 3
     broker.see(40, 40, dead=dead, consumers={"c": (40, 0)}, others=others)
-    least, most = bounds(broker.left()["acknowledged"])[0], bounds(broker.left()["dead_lettered"])[1]
+    least, most = (
+        bounds(broker.left()["acknowledged"])[0],
+        bounds(broker.left()["dead_lettered"])[1],
+    )
     assert least + most == 40
-    broker.see(40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others=others, polls=2)
+    broker.see(
+        40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others=others, polls=2
+    )
     assert bounds(broker.left()["acknowledged"])[0] == least + 1 - letters
     assert bounds(broker.left()["dead_lettered"])[1] == most - 1 + letters
 
 
-def test_what_left_while_the_agent_was_away_may_have_become_the_dead_letters_of_that_time() -> None:
-    broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5).see(20, 20, consumers={"c": (20, 0)}, polls=2)
+def test_what_left_while_the_agent_was_away_may_have_become_the_dead_letters_of_that_time() -> (
+    None
+):
+    broker = (
+        openmq_broker()
+        .see(consumers={"c": (0, 0)}, polls=5)
+        .see(20, 20, consumers={"c": (20, 0)}, polls=2)
+    )
     broker.restart_agent()
     broker.see(120, 120, dead=30, consumers={"c": (120, 0)}, polls=4)
     assert broker.left() == {"acknowledged": (90, 120), "dead_lettered": (0, 30)}
@@ -129,7 +179,9 @@ def test_what_left_while_the_agent_was_away_may_have_become_the_dead_letters_of_
 # --- the numbers of a broker
 
 
-def advanced(*polls: tuple[float, Explanations], share_apart: float = 0.0) -> list[float]:
+def advanced(
+    *polls: tuple[float, Explanations], share_apart: float = 0.0
+) -> list[float]:
     """What is unexplained at each poll; polls: letters, and what may explain them."""
     arrivals, found = DeadLetterArrivals(), []
     for letters, explanations in polls:
@@ -156,7 +208,12 @@ def test_letters_and_their_messages_may_be_a_poll_apart() -> None:
 def test_each_letter_is_matched_once() -> None:
     late = ((0, alone(3)), (3, alone(0)), (0, alone(0)))
     assert advanced(*late, *late, (10, alone(10))) == [0] * 7
-    assert advanced((2, alone(2)), (0, alone(2)), (2, alone(0)), (2, alone(0))) == [0, 0, 0, 2]
+    assert advanced((2, alone(2)), (0, alone(2)), (2, alone(0)), (2, alone(0))) == [
+        0,
+        0,
+        0,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("messages", [0, 6, 14], ids=["none", "fewer", "more"])
@@ -170,7 +227,9 @@ def test_both_may_differ_by_as_much_as_reads_that_are_not_atomic() -> None:
 
 def test_small_differences_add_up() -> None:
     """Two left at each second poll, and no letter came of them."""
-    assert advanced((0, alone(2)), (0, alone(0)), (0, alone(2)), (0, alone(0)), (10, alone(10))) == [0, 0, 0, 0, 10]
+    assert advanced(
+        (0, alone(2)), (0, alone(0)), (0, alone(2)), (0, alone(0)), (10, alone(10))
+    ) == [0, 0, 0, 0, 10]
 
 
 def test_the_doubt_ends() -> None:

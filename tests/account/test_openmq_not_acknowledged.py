@@ -20,9 +20,13 @@ MORE_TORN_ROWS = [(1, 6), (2, 3), (2, 6), (3, 3)]
 
 def full_store(broker: Openmq, *, polls: int = 6, **said: Any) -> Openmq:
     """A consumer has acknowledged 40; then the store is full: each send is refused, and moves both counters by one."""
-    broker.see(consumers={"c": (0, 0)}, polls=5).see(40, 40, consumers={"c": (40, 0)}, polls=2)
+    broker.see(consumers={"c": (0, 0)}, polls=5).see(
+        40, 40, consumers={"c": (40, 0)}, polls=2
+    )
     for n in range(1, polls + 1):
-        broker.see(40 + 10 * n, 40 + 10 * n, consumers={"c": (40, 0)}, idle=True, **said)
+        broker.see(
+            40 + 10 * n, 40 + 10 * n, consumers={"c": (40, 0)}, idle=True, **said
+        )
     return broker
 
 
@@ -39,15 +43,25 @@ def test_what_a_full_store_refuses_is_in_the_list_of_losses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("torn", "at"), [(1, 3), (3, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_TORN_ROWS)]
+    ("torn", "at"),
+    [
+        (1, 3),
+        (3, 6),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_TORN_ROWS),
+    ],
 )
-def test_a_row_that_was_read_while_it_changed_is_no_loss_for_good(torn: int, at: int) -> None:
+def test_a_row_that_was_read_while_it_changed_is_no_loss_for_good(
+    torn: int, at: int
+) -> None:
     """One poll lacks what the consumer had acknowledged, the next one has it."""
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5)
     for n in range(1, 9):
         lacks = torn if n == at else 0
         broker.see(10 * n, 10 * n, consumers={"c": (10 * n - lacks, 0)})
-        wide = {"acknowledged": (10 * n - torn, 10 * n), "left_unacknowledged": (0, torn)}
+        wide = {
+            "acknowledged": (10 * n - torn, 10 * n),
+            "left_unacknowledged": (0, torn),
+        }
         assert broker.left() == (wide if lacks else {"acknowledged": 10 * n})
     assert broker.losses() == []
 
@@ -84,12 +98,19 @@ def test_a_queue_that_settles_all_is_in_no_list() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"idle": False},  # prefetch is off: its counters stand still while it acknowledges
-        {"idle": True, "filter_": "colour='red'"},  # another client may have taken what it does not want
+        {
+            "idle": False
+        },  # prefetch is off: its counters stand still while it acknowledges
+        {
+            "idle": True,
+            "filter_": "colour='red'",
+        },  # another client may have taken what it does not want
     ],
     ids=["prefetch off", "filter"],
 )
-def test_where_a_consumer_may_have_acknowledged_it_there_are_bounds(said: dict[str, Any]) -> None:
+def test_where_a_consumer_may_have_acknowledged_it_there_are_bounds(
+    said: dict[str, Any],
+) -> None:
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5, **said)
     for n in range(1, 7):
         broker.see(10 * n, 10 * n, consumers={"c": (0, 0)}, **said)
@@ -110,7 +131,9 @@ def test_what_was_acknowledged_for_sure_never_falls() -> None:
     broker, seen = full_store(openmq_broker()), []
     for n in range(8):
         seen.append(broker.left()["acknowledged"])
-        broker.see(100 + n, 100 + n, consumers={} if n == 3 else {"c": (40, 0)}, idle=True)
+        broker.see(
+            100 + n, 100 + n, consumers={} if n == 3 else {"c": (40, 0)}, idle=True
+        )
     least = [value[0] if isinstance(value, tuple) else value for value in seen]
     assert least == sorted(least)
 
@@ -123,7 +146,9 @@ def test_without_a_dead_message_queue_acknowledged_or_expired_is_not_known() -> 
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5, **SILENT)
     broker.see(100, 80, 20, consumers={"c": (80, 20)}, polls=3, **SILENT)
     assert broker.left() == {"acknowledged": (0, 80), "expired": (0, 80)}
-    assert broker.sheet().sums == "100 added = 20 delivering + 80 acknowledged or expired"
+    assert (
+        broker.sheet().sums == "100 added = 20 delivering + 80 acknowledged or expired"
+    )
     assert "useDMQ is off" in broker.sheet().reasons["acknowledged"]
     assert [sheet.queue for sheet in broker.losses()] == ["q"]
 
@@ -132,13 +157,26 @@ def test_a_topic_without_a_dead_message_queue_alike() -> None:
     topic = {"topic": 1.0, "uncommitted": 0.0, "delivering": 0.0, "dead_letters": 0.0}
     broker = openmq_broker()
     for n in range(6):
-        broker.see(others={"t": {**topic, "messages_added": 20.0 * n, "removed": 10.0 * n, "messages": 10.0 * n}})
+        broker.see(
+            others={
+                "t": {
+                    **topic,
+                    "messages_added": 20.0 * n,
+                    "removed": 10.0 * n,
+                    "messages": 10.0 * n,
+                }
+            }
+        )
     assert broker.sheet("t").left["acknowledged"] == (0, 50)
     assert broker.sheet("t").left["expired"] == (0, 50)
 
 
-@pytest.mark.parametrize(("use_dmq", "acknowledged"), [(1, 60), (0, (0, 60))], ids=["on", "off"])
-def test_settings_that_are_read_late_decide_for_what_left_before(use_dmq: int, acknowledged: Any) -> None:
+@pytest.mark.parametrize(
+    ("use_dmq", "acknowledged"), [(1, 60), (0, (0, 60))], ids=["on", "off"]
+)
+def test_settings_that_are_read_late_decide_for_what_left_before(
+    use_dmq: int, acknowledged: Any
+) -> None:
     broker = openmq_broker().see(consumers={"c": (0, 0)}, polls=5, dead_letters=NAN)
     broker.see(40, 40, consumers={"c": (40, 0)}, polls=2, dead_letters=NAN)
     assert broker.left() == {"acknowledged": (0, 40), "expired": (0, 40)}
@@ -158,7 +196,9 @@ def test_it_stays_unknown_over_a_restart_of_the_agent() -> None:
 # --- what never was in it
 
 
-def arrivals(broker: Openmq, *, size: float, refused: int = 10, dead: float = 1.0, **said: Any) -> Openmq:
+def arrivals(
+    broker: Openmq, *, size: float, refused: int = 10, dead: float = 1.0, **said: Any
+) -> Openmq:
     """At each poll 20 come and are acknowledged, and `refused` come and never are in it; another queue works, too."""
     others = {"busy": dict(BUSY)}
     for n in range(9):
@@ -166,7 +206,14 @@ def arrivals(broker: Openmq, *, size: float, refused: int = 10, dead: float = 1.
         others["busy"] |= {"K": 50.0 * n, "M": 5000 - 50.0 * n}
         letters = refused * n * dead
         said |= {"added_bytes": came * size}
-        broker.see(came, settled, consumers={"c": (settled, 0)}, others=others, dead=letters, **said)
+        broker.see(
+            came,
+            settled,
+            consumers={"c": (settled, 0)},
+            others=others,
+            dead=letters,
+            **said,
+        )
     return broker
 
 
@@ -199,7 +246,9 @@ def test_what_a_limit_of_the_whole_broker_refuses_is_not_too_large() -> None:
 def test_the_size_says_nothing_where_the_depth_is_not_read_at_each_poll() -> None:
     """What is apart then came at an earlier poll, and its bytes with it."""
     broker = openmq_broker().see(polls=4, message_limit_bytes=400.0, added_bytes=0.0)
-    broker.see(10, 0, 10, polls=4, carried=True, message_limit_bytes=400.0, added_bytes=5000.0)
+    broker.see(
+        10, 0, 10, polls=4, carried=True, message_limit_bytes=400.0, added_bytes=5000.0
+    )
     for n in (1, 2, 3):
         small = 5000.0 + 10 * 40 * n
         broker.see(10 + 10 * n, 10 * n, 0, message_limit_bytes=400.0, added_bytes=small)
@@ -209,5 +258,11 @@ def test_the_size_says_nothing_where_the_depth_is_not_read_at_each_poll() -> Non
 def test_what_was_seen_once_is_within_the_bounds() -> None:
     """4 of 30 were refused by the count of one poll: the sum closes all the same."""
     broker = openmq_broker().see(polls=4).see(30, 0, 10)
-    assert broker.left() == {"rejected": (0, 20), "too_large": (0, 20), "expired": (0, 20)}
-    assert broker.sheet().sums == "30 added = 10 ready + 20 rejected, too large or expired"
+    assert broker.left() == {
+        "rejected": (0, 20),
+        "too_large": (0, 20),
+        "expired": (0, 20),
+    }
+    assert (
+        broker.sheet().sums == "30 added = 10 ready + 20 rejected, too large or expired"
+    )

@@ -51,7 +51,12 @@ def listings(n: int) -> dict[str, Rows]:
         "routing_type": "multicast",
     }
     consumers = {
-        f"c.{name}": {"queue": name, "client": f"reader of {name}", "N": said["K"], "T": 0.0}
+        f"c.{name}": {
+            "queue": name,
+            "client": f"reader of {name}",
+            "N": said["K"],
+            "T": 0.0,
+        }
         for name, said in queues.items()
         if said["K"] and name != "removes" and said["K"] == said["K"]
     }
@@ -67,7 +72,11 @@ def watched(
         said = listings(n)
         if n % 2 and n < polls - 1:
             said |= {name: half_of(said[name], n // 2 % 2) for name in missing}
-            said["consumers"] = {k: v for k, v in said["consumers"].items() if v["queue"] in said["queues"]}
+            said["consumers"] = {
+                k: v
+                for k, v in said["consumers"].items()
+                if v["queue"] in said["queues"]
+            }
         for one in said["consumers"].values():
             one["L"] = broker.now
         broker.poll(said["queues"], said["consumers"], said["addresses"])
@@ -87,5 +96,9 @@ def test_no_counter_falls(missing: Sequence[str]) -> None:
 def test_what_was_acknowledged_is_counted_once(missing: Sequence[str]) -> None:
     _, now = watched(openmq_broker(), missing)
     polled = STEP * (POLLS - 1)
-    told = {name[2:]: value for name, value in now.items() if name[0] == "mq_account_messages_total"}
+    told = {
+        name[2:]: value
+        for name, value in now.items()
+        if name[0] == "mq_account_messages_total"
+    }
     assert told["plain0", "plain0", "acknowledged"] == polled

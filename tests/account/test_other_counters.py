@@ -31,7 +31,9 @@ Counts = Mapping[tuple[str, str], float]
 def counted(tables: Tables, table: str, what: str) -> Counts:
     found: dict[tuple[str, str], float] = defaultdict(float)
     if table == "eviction":
-        for row, value in zip(tables[table].index, tables[table]["evicted"], strict=True):
+        for row, value in zip(
+            tables[table].index, tables[table]["evicted"], strict=True
+        ):
             if row.reason == what:
                 found[row.address, row.queue] += float(value)
     elif table in tables:
@@ -41,7 +43,9 @@ def counted(tables: Tables, table: str, what: str) -> Counts:
     return found
 
 
-def fates(account: Table[Any], names: tuple[str, ...], column: str = "messages") -> Counts:
+def fates(
+    account: Table[Any], names: tuple[str, ...], column: str = "messages"
+) -> Counts:
     found: dict[tuple[str, str], float] = defaultdict(float)
     for row, value in zip(account.index, account[column], strict=True):
         if row.fate in names and value == value:  # noqa: PLR0124 - NaN: uncertain only, or exact
@@ -75,7 +79,9 @@ def test_both_grow_alike(polls: list[Tables], table: str, what: str) -> None:
     differ = {
         key: (counter, least)
         for key in others | mine
-        if not (least := mine.get(key, 0.0)) <= (counter := others.get(key, 0.0)) <= least + more.get(key, 0.0)
+        if not (least := mine.get(key, 0.0))
+        <= (counter := others.get(key, 0.0))
+        <= least + more.get(key, 0.0)
     }
     assert differ == {}
     # Clients that come and go look like an operator.
@@ -84,6 +90,11 @@ def test_both_grow_alike(polls: list[Tables], table: str, what: str) -> None:
 
 @pytest.mark.slow  # many polls
 def test_the_recording_has_some_of_each_that_it_compares(polls: list[Tables]) -> None:
-    compared = {fate for names in SAME.values() for fate in names if sum(fates(polls[-1]["account"], (fate,)).values())}
+    compared = {
+        fate
+        for names in SAME.values()
+        for fate in names
+        if sum(fates(polls[-1]["account"], (fate,)).values())
+    }
     assert compared >= {"acknowledged", "expired", "evicted"}
     assert compared <= set(FATES)

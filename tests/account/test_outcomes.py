@@ -2,7 +2,14 @@
 
 import pytest
 
-from penstock.account.fates import FATES, LOSSES, OUTCOMES, UNCOMMITTED, FateOutcome, outcome_of
+from penstock.account.fates import (
+    FATES,
+    LOSSES,
+    OUTCOMES,
+    UNCOMMITTED,
+    FateOutcome,
+    outcome_of,
+)
 from penstock.account.wildcards import matching
 
 

@@ -39,7 +39,9 @@ def test_a_queue_that_goes_out_of_view_lost_nothing(after: tuple[LeftOut, ...]) 
 def test_a_drop_is_told_again_once_all_is_in_view() -> None:
     full = {"policy": "drop", "limit_percent": 100.0}
     seen = {"q": queue(10, 10)}
-    broker = Broker().see(seen, {"q": {"messages_added": 10.0, **full}}, polls=3, left_out=OVER)
+    broker = Broker().see(
+        seen, {"q": {"messages_added": 10.0, **full}}, polls=3, left_out=OVER
+    )
     broker.see(seen, {"q": {"messages_added": 10.0, **full}}, polls=3)
     broker.see(seen, {"q": {"messages_added": 17.0, **full}}, polls=4)
     assert broker.shown() == {("(q)", "dropped"): 7}
@@ -58,7 +60,9 @@ def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> Non
     x = {"x": {"messages_added": 60.0, **full}}
     broker.see({"a": a, "c": c}, x)
     first = with_late(kept, broker.last)
-    broker.state, _ = assess(restore(kept, State(), first, broker.policy), first, broker.policy)
+    broker.state, _ = assess(
+        restore(kept, State(), first, broker.policy), first, broker.policy
+    )
     broker.see({"a": a, "c": c}, x, polls=5)
     assert broker.shown() == {}
     assert broker.sheet("c").unexplained == 0
@@ -67,7 +71,15 @@ def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> Non
 def test_a_queue_that_was_made_while_the_agent_was_away_is_no_drop() -> None:
     full = {"policy": "drop", "limit_percent": 100.0}
     a, b = queue(100, 100, address="x"), queue(50, 50, address="x")
-    broker = Broker().see({"a": a}, {"x": {"messages_added": 100.0, "messages_unrouted": 0.0, **full}}, polls=4)
+    broker = Broker().see(
+        {"a": a},
+        {"x": {"messages_added": 100.0, "messages_unrouted": 0.0, **full}},
+        polls=4,
+    )
     broker.restart_agent()
-    broker.see({"a": a, "b": b}, {"x": {"messages_added": 150.0, "messages_unrouted": 0.0, **full}}, polls=5)
+    broker.see(
+        {"a": a, "b": b},
+        {"x": {"messages_added": 150.0, "messages_unrouted": 0.0, **full}},
+        polls=5,
+    )
     assert broker.shown() == {}

@@ -9,7 +9,16 @@ from account.world import Broker, queue
 from penstock.model import Snapshot
 from penstock.rule_engine.judgement import glanced
 
-HOLDER = {"holder": {"queue": "ring", "T": 4.0, "N": 4.0, "client": "holder", "protocol": "CORE", "session": "s1"}}
+HOLDER = {
+    "holder": {
+        "queue": "ring",
+        "T": 4.0,
+        "N": 4.0,
+        "client": "holder",
+        "protocol": "CORE",
+        "session": "s1",
+    }
+}
 BETWEEN = 9
 """Polls each 0.5 s, and the tenth is judged."""
 
@@ -18,9 +27,15 @@ class Polled:
     """A broker that is judged each 5 s; with `between`, polls in between."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, between: bool) -> None:
-        self.broker, self._monkeypatch, self._between = Broker(step=5.0), monkeypatch, between
+        self.broker, self._monkeypatch, self._between = (
+            Broker(step=5.0),
+            monkeypatch,
+            between,
+        )
 
-    def see(self, queues: dict[str, Any], consumers: dict[str, Any], polls: int = 1) -> None:
+    def see(
+        self, queues: dict[str, Any], consumers: dict[str, Any], polls: int = 1
+    ) -> None:
         for _ in range(polls):
             if self._between:
                 self._glance(queues, consumers)
@@ -51,7 +66,16 @@ def rings(**others: Any) -> dict[str, Any]:
 
 @pytest.mark.slow  # many polls
 def test_a_loss_counts_once_and_its_condition_ends(polled: Polled) -> None:
-    gone = {"gone": {"queue": "q", "T": 4.0, "N": 4.0, "client": "gone", "protocol": "CORE", "session": "s2"}}
+    gone = {
+        "gone": {
+            "queue": "q",
+            "T": 4.0,
+            "N": 4.0,
+            "client": "gone",
+            "protocol": "CORE",
+            "session": "s2",
+        }
+    }
     polled.see(rings(q=queue(4, 4, D=4.0, ring=3.0)), {**HOLDER, **gone}, polls=4)
     after = rings(q=queue(4, 3, ring=3.0))
     polled.see(after, HOLDER, polls=4)
@@ -66,12 +90,24 @@ def test_a_loss_counts_once_and_its_condition_ends(polled: Polled) -> None:
 def test_what_an_operator_moved_is_moved(polled: Polled) -> None:
     polled.see(rings(q=queue(100, 100), to=queue(0, 0)), HOLDER, polls=14)
     polled.see(rings(q=queue(100, 90, K=10.0), to=queue(10, 10)), HOLDER, polls=4)
-    assert (polled.broker.left("moved", "q"), polled.broker.left("acknowledged", "q")) == (10, 0)
+    assert (
+        polled.broker.left("moved", "q"),
+        polled.broker.left("acknowledged", "q"),
+    ) == (10, 0)
 
 
 @pytest.mark.slow  # many polls
 def test_what_a_killed_client_gave_back_is_not_0(polled: Polled) -> None:
-    killed = {"killed": {"queue": "q", "T": 20.0, "N": 20.0, "client": "k", "protocol": "CORE", "session": "s2"}}
+    killed = {
+        "killed": {
+            "queue": "q",
+            "T": 20.0,
+            "N": 20.0,
+            "client": "k",
+            "protocol": "CORE",
+            "session": "s2",
+        }
+    }
     polled.see(rings(q=queue(20, 20, D=20.0, Att=0.0)), {**HOLDER, **killed}, polls=4)
     polled.see(rings(q=queue(20, 20, Att=0.0)), HOLDER, polls=4)
     given_back = polled.broker.sheet("q").given_back

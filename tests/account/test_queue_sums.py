@@ -18,7 +18,11 @@ NOT_LOST = {"moved": 0, "expired": 0, "dead_lettered": 0, "purged": 0}
 
 
 def test_an_account_begins_with_what_is_there() -> None:
-    broker = Broker().see({"q": queue(500, 119, K=381.0)}).see({"q": queue(800, 73, K=727.0)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(500, 119, K=381.0)})
+        .see({"q": queue(800, 73, K=727.0)}, polls=3)
+    )
     sheet = broker.sheet()
     assert sheet.came == {"at_start": 119, "added": 300}
     assert sheet.there == {"ready": 73, "scheduled": 0, "delivering": 0}
@@ -29,13 +33,21 @@ def test_an_account_begins_with_what_is_there() -> None:
 
 
 def test_a_queue_made_since_counts_from_its_first_message() -> None:
-    broker = Broker().see({"q": queue(0, 0)}).see({"q": queue(0, 0), "new": queue(9, 4, K=5.0)}, polls=2)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0)})
+        .see({"q": queue(0, 0), "new": queue(9, 4, K=5.0)}, polls=2)
+    )
     assert broker.sheet("new").came == {"at_start": 0, "added": 9}
     assert broker.left("acknowledged", "new") == 5
 
 
 def test_expired_and_killed() -> None:
-    broker = Broker().see({"q": queue(0, 0)}).see({"q": queue(10, 3, K=2.0, E=4.0, X=1.0)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0)})
+        .see({"q": queue(10, 3, K=2.0, E=4.0, X=1.0)}, polls=3)
+    )
     assert broker.sheet().left == {
         **NOT_LOST,
         "acknowledged": 2,
@@ -52,7 +64,11 @@ def test_expired_and_killed() -> None:
 def test_the_manuals_ring_loses_one_to_the_consumer_that_closed() -> None:
     """Three of three in delivery, one more: four of four; the close leaves three."""
     taker = {"c": {"queue": "q", "client": "taker", "T": 3.0, "N": 3.0, "C": 0.0}}
-    broker = Broker().see({"q": queue(0, 0, ring=3.0)}, consumers={"c": {**taker["c"], "T": 0.0, "N": 0.0}}, polls=2)
+    broker = Broker().see(
+        {"q": queue(0, 0, ring=3.0)},
+        consumers={"c": {**taker["c"], "T": 0.0, "N": 0.0}},
+        polls=2,
+    )
     broker.see({"q": queue(3, 3, D=3.0, ring=3.0)}, consumers=taker)
     broker.see({"q": queue(4, 4, D=3.0, ring=3.0)}, consumers=taker, polls=2)
     broker.see({"q": queue(4, 3, ring=3.0)}, polls=2)
@@ -114,9 +130,17 @@ def test_a_last_value_ring_says_what_either_may_be() -> None:
 def test_a_queue_that_keeps_what_is_acknowledged() -> None:
     """Content is M - D there; what its ring loses is not known, which is no 0."""
     keeps = {"q": {"non_destructive": 1.0}}
-    broker = Broker().see({"q": queue(0, 0)}, keeps).see({"q": queue(700, 735, D=35.0)}, keeps, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0)}, keeps)
+        .see({"q": queue(700, 735, D=35.0)}, keeps, polls=3)
+    )
     assert (broker.sheet().there, broker.sheet().unexplained) == ({"kept": 700}, 0)
-    broker = Broker().see({"q": queue(0, 0, ring=3.0)}, keeps).see({"q": queue(9, 3, ring=3.0)}, keeps, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0, ring=3.0)}, keeps)
+        .see({"q": queue(9, 3, ring=3.0)}, keeps, polls=3)
+    )
     assert broker.left("evicted") is None
     assert "non-destructive" in broker.sheet().reasons["evicted"]
 
@@ -129,7 +153,11 @@ def test_what_expired_on_arrival_came_too() -> None:
     broker = (
         Broker()
         .see({"q": queue(0, 0)})
-        .see({"q": queue(956, 0, K=559.0, E=11_685.0)}, {"q": {"messages_added": 12_244.0}}, polls=3)
+        .see(
+            {"q": queue(956, 0, K=559.0, E=11_685.0)},
+            {"q": {"messages_added": 12_244.0}},
+            polls=3,
+        )
     )
     sheet = broker.sheet()
     assert sheet.came == {"at_start": 0, "added": 956, "expired_on_arrival": 11_288}
@@ -139,26 +167,45 @@ def test_what_expired_on_arrival_came_too() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("policy", ["page", "drop"])
-def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(policy: str) -> None:
+def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(
+    policy: str,
+) -> None:
     """60 a second with a time to live of 1 ms: what came since the last poll is no gap and no drop."""
-    broker = Broker().see({"q": queue(0, 0)}, {"q": {"messages_added": 0.0, "policy": policy, "limit_percent": 95.0}})
+    broker = Broker().see(
+        {"q": queue(0, 0)},
+        {"q": {"messages_added": 0.0, "policy": policy, "limit_percent": 95.0}},
+    )
     for n in range(1, 12):
         came, expired = 10.0 * n, 116.0 * n + 3 * (n % 2)
-        said = {"messages_added": came + expired, "policy": policy, "limit_percent": 95.0}
+        said = {
+            "messages_added": came + expired,
+            "policy": policy,
+            "limit_percent": 95.0,
+        }
         broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said})
         assert broker.sheet().unexplained in (0, None)
         assert not [one.name for one in broker.conditions if one.name == "unaccounted"]
         assert broker.fate("dropped")[0] == 0
-    assert broker.sheet().sums == "110 added + 1,160 to 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    assert (
+        broker.sheet().sums
+        == "110 added + 1,160 to 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    )
     broker.see({"q": queue(came, 0, K=came, E=expired)}, {"q": said}, polls=2)
-    assert broker.sheet().sums == "110 added + 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    assert (
+        broker.sheet().sums
+        == "110 added + 1,279 expired on arrival = 110 acknowledged + 1,279 expired"
+    )
 
 
 def test_in_a_ring_it_makes_bounds() -> None:
     broker = (
         Broker()
         .see({"q": queue(0, 0, ring=5.0)})
-        .see({"q": queue(10, 5, E=4.0, ring=5.0)}, {"q": {"messages_added": 12.0}}, polls=3)
+        .see(
+            {"q": queue(10, 5, E=4.0, ring=5.0)},
+            {"q": {"messages_added": 12.0}},
+            polls=3,
+        )
     )
     low, high = broker.fate("evicted")
     assert low <= 3 <= high <= 5  # 12 came: 2 expired on arrival, 2 later, 5 are there
@@ -169,7 +216,9 @@ def test_in_a_ring_it_makes_bounds() -> None:
 
 
 def test_a_sum_that_does_not_close_is_unexplained_at_three_polls() -> None:
-    broker = Broker().see({"q": queue(10, 10)}, polls=3).see({"q": queue(10, 7)}, polls=2)
+    broker = (
+        Broker().see({"q": queue(10, 10)}, polls=3).see({"q": queue(10, 7)}, polls=2)
+    )
     assert broker.sheet().unexplained == 0
     broker.see({"q": queue(10, 7)})
     assert broker.sheet().unexplained == 3
@@ -178,13 +227,22 @@ def test_a_sum_that_does_not_close_is_unexplained_at_three_polls() -> None:
 
 
 def test_more_left_than_came_is_unexplained_without_expiry() -> None:
-    broker = Broker().see({"q": queue(10, 10)}, polls=2).see({"q": queue(10, 10, K=4.0)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(10, 10)}, polls=2)
+        .see({"q": queue(10, 10, K=4.0)}, polls=3)
+    )
     assert broker.sheet().unexplained == -4
     assert broker.column("queue", "unexplained") == 4
 
 
 def test_a_single_poll_out_of_step_is_noise() -> None:
-    broker = Broker().see({"q": queue(10, 10)}, polls=2).see({"q": queue(10, 9)}).see({"q": queue(10, 10)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(10, 10)}, polls=2)
+        .see({"q": queue(10, 9)})
+        .see({"q": queue(10, 10)}, polls=3)
+    )
     assert broker.sheet().unexplained == 0
     assert np.isnan(broker.column("queue", "unexplained"))
 
@@ -197,10 +255,18 @@ def test_who_has_what_is_in_delivery() -> None:
         "c1": {"queue": "q", "client": "a", "T": 5.0, "N": 5.0, "C": 0.0},
         "c2": {"queue": "q", "client": "b", "T": 2.0, "N": 5.0, "C": 3.0, "W": 3.0},
     }
-    broker = Broker().see({"q": queue(64, 64, D=14.0, S=4.0)}, consumers=consumers, polls=4)
+    broker = Broker().see(
+        {"q": queue(64, 64, D=14.0, S=4.0)}, consumers=consumers, polls=4
+    )
     sheet = broker.sheet()
     assert sheet.there == {"ready": 46, "scheduled": 4, "delivering": 14}
-    assert sheet.delivering == {"buffered": 7, "uncommitted": 3, "in_doubt": 0, "by_link": 0, "unheld": 4}
+    assert sheet.delivering == {
+        "buffered": 7,
+        "uncommitted": 3,
+        "in_doubt": 0,
+        "by_link": 0,
+        "unheld": 4,
+    }
     assert sheet.buffered == {"a": 5, "b": 2}
 
 
@@ -208,7 +274,9 @@ def test_in_delivery_to_none_is_what_four_polls_agree_on() -> None:
     """Consumers are read before their queue: under way is not in doubt."""
     broker = Broker()
     for held in (3.0, 0.0, 5.0, 1.0):
-        broker.see({"q": queue(10, 10, D=held)}, consumers={"c": {"queue": "q", "T": 0.0}})
+        broker.see(
+            {"q": queue(10, 10, D=held)}, consumers={"c": {"queue": "q", "T": 0.0}}
+        )
     assert broker.sheet().delivering["unheld"] == (0, 1)
 
 
@@ -217,13 +285,20 @@ def test_in_delivery_to_none_is_what_four_polls_agree_on() -> None:
 
 def test_a_restart_goes_on_where_it_was() -> None:
     """But for what came and left after the last poll before it: at least so many."""
-    broker = Broker().see({"q": queue(100, 30, K=70.0)}).see({"q": queue(150, 30, K=120.0)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(100, 30, K=70.0)})
+        .see({"q": queue(150, 30, K=120.0)}, polls=3)
+    )
     broker.restart()
     broker.see({"q": queue(30, 30)}).see({"q": queue(40, 35, K=5.0)}, polls=3)
     sheet = broker.sheet()
     assert sheet.came == {"at_start": 30, "added": 60}
     assert (sheet.left["acknowledged"], sheet.unexplained) == ((55, None), 0)
-    assert (sheet.left["expired"], sheet.sums) == (None, "30 at start + 60 added = 35 ready + 55 acknowledged")
+    assert (sheet.left["expired"], sheet.sums) == (
+        None,
+        "30 at start + 60 added = 35 ready + 55 acknowledged",
+    )
     assert "restarted" in sheet.reasons["acknowledged"]
     assert broker.shown() == {("q", "acknowledged"): 55}
 
@@ -235,11 +310,17 @@ def test_a_reason_that_many_amounts_share_is_said_once() -> None:
     lines = [line.strip() for line in account_lines(broker.sheets("q"))]
     assert "unknown  moved   as above" in lines
     assert sum("restarted, or a counter" in line for line in lines) == 1
-    assert any(line.startswith("unknown   the broker counts none") for line in lines), "given back"
+    assert any(line.startswith("unknown   the broker counts none") for line in lines), (
+        "given back"
+    )
 
 
 def test_what_had_expired_before_a_restart_had_not_expired_on_arrival() -> None:
-    broker = Broker().see({"q": queue(100, 30, K=60.0, E=10.0)}).see({"q": queue(150, 30, K=80.0, E=40.0)}, polls=3)
+    broker = (
+        Broker()
+        .see({"q": queue(100, 30, K=60.0, E=10.0)})
+        .see({"q": queue(150, 30, K=80.0, E=40.0)}, polls=3)
+    )
     broker.restart()
     broker.see({"q": queue(30, 30)}).see({"q": queue(40, 33, K=5.0, E=2.0)}, polls=3)
     sheet = broker.sheet()
@@ -292,13 +373,19 @@ def test_a_counter_that_an_operator_sets_back_begins_again() -> None:
 
 @pytest.mark.slow  # many polls
 @given(st.data(), st.integers(1, 6), st.integers(3, 12))
-def test_any_ring_balances_and_names_within_bounds(data: st.DataObject, size: int, rounds: int) -> None:
+def test_any_ring_balances_and_names_within_bounds(
+    data: st.DataObject, size: int, rounds: int
+) -> None:
     """Whatever comes, is taken, settled, rolled back or closed between two polls."""
     world, one, takers = ring(size, 2)
     world.run(30)
     for _ in range(rounds):
         for _ in range(data.draw(st.integers(1, 3))):
-            what = data.draw(st.sampled_from(["come", "take", "settle", "roll_back", "close", "join"]))
+            what = data.draw(
+                st.sampled_from(
+                    ["come", "take", "settle", "roll_back", "close", "join"]
+                )
+            )
             taker = data.draw(st.sampled_from(takers)) if takers else None
             if what == "come":
                 one.come(data.draw(st.integers(1, 6)))
@@ -306,10 +393,15 @@ def test_any_ring_balances_and_names_within_bounds(data: st.DataObject, size: in
                 takers.append(one.join())
             elif taker is not None:
                 getattr(one, what)(taker)
-                takers = [other for other in takers if what != "close" or other is not taker]
+                takers = [
+                    other for other in takers if what != "close" or other is not taker
+                ]
         world.run(15)
     world.run(30)
-    books, by = world.state.judgement.account.books, world.state.judgement.account.ring_losses
+    books, by = (
+        world.state.judgement.account.books,
+        world.state.judgement.account.ring_losses,
+    )
     assert books.lost[0] == one.lost
     assert not books.unexplained[0]
     assert by.least[0] <= one.lost_by_consumers <= by.most[0]
@@ -349,7 +441,9 @@ def test_while_the_broker_is_passive_nothing_is_said() -> None:
 
 def test_a_version_without_numbers_of_consumers_says_only_what_is_sure() -> None:
     """Before 2.28 any consumer may have rolled back any number."""
-    broker = Broker(uncounted=True).see({"q": queue(0, 0, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2)
+    broker = Broker(uncounted=True).see(
+        {"q": queue(0, 0, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2
+    )
     broker.see({"q": queue(7, 3, ring=3.0)}, consumers={"c": {"queue": "q"}}, polls=2)
     assert broker.sheet().left["evicted"] == 4
     assert broker.sheet().lost_by == {"arrivals": (0, 4), "(not known)": (0, 4)}
@@ -360,13 +454,19 @@ def test_a_version_without_numbers_of_consumers_says_only_what_is_sure() -> None
 
 def passed_on(broker: Broker) -> dict[str, float]:
     table = broker.tables["queue"]
-    return {row.queue: float(table["redistributed"][i]) for i, row in enumerate(table.index)}
+    return {
+        row.queue: float(table["redistributed"][i]) for i, row in enumerate(table.index)
+    }
 
 
-def clustered(k: float, forwarded: float, consumers: float = 0.0) -> dict[str, dict[str, float]]:
+def clustered(
+    k: float, forwarded: float, consumers: float = 0.0
+) -> dict[str, dict[str, float]]:
     return {
         "q": queue(300, 300 - k, K=k, consumers=consumers),
-        "sf.other": queue(forwarded, 0, K=forwarded, consumers=1.0, kind=QueueKind.LINK),
+        "sf.other": queue(
+            forwarded, 0, K=forwarded, consumers=1.0, kind=QueueKind.LINK
+        ),
     }
 
 
@@ -384,7 +484,9 @@ def test_what_a_cluster_redistributes_is_counted() -> None:
     ],
     ids=["a consumer took it", "a consumer took it and went", "an operator moved it"],
 )
-def test_what_leaves_by_other_ways_is_not_redistributed(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_what_leaves_by_other_ways_is_not_redistributed(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
     broker = Broker().see(before, polls=2).see(after, polls=2)
     assert np.isnan(passed_on(broker)["q"])
 

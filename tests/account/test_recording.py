@@ -52,7 +52,9 @@ class Run:
 
     def fate(self, fate: str, queue: str) -> tuple[float, float]:
         assert self.last.queues is not None
-        low, high = (queue_fates(self.account, self.last.queues) | address_fates(self.account))[fate]
+        low, high = (
+            queue_fates(self.account, self.last.queues) | address_fates(self.account)
+        )[fate]
         at = self.at(queue)
         return float(low[at]), float(high[at])
 
@@ -60,11 +62,21 @@ class Run:
         return [row.name for row in self.account.books.index].index(queue)
 
     def shown(self) -> Mapping[tuple[str, str], float]:
-        values = zip(self.tables["account"].index, self.tables["account"]["messages"].tolist(), strict=True)
-        return {(row.queue or row.address, row.fate): value for row, value in values if not np.isnan(value)}
+        values = zip(
+            self.tables["account"].index,
+            self.tables["account"]["messages"].tolist(),
+            strict=True,
+        )
+        return {
+            (row.queue or row.address, row.fate): value
+            for row, value in values
+            if not np.isnan(value)
+        }
 
 
-def assessed(snapshots: Iterator[Snapshot], state: State | None = None) -> Iterator[Run]:
+def assessed(
+    snapshots: Iterator[Snapshot], state: State | None = None
+) -> Iterator[Run]:
     state = state or State()
     for snapshot in snapshots:
         state, tables = assess(state, snapshot, POLICY)
@@ -100,17 +112,36 @@ def test_every_message_is_accounted_for(runs: Sequence[Run]) -> None:
     truth, run = Recorded().truth, runs[-1]
     books = run.account.books
     assert not books.unexplained.any()
-    for name in ("g.fb", "g.fb1", "g.leak2", "g.crash", "g.ring0", "g.ring1", "g.ringtx", "g.ttl", "g.xaok", "g.nd"):
+    for name in (
+        "g.fb",
+        "g.fb1",
+        "g.leak2",
+        "g.crash",
+        "g.ring0",
+        "g.ring1",
+        "g.ringtx",
+        "g.ttl",
+        "g.xaok",
+        "g.nd",
+    ):
         i = run.at(name)
         assert books.came[i] == truth[f"{name}.sent"], name
-        if name not in {"g.nd", "g.fb"}:  # which keeps what is settled; whose last batch was under way
+        if name not in {
+            "g.nd",
+            "g.fb",
+        }:  # which keeps what is settled; whose last batch was under way
             assert books.acknowledged[i] == truth[f"{name}.settled"], name
-    assert (books.on_arrival[run.at("g.ttl")], books.expired[run.at("g.ttl")]) == (11_288, 11_685)
+    assert (books.on_arrival[run.at("g.ttl")], books.expired[run.at("g.ttl")]) == (
+        11_288,
+        11_685,
+    )
     assert books.content[run.at("g.leak2")] == truth["g.leak2.leaked"]
     assert (books.unheld[:, run.at("f.xa")] == 50).all()
 
 
-def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: Sequence[Run]) -> None:
+def test_what_rings_lost_is_exact_and_by_whom_within_bounds(
+    runs: Sequence[Run],
+) -> None:
     truth, run = Recorded().truth, runs[-1]
     by = run.account.ring_losses
     for name in ("g.ring0", "g.ring1", "g.ringtx"):
@@ -122,10 +153,16 @@ def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: Sequence[Run])
         for client, (least, most, _) in clients.items():
             known = truth.get(f"{name}.lostclose.{client}", 0)
             assert known <= most, client
-            others = closes - sum(truth.get(f"{name}.lostclose.{one}", 0) for one in clients if one != client)
+            others = closes - sum(
+                truth.get(f"{name}.lostclose.{one}", 0)
+                for one in clients
+                if one != client
+            )
             assert least <= others, client
         assert sum(one.least for one in clients.values()) <= by.least[i]
-        least, most = BY_CLOSES[name][SECONDS.index(round(runs[1].last.stamp - runs[0].last.stamp))]
+        least, most = BY_CLOSES[name][
+            SECONDS.index(round(runs[1].last.stamp - runs[0].last.stamp))
+        ]
         assert least <= by.least[i]
         assert by.most[i] <= most
 
@@ -133,16 +170,35 @@ def test_what_rings_lost_is_exact_and_by_whom_within_bounds(runs: Sequence[Run])
 def test_each_queue_is_as_in_the_prototype(runs: Sequence[Run]) -> None:
     """But for what expired on arrival, which it does not count as come: 11,288 of g.ttl."""
     books = runs[-1].account.books
-    columns = (books.opening, books.added, books.acknowledged, books.expired, or_zero(books.lost), books.content)
-    told = {row.name: tuple(int(column[i]) for column in columns) for i, row in enumerate(books.index)}
-    assert {name: numbers for name, numbers in told.items() if any(numbers)} == PROTOTYPE
+    columns = (
+        books.opening,
+        books.added,
+        books.acknowledged,
+        books.expired,
+        or_zero(books.lost),
+        books.content,
+    )
+    told = {
+        row.name: tuple(int(column[i]) for column in columns)
+        for i, row in enumerate(books.index)
+    }
+    assert {
+        name: numbers for name, numbers in told.items() if any(numbers)
+    } == PROTOTYPE
 
 
 @pytest.mark.parametrize("name", BY_CLOSES)
 @pytest.mark.parametrize(
-    ("polls", "every"), [pytest.param(0, 1, marks=each_two_seconds), pytest.param(1, 3, marks=pytest.mark.slow), (2, 5)]
+    ("polls", "every"),
+    [
+        pytest.param(0, 1, marks=each_two_seconds),
+        pytest.param(1, 3, marks=pytest.mark.slow),
+        (2, 5),
+    ],
 )
-def test_bounds_of_ring_losses_are_no_wider_than_in_the_prototype(name: str, polls: int, every: int) -> None:
+def test_bounds_of_ring_losses_are_no_wider_than_in_the_prototype(
+    name: str, polls: int, every: int
+) -> None:
     run = played(every)[-1]
     by, i = run.account.ring_losses, run.at(name)
     least, most = BY_CLOSES[name][polls]
@@ -155,28 +211,42 @@ def test_nothing_else_is_lost_and_no_counter_falls(runs: Sequence[Run]) -> None:
         shown = run.shown()
         assert all(shown[name] >= value for name, value in before.items())
         before = shown
-    assert {queue for queue, fate in before if fate == "evicted"} == {"g.ring0", "g.ring1", "g.ringtx"}
+    assert {queue for queue, fate in before if fate == "evicted"} == {
+        "g.ring0",
+        "g.ring1",
+        "g.ringtx",
+    }
     assert {fate for _, fate in before} == {"acknowledged", "expired", "evicted"}
 
 
-def test_duplicates_of_producers_without_an_address_are_not_known(runs: Sequence[Run]) -> None:
+def test_duplicates_of_producers_without_an_address_are_not_known(
+    runs: Sequence[Run],
+) -> None:
     assert runs[-1].fate("duplicate", "g.adup") == (0, np.inf)
 
 
 @each_two_seconds
 @pytest.mark.parametrize("restart", [10, 60, 100])
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_restart_of_the_agent_counts_nothing_twice(restart: int, *, killed: bool) -> None:
+def test_a_restart_of_the_agent_counts_nothing_twice(
+    restart: int, *, killed: bool
+) -> None:
     """Killed: its checkpoint is seven polls old, the rest stands in the journal."""
     checkpoint: Checkpoint | None = None
     written = None
     for number, run in enumerate(played(1)[:restart]):
-        if checkpoint is None or (not killed and number == restart - 1) or (killed and number == restart - 8):
+        if (
+            checkpoint is None
+            or (not killed and number == restart - 1)
+            or (killed and number == restart - 8)
+        ):
             checkpoint = checkpoint_of(run.state, run.last, POLICY)
             assert checkpoint is not None
             written = written_as(checkpoint, run.state, {}, number)
         else:
-            record, written = record_of(written, run.state, run.last, POLICY, {}, number)
+            record, written = record_of(
+                written, run.state, run.last, POLICY, {}, number
+            )
             assert record is not None
             checkpoint = applied(checkpoint, record)
     assert checkpoint is not None
@@ -185,7 +255,9 @@ def test_a_restart_of_the_agent_counts_nothing_twice(restart: int, *, killed: bo
     runs = list(assessed(iter(snapshots()[restart + 5 :]), state))
     assert all(runs[0].shown()[name] >= value for name, value in before.items())
     whole = played(1)[-1]
-    either = {(name, "acknowledged") for name in ("g.pollb", "g.ring0", "g.ring1")}  # no poll lists all its clients
+    either = {
+        (name, "acknowledged") for name in ("g.pollb", "g.ring0", "g.ring1")
+    }  # no poll lists all its clients
     shown, known = runs[-1].shown(), whole.shown()
     assert {name: n for name, n in shown.items() if name not in either} == {
         name: n for name, n in known.items() if name not in either

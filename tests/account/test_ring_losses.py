@@ -25,15 +25,24 @@ def taker(client: str, held: float, **said: Any) -> dict[str, Any]:
 def by_client(broker: Any) -> dict[str, float]:
     """mq_queue_messages_lost_by_consumer_total by client."""
     table = broker.tables["ring_loser"]
-    return {row.client: float(value) for row, value in zip(table.index, table["lost"], strict=True)}
+    return {
+        row.client: float(value)
+        for row, value in zip(table.index, table["lost"], strict=True)
+    }
 
 
 def closed(broker: Broker) -> Broker:
     """Three of three with one of two clients, four of four, and it closes: one is lost."""
     both = {"a": taker("a", 3.0), "b": taker("b", 0.0)}
-    broker.see({"q": queue(0, 0, ring=3.0)}, consumers={"a": taker("a", 0.0), "b": taker("b", 0.0)}, polls=2)
+    broker.see(
+        {"q": queue(0, 0, ring=3.0)},
+        consumers={"a": taker("a", 0.0), "b": taker("b", 0.0)},
+        polls=2,
+    )
     broker.see({"q": queue(4, 4, D=3.0, ring=3.0)}, consumers=both, polls=2)
-    return broker.see({"q": queue(4, 3, ring=3.0)}, consumers={"b": taker("b", 0.0)}, polls=2)
+    return broker.see(
+        {"q": queue(4, 3, ring=3.0)}, consumers={"b": taker("b", 0.0)}, polls=2
+    )
 
 
 def test_a_close_is_counted_for_its_client_alone() -> None:
@@ -41,7 +50,9 @@ def test_a_close_is_counted_for_its_client_alone() -> None:
     assert by_client(broker) == {"a": 1, "": 0}
     (found,) = [one for one in broker.conditions if one.name == "ring_lost_by_consumer"]
     assert found.evidence["lost"] == 1
-    assert found.why.startswith("a closed, lost the connection or rolled back: 1 messages; a Core client")
+    assert found.why.startswith(
+        "a closed, lost the connection or rolled back: 1 messages; a Core client"
+    )
 
 
 def test_a_client_that_holds_more_than_the_ring_is_counted_from_0_on() -> None:
@@ -60,7 +71,9 @@ def test_two_that_close_together_share_what_none_is_known_to_have_lost() -> None
     assert by_client(broker) == {"a": 0, "b": 0, "": 4}
     assert broker.sheet().lost_by == {"arrivals": 0, "a": (0, 4), "b": (0, 4)}
     (found,) = [one for one in broker.conditions if one.name == "ring_lost_by_consumer"]
-    assert found.why.startswith("a and b closed, lost the connection or rolled back: 4 messages together; ")
+    assert found.why.startswith(
+        "a and b closed, lost the connection or rolled back: 4 messages together; "
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -87,7 +100,9 @@ def test_it_goes_on_over_a_restart_of_the_agent(*, killed: bool) -> None:
     broker.restart_agent(whole(checkpoint))
     broker.see({"q": queue(4, 3, ring=3.0)}, polls=2)
     assert by_client(broker) == {"a": 1, "": 0}
-    broker.see({"q": queue(5, 4, D=3.0, ring=3.0)}, consumers={"a": taker("a", 3.0)}, polls=2)
+    broker.see(
+        {"q": queue(5, 4, D=3.0, ring=3.0)}, consumers={"a": taker("a", 3.0)}, polls=2
+    )
     broker.see({"q": queue(5, 3, ring=3.0)}, polls=2)
     assert by_client(broker) == {"a": 2, "": 0}
 
@@ -97,7 +112,9 @@ def whole(checkpoint: Checkpoint) -> Checkpoint:
     return as_read(checkpoint)
 
 
-def test_after_a_restart_of_the_broker_the_counter_begins_again_and_the_account_goes_on() -> None:
+def test_after_a_restart_of_the_broker_the_counter_begins_again_and_the_account_goes_on() -> (
+    None
+):
     broker = closed(Broker())
     broker.restart()
     broker.see({"q": queue(3, 3, ring=3.0)}, consumers={"b": taker("b", 0.0)}, polls=3)
@@ -136,7 +153,9 @@ def test_a_session_that_is_listed_is_none_that_went() -> None:
 def test_beside_one_that_was_never_listed_no_client_is_known_for_sure() -> None:
     broker = Broker()
     broker.about["sessions_made"] = 10.0
-    broker.see({"q": queue(4, 4, D=3.0, ring=3.0)}, consumers={"a": taker("a", 3.0)}, polls=2)
+    broker.see(
+        {"q": queue(4, 4, D=3.0, ring=3.0)}, consumers={"a": taker("a", 3.0)}, polls=2
+    )
     broker.about["sessions_made"] = 11.0
     broker.see({"q": queue(4, 3, ring=3.0)}, polls=2)
     assert broker.sheet().lost_by == {"arrivals": 0, "a": (0, 1)}
@@ -147,7 +166,9 @@ def test_beside_one_that_was_never_listed_no_client_is_known_for_sure() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else() -> None:
+def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else() -> (
+    None
+):
     """Arrivals go on: each 15 s, and in between each half second, of which only the account knows."""
 
     def live(world: World, glances: bool) -> tuple[float, float, float]:
@@ -166,11 +187,18 @@ def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else
             if second % 15 == 14:
                 world.look()
         world.run(30)
-        losses, books = world.state.judgement.account.ring_losses, world.state.judgement.account.books
+        losses, books = (
+            world.state.judgement.account.ring_losses,
+            world.state.judgement.account.books,
+        )
         assert losses.least[0] <= one.lost_by_consumers <= losses.most[0]
         assert books.lost[0] == one.lost
         assert world.evicted() == one.lost
-        return losses.most[0] - losses.least[0], one.lost_by_consumers, world.column("queue", "lost_by_consumer")
+        return (
+            losses.most[0] - losses.least[0],
+            one.lost_by_consumers,
+            world.column("queue", "lost_by_consumer"),
+        )
 
     def world() -> World:
         return ring(10)[0].run(30)
@@ -182,13 +210,24 @@ def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else
 
 
 def glance(world: World) -> None:
-    consumers = {name: said for one in world.queues.values() for name, said in one.consumers_said().items()}
+    consumers = {
+        name: said
+        for one in world.queues.values()
+        for name, said in one.consumers_said().items()
+    }
     queues = {name: one.queue_said() for name, one in world.queues.items()}
-    addresses = {name: {"messages_added": float(one.A)} for name, one in world.queues.items()}
+    addresses = {
+        name: {"messages_added": float(one.A)} for name, one in world.queues.items()
+    }
     snapshot = world.snapshot(queues, consumers, addresses)
     state = world.state
     judgement = glanced(state.judgement, snapshot, world.policy.constants)
-    world.state = type(state)(**{**{name: getattr(state, name) for name in state.__slots__}, "judgement": judgement})
+    world.state = type(state)(
+        **{
+            **{name: getattr(state, name) for name in state.__slots__},
+            "judgement": judgement,
+        }
+    )
 
 
 def test_what_grew_in_between_is_told_at_the_next_poll() -> None:
@@ -215,7 +254,10 @@ def test_a_sum_of_losses_is_one_of_its_parts() -> None:
 
 def between_the_reads(came: float, then: float = 20.0) -> Broker:
     """A ring of 20 with 20 in delivery and 20 ready; then it closes after its consumers were listed."""
-    broker, c = Broker().see({"q": queue(0, 0, ring=20.0)}, polls=3), {"c": taker("c", 20.0)}
+    broker, c = (
+        Broker().see({"q": queue(0, 0, ring=20.0)}, polls=3),
+        {"c": taker("c", 20.0)},
+    )
     broker.see({"q": queue(20, 20, D=20.0, ring=20.0)}, consumers=c, polls=2)
     broker.see({"q": queue(40, 40, D=20.0, ring=20.0)}, consumers=c, polls=3)
     broker.see({"q": queue(40 + came, then, ring=20.0)}, consumers=c)
@@ -236,7 +278,9 @@ def test_and_among_arrivals_it_has_bounds() -> None:
 def test_one_that_goes_much_later_evicted_nothing() -> None:
     c = {"c": taker("c", 2.0)}
     broker = Broker().see({"q": queue(2, 2, D=2.0, ring=3.0)}, consumers=c, polls=3)
-    broker.see({"q": queue(9, 5, D=2.0, ring=3.0)}, consumers=c, polls=2).see({"q": queue(9, 5, ring=9.0)}, polls=3)
+    broker.see({"q": queue(9, 5, D=2.0, ring=3.0)}, consumers=c, polls=2).see(
+        {"q": queue(9, 5, ring=9.0)}, polls=3
+    )
     assert broker.sheet().lost_by == {"arrivals": 4}
 
 
@@ -244,9 +288,19 @@ def test_of_consumers_beyond_the_budget_any_may_have_made_it_lose() -> None:
     """One that went out of view is not gone for sure, and not the only one that may be."""
     over = [LeftOut("consumers", 1, 3)]
     both = {"a": taker("a", 2.0), "b": taker("b", 1.0)}
-    broker = Broker().see({"q": queue(6, 6, D=5.0, consumers=3.0, ring=3.0)}, consumers=both, polls=3, left_out=over)
+    broker = Broker().see(
+        {"q": queue(6, 6, D=5.0, consumers=3.0, ring=3.0)},
+        consumers=both,
+        polls=3,
+        left_out=over,
+    )
     b = {"b": taker("b", 1.0)}
-    broker.see({"q": queue(6, 3, D=1.0, consumers=2.0, ring=3.0)}, consumers=b, polls=3, left_out=over)
+    broker.see(
+        {"q": queue(6, 3, D=1.0, consumers=2.0, ring=3.0)},
+        consumers=b,
+        polls=3,
+        left_out=over,
+    )
     assert broker.left("evicted") == 3
     assert broker.sheet().lost_by == {"arrivals": 0, "a": (0, 3)}
     assert "not listed" in broker.sheet().reasons["lost_by"]

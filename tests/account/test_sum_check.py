@@ -34,7 +34,10 @@ def test_a_count_that_cannot_be_is_unknown() -> None:
 def test_a_count_that_does_not_add_up_is_unknown_and_both_are_shown(polls: int) -> None:
     sheet = counted(NOT_READ, *[10.0] * polls).sheet()
     assert sheet.there["ready"] is None
-    assert sheet.reasons["ready"] == "the broker's message count says 10, what came and left says 30"
+    assert (
+        sheet.reasons["ready"]
+        == "the broker's message count says 10, what came and left says 30"
+    )
     assert "10 ready" not in sheet.sums
 
 
@@ -50,13 +53,20 @@ def test_a_row_that_was_read_while_it_changed_is_believed() -> None:
 
 
 def test_what_a_ring_evicts_is_no_wrong_count() -> None:
-    broker = Broker().see({"q": queue(0, 0, ring=10.0)}, polls=3).see({"q": queue(50, 10, K=20.0, ring=10.0)}, polls=2)
+    broker = (
+        Broker()
+        .see({"q": queue(0, 0, ring=10.0)}, polls=3)
+        .see({"q": queue(50, 10, K=20.0, ring=10.0)}, polls=2)
+    )
     assert broker.sheet().there["ready"] == 10
 
 
 def test_bounds_that_leave_room_are_no_wrong_count() -> None:
     there: dict[str, Amount] = {"ready": 10}
-    assert content_that_adds_up({"added": 50}, there, {"acknowledged": (20, 40)}) == (there, "")
+    assert content_that_adds_up({"added": 50}, there, {"acknowledged": (20, 40)}) == (
+        there,
+        "",
+    )
 
 
 def test_a_count_of_openmq_alike() -> None:

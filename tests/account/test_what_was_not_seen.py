@@ -13,7 +13,15 @@ from penstock.model import Collector, Snapshot, TransactionState
 
 
 def consumer(**said: Any) -> dict[str, Any]:
-    return {"queue": "q", "T": 0.0, "N": 0.0, "client": "c", "protocol": "CORE", "session": "s1", **said}
+    return {
+        "queue": "q",
+        "T": 0.0,
+        "N": 0.0,
+        "client": "c",
+        "protocol": "CORE",
+        "session": "s1",
+        **said,
+    }
 
 
 # --- Artemis
@@ -27,12 +35,17 @@ class Sent(Broker):
     def send(self, polls: int = 1) -> None:
         for _ in range(polls):
             self.sent += 100
-            self.see({"q": queue(self.sent, self.sent)}, senders={"p": ("q", float(self.sent))})
+            self.see(
+                {"q": queue(self.sent, self.sent)},
+                senders={"p": ("q", float(self.sent))},
+            )
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("polls", [4, 29])
-def test_addresses_that_cannot_be_read_are_no_duplicates(polls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_cannot_be_read_are_no_duplicates(
+    polls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last good ones stand in for them, and what is sent goes on."""
     broker = Sent()
     broker.send(20)
@@ -67,11 +80,26 @@ def test_no_duplicates_are_more_than_at_most() -> None:
 @pytest.mark.slow  # many polls
 def test_unrouted_since_the_start_of_a_broker_counts() -> None:
     broker, queues = Broker(), {"q": queue(10, 10)}
-    broker.see(queues, {"q": {"messages_added": 10.0, "messages_unrouted": 5.0}}, senders={}, polls=4)
-    broker.see(queues, {"q": {"messages_added": 10.0, "messages_unrouted": 8.0}}, senders={}, polls=4)
+    broker.see(
+        queues,
+        {"q": {"messages_added": 10.0, "messages_unrouted": 5.0}},
+        senders={},
+        polls=4,
+    )
+    broker.see(
+        queues,
+        {"q": {"messages_added": 10.0, "messages_unrouted": 8.0}},
+        senders={},
+        polls=4,
+    )
     assert broker.fate("unrouted")[0] == 3
     broker.restart()
-    broker.see(queues, {"q": {"messages_added": 0.0, "messages_unrouted": 50.0}}, senders={}, polls=4)
+    broker.see(
+        queues,
+        {"q": {"messages_added": 0.0, "messages_unrouted": 50.0}},
+        senders={},
+        polls=4,
+    )
     assert broker.fate("unrouted")[0] == 53
 
 
@@ -79,10 +107,22 @@ def test_unrouted_since_the_start_of_a_broker_counts() -> None:
 def test_a_transaction_whose_producer_was_closed_is_not_rolled_back() -> None:
     """As Spring's JmsTemplate does in a session with transactions: each send has a producer of its own."""
     broker = Broker()
-    broker.see({"q": queue(100, 100)}, {"q": {"messages_added": 100.0}}, senders={}, polls=4)
+    broker.see(
+        {"q": queue(100, 100)}, {"q": {"messages_added": 100.0}}, senders={}, polls=4
+    )
     for came in range(100, 150, 10):
-        broker.see({"q": queue(came, came)}, {"q": {"messages_added": came + 10.0}}, senders={}, polls=6)
-        broker.see({"q": queue(came + 10, came + 10)}, {"q": {"messages_added": came + 10.0}}, senders={}, polls=4)
+        broker.see(
+            {"q": queue(came, came)},
+            {"q": {"messages_added": came + 10.0}},
+            senders={},
+            polls=6,
+        )
+        broker.see(
+            {"q": queue(came + 10, came + 10)},
+            {"q": {"messages_added": came + 10.0}},
+            senders={},
+            polls=4,
+        )
     assert broker.fate("rolled_back")[0] == 0
 
 
@@ -112,20 +152,37 @@ def test_a_purge_with_nobody_there_is_still_a_purge() -> None:
     assert broker.sheet().left["purged"] == 6
 
 
-def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broker, limit = Broker(), {"q": {"max_delivery_attempts": 10.0}}
-    broker.see({"q": queue(9, 9, has_dead_letter_address=0.0)}, limit, senders={}, polls=4)
+    broker.see(
+        {"q": queue(9, 9, has_dead_letter_address=0.0)}, limit, senders={}, polls=4
+    )
 
     def without_addresses(snapshot: Snapshot) -> None:
-        failed = {**snapshot.collectors, "addresses": Collector(0.01, snapshot.stamp, "timeout")}
+        failed = {
+            **snapshot.collectors,
+            "addresses": Collector(0.01, snapshot.stamp, "timeout"),
+        }
         Broker.judge(broker, replace(snapshot, collectors=failed))
 
     with monkeypatch.context() as patch:
         patch.setattr(broker, "judge", without_addresses)
         row = {"q": queue(9, 9, has_dead_letter_address=0.0, D=5.0)}
         broker.see(row, limit, {"k": consumer(T=5.0, N=5.0)}, senders={}, polls=2)
-        broker.see({"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)}, limit, senders={}, polls=2)
-    broker.see({"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)}, limit, senders={}, polls=2)
+        broker.see(
+            {"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)},
+            limit,
+            senders={},
+            polls=2,
+        )
+    broker.see(
+        {"q": queue(9, 4, X=5.0, has_dead_letter_address=0.0)},
+        limit,
+        senders={},
+        polls=2,
+    )
     assert least(broker.sheet().left["purged"]) == 0
 
 
@@ -134,11 +191,17 @@ def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
     broker = Broker()
     for attempts, settled in ((0.0, 0.0), (10.0, 10.0)):
         one = consumer(T=5.0, N=5.0 + settled, C=settled)
-        broker.see({"q": {**queue(20, 20, D=5.0), "Att": attempts}}, consumers={"k": one}, polls=4)
+        broker.see(
+            {"q": {**queue(20, 20, D=5.0), "Att": attempts}},
+            consumers={"k": one},
+            polls=4,
+        )
     broker.restart_agent()
     broker.now, broker.uptime = broker.now + 3600, broker.uptime + 3600
     after = consumer(T=5.0, N=515.0, C=510.0)
-    broker.see({"q": {**queue(20, 20, D=5.0), "Att": 510.0}}, consumers={"k": after}, polls=4)
+    broker.see(
+        {"q": {**queue(20, 20, D=5.0), "Att": 510.0}}, consumers={"k": after}, polls=4
+    )
     assert not isinstance(broker.sheet().given_back, int)
     assert "given_back" in broker.sheet().reasons
 
@@ -147,7 +210,11 @@ def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
 def test_no_loss_by_a_client_is_negative_when_a_limit_goes_and_comes() -> None:
     broker, holding = Broker(), {"a": consumer(T=4.0, N=4.0)}
     broker.see({"q": queue(4, 4, D=4.0, ring=3.0)}, consumers=holding, polls=3)
-    for rows, polls in (({"q": queue(4, 3, ring=3.0)}, 4), ({"q": queue(4, 3)}, 3), ({"q": queue(4, 3, ring=3.0)}, 3)):
+    for rows, polls in (
+        ({"q": queue(4, 3, ring=3.0)}, 4),
+        ({"q": queue(4, 3)}, 3),
+        ({"q": queue(4, 3, ring=3.0)}, 3),
+    ):
         broker.see(rows, polls=polls)
     assert min([0.0, *broker.tables["ring_loser"]["lost"].tolist()]) == 0
 
@@ -163,7 +230,13 @@ def test_the_losers_of_a_ring_that_is_gone_are_forgotten() -> None:
 
 # --- OpenMQ
 
-TOPIC = {"topic": 1.0, "messages": 0.0, "uncommitted": 0.0, "dead_letters": 1.0, "delivering": 0.0}
+TOPIC = {
+    "topic": 1.0,
+    "messages": 0.0,
+    "uncommitted": 0.0,
+    "dead_letters": 1.0,
+    "delivering": 0.0,
+}
 
 
 @pytest.mark.slow  # many polls
@@ -177,7 +250,9 @@ def test_producers_that_cannot_be_read_send_nothing_unwanted(
         nonlocal came
         for _ in range(times):
             came += 50
-            broker.producers = {"p": {"address": "t", "connection": 1, "produced": came}}
+            broker.producers = {
+                "p": {"address": "t", "connection": 1, "produced": came}
+            }
             broker.see(others={"t": {**TOPIC, "messages_added": came, "removed": came}})
 
     see(12)
@@ -189,7 +264,9 @@ def test_producers_that_cannot_be_read_send_nothing_unwanted(
         if not kept:
             return replace(found, producers=None)
         failed = Collector(0.01, found.stamp, "timeout")
-        return replace(found, producers=last, collectors={**found.collectors, "producers": failed})
+        return replace(
+            found, producers=last, collectors={**found.collectors, "producers": failed}
+        )
 
     with monkeypatch.context() as patch:
         patch.setattr(type(broker), "snapshot", unread)
@@ -198,8 +275,17 @@ def test_producers_that_cannot_be_read_send_nothing_unwanted(
     assert least(broker.left("t").get("unwanted", 0)) == 0
 
 
-def prepared(received: float, state: TransactionState = TransactionState.PREPARED) -> Mapping[str, Any]:
-    return {"7": {"state": float(state), "messages": 0.0, "acknowledgements": received, "connection": -1}}
+def prepared(
+    received: float, state: TransactionState = TransactionState.PREPARED
+) -> Mapping[str, Any]:
+    return {
+        "7": {
+            "state": float(state),
+            "messages": 0.0,
+            "acknowledgements": received,
+            "connection": -1,
+        }
+    }
 
 
 @pytest.fixture
@@ -210,7 +296,18 @@ def delivered() -> OpenmqJudged:
 
 def see_delivered(broker: Any, polls: int = 15) -> None:
     for _ in range(polls):
-        broker.poll({"q": {"A": 9, "K": 0, "M": 9, "D": 5.0, "uncommitted": 0.0, "consumers": 0.0}})
+        broker.poll(
+            {
+                "q": {
+                    "A": 9,
+                    "K": 0,
+                    "M": 9,
+                    "D": 5.0,
+                    "uncommitted": 0.0,
+                    "consumers": 0.0,
+                }
+            }
+        )
 
 
 @pytest.mark.slow  # many polls
@@ -221,13 +318,19 @@ def test_messages_of_transactions_that_cannot_be_read_are_not_said_to_be_lost(
     see_delivered(delivered)
     assert delivered.names & {"in_doubt", "delivered_to_none"} == {"in_doubt"}
     snapshot = OpenmqJudged.snapshot
-    monkeypatch.setattr(OpenmqJudged, "snapshot", lambda self, *a: replace(snapshot(self, *a), transactions=None))
+    monkeypatch.setattr(
+        OpenmqJudged,
+        "snapshot",
+        lambda self, *a: replace(snapshot(self, *a), transactions=None),
+    )
     see_delivered(delivered)
     assert "delivered_to_none" not in delivered.names
 
 
 @pytest.mark.slow  # many polls
-def test_messages_of_an_open_transaction_are_not_with_nobody(delivered: OpenmqJudged) -> None:
+def test_messages_of_an_open_transaction_are_not_with_nobody(
+    delivered: OpenmqJudged,
+) -> None:
     """Its consumer was closed before the commit."""
     delivered.transactions = dict(prepared(5.0, TransactionState.STARTED))
     see_delivered(delivered)
@@ -252,11 +355,21 @@ def test_a_sender_whose_clock_is_behind_makes_no_bounds_that_contradict() -> Non
     for _ in range(6):
         broker.see(others={"x": one})
     for _ in range(3):
-        broker.see(others={"x": {**one, "A": 11.0, "M": 1.0, "next_sent": broker.now - 3600}})
+        broker.see(
+            others={"x": {**one, "A": 11.0, "M": 1.0, "next_sent": broker.now - 3600}}
+        )
     oldest = broker.tables["oldest"]
-    bounds = {row.bound: float(oldest["at"][i]) for i, row in enumerate(oldest.index) if row.queue == "x"}
+    bounds = {
+        row.bound: float(oldest["at"][i])
+        for i, row in enumerate(oldest.index)
+        if row.queue == "x"
+    }
     assert bounds.get("earliest", 0.0) <= bounds.get("latest", float("inf"))
 
 
 def least(amount: Any) -> float:
-    return 0.0 if amount is None else float(amount[0] if isinstance(amount, list | tuple) else amount)
+    return (
+        0.0
+        if amount is None
+        else float(amount[0] if isinstance(amount, list | tuple) else amount)
+    )

@@ -60,41 +60,79 @@ class Broker(Judged):
         """
         for _ in range(polls):
             self.now, self.uptime = self.now + self.step, self.uptime + self.step
-            routed = {name: {"messages_added": said["A"], "messages_unrouted": 0.0} for name, said in queues.items()}
-            places = {name: {**routed.get(name, {}), **said} for name, said in {**routed, **(addresses or {})}.items()}
+            routed = {
+                name: {"messages_added": said["A"], "messages_unrouted": 0.0}
+                for name, said in queues.items()
+            }
+            places = {
+                name: {**routed.get(name, {}), **said}
+                for name, said in {**routed, **(addresses or {})}.items()
+            }
             snapshot = self.snapshot(queues, consumers or {}, places)
             listed = (
-                {row.name: row for row in snapshot.addresses.index if row.name not in unlisted}
+                {
+                    row.name: row
+                    for row in snapshot.addresses.index
+                    if row.name not in unlisted
+                }
                 if snapshot.addresses
                 else {}
             )
             numbers = {
-                name: {k: v for k, v in places.get(name, {}).items() if k not in ADDRESS_TEXTS} for name in listed
+                name: {
+                    k: v
+                    for k, v in places.get(name, {}).items()
+                    if k not in ADDRESS_TEXTS
+                }
+                for name in listed
             }
-            snapshot = replace(snapshot, addresses=self._listed.table(listed, numbers, {}))
+            snapshot = replace(
+                snapshot, addresses=self._listed.table(listed, numbers, {})
+            )
             if self.uncounted and snapshot.consumers is not None:
-                snapshot = replace(snapshot, consumers=Table(snapshot.consumers.index, {}))
+                snapshot = replace(
+                    snapshot, consumers=Table(snapshot.consumers.index, {})
+                )
             if senders is not None:
-                rows = {name: ProducerRow(name, address, "app", "s" + name) for name, (address, _) in senders.items()}
-                numbers = {name: {"produced": sent} for name, (_, sent) in senders.items()}
-                snapshot = replace(snapshot, producers=self._senders.table(rows, numbers, {}))
+                rows = {
+                    name: ProducerRow(name, address, "app", "s" + name)
+                    for name, (address, _) in senders.items()
+                }
+                numbers = {
+                    name: {"produced": sent} for name, (_, sent) in senders.items()
+                }
+                snapshot = replace(
+                    snapshot, producers=self._senders.table(rows, numbers, {})
+                )
             order = ("consumers", "addresses", "queues", "sizes", "connections")
-            parts = {name: Collector(0.01, snapshot.stamp + 0.01 * n) for n, name in enumerate(order)}
+            parts = {
+                name: Collector(0.01, snapshot.stamp + 0.01 * n)
+                for n, name in enumerate(order)
+            }
             assert snapshot.queues is not None
             keys = [
                 key
-                for key, row in zip(snapshot.queues.index.keys, snapshot.queues.index, strict=True)
+                for key, row in zip(
+                    snapshot.queues.index.keys, snapshot.queues.index, strict=True
+                )
                 if row.name in late
             ]
             observed = replace(
-                snapshot.observation, left_out=tuple(left_out), late={"queues": np.array(keys)} if keys else {}
+                snapshot.observation,
+                left_out=tuple(left_out),
+                late={"queues": np.array(keys)} if keys else {},
             )
             if prepared is None:
                 parts["transactions"] = Collector(0.01, snapshot.stamp, "status 403")
             else:
                 parts["transactions"] = Collector(0.01, snapshot.stamp)
                 xids = {xid: TransactionRow(xid, "", "") for xid in prepared}
-                snapshot = replace(snapshot, transactions=self._prepared.table(xids, {xid: {} for xid in xids}, {}))
+                snapshot = replace(
+                    snapshot,
+                    transactions=self._prepared.table(
+                        xids, {xid: {} for xid in xids}, {}
+                    ),
+                )
             self.last = replace(snapshot, collectors=parts, observation=observed)
             self.judge(self.last)
         return self
@@ -128,16 +166,22 @@ class Broker(Judged):
         """At least and at most."""
         assert self.last is not None
         assert self.last.queues is not None
-        found = queue_fates(self.account, self.last.queues) | address_fates(self.account)
+        found = queue_fates(self.account, self.last.queues) | address_fates(
+            self.account
+        )
         low, high = found[fate]
         return float(low[self.at(name)]), float(high[self.at(name)])
 
     def sheets(self, name: str) -> AccountList:
         assert self.last is not None
-        return account_list(BrokerView(self.state, self.tables, self.last, self.policy, self.step), name)
+        return account_list(
+            BrokerView(self.state, self.tables, self.last, self.policy, self.step), name
+        )
 
     def sheet(self, name: str = "q", *, address: bool = False) -> AccountSheet:
-        (found,) = [one for one in self.sheets(name).rows if (one.queue == "") is address]
+        (found,) = [
+            one for one in self.sheets(name).rows if (one.queue == "") is address
+        ]
         return found
 
     def left(self, fate: str, name: str = "q") -> Amount:

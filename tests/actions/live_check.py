@@ -41,7 +41,9 @@ class Stage:
         self.broker, self.core, self.manage = broker, core, broker.manage
         self._runner, self._state = asyncio.Runner(), State()
         account = broker.accounts["exporter"]
-        target = JolokiaTarget(broker.jolokia_url, account.user, lambda: account.password, broker.origin)
+        target = JolokiaTarget(
+            broker.jolokia_url, account.user, lambda: account.password, broker.origin
+        )
         self._transport = JolokiaTransport(target)
         self._reader = ArtemisReader(self._transport)
 
@@ -60,20 +62,42 @@ class Stage:
         **evidence: float,
     ) -> answers.Action:
         """What Penstock would print, were the condition active now; settings of new queues are read polls later."""
-        one = ActiveCondition(condition, "b1", address or queue, queue, client, Severity.WARNING, 0.0, evidence)
+        one = ActiveCondition(
+            condition,
+            "b1",
+            address or queue,
+            queue,
+            client,
+            Severity.WARNING,
+            0.0,
+            evidence,
+        )
         for _ in range(90):
             snapshot = self._runner.run(self._reader.poll(30))
             self._state, _ = assess(self._state, snapshot, Policy("b1"))
-            offered = {one.name: one for one in Actions(snapshot, self._state).of(one, on("artemis", condition))}
+            offered = {
+                one.name: one
+                for one in Actions(snapshot, self._state).of(
+                    one, on("artemis", condition)
+                )
+            }
             if name in offered and says in offered[name].effect:
                 return offered[name]
             time.sleep(1)
         pytest.fail(f"{name} is not offered")
 
-    def until_active(self, condition: str, queue: str, polls: int = 90) -> ActiveCondition:
+    def until_active(
+        self, condition: str, queue: str, polls: int = 90
+    ) -> ActiveCondition:
         for _ in range(polls):
-            self._state, _ = assess(self._state, self._runner.run(self._reader.poll(30)), Policy("b1"))
-            found = [o for o in self._state.judgement.conditions if (o.name, o.queue) == (condition, queue)]
+            self._state, _ = assess(
+                self._state, self._runner.run(self._reader.poll(30)), Policy("b1")
+            )
+            found = [
+                o
+                for o in self._state.judgement.conditions
+                if (o.name, o.queue) == (condition, queue)
+            ]
             if found:
                 return found[0]
             time.sleep(1)
@@ -82,17 +106,28 @@ class Stage:
 
     def do(self, action: answers.Action, **given: str) -> list[Any]:
         """Each call to the letter, with what an operator has to fill in (in capitals) given."""
-        return [self.manage.post([json.loads(_filled(str(call), given))])[0] for call in action.calls]
+        return [
+            self.manage.post([json.loads(_filled(str(call), given))])[0]
+            for call in action.calls
+        ]
 
     def of(self, queue: str, attribute: str) -> float:
         return float(self.manage.queue(queue, attribute))
 
-    def is_so(self, queue: str, attribute: str, value: float, timeout: float = 30) -> None:
+    def is_so(
+        self, queue: str, attribute: str, value: float, timeout: float = 30
+    ) -> None:
         eventually(lambda: self.of(queue, attribute), value, timeout=timeout)
 
     def send(self, queue: str, messages: int = SENT, **options: Any) -> None:
         before = self.of(queue, "MessagesAdded")
-        produces = {"mode": "produce", "rate": 2000, "messages": messages, "persistent": 1, **options}
+        produces = {
+            "mode": "produce",
+            "rate": 2000,
+            "messages": messages,
+            "persistent": 1,
+            **options,
+        }
         with self.core.open(self.broker.endpoint(), queue, **produces):
             self.is_so(queue, "MessagesAdded", before + messages)
 
@@ -112,10 +147,15 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    broker = ArtemisBroker.create(tmp_path_factory.mktemp("actions") / "broker", read_only_user="exporter")
+    broker = ArtemisBroker.create(
+        tmp_path_factory.mktemp("actions") / "broker", read_only_user="exporter"
+    )
     broker.start()
     try:
-        with CoreProcess(broker.directory / "core") as core, contextlib.closing(Stage(broker, core)) as made:
+        with (
+            CoreProcess(broker.directory / "core") as core,
+            contextlib.closing(Stage(broker, core)) as made,
+        ):
             yield made
     finally:
         broker.kill()
@@ -124,7 +164,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture
 def queue(stage: Stage, unique: Callable[[str], str]) -> str:
     name = unique("q")
-    stage.manage.add_settings(name, deadLetterAddress=f"{name}.dead", maxDeliveryAttempts=10, redeliveryDelay=0)
+    stage.manage.add_settings(
+        name,
+        deadLetterAddress=f"{name}.dead",
+        maxDeliveryAttempts=10,
+        redeliveryDelay=0,
+    )
     stage.manage.create_queues([name, f"{name}.dead"])
     return name
 
@@ -132,7 +177,9 @@ def queue(stage: Stage, unique: Callable[[str], str]) -> str:
 # --- a hung consumer
 
 
-def test_closing_a_hung_core_connection_gives_all_back_in_order(stage: Stage, queue: str) -> None:
+def test_closing_a_hung_core_connection_gives_all_back_in_order(
+    stage: Stage, queue: str
+) -> None:
     stage.send(queue)
     with stage.consumer(queue, client_id="hung", stuck_after=0) as hung:
         stage.is_so(queue, "DeliveringCount", SENT)
@@ -142,16 +189,22 @@ def test_closing_a_hung_core_connection_gives_all_back_in_order(stage: Stage, qu
             stage.do(action)
             until(lambda: len(peer.numbers()) == SENT, timeout=20)
             assert peer.numbers() == list(range(SENT))
-            stage.is_so(queue, "ConsumerCount", 1)  # a Core client does not come back by itself
+            stage.is_so(
+                queue, "ConsumerCount", 1
+            )  # a Core client does not come back by itself
         assert hung.counts()["acknowledged"] == 0
 
 
-def test_closing_the_consumer_of_a_hung_core_client_does_nothing(stage: Stage, queue: str) -> None:
+def test_closing_the_consumer_of_a_hung_core_client_does_nothing(
+    stage: Stage, queue: str
+) -> None:
     """What the action says not to do."""
     stage.send(queue)
     with stage.consumer(queue, client_id="hung", stuck_after=0):
         stage.is_so(queue, "DeliveringCount", SENT)
-        (row,) = [row for row in stage.manage.rows("listConsumers") if row["queue"] == queue]
+        (row,) = [
+            row for row in stage.manage.rows("listConsumers") if row["queue"] == queue
+        ]
         assert stage.manage.call(
             stage.manage.broker, "closeConsumerWithID(java.lang.String,java.lang.String)",
             row["session"], row["id"],
@@ -162,16 +215,27 @@ def test_closing_the_consumer_of_a_hung_core_client_does_nothing(stage: Stage, q
         stage.is_so(queue, "DeliveringCount", 0)
 
 
-def test_each_closing_costs_every_message_an_attempt(stage: Stage, unique: Callable[[str], str]) -> None:
+def test_each_closing_costs_every_message_an_attempt(
+    stage: Stage, unique: Callable[[str], str]
+) -> None:
     queue = unique("two")
-    stage.manage.add_settings(queue, deadLetterAddress=f"{queue}.dead", maxDeliveryAttempts=2, redeliveryDelay=0)
+    stage.manage.add_settings(
+        queue,
+        deadLetterAddress=f"{queue}.dead",
+        maxDeliveryAttempts=2,
+        redeliveryDelay=0,
+    )
     stage.manage.create_queues([queue, f"{queue}.dead"])
     stage.send(queue)
     for attempt in (1, 2):
         with stage.consumer(queue, client_id=f"hung-{attempt}", stuck_after=0):
             stage.is_so(queue, "DeliveringCount", SENT)
             says = "one of 2 delivery attempts"
-            stage.do(stage.action("close_connection", "stalled", queue, f"hung-{attempt}", says=says))
+            stage.do(
+                stage.action(
+                    "close_connection", "stalled", queue, f"hung-{attempt}", says=says
+                )
+            )
             stage.is_so(queue, "DeliveringCount", 0)
     stage.is_so(f"{queue}.dead", "MessageCount", SENT)
     retry = stage.action("retry_dead_letters", "dead_lettering", queue)
@@ -182,14 +246,18 @@ def test_each_closing_costs_every_message_an_attempt(stage: Stage, unique: Calla
         until(lambda: len(mended.numbers()) == SENT, timeout=20)
 
 
-def test_a_ring_loses_what_comes_back(stage: Stage, unique: Callable[[str], str]) -> None:
+def test_a_ring_loses_what_comes_back(
+    stage: Stage, unique: Callable[[str], str]
+) -> None:
     ring = unique("ring")
     stage.manage.create_queue(ring, ring_size=10)
     stage.send(ring, 10)
     with stage.consumer(ring, client_id="hung", stuck_after=0):
         stage.is_so(ring, "DeliveringCount", 10)
         stage.send(ring, 10)
-        action = stage.action("close_connection", "stalled", ring, "hung", held=10.0, at_risk=10.0)
+        action = stage.action(
+            "close_connection", "stalled", ring, "hung", held=10.0, at_risk=10.0
+        )
         assert "10 of them are evicted from the full ring" in action.effect
         stage.do(action)
         stage.is_so(ring, "DeliveringCount", 0)
@@ -200,7 +268,9 @@ def test_a_ring_loses_what_comes_back(stage: Stage, unique: Callable[[str], str]
     assert stage.of(ring, "MessageCount") == 25
 
 
-def test_an_amqp_consumer_is_closed_and_its_connection_stays(stage: Stage, queue: str) -> None:
+def test_an_amqp_consumer_is_closed_and_its_connection_stays(
+    stage: Stage, queue: str
+) -> None:
     stage.send(queue)
     with AmqpHolder(stage.broker.endpoint(), queue, credit=30, client_id="holder"):
         stage.is_so(queue, "DeliveringCount", 30)
@@ -214,7 +284,9 @@ def test_an_amqp_consumer_is_closed_and_its_connection_stays(stage: Stage, queue
 
 def test_a_stomp_connection_is_closed(stage: Stage, queue: str) -> None:
     stage.send(queue)
-    reader = StompConsumer(stage.broker.endpoint(), queue, client_id="reader", acknowledge=False)
+    reader = StompConsumer(
+        stage.broker.endpoint(), queue, client_id="reader", acknowledge=False
+    )
     until(lambda: stage.of(queue, "DeliveringCount") > 0, timeout=15)
     stage.do(stage.action("close_connection_of_others", "stalled", queue, "reader"))
     stage.is_so(queue, "DeliveringCount", 0)
@@ -227,10 +299,16 @@ class MqttReader:
 
     def __init__(self, stage: Stage, client: str, topic: str) -> None:
         endpoint = stage.broker.endpoint()
-        self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=10)
+        self._socket = socket.create_connection(
+            (endpoint.host, endpoint.port), timeout=10
+        )
         account = endpoint.account
-        texts = b"".join(_mqtt_text(text) for text in (client, account.user, account.password))
-        self._say(0x10, _mqtt_text("MQTT") + b"\x04\xc0\x00\x3c" + texts)  # no clean session: a durable subscription
+        texts = b"".join(
+            _mqtt_text(text) for text in (client, account.user, account.password)
+        )
+        self._say(
+            0x10, _mqtt_text("MQTT") + b"\x04\xc0\x00\x3c" + texts
+        )  # no clean session: a durable subscription
         assert self._socket.recv(4)[3] == 0
         self._say(0x82, b"\x00\x01" + _mqtt_text(topic) + b"\x01")
         assert self._socket.recv(5)[0] == 0x90
@@ -238,7 +316,9 @@ class MqttReader:
     def _say(self, kind: int, body: bytes) -> None:
         assert len(body) < 16384
         low, high = len(body) % 128, len(body) // 128
-        self._socket.sendall(bytes([kind, low | 0x80, high] if high else [kind, low]) + body)
+        self._socket.sendall(
+            bytes([kind, low | 0x80, high] if high else [kind, low]) + body
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -251,21 +331,41 @@ def _mqtt_text(text: str) -> bytes:
     return len(text.encode()).to_bytes(2, "big") + text.encode()
 
 
-def test_an_mqtt_connection_is_closed_and_its_messages_are_kept(stage: Stage, unique: Callable[[str], str]) -> None:
+def test_an_mqtt_connection_is_closed_and_its_messages_are_kept(
+    stage: Stage, unique: Callable[[str], str]
+) -> None:
     topic = unique("topic").replace(".", "-")
     with MqttReader(stage, "meter", topic):
-        (name,) = [row["name"] for row in stage.manage.rows("listQueues") if row["address"] == topic]
+        (name,) = [
+            row["name"]
+            for row in stage.manage.rows("listQueues")
+            if row["address"] == topic
+        ]
         where = {"address": topic, "routing_type": "multicast"}
         for number in range(5):
-            body = ["java.util.Map", "int", "java.lang.String", "boolean", "java.lang.String", "java.lang.String"]
+            body = [
+                "java.util.Map",
+                "int",
+                "java.lang.String",
+                "boolean",
+                "java.lang.String",
+                "java.lang.String",
+            ]
             account = stage.broker.accounts["admin"]
             stage.manage.call(
                 stage.manage.address_mbean(topic), f"sendMessage({','.join(body)})",
                 {}, 3, f"{number}", True, account.user, account.password,
             )  # fmt: skip
-        until(lambda: stage.manage.queue(name, "DeliveringCount", **where) == 5, timeout=15)
-        stage.do(stage.action("close_connection_of_mqtt", "stalled", name, "meter", topic))
-        until(lambda: stage.manage.queue(name, "ConsumerCount", **where) == 0, timeout=15)
+        until(
+            lambda: stage.manage.queue(name, "DeliveringCount", **where) == 5,
+            timeout=15,
+        )
+        stage.do(
+            stage.action("close_connection_of_mqtt", "stalled", name, "meter", topic)
+        )
+        until(
+            lambda: stage.manage.queue(name, "ConsumerCount", **where) == 0, timeout=15
+        )
         assert stage.manage.queue(name, "MessageCount", **where) == 5
         assert stage.manage.queue(name, "DeliveringCount", **where) == 0
 
@@ -284,7 +384,9 @@ def test_resuming(stage: Stage, queue: str) -> None:
         with pytest.raises(AssertionError):
             stage.is_so(queue, "MessageCount", 0, timeout=3)
         stage.manage.pause_queue(queue)
-        stage.do(stage.action("resume_address", "paused", queue))  # also what was paused by itself
+        stage.do(
+            stage.action("resume_address", "paused", queue)
+        )  # also what was paused by itself
         stage.is_so(queue, "MessageCount", 0)
 
 
@@ -302,7 +404,9 @@ def test_unblocking(stage: Stage, queue: str) -> None:
 def test_setting_the_failing_message_aside(stage: Stage, queue: str) -> None:
     """The three calls beside closing, on a queue that is paused: while it is in delivery removing does nothing."""
     account = stage.broker.accounts["admin"]
-    body = "java.util.Map,int,java.lang.String,boolean,java.lang.String,java.lang.String"
+    body = (
+        "java.util.Map,int,java.lang.String,boolean,java.lang.String,java.lang.String"
+    )
     for number in range(5):
         headers = {"poison": "yes"} if number == 2 else {}
         stage.manage.call(
@@ -312,7 +416,10 @@ def test_setting_the_failing_message_aside(stage: Stage, queue: str) -> None:
     with stage.consumer(queue, client_id="hung", stuck_after=0):
         stage.is_so(queue, "DeliveringCount", 5)
         gone = "sendMessagesToDeadLetterAddress(java.lang.String)"
-        assert stage.manage.call(stage.manage.queue_mbean(queue), gone, "poison = 'yes'") == 0
+        assert (
+            stage.manage.call(stage.manage.queue_mbean(queue), gone, "poison = 'yes'")
+            == 0
+        )
         action = stage.action("set_aside", "redelivery_loop", queue)
         assert f"The one is in {queue}.dead" in action.effect
         assert stage.do(action, FILTER="poison = 'yes'")[2] == 1
@@ -323,7 +430,9 @@ def test_setting_the_failing_message_aside(stage: Stage, queue: str) -> None:
 
 def test_a_queue_for_dead_letters(stage: Stage, unique: Callable[[str], str]) -> None:
     name = unique("q")
-    stage.manage.add_settings(name, deadLetterAddress=f"{name}.dead", maxDeliveryAttempts=1, redeliveryDelay=0)
+    stage.manage.add_settings(
+        name, deadLetterAddress=f"{name}.dead", maxDeliveryAttempts=1, redeliveryDelay=0
+    )
     stage.manage.create_queue(name)
     stage.do(stage.action("give_dead_letters_a_queue", "dead_letters_lost", name))
     stage.send(name, 3)
@@ -335,11 +444,19 @@ def test_a_queue_for_dead_letters(stage: Stage, unique: Callable[[str], str]) ->
 
 
 @pytest.mark.parametrize("how", ["commit_prepared", "roll_back_prepared"])
-def test_prepared_transactions(stage: Stage, queue: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_transactions(
+    stage: Stage, queue: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(actions, "LASTING", 0.0)
     stage.send(queue, 10)
     one = stage.consumer(queue, client_id="xa", mode="xa", batch=5, hold_ms=-1)
-    until(lambda: len(stage.manage.call(stage.manage.broker, "listPreparedTransactions()")) == 1, timeout=15)
+    until(
+        lambda: (
+            len(stage.manage.call(stage.manage.broker, "listPreparedTransactions()"))
+            == 1
+        ),
+        timeout=15,
+    )
     one.close()
     action = stage.action(how, "in_doubt", queue)
     assert stage.do(action) == [True]
@@ -353,23 +470,53 @@ def test_prepared_transactions(stage: Stage, queue: str, how: str, monkeypatch: 
 
 def test_making_room(stage: Stage, unique: Callable[[str], str]) -> None:
     name, other = unique("full"), unique("other")
-    full = {"maxSizeBytes": 100_000, "pageSizeBytes": 50_000, "addressFullMessagePolicy": "BLOCK"}
+    full = {
+        "maxSizeBytes": 100_000,
+        "pageSizeBytes": 50_000,
+        "addressFullMessagePolicy": "BLOCK",
+    }
     stage.manage.add_settings(name, **full)
     stage.manage.create_queues([name, other])
     with stage.core.open(
-        stage.broker.endpoint(), name, mode="produce", rate=2000, messages=400, size=2000, persistent=1
+        stage.broker.endpoint(),
+        name,
+        mode="produce",
+        rate=2000,
+        messages=400,
+        size=2000,
+        persistent=1,
     ):
-        until(lambda: stage.manage.read(stage.manage.address_mbean(name), "AddressLimitPercent") >= 100, timeout=20)
+        until(
+            lambda: (
+                stage.manage.read(
+                    stage.manage.address_mbean(name), "AddressLimitPercent"
+                )
+                >= 100
+            ),
+            timeout=20,
+        )
         stuck = stage.of(name, "MessagesAdded")
         assert stuck < 400
-        stage.do(stage.action("move_messages", "producers_blocked", name), FILTER="", **{"OTHER QUEUE": other})
-        until(lambda: stage.of(other, "MessageCount") > 0 and stage.of(name, "MessagesAdded") > stuck, timeout=20)
+        stage.do(
+            stage.action("move_messages", "producers_blocked", name),
+            FILTER="",
+            **{"OTHER QUEUE": other},
+        )
+        until(
+            lambda: (
+                stage.of(other, "MessageCount") > 0
+                and stage.of(name, "MessagesAdded") > stuck
+            ),
+            timeout=20,
+        )
         moved = stage.of(other, "MessageCount")
         assert stage.of(name, "MessagesAcknowledged") == moved
         action = stage.action("remove_messages", "producers_blocked", name)
         stage.do(action, FILTER="")
         until(lambda: stage.of(name, "MessagesKilled") > 0, timeout=20)
-        settings = stage.manage.call(stage.manage.broker, "getAddressSettingsAsJSON(java.lang.String)", name)
+        settings = stage.manage.call(
+            stage.manage.broker, "getAddressSettingsAsJSON(java.lang.String)", name
+        )
         keys = json.dumps({**json.loads(settings), "maxSizeBytes": 10_000_000})
         stage.do(
             stage.action("raise_limit", "producers_blocked", name),
@@ -389,8 +536,20 @@ def test_who_owns_the_groups(stage: Stage, queue: str) -> None:
 def test_enabling_a_queue_ends_the_loss(stage: Stage, queue: str) -> None:
     manage = stage.manage
     manage.call(manage.queue_mbean(queue), "disable()")
-    with stage.core.open(stage.broker.endpoint(), queue, mode="produce", rate=2000, messages=SENT, persistent=1):
-        until(lambda: manage.read(manage.address_mbean(queue), "RoutedMessageCount") == SENT, timeout=20)
+    with stage.core.open(
+        stage.broker.endpoint(),
+        queue,
+        mode="produce",
+        rate=2000,
+        messages=SENT,
+        persistent=1,
+    ):
+        until(
+            lambda: (
+                manage.read(manage.address_mbean(queue), "RoutedMessageCount") == SENT
+            ),
+            timeout=20,
+        )
     assert stage.of(queue, "MessagesAdded") == 0  # routed, and lost
     stage.until_active("disabled", queue)
     stage.do(stage.action("enable_queue", "disabled", queue))
@@ -403,12 +562,33 @@ def test_a_full_dead_letter_address_before_and_after_messages_are_stuck(
     """FAIL: what has no room stays in delivery, and only a restart frees it."""
     queue = unique("stuck")
     dead = f"{queue}.dead"
-    stage.manage.add_settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=1, redeliveryDelay=0)
-    limits = {"addressFullMessagePolicy": "FAIL", "maxSizeBytes": 20_000, "pageSizeBytes": 10_000}
+    stage.manage.add_settings(
+        queue, deadLetterAddress=dead, maxDeliveryAttempts=1, redeliveryDelay=0
+    )
+    limits = {
+        "addressFullMessagePolicy": "FAIL",
+        "maxSizeBytes": 20_000,
+        "pageSizeBytes": 10_000,
+    }
     stage.manage.add_settings(dead, **limits)
     stage.manage.create_queues([queue, dead])
-    with stage.core.open(stage.broker.endpoint(), dead, mode="produce", rate=200, messages=2000, persistent=1):
-        until(lambda: stage.manage.read(stage.manage.address_mbean(dead), "AddressLimitPercent") >= 100, timeout=30)
+    with stage.core.open(
+        stage.broker.endpoint(),
+        dead,
+        mode="produce",
+        rate=200,
+        messages=2000,
+        persistent=1,
+    ):
+        until(
+            lambda: (
+                stage.manage.read(
+                    stage.manage.address_mbean(dead), "AddressLimitPercent"
+                )
+                >= 100
+            ),
+            timeout=30,
+        )
     full = stage.until_active("dead_letters_full", dead)
     assert full.evidence["limit_percent"] >= 100
     stage.send(queue)

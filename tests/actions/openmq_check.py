@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 from e2e.test_account_openmq import prepared
-from flowbench.openmq import PACKAGE, Clients, compiled, consume, create_queue, manage, observed, pause, produce
+from flowbench.openmq import (
+    PACKAGE,
+    Clients,
+    compiled,
+    consume,
+    create_queue,
+    manage,
+    observed,
+    pause,
+    produce,
+)
 from penstock.agent import Poller
 from penstock.conditions.catalogue import on
 from penstock.conditions.condition import ActiveCondition, Severity
@@ -39,7 +49,11 @@ class Stage:
         self._passwords = folder / "passfile"
         self._passwords.touch(mode=0o600)
         self._passwords.write_text(f"imq.imqcmd.password={ADMIN.password}\n")
-        threading.Thread(target=observed, args=(broker, folder, self._take, 1.0, 600.0, 10.0), daemon=True).start()
+        threading.Thread(
+            target=observed,
+            args=(broker, folder, self._take, 1.0, 600.0, 10.0),
+            daemon=True,
+        ).start()
 
     def _take(self, poller: Poller) -> None:
         self.poller = poller
@@ -47,15 +61,21 @@ class Stage:
     def clients(self, *roles: Any) -> Clients:
         return Clients(self.broker, self._classes, roles, self._folder / "clients.log")
 
-    def action(self, name: str, condition: str, queue: str, client: str = "", **evidence: float) -> answers.Action:
+    def action(
+        self, name: str, condition: str, queue: str, client: str = "", **evidence: float
+    ) -> answers.Action:
         """What Penstock would print, were the condition active now."""
-        one = ActiveCondition(condition, "b", queue, queue, client, Severity.WARNING, 0.0, evidence)
+        one = ActiveCondition(
+            condition, "b", queue, queue, client, Severity.WARNING, 0.0, evidence
+        )
         for _ in range(60):
             view = self.poller.assessor.view if self.poller else None
             offered: dict[str, answers.Action] = {}
             queues = view.snapshot.queues if view else None
             if view and queues and queue in {row.name for row in queues.index}:
-                found = Actions(view.snapshot, view.state).of(one, on("openmq", condition))
+                found = Actions(view.snapshot, view.state).of(
+                    one, on("openmq", condition)
+                )
                 offered = {action.name: action for action in found}
             if name in offered:
                 return offered[name]
@@ -72,9 +92,25 @@ class Stage:
             command = command.replace(name, value)
         _, *words = shlex.split(command)
         java = Path(require_java()).parents[1]
-        how = ["-javahome", str(java), "-b", f"{self.broker.host}:{self.broker.port}", "-u", ADMIN.user, "-f"]
-        program = [str(self.broker.home / "bin" / "imqcmd"), *words, *how, "-passfile", str(self._passwords)]
-        return subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+        how = [
+            "-javahome",
+            str(java),
+            "-b",
+            f"{self.broker.host}:{self.broker.port}",
+            "-u",
+            ADMIN.user,
+            "-f",
+        ]
+        program = [
+            str(self.broker.home / "bin" / "imqcmd"),
+            *words,
+            *how,
+            "-passfile",
+            str(self._passwords),
+        ]
+        return subprocess.run(
+            program, capture_output=True, text=True, timeout=60, check=False
+        )
 
     def of(self, queue: str, attribute: str) -> Any:
         mbean = f'{PACKAGE}:type=Destination,subtype=Monitor,desttype=q,name="{queue}"'
@@ -89,7 +125,9 @@ class Stage:
             time.sleep(2)
         return now
 
-    def is_so(self, queue: str, attribute: str, value: object, timeout: float = 30) -> None:
+    def is_so(
+        self, queue: str, attribute: str, value: object, timeout: float = 30
+    ) -> None:
         eventually(lambda: self.of(queue, attribute), value, timeout=timeout)
 
 
@@ -104,13 +142,19 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         broker.kill()
 
 
-def test_destroying_the_connection_of_a_hung_client_gives_all_back(stage: Stage) -> None:
+def test_destroying_the_connection_of_a_hung_client_gives_all_back(
+    stage: Stage,
+) -> None:
     queue = "hung"
     create_queue(stage.broker, queue, {})
-    holds = consume(queue=queue, name="holder", ack="client", acknowledge=0, clientid="holder")
+    holds = consume(
+        queue=queue, name="holder", ack="client", acknowledge=0, clientid="holder"
+    )
     with stage.clients(holds, produce(queue=queue, name="to", count=SENT)):
         stage.is_so(queue, "NumMsgsPendingAcks", SENT)
-        action = stage.action("destroy_connection", "stalled", queue, "holder", held=float(SENT))
+        action = stage.action(
+            "destroy_connection", "stalled", queue, "holder", held=float(SENT)
+        )
         assert f"Its {SENT} messages of {queue} go back" in action.effect
         with stage.clients(consume(queue=queue, name="peer")) as peer:
             stage.do(action)
@@ -118,14 +162,20 @@ def test_destroying_the_connection_of_a_hung_client_gives_all_back(stage: Stage)
         stage.is_so(queue, "NumMsgs", 0)
 
 
-def test_a_transaction_that_is_not_prepared_is_not_rolled_back_by_command(stage: Stage) -> None:
+def test_a_transaction_that_is_not_prepared_is_not_rolled_back_by_command(
+    stage: Stage,
+) -> None:
     """What the action says not to do."""
     queue = "uncommitted"
     create_queue(stage.broker, queue, {})
-    reads = consume(queue=queue, name="reader", ack="transacted", commit=0, clientid="reader")
+    reads = consume(
+        queue=queue, name="reader", ack="transacted", commit=0, clientid="reader"
+    )
     with stage.clients(reads, produce(queue=queue, name="to", count=SENT)):
         stage.is_so(queue, "NumMsgsPendingAcks", SENT)
-        action = stage.action("destroy_connection_in_transaction", "open_transaction", queue, "reader")
+        action = stage.action(
+            "destroy_connection_in_transaction", "open_transaction", queue, "reader"
+        )
         assert "rollback txn" in action.never
         listed = stage.imqcmd("imqcmd list txn").stdout.split()
         (xid,) = [word for word in listed if word.isdigit() and len(word) > 15][:1]
@@ -139,7 +189,9 @@ def test_resuming(stage: Stage) -> None:
     queue = "paused"
     create_queue(stage.broker, queue, {})
     pause(stage.broker, queue, "ALL")
-    with stage.clients(consume(queue=queue, name="reader"), produce(queue=queue, name="to", count=SENT)) as clients:
+    with stage.clients(
+        consume(queue=queue, name="reader"), produce(queue=queue, name="to", count=SENT)
+    ) as clients:
         time.sleep(3)
         assert clients.counts()["reader.done"] == 0
         stage.do(stage.action("resume_destination", "paused", queue))
@@ -149,30 +201,45 @@ def test_resuming(stage: Stage) -> None:
 def test_room_in_a_full_destination(stage: Stage) -> None:
     """The producer may send what is left of its last batch beyond the limit."""
     queue = "full"
-    create_queue(stage.broker, queue, {"LimitBehavior": "FLOW_CONTROL", "MaxNumMsgs": 50})
+    create_queue(
+        stage.broker, queue, {"LimitBehavior": "FLOW_CONTROL", "MaxNumMsgs": 50}
+    )
     with stage.clients(produce(queue=queue, name="to", count=1000)) as clients:
         full = stage.until_at_rest(queue, 50)
         assert clients.counts()["to.sent"] < 1000
-        stage.do(stage.action("raise_destination_limit", "producers_blocked", queue), NUMBER=f"{full + 100}")
+        stage.do(
+            stage.action("raise_destination_limit", "producers_blocked", queue),
+            NUMBER=f"{full + 100}",
+        )
         raised = stage.until_at_rest(queue, full + 100)
         stage.do(stage.action("purge", "producers_blocked", queue))
-        eventually(lambda: stage.of(queue, "NumMsgsIn") > raised, True, timeout=30)  # what was blocked comes
+        eventually(
+            lambda: stage.of(queue, "NumMsgsIn") > raised, True, timeout=30
+        )  # what was blocked comes
         assert stage.of("mq.sys.dmq", "NumMsgs") == 0
 
 
 def test_a_limit_that_removes_messages_is_made_to_wait(stage: Stage) -> None:
     queue = "removes"
-    create_queue(stage.broker, queue, {"LimitBehavior": "REMOVE_OLDEST", "MaxNumMsgs": 50, "UseDMQ": False})
+    create_queue(
+        stage.broker,
+        queue,
+        {"LimitBehavior": "REMOVE_OLDEST", "MaxNumMsgs": 50, "UseDMQ": False},
+    )
     with stage.clients(produce(queue=queue, name="to", count=80)):
         stage.is_so(queue, "NumMsgsIn", 80)
         assert stage.of(queue, "NumMsgs") <= 50
     stage.do(stage.action("keep_what_overflows", "limit_losing", queue))
-    with stage.clients(consume(queue=queue, name="reader"), produce(queue=queue, name="to", count=200)) as clients:
+    with stage.clients(
+        consume(queue=queue, name="reader"), produce(queue=queue, name="to", count=200)
+    ) as clients:
         eventually(lambda: clients.counts()["reader.done"], 250, timeout=30)
 
 
 @pytest.mark.parametrize(("how", "left"), [("end_prepared", 9), ("undo_prepared", 10)])
-def test_prepared_transactions(stage: Stage, how: str, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_transactions(
+    stage: Stage, how: str, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has taken four of ten and sent three."""
     monkeypatch.setattr(actions, "LASTING", 0.0)
     queue = how

@@ -32,7 +32,9 @@ from penstock.insight.events import Change, Event
 from penstock.model import ProducerRow, QueueKind, Snapshot
 
 COUNTERS = [
-    family for family in CATALOGUE if family.type == "counter" and family.table not in ("agent", "poll", "broker")
+    family
+    for family in CATALOGUE
+    if family.type == "counter" and family.table not in ("agent", "poll", "broker")
 ]
 SAVED_AT = (4, 9, 10, 16)
 POLLS = 22
@@ -115,7 +117,9 @@ class CutConnection(sqlite3.Connection):
             super().execute(statement, *given)
         after = [content(file) for file in files]
         self.close()  # which removes the log, as a kill does not
-        for file, written in zip(files, cut(before, after, self.faults.part), strict=True):
+        for file, written in zip(
+            files, cut(before, after, self.faults.part), strict=True
+        ):
             file.write_bytes(written)
         raise Killed
 
@@ -168,24 +172,37 @@ class Traffic:
         world.now += 15
         temporary, consumer = 100 + n // 3, 200 + n // 2
         if temporary not in world.queues:
-            world.queue(temporary, f"reply{temporary}", {"kind": QueueKind.TEMPORARY, "durable": False})
+            world.queue(
+                temporary,
+                f"reply{temporary}",
+                {"kind": QueueKind.TEMPORARY, "durable": False},
+            )
             world.queues.pop(temporary - 2, None)
         world.queues[temporary]["added"] += 7
         world.queues[temporary]["acknowledged"] += 7
         if consumer not in world.consumers:
             world.consumer(consumer, 1, f"job{n // 2 % 4}")
-            world.consumers.pop(consumer - 3, None)  # it rests a while first: what no poll sees is in no total
+            world.consumers.pop(
+                consumer - 3, None
+            )  # it rests a while first: what no poll sees is in no total
         world.consumers[consumer]["delivered"] += 5
         world.consumers[consumer]["acknowledged"] += 5
         if n == 12:  # what was stalled goes on
-            world.consumers[10] |= {"buffered": 0, "acknowledged": 100, "last_acknowledgement": world.now - 1}
+            world.consumers[10] |= {
+                "buffered": 0,
+                "acknowledged": 100,
+                "last_acknowledgement": world.now - 1,
+            }
         self.produced.pop(n // 4 - 2, None)
         self.produced[n // 4] = self.produced.get(n // 4, 0.0) + 11
         keys = [*self.produced]
         self._producers, order = self._producers.advance(
-            np.array(keys, np.int64), lambda new: [producer(f"p{keys[i]}", "orders", f"c{keys[i]}") for i in new]
+            np.array(keys, np.int64),
+            lambda new: [producer(f"p{keys[i]}", "orders", f"c{keys[i]}") for i in new],
         )
-        producers = Table(self._producers, {"produced": np.array([*self.produced.values()])[order]})
+        producers = Table(
+            self._producers, {"produced": np.array([*self.produced.values()])[order]}
+        )
         return replace(world.snapshot(), producers=producers)
 
 
@@ -231,7 +248,14 @@ class Agent:
 def told(event: Event) -> tuple[Any, ...]:
     of_incident = event.change in (Change.INCIDENT_BEGIN, Change.INCIDENT_END)
     title = event.detail.rpartition(" (")[0] if of_incident else ""
-    return event.change, event.queue, event.client, event.condition, event.severity, title
+    return (
+        event.change,
+        event.queue,
+        event.client,
+        event.condition,
+        event.severity,
+        title,
+    )
 
 
 def counters(tables: Tables) -> Counted:
@@ -240,9 +264,18 @@ def counters(tables: Tables) -> Counted:
     for family in COUNTERS:
         if family.table in tables and family.column in tables[family.table]:
             shown = tables[family.table]
-            labels = [tuple(getattr(row, name) for name in family.label_names) for row in shown.index]
+            labels = [
+                tuple(getattr(row, name) for name in family.label_names)
+                for row in shown.index
+            ]
             values = zip(labels, shown[family.column].tolist(), strict=True)
-            found.update({(family.name, *one): value for one, value in values if not np.isnan(value)})
+            found.update(
+                {
+                    (family.name, *one): value
+                    for one, value in values
+                    if not np.isnan(value)
+                }
+            )
     return found
 
 
@@ -273,7 +306,9 @@ def killed_at(directory: Path, *kills: Faults) -> tuple[Agent, list[str]]:
                 shown |= agent.shown
         if agent is not None:
             shown |= agent.shown
-            wrong += [f"lost: {event}" for event in events - set(agent.journal.last(99))]
+            wrong += [
+                f"lost: {event}" for event in events - set(agent.journal.last(99))
+            ]
             events.update(agent.journal.last(99))
     assert agent is not None
     return agent, wrong

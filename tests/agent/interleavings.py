@@ -35,14 +35,23 @@ FIRST = ("one", "two")
 SECOND = ("two", "three")
 
 
-def configuration(names: tuple[str, ...], *, page_rows: int = 5000, history: bool = False) -> str:
+def configuration(
+    names: tuple[str, ...], *, page_rows: int = 5000, history: bool = False
+) -> str:
     url = "http://127.0.0.1:1/"
-    brokers = [{"name": name, "kind": "artemis", "url": url, "page_rows": page_rows} for name in names]
-    profiles = {"mq": {"kind": "artemis", "url": "http://{host}:1/", "page_rows": page_rows}}
+    brokers = [
+        {"name": name, "kind": "artemis", "url": url, "page_rows": page_rows}
+        for name in names
+    ]
+    profiles = {
+        "mq": {"kind": "artemis", "url": "http://{host}:1/", "page_rows": page_rows}
+    }
     dns = {"dns": "_x._tcp.y", "profile": "mq"}
     files = {"files": ["found*.yml"], "profiles": ["mq"]}
     discovery = {"profiles": profiles, "files": [files], "dns": [dns], "forget": "0s"}
-    return yaml.safe_dump({"brokers": brokers, "history": {"enabled": history}, "discovery": discovery})
+    return yaml.safe_dump(
+        {"brokers": brokers, "history": {"enabled": history}, "discovery": discovery}
+    )
 
 
 BROKEN = configuration(FIRST).replace("kind: artemis", "kind: nonsense")
@@ -71,7 +80,9 @@ class Steps:
     def came(self) -> bool:
         return 0 < self.at <= self.count
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> asyncio.Task[Any]:
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any
+    ) -> asyncio.Task[Any]:
         return asyncio.Task(Counted(coroutine, self), loop=loop, **more)
 
     def suspended(self) -> None:
@@ -123,8 +134,12 @@ class Reader:
             await asyncio.to_thread(time.sleep, 0.001)
         finally:
             self.under_way.discard(self.name)
-        found = snapshot(NOW, queues=table([things.queue("orders")], messages=[7], added=[9]))
-        return replace(found, broker=replace(things.ACTIVE, node_id=f"node-of-{self.name}"))
+        found = snapshot(
+            NOW, queues=table([things.queue("orders")], messages=[7], added=[9])
+        )
+        return replace(
+            found, broker=replace(things.ACTIVE, node_id=f"node-of-{self.name}")
+        )
 
     async def close(self) -> None:
         await asyncio.sleep(0)
@@ -192,15 +207,23 @@ class World:
         wanted = sorted(broker["name"] for broker in config["brokers"])
         assert sorted(poller.name for poller in agent.pollers()) == wanted
         assert sorted(state.name for state in agent.lookups.brokers()) == wanted
-        assert sum(writer.live for writer in self.writers) == config["history"]["enabled"]
+        assert (
+            sum(writer.live for writer in self.writers) == config["history"]["enabled"]
+        )
 
     def left_nothing(self) -> None:
         """After a stop."""
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, f"tasks: {[task.get_name() for task in left]}"
-        threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
+        threads = [
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith("penstock")
+        ]
         assert not threads
-        assert all(reader.closed for reader in self.readers), [r.name for r in self.readers if not r.closed]
+        assert all(reader.closed for reader in self.readers), [
+            r.name for r in self.readers if not r.closed
+        ]
         assert not any(writer.live for writer in self.writers)
 
 
@@ -214,7 +237,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         return []
 
     monkeypatch.setattr(supervisor, "open_reader", world.open_reader)
-    monkeypatch.setattr(supervisor, "STOP_SECONDS", 5 * LONG)  # a stop that waits for it fails
+    monkeypatch.setattr(
+        supervisor, "STOP_SECONDS", 5 * LONG
+    )  # a stop that waits for it fails
     monkeypatch.setattr("penstock.agent.history.open_writer", world.open_writer)
     monkeypatch.setattr("penstock.agent.discovery.resolve", resolve)
     monkeypatch.setattr("penstock.agent.fleet.SPREAD_SECONDS", 0.0)
@@ -276,7 +301,11 @@ class Life:
                 self.stopping = True
                 self.came.append(asyncio.create_task(self.agent.stop()))
             case Coming.RELOAD | Coming.REFUSED:
-                other = BROKEN if self.coming is Coming.REFUSED else configuration(("one", "four"), page_rows=9)
+                other = (
+                    BROKEN
+                    if self.coming is Coming.REFUSED
+                    else configuration(("one", "four"), page_rows=9)
+                )
                 self.world.file.write_text(other)
                 self.came.append(asyncio.create_task(self.agent.reload()))
 
@@ -314,13 +343,22 @@ class Life:
     async def between(self, agent: Agent) -> None:
         """The reloads and the discovery of a life that goes well so far."""
         world = self.world
-        for content in (configuration(SECOND, page_rows=8), BROKEN, configuration(SECOND, history=True)):
+        for content in (
+            configuration(SECOND, page_rows=8),
+            BROKEN,
+            configuration(SECOND, history=True),
+        ):
             if self.stopping:
                 return
             world.file.write_text(content)
             await self.ask(agent.reload())
             world.leave(("found",) if content is not BROKEN else ())
-            await self.wait(lambda: agent.lookups.ready()[0] and "found" in {one.name for one in agent.pollers()})
+            await self.wait(
+                lambda: (
+                    agent.lookups.ready()[0]
+                    and "found" in {one.name for one in agent.pollers()}
+                )
+            )
             if self.came and not self.stopping:
                 await self.end_of(self.came)
             if not self.stopping:

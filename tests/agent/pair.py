@@ -38,9 +38,15 @@ class Made:
     def snapshot(self, now: float) -> Snapshot:
         if not self.up:
             raise Unreachable("connection refused")
-        self.world.now, self.world.started, self.world.role = now, self.started, self.role
+        self.world.now, self.world.started, self.world.role = (
+            now,
+            self.started,
+            self.role,
+        )
         found = self.world.snapshot()
-        observation = Observation(Process(self.called or self.name, now, now - self.started))
+        observation = Observation(
+            Process(self.called or self.name, now, now - self.started)
+        )
         if self.role is Role.PASSIVE:
             return Snapshot(found.stamp, found.broker, observation=observation)
         return Snapshot(
@@ -58,7 +64,9 @@ class Made:
 class Brokers:
     """What `Agent` polls in place of real brokers; `now` is the clock of all."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *made: Made) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *made: Made
+    ) -> None:
         self.made = {one.name: one for one in made}
         self.now = BEGIN
         self.folder = folder
@@ -69,7 +77,10 @@ class Brokers:
 
     def write(self, *names: str) -> None:
         """The configuration."""
-        listed = ", ".join(f"{{name: {name}, kind: artemis, url: 'http://127.0.0.1:1/'}}" for name in names)
+        listed = ", ".join(
+            f"{{name: {name}, kind: artemis, url: 'http://127.0.0.1:1/'}}"
+            for name in names
+        )
         (self.folder / "p.yml").write_text(f"interval: 15s\nbrokers: [{listed}]\n")
 
     def _new(self) -> Agent:
@@ -97,7 +108,11 @@ class Brokers:
 
     def events(self, *changes: Change) -> list[tuple[str, Change, str]]:
         found = self.agent.lookups.events(since=0.0, limit=1000, broker="", queue="")
-        return [(one.broker, one.change, one.detail) for one in found if one.change in changes]
+        return [
+            (one.broker, one.change, one.detail)
+            for one in found
+            if one.change in changes
+        ]
 
     def samples(self, family: str, **labels: str) -> dict[str, float]:
         """By broker."""

@@ -46,7 +46,9 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def full(database: StateDatabase) -> Iterator[None]:
     """The disk of the database, which has `small_pages`, is full: it cannot grow, and is not opened with more room."""
     with connections_with("PRAGMA max_page_count=1"):
-        database.read(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
+        database.read(
+            lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall()
+        )
         yield
 
 

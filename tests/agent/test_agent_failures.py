@@ -68,11 +68,15 @@ class Answers:
 
 
 def whole() -> Snapshot:
-    return snapshot(NOW, queues=table([things.queue("orders")], messages=[7], added=[9]))
+    return snapshot(
+        NOW, queues=table([things.queue("orders")], messages=[7], added=[9])
+    )
 
 
 async def test_a_state_that_does_not_fit_is_not_used(
-    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def unfit(*_: object) -> None:
         raise ValueError("columns of 3 and of 4 rows")
@@ -83,15 +87,26 @@ async def test_a_state_that_does_not_fit_is_not_used(
     poller = Poller(Answers(world.snapshot()), assessor, 14.5)
     for _ in range(2):
         assert (await poller.poll()).result is Result.OK
-    assert caplog.text.count("what was kept of it does not fit (columns of 3 and of 4 rows)") == 1
+    assert (
+        caplog.text.count(
+            "what was kept of it does not fit (columns of 3 and of 4 rows)"
+        )
+        == 1
+    )
     assert assessor.checkpoint() is not None
 
 
-async def test_a_first_poll_that_is_not_complete_does_not_count_consumers_twice(checkpoint: Checkpoint) -> None:
+async def test_a_first_poll_that_is_not_complete_does_not_count_consumers_twice(
+    checkpoint: Checkpoint,
+) -> None:
     world = busy()
     work(world, 3)
     assessor = Assessor(world.policy, 15.0, nodes=knowing(checkpoint))
-    poller = Poller(Answers(replace(world.snapshot(), queues=None), world.snapshot()), assessor, 14.5)
+    poller = Poller(
+        Answers(replace(world.snapshot(), queues=None), world.snapshot()),
+        assessor,
+        14.5,
+    )
     await poller.poll()
     assert "consumer" not in assessor.tables
     assert assessor.checkpoint() is None
@@ -105,7 +120,9 @@ async def test_a_first_poll_that_is_not_complete_does_not_count_consumers_twice(
     ]
 
 
-async def test_nothing_is_restored_to_a_broker_that_is_passive(checkpoint: Checkpoint) -> None:
+async def test_nothing_is_restored_to_a_broker_that_is_passive(
+    checkpoint: Checkpoint,
+) -> None:
     passive = replace(whole(), broker=things.PASSIVE)
     assessor = Assessor(Policy("b"), 10.0, nodes=knowing(checkpoint))
     await Poller(Answers(passive), assessor, 9.5).poll()
@@ -117,7 +134,9 @@ async def test_nothing_is_restored_to_a_broker_that_is_passive(checkpoint: Check
 # --- the agent
 
 
-CONFIG = "interval: 60s\nbrokers: [{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}]\n"
+CONFIG = (
+    "interval: 60s\nbrokers: [{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}]\n"
+)
 
 
 class Running:
@@ -146,14 +165,21 @@ class Running:
 
 
 @pytest.fixture
-async def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
+async def running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Running]:
     one = Running(tmp_path, monkeypatch)
     yield one
     await one.agent.stop()
 
 
 def changes(running: Running) -> list[Change]:
-    return [event.change for event in running.agent.lookups.events(since=0.0, limit=100, broker="", queue="")]
+    return [
+        event.change
+        for event in running.agent.lookups.events(
+            since=0.0, limit=100, broker="", queue=""
+        )
+    ]
 
 
 async def test_a_refused_reload_leaves_everything(running: Running) -> None:
@@ -174,7 +200,9 @@ async def test_a_refused_history_leaves_brokers_and_history(running: Running) ->
     await running.agent.start()
     await running.polled()
     two = "{name: two, kind: artemis, url: 'http://127.0.0.1:1/'}"
-    running.file.write_text(f"interval: 60s\nbrokers: [{two}]\nhistory: {{enabled: true, url: 'foo://x'}}\n")
+    running.file.write_text(
+        f"interval: 60s\nbrokers: [{two}]\nhistory: {{enabled: true, url: 'foo://x'}}\n"
+    )
     with pytest.raises(ConfigError, match="cannot be used as a place for history"):
         await running.agent.reload()
     assert [poller.name for poller in running.agent.pollers()] == ["one"]
@@ -182,7 +210,9 @@ async def test_a_refused_history_leaves_brokers_and_history(running: Running) ->
     assert 'mq_up{broker="one"} 1' in running.body
 
 
-async def test_a_refused_broker_leaves_the_history(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_broker_leaves_the_history(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await running.agent.start()
 
     def refused(*_: object) -> None:
@@ -195,7 +225,9 @@ async def test_a_refused_broker_leaves_the_history(running: Running, monkeypatch
     assert running.agent._history.numbers() == {}
 
 
-async def test_a_reload_waits_for_the_start(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reload_waits_for_the_start(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It can be asked for before the start has ended; the fleet would be changed by both at once."""
     begun, may_go, opened = asyncio.Event(), asyncio.Event(), []
     look = running.agent._discovery.look
@@ -240,7 +272,9 @@ async def test_a_broker_is_dropped_while_it_is_polled(running: Running) -> None:
     await running.agent.reload()
     await running.polled()
     assert running.readers["one"].closed
-    assert [(state.name, state.up) for state in running.agent.lookups.brokers()] == [("two", True)]
+    assert [(state.name, state.up) for state in running.agent.lookups.brokers()] == [
+        ("two", True)
+    ]
     assert 'broker="one"' not in running.body
 
 
@@ -253,10 +287,14 @@ async def test_a_dropped_broker_is_saved_with_what_was_known(running: Running) -
     )
     await running.agent.reload()
     await running.agent.stop()
-    assert [one.node_id for one in known_in(running.storage)] == [f"{things.ACTIVE.node_id} one"]
+    assert [one.node_id for one in known_in(running.storage)] == [
+        f"{things.ACTIVE.node_id} one"
+    ]
 
 
-async def test_a_broker_of_which_nothing_is_known_is_not_found(running: Running) -> None:
+async def test_a_broker_of_which_nothing_is_known_is_not_found(
+    running: Running,
+) -> None:
     running.readers["one"] = Answers(ConnectionError("nothing there"))
     await running.agent.start()
     lookups = running.agent.lookups
@@ -275,7 +313,10 @@ async def test_a_broker_of_which_nothing_is_known_is_not_found(running: Running)
 async def test_discovery_goes_on_after_it_failed(
     running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failures: list[Exception] = [ConfigError("two brokers want one name"), ZeroDivisionError("odd")]
+    failures: list[Exception] = [
+        ConfigError("two brokers want one name"),
+        ZeroDivisionError("odd"),
+    ]
     looks = 0
     found = running.agent._discovery.look
 
@@ -290,7 +331,10 @@ async def test_discovery_goes_on_after_it_failed(
     monkeypatch.setattr(supervisor, "FILE_SECONDS", 0.01)
     await running.agent.start()
     await until(lambda: looks > 4)
-    assert "what discovery found cannot be watched: two brokers want one name" in caplog.text
+    assert (
+        "what discovery found cannot be watched: two brokers want one name"
+        in caplog.text
+    )
     assert caplog.text.count("discovery failed unexpectedly; please report this") == 1
     assert [poller.name for poller in running.agent.pollers()] == ["one"]
 
@@ -320,9 +364,13 @@ async def test_an_unexpected_error_while_saving_ends_nothing(
 # --- what is not there
 
 
-def test_history_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_without_its_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "penstock.history.compact", None)
-    with pytest.raises(ConfigError, match="history needs pyarrow, please: pip install 'pyarrow>=18'"):
+    with pytest.raises(
+        ConfigError, match="history needs pyarrow, please: pip install 'pyarrow>=18'"
+    ):
         open_writer(History(enabled=True), tmp_path)
 
 
@@ -338,9 +386,17 @@ def test_gauges_that_are_too_large_are_not_shown(
     assert "is larger than 10 bytes" in caplog.text
 
 
-@pytest.mark.parametrize(("transport", "kind"), [("jmx", "JmxTransport"), ("jolokia", "JolokiaTransport")])
-async def test_each_transport_is_opened_by_its_name(tmp_path: Path, transport: str, kind: str) -> None:
-    url = "http://127.0.0.1:1/" if transport == "jolokia" else "service:jmx:rmi:///jndi/rmi://127.0.0.1:1/jmxrmi"
+@pytest.mark.parametrize(
+    ("transport", "kind"), [("jmx", "JmxTransport"), ("jolokia", "JolokiaTransport")]
+)
+async def test_each_transport_is_opened_by_its_name(
+    tmp_path: Path, transport: str, kind: str
+) -> None:
+    url = (
+        "http://127.0.0.1:1/"
+        if transport == "jolokia"
+        else "service:jmx:rmi:///jndi/rmi://127.0.0.1:1/jmxrmi"
+    )
     entry = f"{{name: b, kind: artemis, transport: {transport}, url: '{url}'}}"
     (tmp_path / "p.yml").write_text(f"brokers: [{entry}]\n")
     (broker,) = load(tmp_path / "p.yml").brokers
@@ -362,7 +418,9 @@ def test_gauges_are_shown_as_the_trend_job_wrote_them(tmp_path: Path) -> None:
         for bound, seconds in (("low", 60.5), ("high", "never"))
     ]
     other = {"table": "other", "labels": {}, "values": {"seconds": 1.0}}
-    (tmp_path / "gauges.json").write_text(json.dumps({"version": 1, "rows": [*rows, other]}))
+    (tmp_path / "gauges.json").write_text(
+        json.dumps({"version": 1, "rows": [*rows, other]})
+    )
     trends = Trends(tmp_path / "gauges.json")
     trends.refresh()
     shown = Exposition(lambda _: b"")

@@ -26,7 +26,10 @@ from penstock.series.last_good import LastGood, keep_last_good
 def without(snapshot: Snapshot, part: str) -> Snapshot:
     """As if the part had timed out."""
     collector = "connections" if part == "producers" else part
-    collectors = {**snapshot.collectors, collector: Collector(1.0, snapshot.stamp, "timed out")}
+    collectors = {
+        **snapshot.collectors,
+        collector: Collector(1.0, snapshot.stamp, "timed out"),
+    }
     changes: dict[str, Any] = {part: None, "collectors": collectors}
     return replace(snapshot, **changes)
 
@@ -40,12 +43,18 @@ def test_a_process_that_was_never_seen_is_not_seen_after_it_was_kept() -> None:
 # Half a second each
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
-    "part", ["consumers", *(pytest.param(one, marks=pytest.mark.slow) for one in ("producers", "queues"))]
+    "part",
+    [
+        "consumers",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("producers", "queues")),
+    ],
 )
 def test_a_first_poll_that_is_partial_lowers_no_counter_and_loses_none(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crashes, "producer", lambda key, address, _: producer(key, address, "shop"))
+    monkeypatch.setattr(
+        crashes, "producer", lambda key, address, _: producer(key, address, "shop")
+    )
     traffic = Traffic()
     first = Agent(tmp_path / "a", traffic)
     undisturbed = Agent(tmp_path / "b", Traffic())
@@ -57,7 +66,11 @@ def test_a_first_poll_that_is_partial_lowers_no_counter_and_loses_none(
         snapshot = traffic.step()
         again.assessor.take(without(snapshot, part) if number == 0 else snapshot)
         again.assessor.publish(PollResult(Result.OK), {})
-        assert {name: again.shown[name] for name in shown if again.shown.get(name, shown[name]) < shown[name]} == {}
+        assert {
+            name: again.shown[name]
+            for name in shown
+            if again.shown.get(name, shown[name]) < shown[name]
+        } == {}
     for _ in range(12):
         undisturbed.poll()
     assert again.shown == undisturbed.shown
@@ -70,8 +83,12 @@ def test_a_part_with_values_left_out_stands_in_when_it_fails_next(error: str) ->
         world.now += 15
         snapshot = world.snapshot()
         read = Collector(0.1, snapshot.stamp, error, all_rows=bool(error))
-        snapshot = replace(snapshot, collectors={**snapshot.collectors, "consumers": read})
-        kept, completed = keep_last_good(kept, snapshot if number < 5 else without(snapshot, "consumers"), 60)
+        snapshot = replace(
+            snapshot, collectors={**snapshot.collectors, "consumers": read}
+        )
+        kept, completed = keep_last_good(
+            kept, snapshot if number < 5 else without(snapshot, "consumers"), 60
+        )
     assert completed.consumers is not None
 
 
@@ -91,13 +108,19 @@ def test_what_a_process_said_does_not_stand_in_for_the_next_one() -> None:
     world.started = world.now + 10
     world.queues[1] |= {"messages": 1000.0, "added": 1000.0, "acknowledged": 0.0}
     world._queues = Index.empty()
-    assert [poll(failing=True), poll(), poll()] == [None, 0.0, 0.0], "it reloaded a thousand, none was added"
+    assert [poll(failing=True), poll(), poll()] == [None, 0.0, 0.0], (
+        "it reloaded a thousand, none was added"
+    )
 
 
 @pytest.mark.parametrize("turns", range(3))
-async def test_a_stop_just_as_the_start_ends_leaves_nothing(turns: int, tmp_path: Path) -> None:
+async def test_a_stop_just_as_the_start_ends_leaves_nothing(
+    turns: int, tmp_path: Path
+) -> None:
     file = tmp_path / "penstock.yml"
-    file.write_text("brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia'}]\n")
+    file.write_text(
+        "brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia'}]\n"
+    )
     agent = Whole(file, tmp_path / "data")
     start = agent._start
     stopping: list[asyncio.Task[None]] = []

@@ -13,21 +13,31 @@ def check(whole: Agent, tmp_path: Path, *kills: Faults) -> None:
     agent, wrong = killed_at(tmp_path / name, *kills)
     assert not wrong, name
     assert agent.shown.keys() == whole.shown.keys()
-    assert all(value <= whole.shown[counter] for counter, value in agent.shown.items()), "counted twice"
+    assert all(
+        value <= whole.shown[counter] for counter, value in agent.shown.items()
+    ), "counted twice"
     assert max(agent.events().values()) == 1, name
     if (
         len(kills) == 1
     ):  # after several, polls are missing: what came and went between them, and windows that began anew
-        assert without_later_accounts(agent, whole) == without_later_accounts(whole, agent), name
+        assert without_later_accounts(agent, whole) == without_later_accounts(
+            whole, agent
+        ), name
         assert agent.events() == whole.events(), name
     assert not list((tmp_path / name).glob("*.unusable")), name
 
 
 def without_later_accounts(agent: Agent, other: Agent) -> dict[tuple[Any, ...], float]:
     """Its counters; without the account where one of both began it later: killed before its first poll was kept."""
-    began, others = (one.assessor.state.judgement.account.books.since.min() for one in (agent, other))
+    began, others = (
+        one.assessor.state.judgement.account.books.since.min() for one in (agent, other)
+    )
     same = bool(began == others)
-    return {name: value for name, value in agent.shown.items() if same or name[0] != "mq_account_messages_total"}
+    return {
+        name: value
+        for name, value in agent.shown.items()
+        if same or name[0] != "mq_account_messages_total"
+    }
 
 
 @pytest.mark.slow

@@ -42,9 +42,16 @@ async def agent_of(
 ) -> AsyncIterator[tuple[Agent, dict[str, Poller]]]:
     """An agent of these brokers, each polled once."""
     file = storage / "p.yml" if storage else Path("p.yml")
-    brokers = ", ".join(f"{{name: {name}, kind: artemis, url: 'http://127.0.0.1:1/'}}" for name in readers)
-    file.write_text(f"interval: 60s\nbrokers: [{brokers}]\njudgement: {{cold: 60s, trend: 120s}}\n")
-    monkeypatch.setattr(supervisor, "open_reader", lambda _, broker, __: readers[broker.name])
+    brokers = ", ".join(
+        f"{{name: {name}, kind: artemis, url: 'http://127.0.0.1:1/'}}"
+        for name in readers
+    )
+    file.write_text(
+        f"interval: 60s\nbrokers: [{brokers}]\njudgement: {{cold: 60s, trend: 120s}}\n"
+    )
+    monkeypatch.setattr(
+        supervisor, "open_reader", lambda _, broker, __: readers[broker.name]
+    )
     agent = Agent(file, storage=storage)
     await agent.start()
     try:
@@ -61,7 +68,10 @@ def conditions(agent: Agent) -> ConditionList:
 
 
 def active(agent: Agent) -> list[tuple[str, str, str, float]]:
-    return [(one.condition, one.queue, one.client, one.since) for one in conditions(agent).rows]
+    return [
+        (one.condition, one.queue, one.client, one.since)
+        for one in conditions(agent).rows
+    ]
 
 
 async def seen(world: World, poller: Poller, polls: int = 12) -> None:
@@ -106,7 +116,9 @@ async def test_queues_clients_and_conditions_stay_and_say_when_they_were_read(
 
 
 @pytest.mark.slow  # many polls
-async def test_they_stay_over_restarts_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_they_stay_over_restarts_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
         await seen(reader.world, pollers["b1"])
@@ -134,18 +146,48 @@ async def test_no_crowd_of_other_queues_hides_what_held_of_the_broker(
 ) -> None:
     async with agent_of(tmp_path, monkeypatch, b1=Gone(busy())) as (agent, pollers):
         now = pollers["b1"].assessor.last_view.snapshot.stamp  # type: ignore[union-attr]
-        own = [Event(now - 900, Change.CONDITION_ON, "b1", condition="slow_journal", severity="warning")]
-        own += [Event(now - 600, Change.CONDITION_OFF, "b1", condition="slow_journal", severity="warning")]
+        own = [
+            Event(
+                now - 900,
+                Change.CONDITION_ON,
+                "b1",
+                condition="slow_journal",
+                severity="warning",
+            )
+        ]
+        own += [
+            Event(
+                now - 600,
+                Change.CONDITION_OFF,
+                "b1",
+                condition="slow_journal",
+                severity="warning",
+            )
+        ]
         others = [
-            Event(now - 300, Change.CONDITION_ON, "b1", f"q{n}", f"q{n}", condition="paused") for n in range(5000)
+            Event(
+                now - 300,
+                Change.CONDITION_ON,
+                "b1",
+                f"q{n}",
+                f"q{n}",
+                condition="paused",
+            )
+            for n in range(5000)
         ]
         agent.lookups._journal.add([*own, *others])
         (found,) = agent.lookups.recent("b1", "", None).episodes
-        assert (found.condition, found.since, found.to) == ("slow_journal", now - 900, now - 600)
+        assert (found.condition, found.since, found.to) == (
+            "slow_journal",
+            now - 900,
+            now - 600,
+        )
 
 
 @pytest.mark.slow  # many polls
-async def test_a_broker_that_went_while_the_agent_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_went_while_the_agent_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
         await seen(reader.world, pollers["b1"])
@@ -155,7 +197,9 @@ async def test_a_broker_that_went_while_the_agent_was_away(tmp_path: Path, monke
         assert active(agent) == before
         known = agent.lookups.explain("b1", "orders", None, None).knowledge
         assert known.since is not None
-        assert known.since > reader.world.now, "since it did not answer, which is later than it was read"
+        assert known.since > reader.world.now, (
+            "since it did not answer, which is later than it was read"
+        )
 
 
 async def test_nothing_is_made_up_of_a_broker_that_was_never_seen(
@@ -174,20 +218,31 @@ async def test_what_another_broker_serves_now_is_not_shown_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failover: the one that is down keeps its own page."""
-    one, other, third = Gone(busy()), Gone(busy()), Gone(replace(busy(), node_id="another"))
-    async with agent_of(tmp_path, monkeypatch, a=one, b=other, c=third) as (agent, pollers):
+    one, other, third = (
+        Gone(busy()),
+        Gone(busy()),
+        Gone(replace(busy(), node_id="another")),
+    )
+    async with agent_of(tmp_path, monkeypatch, a=one, b=other, c=third) as (
+        agent,
+        pollers,
+    ):
         one.gone = third.gone = True
         for poller in pollers.values():
             await poller.poll()
         rows = agent.lookups.queues("", ListQuery()).rows
         assert {row.broker for row in rows} == {"b", "c"}
         assert {row.stale is UNSET for row in rows if row.broker == "c"} == {False}
-        assert {row.broker for row in agent.lookups.queues("a", ListQuery()).rows} == {"a"}
+        assert {row.broker for row in agent.lookups.queues("a", ListQuery()).rows} == {
+            "a"
+        }
 
 
 def test_a_snapshot_is_read_as_it_was_written() -> None:
     snapshot = busy().snapshot()
-    found = unpack(pack(Checkpoint("n b1", 1.0, snapshot=snapshot)), Checkpoint).snapshot
+    found = unpack(
+        pack(Checkpoint("n b1", 1.0, snapshot=snapshot)), Checkpoint
+    ).snapshot
     assert found is not None
     assert snapshot.queues is not None
     assert found.queues is not None

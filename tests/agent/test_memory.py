@@ -22,7 +22,10 @@ def test_a_limit_holds_what_was_measured(series: int) -> None:
 
 
 def configuration(folder: Path, *urls: str) -> str:
-    brokers = [{"name": f"b{n}", "kind": "artemis", "transport": "recording", "url": url} for n, url in enumerate(urls)]
+    brokers = [
+        {"name": f"b{n}", "kind": "artemis", "transport": "recording", "url": url}
+        for n, url in enumerate(urls)
+    ]
     file = folder / "penstock.yaml"
     file.write_text(json.dumps({"brokers": brokers}))
     return str(file)
@@ -33,7 +36,9 @@ def test_check_says_what_all_brokers_need_together(tmp_path: Path) -> None:
     needs = []
     for count in (1, 2):
         file = configuration(tmp_path, *[f"recording:{RECORDING}"] * count)
-        found = CliRunner().invoke(main, ["check", "--config.file", file, "--format", "json"])
+        found = CliRunner().invoke(
+            main, ["check", "--config.file", file, "--format", "json"]
+        )
         needs.append(json.loads(found.output)["memory"])
     one, two = needs
     assert two["series"] == 2 * one["series"] > 0
@@ -44,10 +49,16 @@ def test_check_says_what_all_brokers_need_together(tmp_path: Path) -> None:
     )
 
 
-def test_check_says_nothing_of_memory_where_a_broker_could_not_be_read(tmp_path: Path) -> None:
+def test_check_says_nothing_of_memory_where_a_broker_could_not_be_read(
+    tmp_path: Path,
+) -> None:
     file = configuration(tmp_path, f"recording:{RECORDING}")
     text = json.loads(Path(file).read_text())
-    text["brokers"].append({"name": "away", "kind": "artemis", "url": "http://127.0.0.1:1/"})
+    text["brokers"].append(
+        {"name": "away", "kind": "artemis", "url": "http://127.0.0.1:1/"}
+    )
     Path(file).write_text(json.dumps(text))
-    found = CliRunner().invoke(main, ["check", "--config.file", file, "--format", "json"])
+    found = CliRunner().invoke(
+        main, ["check", "--config.file", file, "--format", "json"]
+    )
     assert json.loads(found.output)["memory"] is None

@@ -15,7 +15,11 @@ from agent.crashes import POLLS, Agent, Counted, Traffic, told, undisturbed
 from agent.stored import full, opened, opened_journal, small_pages  # noqa: F401 - a fixture
 from penstock.agent import migration
 from penstock.agent.earlier_files import FILES
-from penstock.agent.migration import KEPT_SECONDS, remove_expired_files, take_in_earlier_files
+from penstock.agent.migration import (
+    KEPT_SECONDS,
+    remove_expired_files,
+    take_in_earlier_files,
+)
 from penstock.agent.saved_events import KEPT
 from penstock.insight.events import Change
 
@@ -41,7 +45,9 @@ def contents(directory: Path, suffix: str = "") -> dict[str, bytes]:
 
 
 @pytest.mark.slow  # takes a second
-def test_no_counter_falls_and_no_event_is_told_twice(directory: Path, tmp_path: Path) -> None:
+def test_no_counter_falls_and_no_event_is_told_twice(
+    directory: Path, tmp_path: Path
+) -> None:
     whole, _ = undisturbed(tmp_path / "whole")
     agent = Agent(directory, polled(Traffic()))
     assert agent.kept.success
@@ -53,12 +59,18 @@ def test_no_counter_falls_and_no_event_is_told_twice(directory: Path, tmp_path: 
     shown = Counted(first.shown)
     while agent.traffic.polls < POLLS:
         agent.poll()
-        fallen = {name for name, value in shown.items() if agent.shown.get(name, value) < value}
+        fallen = {
+            name
+            for name, value in shown.items()
+            if agent.shown.get(name, value) < value
+        }
         assert not fallen
         shown |= agent.shown
     assert agent.shown == whole.shown
     assert max(agent.events().values()) == 1
-    assert agent.events() - whole.events() == {(Change.AGENT_START, "", "", "", "", ""): 1}
+    assert agent.events() - whole.events() == {
+        (Change.AGENT_START, "", "", "", "", ""): 1
+    }
     assert whole.events() - agent.events() == {}
 
 
@@ -82,7 +94,9 @@ def test_they_go_after_a_week(directory: Path) -> None:
     assert list(directory.glob("*.before-sqlite")) == []
 
 
-def test_after_a_kill_on_the_way_nothing_is_there_twice(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_kill_on_the_way_nothing_is_there_twice(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(migration, "_rename", lambda _: None)
         take_in_earlier_files(directory, opened(directory))
@@ -93,7 +107,9 @@ def test_after_a_kill_on_the_way_nothing_is_there_twice(directory: Path, monkeyp
     assert not (directory / "state.bin").exists()
 
 
-def test_what_an_earlier_version_wrote_when_it_ran_again_is_taken_in(directory: Path) -> None:
+def test_what_an_earlier_version_wrote_when_it_ran_again_is_taken_in(
+    directory: Path,
+) -> None:
     """Its files were renamed back."""
     store = opened(directory)
     take_in_earlier_files(directory, store)
@@ -121,14 +137,22 @@ def test_on_a_full_disk_they_stay_and_are_used(directory: Path) -> None:
     ("name", "content", "said"),
     [
         ("state.bin", b"", "is no state file of Penstock"),
-        ("state.bin", b"penstock state 1\nabc", "has a format that this version does not read"),
+        (
+            "state.bin",
+            b"penstock state 1\nabc",
+            "has a format that this version does not read",
+        ),
         ("state.bin", b"penstock state 2\nabc", "is damaged"),
         ("state.bin", EARLIER.joinpath("state.bin").read_bytes()[:5_000], "is cut off"),
         ("state.journal", b"a novel", "is no journal of Penstock"),
     ],
 )
 def test_a_damaged_file_is_said_and_kept(
-    directory: Path, caplog: pytest.LogCaptureFixture, name: str, content: bytes, said: str
+    directory: Path,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    content: bytes,
+    said: str,
 ) -> None:
     (directory / name).write_bytes(content)
     assert not take_in_earlier_files(directory, opened(directory))
@@ -138,7 +162,9 @@ def test_a_damaged_file_is_said_and_kept(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.9999])
-def test_a_journal_that_is_torn_is_used_as_far_as_it_is_whole(directory: Path, share: float) -> None:
+def test_a_journal_that_is_torn_is_used_as_far_as_it_is_whole(
+    directory: Path, share: float
+) -> None:
     content = EARLIER.joinpath("state.journal").read_bytes()
     (directory / "state.journal").write_bytes(content[: int(share * len(content))])
     store = opened(directory)

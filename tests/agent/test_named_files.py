@@ -63,7 +63,9 @@ def write_certificate(folder: Path, pair: trustme.LeafCert) -> None:
 
 
 def write_configuration(file: Path, *brokers: dict[str, Any], **more: Any) -> None:
-    file.write_text(yaml.safe_dump({"interval": "60s", "brokers": brokers or [OVER_TLS], **more}))
+    file.write_text(
+        yaml.safe_dump({"interval": "60s", "brokers": brokers or [OVER_TLS], **more})
+    )
 
 
 def loaded(folder: Path, *brokers: dict[str, Any]) -> tuple[Broker, ...]:
@@ -72,21 +74,29 @@ def loaded(folder: Path, *brokers: dict[str, Any]) -> tuple[Broker, ...]:
 
 
 @pytest.fixture
-async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:
+async def running(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Agent]:
     """An agent that looks at files all the time."""
     monkeypatch.setattr(supervisor, "FILE_SECONDS", 0.01)
     write_files(world.folder)
     write_configuration(world.file)
     agent = world.agent()
     await agent.start()
-    await until(lambda: agent.lookups.ready()[0] and agent._named_files._judged is not None)
+    await until(
+        lambda: agent.lookups.ready()[0] and agent._named_files._judged is not None
+    )
     yield agent
     await agent.stop()
 
 
-async def test_a_reload_is_refused_where_a_file_cannot_be_used(running: Agent, world: World) -> None:
+async def test_a_reload_is_refused_where_a_file_cannot_be_used(
+    running: Agent, world: World
+) -> None:
     pair = write_key(world.folder)
-    with pytest.raises(ConfigError, match=f"broker one: tls.cert_file .*tls.crt: .*{MISMATCH}"):
+    with pytest.raises(
+        ConfigError, match=f"broker one: tls.cert_file .*tls.crt: .*{MISMATCH}"
+    ):
         await running.reload()
     assert BAD in body(running)
     write_certificate(world.folder, pair)
@@ -106,14 +116,24 @@ async def test_without_a_reload_a_fault_is_reported_once_and_so_is_its_end(
     await until(lambda: GOOD in body(running))
     assert caplog.text.count(MISMATCH) == 1
     assert "files have changed, and are used from the next poll on: " in caplog.text
-    await until(lambda: changes(running)[-2:] == [Change.CONFIG_REFUSED, Change.CONFIG_RELOAD])
-    refused = [one for one in running.lookups.events(since=0, limit=9, broker="", queue="") if MISMATCH in one.detail]
-    assert [one.detail.endswith("what was read before stays in use") for one in refused] == [True]
+    await until(
+        lambda: changes(running)[-2:] == [Change.CONFIG_REFUSED, Change.CONFIG_RELOAD]
+    )
+    refused = [
+        one
+        for one in running.lookups.events(since=0, limit=9, broker="", queue="")
+        if MISMATCH in one.detail
+    ]
+    assert [
+        one.detail.endswith("what was read before stays in use") for one in refused
+    ] == [True]
     assert "penstock_config_reload_failures_total 1" in body(running)
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "tls.crt", "tls.key", "password"])
-async def test_one_that_is_gone_is_reported_until_it_is_back(running: Agent, world: World, name: str) -> None:
+async def test_one_that_is_gone_is_reported_until_it_is_back(
+    running: Agent, world: World, name: str
+) -> None:
     file = world.folder / name
     file.rename(world.folder / "aside")
     await until(lambda: BAD in body(running))
@@ -121,7 +141,9 @@ async def test_one_that_is_gone_is_reported_until_it_is_back(running: Agent, wor
     await until(lambda: GOOD in body(running))
 
 
-async def test_good_files_make_no_good_configuration(running: Agent, world: World) -> None:
+async def test_good_files_make_no_good_configuration(
+    running: Agent, world: World
+) -> None:
     write_configuration(world.file, intervall="1s")
     with pytest.raises(ConfigError):
         await running.reload()
@@ -130,8 +152,12 @@ async def test_good_files_make_no_good_configuration(running: Agent, world: Worl
     assert BAD in body(running)
 
 
-async def test_a_secret_is_in_no_report(running: Agent, world: World, caplog: pytest.LogCaptureFixture) -> None:
-    put(world.folder / "password", b"another-secret" * 1000)  # larger than a password may be
+async def test_a_secret_is_in_no_report(
+    running: Agent, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(
+        world.folder / "password", b"another-secret" * 1000
+    )  # larger than a password may be
     await until(lambda: BAD in body(running))
     assert "larger than" in caplog.text
     assert "another-secret" not in caplog.text
@@ -148,12 +174,19 @@ class Web:
         return self.refusal
 
 
-async def test_a_reload_is_refused_where_the_web_configuration_cannot_be_taken(running: Agent, world: World) -> None:
-    web = running.web_configuration = Web(refusal=("web configuration: cannot use server.pem",))
+async def test_a_reload_is_refused_where_the_web_configuration_cannot_be_taken(
+    running: Agent, world: World
+) -> None:
+    web = running.web_configuration = Web(
+        refusal=("web configuration: cannot use server.pem",)
+    )
     pair = write_key(world.folder)
     with pytest.raises(ConfigError) as refused:
         await running.reload()
-    assert [MISMATCH in refused.value.args[0], refused.value.args[1:]] == [True, web.refusal]
+    assert [MISMATCH in refused.value.args[0], refused.value.args[1:]] == [
+        True,
+        web.refusal,
+    ]
     write_certificate(world.folder, pair)
     with pytest.raises(ConfigError, match="cannot use server"):
         await running.reload()
@@ -164,9 +197,16 @@ async def test_a_reload_is_refused_where_the_web_configuration_cannot_be_taken(r
 async def test_a_fault_of_the_web_configuration_is_reported_as_one_of_other_files(
     running: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    web = running.web_configuration = Web(faults=("web configuration: cannot use server.pem",))
+    web = running.web_configuration = Web(
+        faults=("web configuration: cannot use server.pem",)
+    )
     await until(lambda: BAD in body(running))
-    assert caplog.text.count("web configuration: cannot use server.pem; what was read before stays in use") == 1
+    assert (
+        caplog.text.count(
+            "web configuration: cannot use server.pem; what was read before stays in use"
+        )
+        == 1
+    )
     await until(lambda: changes(running)[-1] is Change.CONFIG_REFUSED)
     web.faults = ()
     await until(lambda: GOOD in body(running))
@@ -175,7 +215,9 @@ async def test_a_fault_of_the_web_configuration_is_reported_as_one_of_other_file
 def test_one_fault_of_many_brokers_is_one_sentence(tmp_path: Path) -> None:
     write_files(tmp_path)
     write_key(tmp_path)
-    brokers = loaded(tmp_path, *({**OVER_TLS, "name": f"b{number}"} for number in range(20)))
+    brokers = loaded(
+        tmp_path, *({**OVER_TLS, "name": f"b{number}"} for number in range(20))
+    )
     (fault,) = file_faults(brokers)
     assert fault.startswith("broker b0 and 19 more: tls.cert_file ")
 
@@ -189,14 +231,22 @@ def over_jmx(folder: Path, mode: int = 0o755) -> dict[str, Any]:
     (folder / "java").write_text("#!/bin/sh\n")
     (folder / "java").chmod(mode)
     (folder / "imqjmx.jar").write_text("no jar")
-    return {"name": "mq", "kind": "openmq", "transport": "jmx", "url": "mq://h:7676", "java": "java"}
+    return {
+        "name": "mq",
+        "kind": "openmq",
+        "transport": "jmx",
+        "url": "mq://h:7676",
+        "java": "java",
+    }
 
 
 def test_programs_and_jars(tmp_path: Path) -> None:
     assert file_faults(loaded(tmp_path, over_jmx(tmp_path))) == []
     (fault,) = file_faults(loaded(tmp_path, over_jmx(tmp_path, 0o644)))
     assert fault.endswith("java: is not a program that can be started")
-    (fault,) = file_faults(loaded(tmp_path, {**over_jmx(tmp_path), "imqjmx_jar": "imqjmx.jar"}))
+    (fault,) = file_faults(
+        loaded(tmp_path, {**over_jmx(tmp_path), "imqjmx_jar": "imqjmx.jar"})
+    )
     assert fault.endswith("imqjmx.jar: is not a jar file")
 
 
@@ -204,7 +254,12 @@ def test_files_of_a_broker_that_is_new_or_gone_are_no_news(tmp_path: Path) -> No
     write_files(tmp_path)
     (broker,) = loaded(tmp_path, OVER_TLS)
     looking = NamedFiles()
-    assert looking.look([]) == looking.look([broker]) == looking.look([broker]) == looking.look([])
+    assert (
+        looking.look([])
+        == looking.look([broker])
+        == looking.look([broker])
+        == looking.look([])
+    )
     looking.look([broker])
     (tmp_path / "ca.pem").write_bytes((tmp_path / "ca.pem").read_bytes() + b"\n")
     assert looking.look([broker]) == FileNews((tmp_path / "ca.pem",))
@@ -220,7 +275,9 @@ def looked_once(folder: Path) -> tuple[NamedFiles, Sequence[Broker]]:
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "tls.crt", "tls.key", "password"])
-def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_read_while_it_is_written_is_no_fault(
+    tmp_path: Path, name: str
+) -> None:
     looking, brokers = looked_once(tmp_path)
     file = tmp_path / name
     whole = file.read_bytes() + b"\n"
@@ -231,12 +288,16 @@ def test_a_file_that_is_read_while_it_is_written_is_no_fault(tmp_path: Path, nam
     assert looking.look(brokers) == FileNews((file,))
 
 
-def test_a_key_and_its_certificate_are_not_written_at_the_same_moment(tmp_path: Path) -> None:
+def test_a_key_and_its_certificate_are_not_written_at_the_same_moment(
+    tmp_path: Path,
+) -> None:
     looking, brokers = looked_once(tmp_path)
     pair = write_key(tmp_path)
     assert looking.look(brokers) == FileNews()
     write_certificate(tmp_path, pair)
-    assert looking.look(brokers) == FileNews((tmp_path / "tls.crt", tmp_path / "tls.key"))
+    assert looking.look(brokers) == FileNews(
+        (tmp_path / "tls.crt", tmp_path / "tls.key")
+    )
 
 
 def test_what_stays_wrong_is_reported_by_the_second_look(tmp_path: Path) -> None:
@@ -287,11 +348,18 @@ def test_check_names_files_that_no_longer_fit(tmp_path: Path) -> None:
     assert MISMATCH in refused.stderr
 
 
-def test_check_looks_at_profiles_of_which_no_broker_is_found_yet(tmp_path: Path) -> None:
+def test_check_looks_at_profiles_of_which_no_broker_is_found_yet(
+    tmp_path: Path,
+) -> None:
     write_files(tmp_path)
     write_key(tmp_path)
-    profile = {key: value for key, value in OVER_TLS.items() if key != "name"} | {"url": "https://{host}/"}
-    discovery = {"profiles": {"mq": profile}, "files": [{"files": ["none*.yml"], "profiles": ["mq"]}]}
+    profile = {key: value for key, value in OVER_TLS.items() if key != "name"} | {
+        "url": "https://{host}/"
+    }
+    discovery = {
+        "profiles": {"mq": profile},
+        "files": [{"files": ["none*.yml"], "profiles": ["mq"]}],
+    }
     write_configuration(tmp_path / "p.yml", {**over_jmx(tmp_path)}, discovery=discovery)
     refused = checked(tmp_path / "p.yml")
     assert refused.exit_code == 2

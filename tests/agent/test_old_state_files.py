@@ -39,8 +39,15 @@ ACCOUNT = {
 }
 COUNTED = {"ledger_evicted", "ledger_by_consumers", "ledger_lost_last"}
 """Of the account, under the names that they had: counters go on."""
-NORMAL = {name for kind in (Absences, Normal, ServiceTime) for one in declared(kind).values() for name in one.names}
-SINCE = (ACCOUNT - COUNTED) | {"oldest_empty_at", "span_expired", "span_present"} | NORMAL
+NORMAL = {
+    name
+    for kind in (Absences, Normal, ServiceTime)
+    for one in declared(kind).values()
+    for name in one.names
+}
+SINCE = (
+    (ACCOUNT - COUNTED) | {"oldest_empty_at", "span_expired", "span_present"} | NORMAL
+)
 """Columns that came later."""
 GONE = {f"ledger_raw_{n}" for n in range(3)} | {
     f"ledger_{name}"
@@ -58,10 +65,16 @@ POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0
 
 def polls_of(recording: Path) -> list[Snapshot]:
     of_openmq = recording.parent.name == "openmq"
-    samples: openmq.Samples | recordings.Samples = openmq.Samples() if of_openmq else recordings.Samples()
+    samples: openmq.Samples | recordings.Samples = (
+        openmq.Samples() if of_openmq else recordings.Samples()
+    )
     lines = recordings.lines(recording)
     lines = openmq.without_the_run_before(lines) if of_openmq else lines
-    return [samples.snapshot(line) for line in lines if "meta" not in line and "event" not in line]
+    return [
+        samples.snapshot(line)
+        for line in lines
+        if "meta" not in line and "event" not in line
+    ]
 
 
 def checkpoint_in(file: Path, folder: Path) -> Checkpoint:
@@ -79,7 +92,8 @@ def known(state: State) -> dict[str, Any]:
         "conditions": sorted(
             (one.name, one.queue, one.client, one.severity, one.since)
             for one in judgement.conditions
-            if one.name != "ring_losing"  # of the account, which that version did not have: it begins anew
+            if one.name
+            != "ring_losing"  # of the account, which that version did not have: it begins anew
         ),
         "evicted": judgement.measures.columns["evicted"].tolist(),
         "unacknowledged since": judgement.unacked.unacked_since.tolist(),
@@ -90,7 +104,9 @@ def known(state: State) -> dict[str, Any]:
 
 @pytest.mark.slow  # judges a recording
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tmp_path: Path) -> None:
+def test_the_rest_of_the_recording_is_judged_as_without_a_restart(
+    file: Path, tmp_path: Path
+) -> None:
     _, kind, name = file.stem.split("-", 2)
     polls = polls_of(recordings.HERE / kind / f"{name}.jsonl.gz")
     checkpoint = checkpoint_in(file, tmp_path)
@@ -103,10 +119,14 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(file: Path, tm
         again = restore(checkpoint, State(), poll, POLICY) if again is None else again
         again, _ = assess(again, poll, POLICY)
         found, expected = known(again), known(whole)
-        if begins:  # what was evicted while no agent polled is sure when two polls have seen it
+        if (
+            begins
+        ):  # what was evicted while no agent polled is sure when two polls have seen it
             assert all(
                 np.isnan(one) or one >= before
-                for one, before in zip(found.pop("evicted"), evicted_in(checkpoint), strict=True)
+                for one, before in zip(
+                    found.pop("evicted"), evicted_in(checkpoint), strict=True
+                )
             )
             expected.pop("evicted")
         if kind == "openmq":  # counted by its account now, which begins anew
@@ -130,7 +150,12 @@ def test_every_column_of_an_old_file_has_its_place_and_its_name(tmp_path: Path) 
 
 
 def names_by(by: By) -> set[str]:
-    return {name for state in row_states(Judgement()) if state.BY is by for name in state.saved()}
+    return {
+        name
+        for state in row_states(Judgement())
+        if state.BY is by
+        for name in state.saved()
+    }
 
 
 def test_there_are_files_of_both_kinds_of_broker() -> None:

@@ -32,10 +32,14 @@ class Lasting(Fleet):
         return await super().ask(requests, timeout)
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
-        return super().consumer_row(number, queue) | ({"clientID": self.client} if self.client else {})
+        return super().consumer_row(number, queue) | (
+            {"clientID": self.client} if self.client else {}
+        )
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
-        return super().queue_row(number, name) | {"paused": str(name in self.paused).lower()}
+        return super().queue_row(number, name) | {
+            "paused": str(name in self.paused).lower()
+        }
 
 
 class Agent:
@@ -46,7 +50,9 @@ class Agent:
         self.kept = Checkpoints(StateDatabase(directory), None, lambda _: None)  # type: ignore[arg-type]
         self.kept.load()
         nodes = Nodes(self.kept.of_node, lambda: {"b"})
-        self.assessor = Assessor(Policy("b"), 15.0, nodes, on_change=self._tell, on_record=self.kept.record)
+        self.assessor = Assessor(
+            Policy("b"), 15.0, nodes, on_change=self._tell, on_record=self.kept.record
+        )
         self.told: list[Event] = []
 
     def _tell(self, events: Iterable[Event]) -> None:
@@ -68,13 +74,21 @@ class Agent:
 
     def conditions(self) -> list[tuple[Change, str, str]]:
         of = (Change.CONDITION_ON, Change.CONDITION_OFF)
-        found = [(one.change, one.condition, one.queue) for one in self.told if one.change in of and one.queue]
+        found = [
+            (one.change, one.condition, one.queue)
+            for one in self.told
+            if one.change in of and one.queue
+        ]
         self.told.clear()
         return found
 
 
 SAVES = pytest.mark.parametrize(
-    "saves", [pytest.param(True, id="saved", marks=pytest.mark.slow), pytest.param(False, id="recorded")]
+    "saves",
+    [
+        pytest.param(True, id="saved", marks=pytest.mark.slow),
+        pytest.param(False, id="recorded"),
+    ],
 )
 """Whether the agent before it ended in order, which is the easier way, or was killed."""
 
@@ -100,7 +114,9 @@ async def test_what_was_out_of_view_is_not_counted_by_the_agent_that_reads_it_fi
     after = Agent(tmp_path, broker, consumers=100)
     broker.work(1)
     found = await after.poll()
-    assert after.total("client", "acknowledged") == 1503, "of the three that were in view"
+    assert after.total("client", "acknowledged") == 1503, (
+        "of the three that were in view"
+    )
     assert after.assessor.state.judgement.activity.window.sum(DELIVERED).tolist() == [3]
     assert not in_part(found.observation), "all queues were read"
     broker.work(1)
@@ -109,10 +125,14 @@ async def test_what_was_out_of_view_is_not_counted_by_the_agent_that_reads_it_fi
     broker.join()
     broker.work(10)
     await after.poll()
-    assert after.total("client", "acknowledged") == 1511 + 90, "one that came since counts in full"
+    assert after.total("client", "acknowledged") == 1511 + 90, (
+        "one that came since counts in full"
+    )
 
 
-async def test_what_came_while_the_agent_was_away_counts_where_all_was_in_view(tmp_path: Path) -> None:
+async def test_what_came_while_the_agent_was_away_counts_where_all_was_in_view(
+    tmp_path: Path,
+) -> None:
     broker = Lasting(["q"], 3)
     agent = Agent(tmp_path, broker, consumers=3)
     await agent.poll()
@@ -179,7 +199,9 @@ async def hidden(tmp_path: Path) -> Agent:
 
 
 @pytest.mark.slow  # many polls
-async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(tmp_path: Path) -> None:
+async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(
+    tmp_path: Path,
+) -> None:
     agent = await hidden(tmp_path)
     agent.broker.depth["q0"] = 0
     await agent.poll(3)
@@ -190,7 +212,9 @@ async def test_a_condition_of_a_queue_that_is_out_of_view_and_returns_stands(tmp
 
 
 @pytest.mark.slow  # many polls
-async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(tmp_path: Path) -> None:
+async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(
+    tmp_path: Path,
+) -> None:
     agent = await hidden(tmp_path)
     agent.broker.paused = []
     agent.broker.depth["q0"] = 0
@@ -199,7 +223,9 @@ async def test_a_condition_that_ended_out_of_view_ends_when_the_queue_is_seen(tm
 
 
 @pytest.mark.slow  # many polls
-async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all_is_read(tmp_path: Path) -> None:
+async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all_is_read(
+    tmp_path: Path,
+) -> None:
     agent = await hidden(tmp_path)
     for number in (17, *range(11, 17)):
         del agent.broker.queues[number]
@@ -209,7 +235,9 @@ async def test_a_condition_of_a_queue_that_was_removed_out_of_view_ends_once_all
 
 @pytest.mark.slow  # many polls
 @SAVES
-async def test_it_stands_over_a_restart_of_the_agent(tmp_path: Path, saves: bool) -> None:
+async def test_it_stands_over_a_restart_of_the_agent(
+    tmp_path: Path, saves: bool
+) -> None:
     before = await hidden(tmp_path)
     if saves:
         before.save()
@@ -229,7 +257,9 @@ async def test_another_process_of_the_broker_has_none_of_it(tmp_path: Path) -> N
     assert (Change.CONDITION_OFF, "paused", "q7") in agent.conditions()
 
 
-async def test_so_many_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("penstock.insight.events.MOST_OUT_OF_VIEW", 1)
     broker = Lasting(TEN)
     broker.paused = ["q7", "q8"]
@@ -242,17 +272,25 @@ async def test_so_many_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow  # many polls
-async def test_of_a_queue_that_is_in_view_and_of_one_that_is_gone_they_end_as_ever(tmp_path: Path) -> None:
+async def test_of_a_queue_that_is_in_view_and_of_one_that_is_gone_they_end_as_ever(
+    tmp_path: Path,
+) -> None:
     broker = Lasting(TEN)
     broker.paused = ["q8"]
     agent = Agent(tmp_path, broker, queues=3)
     await agent.poll(3)
     broker.paused = []
     await agent.poll(3)
-    assert agent.conditions() == [(Change.CONDITION_ON, "paused", "q8"), (Change.CONDITION_OFF, "paused", "q8")]
+    assert agent.conditions() == [
+        (Change.CONDITION_ON, "paused", "q8"),
+        (Change.CONDITION_OFF, "paused", "q8"),
+    ]
     broker.paused = ["q1"]
     whole = Agent(tmp_path / "whole", broker, queues=100)
     await whole.poll(3)
     del broker.queues[11]
     await whole.poll(2)
-    assert whole.conditions() == [(Change.CONDITION_ON, "paused", "q1"), (Change.CONDITION_OFF, "paused", "q1")]
+    assert whole.conditions() == [
+        (Change.CONDITION_ON, "paused", "q1"),
+        (Change.CONDITION_OFF, "paused", "q1"),
+    ]

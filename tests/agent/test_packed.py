@@ -8,7 +8,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from penstock.agent.packed import COLUMN_BYTES, checksummed, compressed, decompressed, pack, packed_in_pieces, unpack
+from penstock.agent.packed import (
+    COLUMN_BYTES,
+    checksummed,
+    compressed,
+    decompressed,
+    pack,
+    packed_in_pieces,
+    unpack,
+)
 from penstock.model import Role
 
 
@@ -19,7 +27,11 @@ class Kept:
 
 
 MANY = [(f"address {n}", "queue", n) for n in range(100_000)]
-COLUMNS = {"one": np.arange(300_000.0), "none": np.empty(0), "matrix": np.ones((3, 50_000), np.float32)}
+COLUMNS = {
+    "one": np.arange(300_000.0),
+    "none": np.empty(0),
+    "matrix": np.ones((3, 50_000), np.float32),
+}
 
 
 @pytest.mark.parametrize(
@@ -37,14 +49,20 @@ COLUMNS = {"one": np.arange(300_000.0), "none": np.empty(0), "matrix": np.ones((
 )
 def test_it_reads_the_same(value: Any) -> None:
     found = list(packed_in_pieces(value))
-    assert msgspec.msgpack.decode(b"".join(found)) == msgspec.msgpack.decode(pack(value))
+    assert msgspec.msgpack.decode(b"".join(found)) == msgspec.msgpack.decode(
+        pack(value)
+    )
     assert max(map(len, found)) <= COLUMN_BYTES
 
 
-@pytest.mark.parametrize("pack_up", [compressed, lambda value: checksummed(pack(value))])
+@pytest.mark.parametrize(
+    "pack_up", [compressed, lambda value: checksummed(pack(value))]
+)
 def test_a_byte_that_changed_is_noticed(pack_up: Callable[[Any], bytes]) -> None:
     stream = pack_up(Kept(MANY[:100]))
-    assert unpack(decompressed(stream), Kept).names == [list(name) for name in MANY[:100]]
+    assert unpack(decompressed(stream), Kept).names == [
+        list(name) for name in MANY[:100]
+    ]
     for place in range(2, len(stream), 37):
         damaged = bytearray(stream)
         damaged[place] ^= 0x10

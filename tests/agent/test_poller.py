@@ -74,7 +74,11 @@ class Reader:
 def orders(stamp: float, failed: tuple[str, ...] = ()) -> Snapshot:
     if "queues" in failed:
         return snapshot(stamp, failed=failed)
-    return snapshot(stamp, failed=failed, queues=table([things.queue("orders")], messages=[7], added=[9]))
+    return snapshot(
+        stamp,
+        failed=failed,
+        queues=table([things.queue("orders")], messages=[7], added=[9]),
+    )
 
 
 def watching(reader: Reader, interval: float = 10.0) -> Poller:
@@ -91,14 +95,19 @@ def shown(one: Poller) -> dict[str, str]:
 
 def polls(one: Poller) -> dict[str, int]:
     found = shown(one)
-    return {r: int(float(found[f'penstock_polls_total{{broker="b",result="{r}"}}'])) for r in Result}
+    return {
+        r: int(float(found[f'penstock_polls_total{{broker="b",result="{r}"}}']))
+        for r in Result
+    }
 
 
 UP = 'mq_up{broker="b"}'
 MESSAGES = 'mq_queue_messages{broker="b",address="orders",queue="orders"}'
 
 
-async def run_until(one: Poller, clock: Clock, end: float, monkeypatch: pytest.MonkeyPatch) -> None:
+async def run_until(
+    one: Poller, clock: Clock, end: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The loop until the clock stands at `end`."""
 
     async def sleep(seconds: float) -> None:
@@ -121,19 +130,33 @@ async def run_until(one: Poller, clock: Clock, end: float, monkeypatch: pytest.M
     ],
 )
 async def test_polls_never_overlap_and_what_is_not_made_is_counted(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float, began: list[float], skipped: int
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    began: list[float],
+    skipped: int,
 ) -> None:
     reader = Reader(clock, orders, seconds=seconds)
     one = watching(reader)
     await run_until(one, clock, 10_060, monkeypatch)
     assert [at - 10_000 for at in reader.began] == began
     await one.poll()
-    assert polls(one) == {"ok": len(began) + 1, "partial": 0, "failed": 0, "skipped": skipped}
+    assert polls(one) == {
+        "ok": len(began) + 1,
+        "partial": 0,
+        "failed": 0,
+        "skipped": skipped,
+    }
 
 
-@pytest.mark.parametrize(("retry_after", "second"), [(None, 70), (7.0, 70), (95.0, 100)])
+@pytest.mark.parametrize(
+    ("retry_after", "second"), [(None, 70), (7.0, 70), (95.0, 100)]
+)
 async def test_a_refusal_pauses(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, retry_after: float | None, second: float
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    retry_after: float | None,
+    second: float,
 ) -> None:
     reader = Reader(clock, Refused("no", retry_after=retry_after), orders)
     one = watching(reader)
@@ -186,7 +209,9 @@ async def test_a_surprise_while_rendering_is_told_once_and_the_loop_goes_on(
     assert shown(one)[UP] == "1"
 
 
-async def test_what_cannot_be_rendered_anew_goes_in_time(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_rendered_anew_goes_in_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = watching(Reader(clock, orders, seconds=0))
     await one.poll()
     update = BrokerBlocks.update
@@ -201,7 +226,9 @@ async def test_what_cannot_be_rendered_anew_goes_in_time(clock: Clock, monkeypat
     assert (shown(one)[UP], MESSAGES in shown(one)) == ("0", False)
 
 
-async def test_a_new_policy_during_a_poll_is_taken_at_the_next(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_policy_during_a_poll_is_taken_at_the_next(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reply = 'mq_queue_messages{broker="b",address="reply",queue="reply"}'
 
     def answer(stamp: float) -> Snapshot:
@@ -216,7 +243,11 @@ async def test_a_new_policy_during_a_poll_is_taken_at_the_next(clock: Clock, mon
     with monkeypatch.context() as patched:
         patched.setattr(assessor, "assess", reloaded)
         await one.poll()
-    assert (one.assessor.policy == new, one.assessor.next_policy == new, reply in shown(one)) == (False, True, False)
+    assert (
+        one.assessor.policy == new,
+        one.assessor.next_policy == new,
+        reply in shown(one),
+    ) == (False, True, False)
     await one.poll()
     assert (one.assessor.policy == new, reply in shown(one)) == (True, True)
 
@@ -250,37 +281,53 @@ async def test_what_was_read_stays_for_a_while_and_then_only_the_agents_own(
     await one.poll()
     left = shown(one)
     assert left[UP] == "0"
-    assert {name.partition("{")[0] for name in left if not name.startswith("penstock_")} == {"mq_up"}
+    assert {
+        name.partition("{")[0] for name in left if not name.startswith("penstock_")
+    } == {"mq_up"}
     assert 'penstock_polls_total{broker="b",result="failed"}' in left
     assert 'penstock_poll_timestamp_seconds{broker="b"}' not in left
     assert one.assessor.snapshot is None
 
 
 async def test_a_failed_part_is_told_and_its_last_numbers_stay(clock: Clock) -> None:
-    one = watching(Reader(clock, orders, lambda stamp: orders(stamp, ("queues",)), seconds=0))
+    one = watching(
+        Reader(clock, orders, lambda stamp: orders(stamp, ("queues",)), seconds=0)
+    )
     await one.poll()
     clock.now += 10
     outcome = await one.poll()
     assert (outcome.result, outcome.error) == (Result.PARTIAL, "queues: no answer")
     assert shown(one)[MESSAGES] == "7"
-    assert shown(one)['penstock_collector_success{broker="b",collector="queues"}'] == "0"
+    assert (
+        shown(one)['penstock_collector_success{broker="b",collector="queues"}'] == "0"
+    )
     assert shown(one)[UP] == "1"
     clock.now += 51
     await one.poll()
     assert MESSAGES not in shown(one)
 
 
-async def test_what_was_read_goes_also_during_a_long_pause(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_read_goes_also_during_a_long_pause(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = Reader(clock, orders, Refused("no", retry_after=3600.0), seconds=0)
     one = watching(reader)
     gone_at: list[float] = []
-    one.assessor.on_change = lambda _: None if one.assessor.snapshot else gone_at.append(clock.now)
+    one.assessor.on_change = lambda _: (
+        None if one.assessor.snapshot else gone_at.append(clock.now)
+    )
     await run_until(one, clock, 11_000, monkeypatch)
     assert gone_at == [10_060]
-    assert (len(reader.began), shown(one)[UP], MESSAGES in shown(one)) == (2, "0", False)
+    assert (len(reader.began), shown(one)[UP], MESSAGES in shown(one)) == (
+        2,
+        "0",
+        False,
+    )
 
 
-async def test_parts_that_are_not_read_at_every_poll_stay_in_the_tables(clock: Clock) -> None:
+async def test_parts_that_are_not_read_at_every_poll_stay_in_the_tables(
+    clock: Clock,
+) -> None:
     def less(stamp: float) -> Snapshot:
         found = orders(stamp)
         return replace(found, collectors={"broker": found.collectors["broker"]})
@@ -295,9 +342,13 @@ async def test_parts_that_are_not_read_at_every_poll_stay_in_the_tables(clock: C
         assert (queues in shown(one)) is there
 
 
-async def test_only_changes_are_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_only_changes_are_logged(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "penstock")
-    one = watching(Reader(clock, orders, orders, Unreachable("gone"), Unreachable("gone"), orders))
+    one = watching(
+        Reader(clock, orders, orders, Unreachable("gone"), Unreachable("gone"), orders)
+    )
     for _ in range(5):
         await one.poll()
     assert [record.getMessage() for record in caplog.records] == [
@@ -313,7 +364,8 @@ RECORDING = Path(__file__).parent.parent / "recordings" / "artemis-2.44.0.jsonl.
 
 def config(path: Path, *names: str, extra: str = "") -> Path:
     lines = [
-        f'  - {{name: "{name}", kind: artemis, transport: recording, url: "recording:{RECORDING}"}}' for name in names
+        f'  - {{name: "{name}", kind: artemis, transport: recording, url: "recording:{RECORDING}"}}'
+        for name in names
     ]
     path.write_text("\n".join(["interval: 60s", "brokers:", *lines, extra]) + "\n")
     return path
@@ -330,14 +382,19 @@ def body(agent: Agent) -> str:
 
 
 @pytest.mark.slow  # many polls
-async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reload_disturbs_only_what_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("penstock.agent.fleet.SPREAD_SECONDS", 0.1)
     path = config(tmp_path / "p.yaml", "one", "two")
     agent = Agent(path)
     assert agent.lookups.ready() == (True, "ready")
     await agent.start()
     try:
-        assert agent.lookups.ready() == (False, "waiting for the first poll of one, two")
+        assert agent.lookups.ready() == (
+            False,
+            "waiting for the first poll of one, two",
+        )
         await first_polls(agent)
         assert 'mq_up{broker="one"} 1' in body(agent)
         assert 'mq_up{broker="two"} 1' in body(agent)
@@ -346,11 +403,15 @@ async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: 
         path.write_text("interval: 1 fortnight\n")
         with pytest.raises(ConfigError):
             await agent.reload()
-        assert {name: polled.task for name, polled in agent._fleet.polled.items()} == tasks
+        assert {
+            name: polled.task for name, polled in agent._fleet.polled.items()
+        } == tasks
         assert 'mq_up{broker="two"} 1' in body(agent)
         assert "penstock_config_last_reload_successful 0" in body(agent)
 
-        config(path, "one", "three", extra="rules: [{match: {queue: orders}, owner: me}]")
+        config(
+            path, "one", "three", extra="rules: [{match: {queue: orders}, owner: me}]"
+        )
         await agent.reload()
         await first_polls(agent)
         assert agent._fleet.polled["one"].task is tasks["one"]
@@ -359,7 +420,10 @@ async def test_a_reload_disturbs_only_what_changed(tmp_path: Path, monkeypatch: 
         assert 'mq_up{broker="three"} 1' in body(agent)
         assert 'owner="me"' in body(agent)
         assert "\npenstock_config_last_reload_successful 1\n" in body(agent)
-        assert [(state.name, state.up) for state in agent.lookups.brokers()] == [("one", True), ("three", True)]
+        assert [(state.name, state.up) for state in agent.lookups.brokers()] == [
+            ("one", True),
+            ("three", True),
+        ]
     finally:
         await agent.stop()
     assert all(task.done() for task in tasks.values())
@@ -418,29 +482,47 @@ def held_in_part(stamp: float) -> Snapshot:
     ("seconds", "act", "interval", "between"),
     [
         (0.01, held, 10.0, True),
-        pytest.param(0.01, held_in_part, 10.0, True, marks=pytest.mark.slow),  # many polls
+        pytest.param(
+            0.01, held_in_part, 10.0, True, marks=pytest.mark.slow
+        ),  # many polls
         (0.06, held, 10.0, False),  # more than a tenth of the time
         (0.01, lambda stamp: held(stamp, delivering=0.0), 10.0, False),
         (0.01, held, 0.5, False),  # not below what is configured
     ],
 )
 async def test_a_broker_is_read_faster_only_while_a_ring_is_held(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float, act: Any, interval: float, *, between: bool
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    act: Any,
+    interval: float,
+    *,
+    between: bool,
 ) -> None:
     reader = Reader(clock, act, seconds=seconds)
     one = Poller(reader, Assessor(Policy("b"), interval), interval - 0.1)
     judged: list[float] = []
     one.assessor.on_poll = lambda found, _: judged.append(found.stamp)
     await run_until(one, clock, 10_000 + 4 * interval, monkeypatch)
-    steps = [later - before for before, later in zip(reader.began, reader.began[1:], strict=False)]
+    steps = [
+        later - before
+        for before, later in zip(reader.began, reader.began[1:], strict=False)
+    ]
     assert (min(steps) < interval - 0.1) is between
     assert min(steps) >= min(poller.GLANCE, interval) - 0.1
     assert (one.glances > 10) is between
-    assert len(judged) == sum(one.polls.values()) <= 5, "nothing else is told of what is read in between"
-    assert max(later - before for before, later in itertools.pairwise(judged)) < interval + 0.6
+    assert len(judged) == sum(one.polls.values()) <= 5, (
+        "nothing else is told of what is read in between"
+    )
+    assert (
+        max(later - before for before, later in itertools.pairwise(judged))
+        < interval + 0.6
+    )
 
 
-async def test_what_fails_in_between_waits_for_the_next_poll(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_fails_in_between_waits_for_the_next_poll(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for failure in (Refused("no"), ZeroDivisionError("what")):
         reader = Reader(clock, held, held, failure, held, seconds=0.01)
         one = watching(reader)

@@ -41,7 +41,9 @@ def configuration(tmp_path: Path) -> Path:
     return path
 
 
-async def test_an_agent_leaves_the_process_as_it_is(configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_leaves_the_process_as_it_is(
+    configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arenas: list[int] = []
     monkeypatch.setattr(allocator, "one_arena", lambda: arenas.append(1))
     agent = Agent(configuration)
@@ -53,7 +55,9 @@ async def test_an_agent_leaves_the_process_as_it_is(configuration: Path, monkeyp
     assert arenas == []
 
 
-def test_the_command_run_sets_it(configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_run_sets_it(
+    configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[object] = []
 
     class Ending(Agent):
@@ -64,8 +68,22 @@ def test_the_command_run_sets_it(configuration: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("penstock.cli.run.Agent", Ending)
     monkeypatch.setattr(allocator, "one_arena", lambda: seen.append("one arena"))
-    monkeypatch.setattr(process, "last_resort", lambda: threading.Timer(0.0, bool))  # it would end the tests
-    arguments = ["run", "--config.file", configuration, "--web.listen-address", "127.0.0.1:0"]
-    found = CliRunner().invoke(main, [*map(str, arguments), "--storage.path", str(configuration.parent / "data")])
+    monkeypatch.setattr(
+        process, "last_resort", lambda: threading.Timer(0.0, bool)
+    )  # it would end the tests
+    arguments = [
+        "run",
+        "--config.file",
+        configuration,
+        "--web.listen-address",
+        "127.0.0.1:0",
+    ]
+    found = CliRunner().invoke(
+        main,
+        [*map(str, arguments), "--storage.path", str(configuration.parent / "data")],
+    )
     assert found.exit_code == 0, found.output
-    assert seen == ["one arena", (process.SWITCH_SECONDS, (process.YOUNG, process.OLDER, process.ALL))]
+    assert seen == [
+        "one arena",
+        (process.SWITCH_SECONDS, (process.YOUNG, process.OLDER, process.ALL)),
+    ]

@@ -57,13 +57,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(file: Path, brokers: dict[str, Broker], more: str = "") -> Path:
-    lines = [f"  - {{name: {name}, kind: artemis, url: '{broker.url}'}}\n" for name, broker in brokers.items()]
+    lines = [
+        f"  - {{name: {name}, kind: artemis, url: '{broker.url}'}}\n"
+        for name, broker in brokers.items()
+    ]
     file.write_text(POLLED + "brokers:\n" + "".join(lines) + more)
     return file
 
 
 @asynccontextmanager
-async def running_agent(file: Path, storage: Path, processes: int = 1) -> AsyncIterator[Agent]:
+async def running_agent(
+    file: Path, storage: Path, processes: int = 1
+) -> AsyncIterator[Agent]:
     agent = Agent(file, storage, worker=COMMAND, processes=processes)
     await agent.start()
     try:
@@ -90,33 +95,56 @@ async def moved(agent: Agent, *names: str) -> None:
 
 
 def stamp(agent: Agent, broker: str) -> float:
-    return samples(agent, broker)[f'penstock_poll_timestamp_seconds{{broker="{broker}"}}']
+    return samples(agent, broker)[
+        f'penstock_poll_timestamp_seconds{{broker="{broker}"}}'
+    ]
 
 
 def samples(agent: Agent, broker: str) -> dict[str, float]:
     """What `/metrics` shows of it, which is never nothing."""
     text = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
     of_it = (line for line in text.splitlines() if f'broker="{broker}"' in line)
-    lines = [line.rpartition(" ") for line in of_it if not line.startswith("penstock_broker_expected")]
+    lines = [
+        line.rpartition(" ")
+        for line in of_it
+        if not line.startswith("penstock_broker_expected")
+    ]
     return {name: float(value) for name, _, value in lines}
 
 
 def steady(found: dict[str, float]) -> dict[str, float]:
     """What does not change while the broker does nothing, and is no time."""
-    left_out = ("penstock_", "mq_broker_clock_skew", "mq_queue_oldest", "mq_address_info")
-    return {name: value for name, value in found.items() if not name.startswith(left_out) and "seconds" not in name}
+    left_out = (
+        "penstock_",
+        "mq_broker_clock_skew",
+        "mq_queue_oldest",
+        "mq_address_info",
+    )
+    return {
+        name: value
+        for name, value in found.items()
+        if not name.startswith(left_out) and "seconds" not in name
+    }
 
 
 def all_judged(found: dict[str, float]) -> bool:
     """Every object was seen at as many polls as it takes, and the settings, of which more is read at each poll."""
-    unknown = [value for name, value in found.items() if name.startswith("mq_object_") and 'state="unknown"' in name]
+    unknown = [
+        value
+        for name, value in found.items()
+        if name.startswith("mq_object_") and 'state="unknown"' in name
+    ]
     has_findings = any('rule="ring_on_paging_address"' in name for name in found)
     return has_findings and not any(unknown)
 
 
 def all_read(found: dict[str, float]) -> bool:
     """The last poll missed no part."""
-    return all(value == 1.0 for name, value in found.items() if name.startswith("penstock_collector_success{"))
+    return all(
+        value == 1.0
+        for name, value in found.items()
+        if name.startswith("penstock_collector_success{")
+    )
 
 
 async def settled(agent: Agent, broker: str) -> dict[str, float]:
@@ -140,7 +168,11 @@ async def settled(agent: Agent, broker: str) -> dict[str, float]:
 
 
 def counters(found: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in found.items() if "_added_total{" in name or "_delivered_total{" in name}
+    return {
+        name: value
+        for name, value in found.items()
+        if "_added_total{" in name or "_delivered_total{" in name
+    }
 
 
 def pid(agent: Agent) -> int:
@@ -172,7 +204,10 @@ ASKED: list[tuple[str, tuple[Any, ...]]] = [
 
 def answered(agent: Agent) -> list[str]:
     """As text, without what differs from poll to poll: times, and how long was watched."""
-    found = [msgspec.json.encode(getattr(agent.lookups, what)(*given)).decode() for what, given in ASKED]
+    found = [
+        msgspec.json.encode(getattr(agent.lookups, what)(*given)).decode()
+        for what, given in ASKED
+    ]
     volatile = r'"(age|completeness|course|recent)":({[^}]*}|[^,}]*)|after .*?"|[0-9]+ polls|[0-9]{10}[.][0-9]+'
     return [re.sub(volatile, "", text) for text in found]
 
@@ -190,12 +225,17 @@ async def test_one_process_or_two_give_the_same(
             for name in brokers:
                 assert await settled(alone, name) == await settled(spread, name)
             await until(lambda: answered(alone) == answered(spread))
-        first, second = (b"".join(alone.exposition.chunks(Format.TEXT, gzip=zipped)) for zipped in (False, True))
+        first, second = (
+            b"".join(alone.exposition.chunks(Format.TEXT, gzip=zipped))
+            for zipped in (False, True)
+        )
         assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
 
 
 @pytest.mark.slow  # starts processes
-async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Broker]) -> None:
+async def test_a_broker_that_moves_goes_on(
+    tmp_path: Path, brokers: dict[str, Broker]
+) -> None:
     """What it shows is the same before and after, and it is shown at any time between."""
     file = written(tmp_path / "p.yml", brokers)
     async with running_agent(file, tmp_path / "data") as agent:
@@ -210,7 +250,11 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
         assert len(counters(before)) > 50
         brokers["one"].step()
         now = counters(await settled(agent, "one"))
-        assert not {name: (value, now.get(name)) for name, value in counters(before).items() if now[name] < value}
+        assert not {
+            name: (value, now.get(name))
+            for name, value in counters(before).items()
+            if now[name] < value
+        }
         assert now != counters(before)
     # The next one goes on in one process with what both knew, knows the events, and publishes what was not yet.
     spool = tmp_path / "data" / "worker-1" / "spool"
@@ -220,8 +264,13 @@ async def test_a_broker_that_moves_goes_on(tmp_path: Path, brokers: dict[str, Br
     async with running_agent(file, tmp_path / "data", processes=0) as agent:
         await until(lambda: counters(samples(agent, "one")) == now)
         assert not (tmp_path / "data" / "worker-1" / "state.db").exists()
-        assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == ["worker-1-0a-000001"]
-        assert sorted(one.name for one in spool.iterdir()) == ["_damaged", "lives.arrow"], "the worker's own"
+        assert [one.name for one in (tmp_path / "data" / "spool").iterdir()] == [
+            "worker-1-0a-000001"
+        ]
+        assert sorted(one.name for one in spool.iterdir()) == [
+            "_damaged",
+            "lives.arrow",
+        ], "the worker's own"
 
 
 @pytest.mark.slow  # starts processes
@@ -234,15 +283,21 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
         assert len(counters(await settled(agent, "one"))) > 50
         (worker,) = agent._pool.workers
         command = worker._command
-        worker._command = ("/does/not/exist",)  # until the test has seen what is shown meanwhile
+        worker._command = (
+            "/does/not/exist",
+        )  # until the test has seen what is shown meanwhile
         before = await at_rest(agent, "one")
         os.kill(pid(agent), signal.SIGKILL)
         await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 0)
-        assert steady(samples(agent, "one")) == {**before, 'mq_up{broker="one"}': 0}, "stays for a while"
+        assert steady(samples(agent, "one")) == {**before, 'mq_up{broker="one"}': 0}, (
+            "stays for a while"
+        )
         worker._command = command
         await until(lambda: samples(agent, "one")['mq_up{broker="one"}'] == 1)
         await until(lambda: steady(samples(agent, "one")) == before)
-        event, *_ = [one for one in agent._journal.last(100) if one.change is Change.WORKER_END]
+        event, *_ = [
+            one for one in agent._journal.last(100) if one.change is Change.WORKER_END
+        ]
         assert event.detail == "worker-1: killed by signal 9"
         await hangs(agent, monkeypatch)
         await reloads(agent, file, brokers)
@@ -253,14 +308,20 @@ async def test_a_worker_that_is_killed_or_hangs_is_started_again(
         await until(lambda: samples(agent, "one") == {'mq_up{broker="one"}': 0})
         with pytest.raises(Busy, match="worker-1"):
             await asyncio.to_thread(agent.lookups.explain, "one", "q", None, None)
-        states = {one.name: one for one in await asyncio.to_thread(agent.lookups.brokers)}
+        states = {
+            one.name: one for one in await asyncio.to_thread(agent.lookups.brokers)
+        }
         assert (states["one"].up, states["two"].up) == (False, True)
         assert "worker-1" in states["one"].error
-        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
+        assert (
+            await asyncio.to_thread(agent.lookups.queues, "", ListQuery())
+        ).total == 40, "of the other broker"
 
 
 @pytest.mark.slow  # starts processes
-async def test_a_worker_polls_what_the_agent_has_in_force(tmp_path: Path, brokers: dict[str, Broker]) -> None:
+async def test_a_worker_polls_what_the_agent_has_in_force(
+    tmp_path: Path, brokers: dict[str, Broker]
+) -> None:
     """Not what the file says by now: it is refused when the broker moves, and names another broker later."""
     file = written(tmp_path / "p.yml", brokers, "rules: [{owner: me}]\n")
     async with running_agent(file, tmp_path / "data") as agent:
@@ -281,12 +342,16 @@ async def test_one_that_hangs_while_it_is_sent_something_is_killed(
 ) -> None:
     monkeypatch.setattr(handle, "ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(handle, "HUNG_SECONDS", 3.0)
-    async with running_agent(written(tmp_path / "p.yml", brokers), tmp_path / "data") as agent:
+    async with running_agent(
+        written(tmp_path / "p.yml", brokers), tmp_path / "data"
+    ) as agent:
         await moved(agent, "one")
         (worker,) = agent._pool.workers
         starts = worker.starts
         os.kill(pid(agent), signal.SIGSTOP)
-        sending = asyncio.create_task(asyncio.to_thread(worker.ask, "status", b"x" * 5_000_000, seconds=60.0))
+        sending = asyncio.create_task(
+            asyncio.to_thread(worker.ask, "status", b"x" * 5_000_000, seconds=60.0)
+        )
         await until(worker._sending.locked)
         with pytest.raises(Busy):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
@@ -317,8 +382,12 @@ async def hangs(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(pid(agent), signal.SIGSTOP)
         with pytest.raises(Busy, match=r"did not answer in time|does not answer"):
             await asyncio.to_thread(agent.lookups.queues, "one", ListQuery())
-        assert (await asyncio.to_thread(agent.lookups.queues, "", ListQuery())).total == 40, "of the other broker"
-        assert agent._pool.workers[0].starts == starts, "both were answered while it still hangs"
+        assert (
+            await asyncio.to_thread(agent.lookups.queues, "", ListQuery())
+        ).total == 40, "of the other broker"
+        assert agent._pool.workers[0].starts == starts, (
+            "both were answered while it still hangs"
+        )
         assert samples(agent, "one")['mq_up{broker="one"}'] == 1
         await until(lambda: agent._pool.workers[0].unanswered > 0)
         patched.setattr(pool, "HUNG_SECONDS", 0.5)
@@ -340,7 +409,9 @@ async def reloads(agent: Agent, file: Path, brokers: dict[str, Broker]) -> None:
     written(file, {"two": brokers["two"]})
     await agent.reload()
     assert samples(agent, "one") == {}
-    assert [one.name for one in await asyncio.to_thread(agent.lookups.brokers)] == ["two"]
+    assert [one.name for one in await asyncio.to_thread(agent.lookups.brokers)] == [
+        "two"
+    ]
     written(file, brokers)
     await agent.reload()
     await until(lambda: len(counters(samples(agent, "one"))) > 50)
@@ -399,12 +470,19 @@ def test_no_processes_no_large_ones(idle_pool: Any) -> None:
 
 
 def test_who_serves_one_node_id_goes_together(idle_pool: Any) -> None:
-    pollers = [Polled("a", "n1"), Polled("b", "n1"), Polled("c", "n3"), Polled("d", "n4")]
+    pollers = [
+        Polled("a", "n1"),
+        Polled("b", "n1"),
+        Polled("c", "n3"),
+        Polled("d", "n4"),
+    ]
     idle_pool._shares = {"a": 0.5, "c": 0.4, "d": 0.2}
     assert idle_pool.large_of(pollers) == ["a", "c", "d", "b"]
     idle_pool.assign(["a", "c", "d"], {})
     names = {name: worker.name for name, worker in idle_pool.assigned.items()}
-    assert names == {"a": "worker-1", "c": "worker-2", "d": "worker-2"}, "to the one that has least to do"
+    assert names == {"a": "worker-1", "c": "worker-2", "d": "worker-2"}, (
+        "to the one that has least to do"
+    )
     # A backup learns its node id when it has copied: it follows then.
     assert idle_pool.large_of([pollers[1]]) == ["b"]
     idle_pool.assign(["b"], {})
@@ -427,17 +505,24 @@ def test_a_broker_that_its_process_does_not_poll_is_withdrawn(
     monkeypatch.setattr(pool, "keep_seconds", lambda _: 0.0)
     for _ in range(3):
         idle_pool.look()
-    assert (list(worker.blocks["b"].published.families), worker.blocks["a"].published) == (["mq_up"], NOTHING)
-    assert [one.getMessage()[:33] for one in caplog.records if one.levelname == "ERROR"] == [
-        "worker-1 does not poll broker b ("
-    ]
+    assert (
+        list(worker.blocks["b"].published.families),
+        worker.blocks["a"].published,
+    ) == (["mq_up"], NOTHING)
+    assert [
+        one.getMessage()[:33] for one in caplog.records if one.levelname == "ERROR"
+    ] == ["worker-1 does not poll broker b ("]
 
 
 @pytest.mark.slow  # starts processes
-def test_how_a_worker_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_a_worker_ended_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By itself, though its socket closed before it had ended."""
     monkeypatch.setattr(handle, "PAUSE", 60.0)
-    code = "import os, sys, time; os.close(int(sys.argv[2])); time.sleep(0.1); sys.exit(3)"
+    code = (
+        "import os, sys, time; os.close(int(sys.argv[2])); time.sleep(0.1); sys.exit(3)"
+    )
     journal = Journal(StateDatabase(None))
     handle.WorkerProcess(tmp_path / "worker-1", (sys.executable, "-c", code), journal)
     until_true(lambda: journal.last(1))
@@ -455,29 +540,60 @@ def test_only_what_changed_is_sent() -> None:
         blocks.update({"poll": Table(rows, {"polls": column})})
         parts = changed(before, blocks.published)
         sizes.append(len(pickle.dumps(parts)))
-        before, shown = blocks.published, applied(shown, pickle.loads(pickle.dumps(parts)))  # noqa: S301 - as it is sent
-        assert [one.fragments for one in shown.families.values()] == [one.fragments for one in before.families.values()]
+        before, shown = (
+            blocks.published,
+            applied(shown, pickle.loads(pickle.dumps(parts))),  # noqa: S301 - as it is sent
+        )
+        assert [one.fragments for one in shown.families.values()] == [
+            one.fragments for one in before.families.values()
+        ]
         assert shown.samples == before.samples == 5000
     assert sizes[1] < sizes[0] / 2, "one block of three"
     assert applied(shown, changed(before, NOTHING)).families == {}
 
 
 def children(of: int) -> list[int]:
-    return [int(one) for file in Path(f"/proc/{of}/task").glob("*/children") for one in file.read_text().split()]
+    return [
+        int(one)
+        for file in Path(f"/proc/{of}/task").glob("*/children")
+        for one in file.read_text().split()
+    ]
 
 
 @pytest.mark.slow  # starts processes
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], ending: int) -> None:
+def test_workers_end_with_the_agent(
+    tmp_path: Path, brokers: dict[str, Broker], ending: int
+) -> None:
     file = written(tmp_path / "p.yml", brokers)
-    file.write_text(file.read_text().replace("artemis,", "artemis, username: me, password: '${SECRET}',"))
+    file.write_text(
+        file.read_text().replace(
+            "artemis,", "artemis, username: me, password: '${SECRET}',"
+        )
+    )
     large = "pool.LARGE, pool.POLLS = 1e-9, 1"
     code = f"from penstock.agent.processes import pool; {large}; from penstock.cli import main; main()"
-    command = [sys.executable, "-c", code, "run", "--config.file", str(file), "--storage.path", str(tmp_path / "data")]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "run",
+        "--config.file",
+        str(file),
+        "--storage.path",
+        str(tmp_path / "data"),
+    ]
     environment = {**os.environ, "PENSTOCK_PROCESSES": "1", "SECRET": "hunter2"}
-    with subprocess.Popen([*command, "--web.listen-address", "127.0.0.1:0"], env=environment) as process:
+    with subprocess.Popen(
+        [*command, "--web.listen-address", "127.0.0.1:0"], env=environment
+    ) as process:
         try:
-            until_true(lambda: children(process.pid) and (tmp_path / "data" / "worker-1" / "state.db").exists())
+            until_true(
+                lambda: (
+                    children(process.pid)
+                    and (tmp_path / "data" / "worker-1" / "state.db").exists()
+                )
+            )
             (worker,) = children(process.pid)
             assert "hunter2" not in Path(f"/proc/{worker}/cmdline").read_text()
             process.send_signal(ending)
@@ -489,7 +605,10 @@ def test_workers_end_with_the_agent(tmp_path: Path, brokers: dict[str, Broker], 
 
 def running_process(number: int) -> bool:
     try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+            != "Z"
+        )
     except OSError:
         return False
 

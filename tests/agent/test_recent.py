@@ -41,16 +41,26 @@ def bytes_of(ring: SeriesBuffer) -> int:
 
 
 def table(index: Index[Row], *values: float) -> Table[Row]:
-    return Table(index, {"ready": np.array(values, np.float64), "delivering": np.zeros(len(values))})
+    return Table(
+        index,
+        {"ready": np.array(values, np.float64), "delivering": np.zeros(len(values))},
+    )
 
 
-def ready(ring: SeriesBuffer, index: Index[Row], *at: int, points: int | None = None) -> list[list[float | None]]:
+def ready(
+    ring: SeriesBuffer, index: Index[Row], *at: int, points: int | None = None
+) -> list[list[float | None]]:
     found = ring.course(list(at), index, points)
     assert found is not None
-    return [[None if math.isnan(v) else v for v in row] for row in found.values["ready"].tolist()]
+    return [
+        [None if math.isnan(v) else v for v in row]
+        for row in found.values["ready"].tolist()
+    ]
 
 
-def filled(stamps: Sequence[float], limit: int = QUEUE_BYTES) -> tuple[SeriesBuffer, Index[Row]]:
+def filled(
+    stamps: Sequence[float], limit: int = QUEUE_BYTES
+) -> tuple[SeriesBuffer, Index[Row]]:
     """A queue whose number is the seconds since noon."""
     ring, index = SeriesBuffer(QUEUE_COLUMNS, limit, NAME), Index.of([Row("a")])
     for stamp in stamps:
@@ -103,7 +113,9 @@ def test_rows_that_come_and_go() -> None:
     last, _ = after.advance(np.array([7]), lambda _: [])
     ring.add(NOON + 45, table(last, 2))
     assert ready(ring, last, 0, points=2) == [[1, 2]]
-    assert ready(ring, after, 0, points=2) == [[None, None]], "what has gone is forgotten"
+    assert ready(ring, after, 0, points=2) == [[None, None]], (
+        "what has gone is forgotten"
+    )
 
 
 def test_another_thing_under_the_same_key_begins_anew() -> None:
@@ -149,7 +161,9 @@ def test_too_many_rows_are_not_kept_at_all_and_come_back() -> None:
 
 @pytest.mark.slow  # a large broker
 def test_a_broker_of_the_design_size_stays_within_ten_megabytes() -> None:
-    queues, clients = (Index.of([Row(str(n)) for n in range(size)]) for size in (10_000, 50_000))
+    queues, clients = (
+        Index.of([Row(str(n)) for n in range(size)]) for size in (10_000, 50_000)
+    )
     recent = Recent()
     for n in range(300):
         tables = {
@@ -157,7 +171,11 @@ def test_a_broker_of_the_design_size_stays_within_ten_megabytes() -> None:
             "client": Table(clients, {"buffered": np.full(50_000, float(n))}),
         }
         recent.add(NOON + 15 * n, tables)
-    assert bytes_of(recent.queues) + bytes_of(recent.clients) <= QUEUE_BYTES + CLIENT_BYTES < 10 * 2**20
+    assert (
+        bytes_of(recent.queues) + bytes_of(recent.clients)
+        <= QUEUE_BYTES + CLIENT_BYTES
+        < 10 * 2**20
+    )
     course = recent.of("queue", [9_999], queues)
     assert course is not None
     assert course.step == 60

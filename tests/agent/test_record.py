@@ -36,10 +36,18 @@ def in_memory(agent: Agent) -> Checkpoint:
 
 
 def sums(kept: KeptTotals) -> dict[Any, tuple[float, ...]]:
-    return dict(zip(map(tuple, kept.names), zip(*(column.tolist() for column in kept.sums), strict=True), strict=True))
+    return dict(
+        zip(
+            map(tuple, kept.names),
+            zip(*(column.tolist() for column in kept.sums), strict=True),
+            strict=True,
+        )
+    )
 
 
-def said(kept: KeptTotals, names: dict[int, Any] | None = None) -> dict[Any, tuple[float, ...]]:
+def said(
+    kept: KeptTotals, names: dict[int, Any] | None = None
+) -> dict[Any, tuple[float, ...]]:
     """By the things' keys, or names where the keys are the agent's own."""
     rows = zip(kept.keys.tolist(), zip(*(np.nan_to_num(column, nan=-1).tolist() for column in kept.last), strict=True),
                strict=True)  # fmt: skip
@@ -47,7 +55,13 @@ def said(kept: KeptTotals, names: dict[int, Any] | None = None) -> dict[Any, tup
 
 
 def producers_of(checkpoint: Checkpoint) -> dict[int, Any]:
-    return dict(zip(checkpoint.producer_totals.keys.tolist(), map(tuple, checkpoint.producers), strict=True))
+    return dict(
+        zip(
+            checkpoint.producer_totals.keys.tolist(),
+            map(tuple, checkpoint.producers),
+            strict=True,
+        )
+    )
 
 
 def counters(checkpoint: Checkpoint) -> dict[str, dict[int, float]]:
@@ -80,16 +94,23 @@ def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
         assert sums(there.producer_totals) == sums(here.producer_totals)
         assert said(here.consumer_totals).items() <= said(there.consumer_totals).items()
         now, then = producers_of(here), producers_of(there)
-        assert said(here.producer_totals, now).items() <= said(there.producer_totals, then).items()
+        assert (
+            said(here.producer_totals, now).items()
+            <= said(there.producer_totals, then).items()
+        )
         for name, values in counters(here).items():
             assert values.items() <= counters(there)[name].items(), name
         if here.queue_names:
             named = dict(zip(there.queue_keys.tolist(), there.queue_names, strict=True))
             assert all(
                 tuple(named[key]) == tuple(queue)
-                for key, queue in zip(here.queue_keys.tolist(), here.queue_names, strict=True)
+                for key, queue in zip(
+                    here.queue_keys.tolist(), here.queue_names, strict=True
+                )
             )
-        assert {tuple(name): how for name, how, _ in there.told} == {tuple(name): how for name, how, _ in here.told}
+        assert {tuple(name): how for name, how, _ in there.told} == {
+            tuple(name): how for name, how, _ in here.told
+        }
 
 
 def test_another_process_of_the_broker_is_a_new_base(tmp_path: Path) -> None:
@@ -99,14 +120,21 @@ def test_another_process_of_the_broker_is_a_new_base(tmp_path: Path) -> None:
     snapshot = agent.traffic.step()
     assert snapshot.broker is not None
     young = replace(snapshot.broker, uptime=5.0)
-    poll(agent, replace(snapshot, broker=young, observation=Observation(Process.of(young))))
+    poll(
+        agent,
+        replace(snapshot, broker=young, observation=Observation(Process.of(young))),
+    )
     assert on_disk(agent).process == in_memory(agent).process == Process.of(young)
-    assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
+    assert sums(on_disk(agent).consumer_totals) == sums(
+        in_memory(agent).consumer_totals
+    )
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("how", ["down", "passive"])
-def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path: Path, how: str) -> None:
+def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(
+    tmp_path: Path, how: str
+) -> None:
     agent = Agent(tmp_path, Traffic())
     for _ in range(6):
         agent.poll()
@@ -117,32 +145,44 @@ def test_what_was_recorded_of_a_broker_that_is_gone_is_in_the_next_save(tmp_path
     else:
         snapshot = agent.traffic.step()
         assert snapshot.broker is not None
-        poll(agent, Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE)))
+        poll(
+            agent, Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE))
+        )
     agent.save()
     assert sums(on_disk(agent).consumer_totals) == sums(told.consumer_totals)
 
 
-def test_records_that_rest_on_nothing_known_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_rest_on_nothing_known_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     agent = Agent(tmp_path, Traffic())
     for _ in range(3):
         agent.poll()
     before = in_memory(agent)
     store = store_of(agent)
-    wrong = Record(store.next_sequence(), "node-1 b1", base=store.sequence + 77, told=[])
+    wrong = Record(
+        store.next_sequence(), "node-1 b1", base=store.sequence + 77, told=[]
+    )
     assert store.record(wrong, ())
     assert sums(on_disk(agent).consumer_totals) == sums(before.consumer_totals)
     assert len(on_disk(agent).told) == len(before.told)
     assert "does not fit" not in caplog.text
 
 
-def test_a_record_that_does_not_fit_ends_what_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_does_not_fit_ends_what_is_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     agent = Agent(tmp_path, Traffic())
     agent.poll()
     store = store_of(agent)
     base = agent.assessor.written
     assert base is not None
-    clients = TotalsRecord(at=np.array([999_999]), sums=[np.array([1.0])] * 2, last=[np.empty(0)] * 2)
-    assert store.record(Record(store.next_sequence(), "node-1 b1", base=base.base, clients=clients), ())
+    clients = TotalsRecord(
+        at=np.array([999_999]), sums=[np.array([1.0])] * 2, last=[np.empty(0)] * 2
+    )
+    assert store.record(
+        Record(store.next_sequence(), "node-1 b1", base=base.base, clients=clients), ()
+    )
     on_disk(agent)
     assert "does not fit" in caplog.text
 
@@ -166,7 +206,9 @@ def test_a_full_disk_is_said_once_and_all_is_recorded_after_the_next_save(
     agent.poll()
     written.append(agent.kept.success)
     assert written == [False, True]
-    assert sums(on_disk(agent).consumer_totals) == sums(in_memory(agent).consumer_totals)
+    assert sums(on_disk(agent).consumer_totals) == sums(
+        in_memory(agent).consumer_totals
+    )
 
 
 def test_the_events_of_a_poll_are_written_with_what_it_changed(tmp_path: Path) -> None:

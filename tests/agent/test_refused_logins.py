@@ -54,13 +54,19 @@ def test_what_cannot_be_recorded_now_is_in_the_next_event(clock: Clock) -> None:
     logins = RefusedLogins(record)
     for _ in range(5):
         logins.note("::1", checked=True)
-    assert told == ["1 login, from ::1", "2 logins, the last from ::1", "3 logins, the last from ::1"]
+    assert told == [
+        "1 login, from ::1",
+        "2 logins, the last from ::1",
+        "3 logins, the last from ::1",
+    ]
 
 
 def test_an_agent_counts_and_tells_them(tmp_path: Path) -> None:
     """Also before it has started, and while it stops: the server is there before and after it."""
     file = tmp_path / "penstock.yaml"
-    file.write_text("brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia'}]\n")
+    file.write_text(
+        "brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia'}]\n"
+    )
 
     async def play() -> None:
         agent = Agent(file, tmp_path / "data")
@@ -70,7 +76,9 @@ def test_an_agent_counts_and_tells_them(tmp_path: Path) -> None:
         agent.refused_logins.note("10.0.0.8", checked=False)
         await agent.reload()
         events = agent.lookups.events(since=0.0, limit=10, broker="", queue="")
-        assert [e.detail for e in events if e.change is Change.LOGIN_REFUSED] == ["2 logins, the last from 10.0.0.8"]
+        assert [e.detail for e in events if e.change is Change.LOGIN_REFUSED] == [
+            "2 logins, the last from 10.0.0.8"
+        ]
         await agent.stop()
         agent.refused_logins.note("10.0.0.9", checked=True)
         body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False))

@@ -24,7 +24,9 @@ def busy() -> World:
     """A stalled and a good consumer, an open transaction, a ring that loses, a queue that nobody reads any more."""
     world = World(Policy("b1", constants=Constants(cold=60.0, trend=120.0)))
     world.queue(ORDERS, "orders", messages=200, delivering=100, added=200)
-    world.consumer(STUCK, ORDERS, "stuck", buffered=100, delivered=100, last_delivery=world.now)
+    world.consumer(
+        STUCK, ORDERS, "stuck", buffered=100, delivered=100, last_delivery=world.now
+    )
     world.consumer(GOOD, ORDERS, "good")
     world.consumer(OPEN, ORDERS, "open", last_delivery=world.now)
     world.queue(RING, "ring", messages=100, added=100, ring_limit=100)
@@ -51,7 +53,11 @@ def known_of_busy() -> Checkpoint:
 
 def work_once(world: World) -> None:
     """What happens on the broker in 15 s, without a poll after it."""
-    orders, good, taken = world.queues[ORDERS], world.consumers[GOOD], world.consumers[OPEN]
+    orders, good, taken = (
+        world.queues[ORDERS],
+        world.consumers[GOOD],
+        world.consumers[OPEN],
+    )
     orders["added"] += 30
     orders["acknowledged"] += 30
     good["delivered"] += 30
@@ -71,7 +77,13 @@ def work_once(world: World) -> None:
     slow["last_delivery"] = slow["last_acknowledgement"] = world.now + 14
 
 
-STANDING = {"stalled", "open_transaction", "ring_losing", "no_consumer", "falling_behind"}
+STANDING = {
+    "stalled",
+    "open_transaction",
+    "ring_losing",
+    "no_consumer",
+    "falling_behind",
+}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +101,9 @@ def memory_of(world: World) -> Checkpoint:
     return as_read(checkpoint)
 
 
-def resumed(world: World, seconds: float = 30.0, checkpoint: Checkpoint | None = None) -> World:
+def resumed(
+    world: World, seconds: float = 30.0, checkpoint: Checkpoint | None = None
+) -> World:
     """A new agent that has not polled yet."""
     return world.restarted_agent(seconds, checkpoint or memory_of(world))
 
@@ -118,7 +132,11 @@ def test_what_ended_meanwhile_ends(watched: World) -> None:
     after = resumed(watched)
     stuck, orders = after.consumers[STUCK], after.queues[ORDERS]
     stuck |= {"buffered": 0, "acknowledged": 100, "last_acknowledgement": after.now - 5}
-    orders |= {"acknowledged": orders["acknowledged"] + 100, "messages": 100, "delivering": 0}
+    orders |= {
+        "acknowledged": orders["acknowledged"] + 100,
+        "messages": 100,
+        "delivering": 0,
+    }
     work(after, 1)
     assert "stalled" in after.names(), "two polls to leave"
     work(after, 1)
@@ -145,7 +163,9 @@ def test_a_long_pause_of_the_agent_is_no_longer_interval(watched: World) -> None
     assert after.state.judgement.seen.times.interval == pytest.approx(15.0)
 
 
-def test_what_was_learned_comes_back_also_after_a_restart_of_the_broker(watched: World) -> None:
+def test_what_was_learned_comes_back_also_after_a_restart_of_the_broker(
+    watched: World,
+) -> None:
     before = {row.client: watched.state.judgement.patience.weight[i]
               for i, row in enumerate(watched.state.judgement.patience.index)}  # fmt: skip
     assert before["good"] > 10
@@ -153,13 +173,18 @@ def test_what_was_learned_comes_back_also_after_a_restart_of_the_broker(watched:
     after = resumed(watched, checkpoint=of_an_earlier_process(checkpoint))
     work(after, 1)
     patience = after.state.judgement.patience
-    assert {row.client: patience.weight[i] for i, row in enumerate(patience.index)} == pytest.approx(before)
+    assert {
+        row.client: patience.weight[i] for i, row in enumerate(patience.index)
+    } == pytest.approx(before)
     assert after.names() == set(), "another process of the broker: nothing else"
 
 
 def totals(world: World) -> dict[str, float]:
     table = world.tables["client"]
-    return {row.client: value for row, value in zip(table.index, table["delivered"].tolist(), strict=True)}
+    return {
+        row.client: value
+        for row, value in zip(table.index, table["delivered"].tolist(), strict=True)
+    }
 
 
 def test_totals_of_clients_go_on(watched: World) -> None:
@@ -175,20 +200,33 @@ def test_totals_go_on_when_the_broker_has_started_anew(watched: World) -> None:
     checkpoint = memory_of(watched)
     after = resumed(watched, checkpoint=of_an_earlier_process(checkpoint))
     before = totals(watched)
-    after.consumers = {GOOD: {"buffered": 0, "delivered": 7, "acknowledged": 7, "awaiting_commit": 0}}
+    after.consumers = {
+        GOOD: {"buffered": 0, "delivered": 7, "acknowledged": 7, "awaiting_commit": 0}
+    }
     after.poll()
     assert totals(after) == {"good": before["good"] + 7}
 
 
-def sums(state: State, *polls: Snapshot, policy: Policy) -> tuple[State, dict[str, float], dict[str, float]]:
+def sums(
+    state: State, *polls: Snapshot, policy: Policy
+) -> tuple[State, dict[str, float], dict[str, float]]:
     """After `polls`: what was added to the queues, what the clients produced."""
     tables: Tables = {}
     for one in polls:
         state, tables = assess(state, one, policy)
-    return state, by(tables["queue"], "added", "queue"), by(tables["producer"], "produced", "client")
+    return (
+        state,
+        by(tables["queue"], "added", "queue"),
+        by(tables["producer"], "produced", "client"),
+    )
 
 
-def replies(stamp: float, queues: dict[str, float], producers: dict[str, float], started: float = 500.0) -> Snapshot:
+def replies(
+    stamp: float,
+    queues: dict[str, float],
+    producers: dict[str, float],
+    started: float = 500.0,
+) -> Snapshot:
     """Temporary queues and what was added to each; producers and what each produced. Their keys are the reader's."""
     broker = replace(ACTIVE, clock=stamp, uptime=stamp - started)
     return snapshot(
@@ -196,7 +234,10 @@ def replies(stamp: float, queues: dict[str, float], producers: dict[str, float],
         broker,
         queues=table([temporary(name) for name in queues], added=list(queues.values())),
         consumers=table([]),
-        producers=table([producer(name, "a", name[0]) for name in producers], produced=list(producers.values())),
+        producers=table(
+            [producer(name, "a", name[0]) for name in producers],
+            produced=list(producers.values()),
+        ),
     )
 
 
@@ -213,11 +254,15 @@ def test_sums_of_queues_and_of_producers_go_on() -> None:
     checkpoint = as_read(kept)
 
     third = replies(1060, {"t0": 8}, {"y1": 26, "x2": 1})
-    _, added, produced = sums(restore(checkpoint, State(), third, policy), third, policy=policy)
+    _, added, produced = sums(
+        restore(checkpoint, State(), third, policy), third, policy=policy
+    )
     assert (added, produced) == ({"(temporary)": 15}, {"x": 11, "y": 26})
 
     anew = replies(1060, {"t0": 8}, {"y1": 2}, started=1050.0)
-    _, added, produced = sums(restore(checkpoint, State(), anew, policy), anew, policy=policy)
+    _, added, produced = sums(
+        restore(checkpoint, State(), anew, policy), anew, policy=policy
+    )
     assert (added, produced) == ({"(temporary)": 21}, {"y": 27})
 
 
@@ -229,17 +274,39 @@ def test_the_ledger_goes_on_where_epoch_and_queue_agree(watched: World) -> None:
     work(after, 3)
     assert after.state.judgement.account.books.evicted[at] == 1440
     checkpoint = memory_of(watched)
-    other = resumed(watched, checkpoint=replace(checkpoint, queue_keys=checkpoint.queue_keys + 100))
+    other = resumed(
+        watched, checkpoint=replace(checkpoint, queue_keys=checkpoint.queue_keys + 100)
+    )
     work(other, 1)
-    assert np.isnan(other.state.judgement.account.books.evicted[at]), "a queue of another id begins anew"
+    assert np.isnan(other.state.judgement.account.books.evicted[at]), (
+        "a queue of another id begins anew"
+    )
 
 
 def lacking(whole: Checkpoint) -> Iterator[tuple[str, Checkpoint]]:
     """A column, and the checkpoint without it."""
     for name in whole.queues:
-        yield name, replace(whole, queues={one: column for one, column in whole.queues.items() if one != name})
+        yield (
+            name,
+            replace(
+                whole,
+                queues={
+                    one: column for one, column in whole.queues.items() if one != name
+                },
+            ),
+        )
     for name in whole.consumers:
-        yield name, replace(whole, consumers={one: column for one, column in whole.consumers.items() if one != name})
+        yield (
+            name,
+            replace(
+                whole,
+                consumers={
+                    one: column
+                    for one, column in whole.consumers.items()
+                    if one != name
+                },
+            ),
+        )
 
 
 @pytest.mark.slow  # restores once for each column
@@ -257,7 +324,12 @@ def test_a_state_file_that_lacks_a_column_is_still_used(watched: World) -> None:
 
 def test_counters_that_fell_begin_anew(watched: World) -> None:
     after = resumed(watched)
-    after.consumers[STUCK] |= {"delivered": 3, "acknowledged": 0, "buffered": 3, "last_delivery": after.now}
+    after.consumers[STUCK] |= {
+        "delivered": 3,
+        "acknowledged": 0,
+        "buffered": 3,
+        "last_delivery": after.now,
+    }
     work(after, 2)
     assert "stalled" not in after.names()
 
@@ -286,16 +358,28 @@ def test_new_labels_keep_what_each_client_taught() -> None:
     world.state = world.state.with_new_labels()
     world.poll()
     patience = world.state.judgement.patience
-    after = dict(zip((row.client for row in patience.index), patience.weight.tolist(), strict=True))
+    after = dict(
+        zip(
+            (row.client for row in patience.index),
+            patience.weight.tolist(),
+            strict=True,
+        )
+    )
     assert after == before | {"another": 0.0}
 
 
-def test_of_a_broker_that_became_passive_what_was_learned_and_totals_are_kept(watched: World) -> None:
+def test_of_a_broker_that_became_passive_what_was_learned_and_totals_are_kept(
+    watched: World,
+) -> None:
     snapshot = watched.snapshot()
     before = checkpoint_of(watched.state, snapshot, watched.policy)
     assert snapshot.broker is not None
     process = Process("n", 1.0, 1.0)
-    passive = Snapshot(snapshot.stamp, replace(snapshot.broker, role=Role.PASSIVE), observation=Observation(process))
+    passive = Snapshot(
+        snapshot.stamp,
+        replace(snapshot.broker, role=Role.PASSIVE),
+        observation=Observation(process),
+    )
     state, _ = assess(watched.state, passive, watched.policy)
     kept = checkpoint_of(state, passive, watched.policy)
     assert before is not None

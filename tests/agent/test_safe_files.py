@@ -56,7 +56,9 @@ def at_once(work: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("told", ODD)
-def test_what_is_no_database_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture, told: str) -> None:
+def test_what_is_no_database_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, told: str
+) -> None:
     ODD[told](tmp_path / FILE)
     stores = []
     at_once(lambda: stores.append(opened(tmp_path)))
@@ -77,11 +79,21 @@ def test_a_link_beside_the_database_is_not_followed(
     (data / f"{FILE}{suffix}").symlink_to(victim)
     opened_journal(data).add([Event(NOW, Change.BROKER_UP, "b1")])
     assert victim.read_text() == "precious"
-    assert suffix == "-wal" or "cannot be used" in caplog.text  # a log without a database is removed
+    assert (
+        suffix == "-wal" or "cannot be used" in caplog.text
+    )  # a log without a database is removed
 
 
 @pytest.mark.slow  # takes a second
-@pytest.mark.parametrize("told", ["it is a FIFO", "it is a link", "it is a directory", "at most 268,435,456 are read"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "it is a FIFO",
+        "it is a link",
+        "it is a directory",
+        "at most 268,435,456 are read",
+    ],
+)
 @pytest.mark.parametrize("name", ["state.bin", "state.journal", "events.jsonl"])
 def test_what_is_in_the_place_of_an_earlier_versions_file_is_renamed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, told: str
@@ -98,10 +110,17 @@ def test_what_is_in_the_place_of_an_earlier_versions_file_is_renamed(
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     """1 GiB that takes 1 MiB."""
     packer = zlib.compressobj(9)
-    begin, again = (packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    begin, again = (
+        packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+        for _ in range(2)
+    )
     store = opened(tmp_path)
     row = "node-1 b1", NOW, 1, begin + 1023 * again
-    store.database.write(lambda connection: connection.execute("INSERT INTO broker VALUES (?, ?, ?, ?)", row))
+    store.database.write(
+        lambda connection: connection.execute(
+            "INSERT INTO broker VALUES (?, ?, ?, ?)", row
+        )
+    )
     store.database.close()
     limit = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20));"
@@ -125,7 +144,9 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
     path = tmp_path / "p.yml"
-    path.write_text("brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/'}]\nrules: []\n")
+    path.write_text(
+        "brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/'}]\nrules: []\n"
+    )
     return path
 
 
@@ -136,23 +157,34 @@ def release(lock: int | None) -> None:
 
 def test_a_second_agent_is_refused(tmp_path: Path) -> None:
     first = lock_storage(tmp_path)
-    with pytest.raises(ConfigError, match=rf"in use by another agent \(process {os.getpid()}\): stop that one, or"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"in use by another agent \(process {os.getpid()}\): stop that one, or",
+    ):
         lock_storage(tmp_path)
     release(first)
     release(lock_storage(tmp_path))
 
 
-def test_a_lock_that_is_no_file_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lock_that_is_no_file_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     os.mkfifo(tmp_path / "lock")
     at_once(lambda: lock_storage(tmp_path))
-    assert "cannot be locked (it is a FIFO): see that no other agent uses it" in caplog.text
+    assert (
+        "cannot be locked (it is a FIFO): see that no other agent uses it"
+        in caplog.text
+    )
 
 
 async def test_the_second_agent_starts_once_the_first_has_stopped(
     tmp_path: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "open_reader", lambda *_: Reader(busy()))
-    first, second = Agent(configuration, tmp_path / "data"), Agent(configuration, tmp_path / "data")
+    first, second = (
+        Agent(configuration, tmp_path / "data"),
+        Agent(configuration, tmp_path / "data"),
+    )
     await first.start()
     with pytest.raises(ConfigError, match="in use by another agent"):
         await second.start()
@@ -166,8 +198,18 @@ async def test_the_second_agent_starts_once_the_first_has_stopped(
 @pytest.mark.slow  # takes a second
 def test_the_command_says_what_to_do(tmp_path: Path, configuration: Path) -> None:
     lock = lock_storage(tmp_path / "data")
-    program = [sys.executable, "-c", "from penstock.cli.main import main; main()", "run"]
-    options = ["--config.file", str(configuration), "--web.listen-address", "127.0.0.1:0"]
+    program = [
+        sys.executable,
+        "-c",
+        "from penstock.cli.main import main; main()",
+        "run",
+    ]
+    options = [
+        "--config.file",
+        str(configuration),
+        "--web.listen-address",
+        "127.0.0.1:0",
+    ]
     done = subprocess.run(
         [*program, *options, "--storage.path", str(tmp_path / "data")], capture_output=True, text=True, timeout=30,
         check=False,
@@ -180,10 +222,15 @@ def test_the_command_says_what_to_do(tmp_path: Path, configuration: Path) -> Non
 
 
 async def test_an_agent_starts_among_odd_files(
-    tmp_path: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    configuration: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     saves: list[bool] = []
-    monkeypatch.setattr(SelfMetrics, "state_saved", lambda _, *, success: saves.append(success))
+    monkeypatch.setattr(
+        SelfMetrics, "state_saved", lambda _, *, success: saves.append(success)
+    )
     monkeypatch.setattr(supervisor, "open_reader", lambda *_: Reader(busy()))
     data = tmp_path / "data"
     data.mkdir()

@@ -20,7 +20,9 @@ def samples(blocks: BrokerBlocks, family: str) -> list[tuple[dict[str, str], flo
     """Labels and values of a family as they are shown."""
     if family not in blocks.published.families:
         return []
-    text = b"".join(CODEC.inflate(one) for one in blocks.published.families[family].fragments).decode()
+    text = b"".join(
+        CODEC.inflate(one) for one in blocks.published.families[family].fragments
+    ).decode()
     found = [SAMPLE.match(line) for line in text.splitlines()]
     return [(dict(LABEL.findall(one[2])), float(one[3])) for one in found if one]
 
@@ -60,7 +62,9 @@ def all_of_them() -> int:
     return int(shown.of_broker("penstock_series"))
 
 
-def test_what_is_unhealthy_comes_first_then_the_largest_backlogs(all_of_them: int) -> None:
+def test_what_is_unhealthy_comes_first_then_the_largest_backlogs(
+    all_of_them: int,
+) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(5)
     kept = shown.queues()
@@ -75,14 +79,23 @@ def test_what_is_unhealthy_comes_first_then_the_largest_backlogs(all_of_them: in
 def test_what_is_left_out_is_counted_and_a_condition_says_so(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(5)
-    dropped, made = shown.of_broker("penstock_series_dropped"), shown.of_broker("penstock_series")
+    dropped, made = (
+        shown.of_broker("penstock_series_dropped"),
+        shown.of_broker("penstock_series"),
+    )
     assert dropped >= all_of_them / 2 - 5
     assert dropped + made == pytest.approx(all_of_them, abs=5)
-    assert [(labels["cause"], number) for labels, number in shown.of("mq_broker_unhealthy")] == [("over_budget", 1.0)]
+    assert [
+        (labels["cause"], number) for labels, number in shown.of("mq_broker_unhealthy")
+    ] == [("over_budget", 1.0)]
     view = shown.assessor.view
     assert view is not None
-    (condition,) = [one for one in view.state.judgement.conditions if one.name == "over_budget"]
-    assert re.search(r"^left out: \d+ of \d+ series \(budgets\.series\)$", condition.why)
+    (condition,) = [
+        one for one in view.state.judgement.conditions if one.name == "over_budget"
+    ]
+    assert re.search(
+        r"^left out: \d+ of \d+ series \(budgets\.series\)$", condition.why
+    )
     assert any("not shown in /metrics" in note for note in view.snapshot.notes)
     assert len(view.tables["queue"]) == 10, "the API and the pages know all"
 
@@ -103,7 +116,10 @@ def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -
     kept = shown.queues()
     for number in range(2, 10):
         queue, messages = shown.world.queues[number], 600.0 + (number * 7) % 5
-        queue |= {"messages": messages, "added": queue["added"] + messages - queue["messages"]}
+        queue |= {
+            "messages": messages,
+            "added": queue["added"] + messages - queue["messages"],
+        }
     shown.poll(3)
     assert len(shown.queues() & kept) >= len(kept) - 1
     shown.world.queues[2] |= {"messages": 1e6, "added": 1e6}
@@ -115,13 +131,20 @@ def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -
 def test_a_new_policy_takes_effect_at_the_next_poll(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(3)
-    shown.assessor.next_policy = replace(shown.assessor.policy, limits=Limits(series=1_000_000))
+    shown.assessor.next_policy = replace(
+        shown.assessor.policy, limits=Limits(series=1_000_000)
+    )
     shown.poll()
     assert len(shown.queues()) == 10
-    shown.assessor.next_policy = replace(shown.assessor.policy, limits=Limits(label_length=64))
+    shown.assessor.next_policy = replace(
+        shown.assessor.policy, limits=Limits(label_length=64)
+    )
     shown.world.queue(11, 100 * "y", messages=5)
     shown.poll()
-    assert {len(labels["queue"]) for labels, _ in shown.of("mq_queue_messages")} == {2, 64}
+    assert {len(labels["queue"]) for labels, _ in shown.of("mq_queue_messages")} == {
+        2,
+        64,
+    }
 
 
 @pytest.mark.slow  # many polls
@@ -129,4 +152,6 @@ def test_series_of_the_tables_are_what_is_counted(all_of_them: int) -> None:
     shown = Shown(all_of_them // 3)
     shown.poll(4)
     text = sum(one.count for one in shown.assessor.blocks.published.families.values())
-    assert text == own.series(shown.assessor._shown(PollResult(Result.OK), dict.fromkeys(Result, 0)))
+    assert text == own.series(
+        shown.assessor._shown(PollResult(Result.OK), dict.fromkeys(Result, 0))
+    )

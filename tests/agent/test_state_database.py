@@ -69,7 +69,9 @@ def flip(path: Path, body: bytes) -> None:
         lambda path: overwrite(path, 0.05, 20_000),
         lambda path: path.write_bytes(path.read_bytes()[:9_000]),
         lambda path: flip(path, compressed(CHECKPOINT)[:20]),
-        lambda path: path.write_bytes(path.read_bytes().replace(b"broker_up", b"broker_\xff\xff")),
+        lambda path: path.write_bytes(
+            path.read_bytes().replace(b"broker_up", b"broker_\xff\xff")
+        ),
     ],
     ids=["nonsense", "header", "pages", "cut", "within a broker", "within an event"],
 )
@@ -96,10 +98,14 @@ def test_after_damage_all_is_written_to_a_new_file(tmp_path: Path) -> None:
     assert names(opened(tmp_path)) == ["node-1 b1"]
 
 
-def test_damage_that_shows_while_the_agent_runs_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_that_shows_while_the_agent_runs_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = filled(tmp_path)
     body = b"no zlib stream"
-    store.database.write(lambda connection: connection.execute("UPDATE broker SET body = ?", (body,)))
+    store.database.write(
+        lambda connection: connection.execute("UPDATE broker SET body = ?", (body,))
+    )
     assert names(store) == []
     assert "is damaged" in caplog.text
     store.keep(CHECKPOINT, store.next_sequence(), NOW)
@@ -107,7 +113,9 @@ def test_damage_that_shows_while_the_agent_runs_is_set_aside(tmp_path: Path, cap
     assert store.flush(NOW)
 
 
-def test_another_programs_database_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_programs_database_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("CREATE TABLE broker(key TEXT)")
         connection.commit()
@@ -153,10 +161,15 @@ def test_the_file_says_whose_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_while_the_disk_is_full_all_is_kept_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_while_the_disk_is_full_all_is_kept_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = filled(tmp_path)
     journal = Journal(store.database)
-    events = [Event(NOW + number, Change.CONFIG_REFUSED, "b1", detail="x" * 3_000) for number in range(9)]
+    events = [
+        Event(NOW + number, Change.CONFIG_REFUSED, "b1", detail="x" * 3_000)
+        for number in range(9)
+    ]
     with full(store.database):
         for event in events:
             journal.add([event])
@@ -172,7 +185,9 @@ def test_while_the_disk_is_full_all_is_kept_in_memory(tmp_path: Path, caplog: py
     assert opened_journal(tmp_path).last(99, broker="b1") == [UP, *events]
 
 
-def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_made_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "data").write_text("a file")
     store = opened(tmp_path / "data")
     store.keep(CHECKPOINT, store.next_sequence(), NOW)
@@ -184,7 +199,9 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: py
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-def test_a_file_that_went_is_written_again(tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str) -> None:
+def test_a_file_that_went_is_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
     store = filled(tmp_path)
     path = tmp_path / FILE
     if how == "deleted":
@@ -209,7 +226,11 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 @pytest.mark.parametrize("closed", [True, False], ids=["ended", "killed"])
 def test_what_can_only_be_read_is_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, *, closed: bool
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    closed: bool,
 ) -> None:
     before = filled(tmp_path)
     if closed:
@@ -238,7 +259,9 @@ def test_a_file_that_could_not_be_read_at_the_start_is_not_overwritten(
         assert (tmp_path / FILE).exists()
     assert store.flush(NOW)
     with closing(sqlite3.connect(tmp_path / f"{FILE}.unusable")) as connection:
-        assert connection.execute("SELECT key FROM broker").fetchall() == [("node-1 b1",)]
+        assert connection.execute("SELECT key FROM broker").fetchall() == [
+            ("node-1 b1",)
+        ]
 
 
 def test_a_file_system_without_a_write_ahead_log_is_said(
@@ -253,7 +276,9 @@ def test_a_file_system_without_a_write_ahead_log_is_said(
     assert names(store) == ["node-1 b1"]
 
 
-def test_a_file_system_without_shared_memory_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_shared_memory_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As some network file systems are: no other program may open the database while the agent runs."""
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
@@ -308,17 +333,25 @@ def test_no_poll_waits_for_the_disk(tmp_path: Path) -> None:
     database.open()
     size = (tmp_path / FILE).stat().st_size
     rows = [(f"broker {number}", NOW, number, bytes(100_000)) for number in range(100)]
-    database.write(lambda connection: connection.executemany("INSERT INTO broker VALUES (?, ?, ?, ?)", rows))
+    database.write(
+        lambda connection: connection.executemany(
+            "INSERT INTO broker VALUES (?, ?, ?, ?)", rows
+        )
+    )
     assert (tmp_path / FILE).stat().st_size == size
     database.flush()
     assert (tmp_path / FILE).stat().st_size > 10_000_000
 
 
-def test_a_save_is_on_the_disk_while_another_program_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_is_on_the_disk_while_another_program_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SQLite then neither moves the log nor flushes it."""
     store = filled(tmp_path)
     flushed: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino)
+    )
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM broker").fetchall()

@@ -24,7 +24,10 @@ BROKER = "{name: one, kind: artemis, url: 'http://127.0.0.1:1/'}"
 CONFIG = f"interval: 1s\nbrokers: [{BROKER}]\n"
 RECORDING = Path(__file__).parent.parent / "recordings" / "demo-artemis.jsonl.gz"
 PROFILE = "{kind: artemis, url: 'http://{host}:1/'}"
-DNS = CONFIG + f"discovery: {{profiles: {{p: {PROFILE}}}, dns: [{{dns: _x._tcp.y, profile: p}}]}}\n"
+DNS = (
+    CONFIG
+    + f"discovery: {{profiles: {{p: {PROFILE}}}, dns: [{{dns: _x._tcp.y, profile: p}}]}}\n"
+)
 
 
 @pytest.mark.parametrize("steps", range(5))
@@ -33,7 +36,9 @@ async def test_stops_while_a_change_asks_for_a_save(
 ) -> None:
     monkeypatch.setattr("penstock.agent.checkpoints.SAVE_PAUSE", 0.0)
     file = tmp_path / "penstock.yml"
-    file.write_text("brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/jolokia/'}]\n")
+    file.write_text(
+        "brokers: [{name: b, kind: artemis, url: 'http://127.0.0.1:1/jolokia/'}]\n"
+    )
     agent = Agent(file, tmp_path / "data")
     await agent.start()
     (poller,) = agent.pollers()
@@ -44,7 +49,10 @@ async def test_stops_while_a_change_asks_for_a_save(
             await asyncio.sleep(0)
         agent._checkpoints.save_soon()
 
-    changing, stopping = asyncio.create_task(change()), asyncio.create_task(agent.stop())
+    changing, stopping = (
+        asyncio.create_task(change()),
+        asyncio.create_task(agent.stop()),
+    )
     _, pending = await asyncio.wait([changing, stopping], timeout=10)
     assert not pending
     await stopping
@@ -71,7 +79,9 @@ def dns_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return asked
 
 
-async def test_a_stop_ends_a_start_that_waits_for_dns(world: World, dns_hangs: asyncio.Event) -> None:
+async def test_a_stop_ends_a_start_that_waits_for_dns(
+    world: World, dns_hangs: asyncio.Event
+) -> None:
     agent = world.agent()
     starting = asyncio.create_task(agent.start())
     await dns_hangs.wait()
@@ -82,7 +92,9 @@ async def test_a_stop_ends_a_start_that_waits_for_dns(world: World, dns_hangs: a
     assert world.readers == []
 
 
-async def test_the_command_stops_before_it_has_started(world: World, dns_hangs: asyncio.Event) -> None:
+async def test_the_command_stops_before_it_has_started(
+    world: World, dns_hangs: asyncio.Event
+) -> None:
     stopping = asyncio.Event()
     watching = asyncio.create_task(run._watch(world.agent(), stopping))
     await dns_hangs.wait()
@@ -91,7 +103,9 @@ async def test_the_command_stops_before_it_has_started(world: World, dns_hangs: 
     world.left_nothing()
 
 
-async def test_a_reload_under_way_starts_nothing_after_a_stop(world: World, dns_hangs: asyncio.Event) -> None:
+async def test_a_reload_under_way_starts_nothing_after_a_stop(
+    world: World, dns_hangs: asyncio.Event
+) -> None:
     world.file.write_text(CONFIG)
     agent = world.agent()
     await agent.start()
@@ -110,7 +124,9 @@ async def test_a_reload_under_way_starts_nothing_after_a_stop(world: World, dns_
     assert [reader.name for reader in world.readers] == ["one"]
 
 
-async def test_who_is_cancelled_while_it_stops_is_cancelled_and_the_stop_goes_on(world: World) -> None:
+async def test_who_is_cancelled_while_it_stops_is_cancelled_and_the_stop_goes_on(
+    world: World,
+) -> None:
     world.file.write_text(CONFIG)
     agent = world.agent()
     await agent.start()
@@ -124,14 +140,18 @@ async def test_who_is_cancelled_while_it_stops_is_cancelled_and_the_stop_goes_on
     world.left_nothing()
 
 
-async def test_what_was_not_begun_leaves_what_an_earlier_agent_saved(world: World) -> None:
+async def test_what_was_not_begun_leaves_what_an_earlier_agent_saved(
+    world: World,
+) -> None:
     world.file.write_text(CONFIG)
     await world.agent().stop()
     assert not (world.folder / "data").exists()
 
 
 @pytest.mark.slow  # takes a second
-async def test_one_thread_writes_what_the_agent_shows_of_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_thread_writes_what_the_agent_shows_of_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two threads that write would lose what one of them wrote."""
     threads: set[str] = set()
 
@@ -184,7 +204,10 @@ async def assessing(world: World, gate: Gate) -> Agent:
 
 
 async def test_a_stop_does_not_wait_for_a_long_job(
-    world: World, gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    gate: Gate,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = await assessing(world, gate)
     monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.1)
@@ -192,7 +215,9 @@ async def test_a_stop_does_not_wait_for_a_long_job(
         await agent.stop()
     assert "did not end within 0.1 s" in caplog.text
     assert agent._lock is not None
-    with pytest.raises(PenstockError, match="another"):  # the job under way may still write
+    with pytest.raises(
+        PenstockError, match="another"
+    ):  # the job under way may still write
         await world.agent().start()
     gate.set()
 
@@ -238,7 +263,9 @@ socket.getaddrinfo = hang
     ],
     ids=["a job", "a name server"],
 )
-def test_the_process_ends_whatever_hangs(tmp_path: Path, hangs: str, broker: str) -> None:
+def test_the_process_ends_whatever_hangs(
+    tmp_path: Path, hangs: str, broker: str
+) -> None:
     file = tmp_path / "p.yml"
     file.write_text(f"brokers: [{{name: b, kind: artemis, {broker}}}]\n")
     with subprocess.Popen(
@@ -251,7 +278,9 @@ def test_the_process_ends_whatever_hangs(tmp_path: Path, hangs: str, broker: str
             assert process.stdout is not None
             assert process.stdout.readline() == "here\n"
             process.terminate()
-            _, said = process.communicate(timeout=45)  # the job and the name server hang for a minute
+            _, said = process.communicate(
+                timeout=45
+            )  # the job and the name server hang for a minute
             assert process.returncode == 0
             assert "ERROR" not in said
             assert "Traceback" not in said

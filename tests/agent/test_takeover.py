@@ -16,13 +16,16 @@ from penstock.server.pages.render import page
 DELIVERED = "mq_client_delivered_messages_total"
 ADDED = "mq_queue_messages_added_total"
 IN_EITHER_ORDER = pytest.mark.parametrize(
-    "order", [("live", "backup"), pytest.param(("backup", "live"), marks=pytest.mark.slow)]
+    "order",
+    [("live", "backup"), pytest.param(("backup", "live"), marks=pytest.mark.slow)],
 )
 """In which the two are polled."""
 
 
 @pytest.fixture
-async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Brokers]:
+async def pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Brokers]:
     live, backup = Made("live", "n"), Made("backup", "n", role=Role.PASSIVE)
     brokers = Brokers(tmp_path, monkeypatch, live, backup)
     await brokers.agent.start()
@@ -39,8 +42,14 @@ def work(one: Made, client: int, messages: float, waits: float = 0) -> None:
     if client not in one.world.consumers:
         one.world.consumer(client, QUEUE, f"c{client}")
     consumer, queue = one.world.consumers[client], one.world.queues[QUEUE]
-    consumer |= {name: consumer[name] + messages for name in ("delivered", "acknowledged")}
-    queue |= {"added": queue["added"] + messages, "acknowledged": queue["acknowledged"] + messages, "messages": waits}
+    consumer |= {
+        name: consumer[name] + messages for name in ("delivered", "acknowledged")
+    }
+    queue |= {
+        "added": queue["added"] + messages,
+        "acknowledged": queue["acknowledged"] + messages,
+        "messages": waits,
+    }
 
 
 def take_over(dead: Made, one: Made, now: float) -> None:
@@ -75,7 +84,9 @@ def come_back(one: Made, other: Made, now: float) -> None:
 
 
 @pytest.mark.slow  # many polls
-async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(pair: Brokers) -> None:
+async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(
+    pair: Brokers,
+) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)
     for _ in range(4):
@@ -89,7 +100,9 @@ async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(pair: B
 
 
 @pytest.mark.slow  # takes a second
-async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(pair: Brokers) -> None:
+async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(
+    pair: Brokers,
+) -> None:
     live, backup = pair.made.values()
     client = 100
     before: dict[str, float] = {}
@@ -100,30 +113,53 @@ async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(pair: Br
             client += 1
             for _ in range(3):
                 work(other, client, 10, waits=70)
-                other.world.consumer_rows[client] = (other.world.consumer_rows[client][0], QUEUE)
+                other.world.consumer_rows[client] = (
+                    other.world.consumer_rows[client][0],
+                    QUEUE,
+                )
                 await pair.poll()
                 now = pair.samples(DELIVERED, client="c20")
                 assert all(now[name] >= before[name] for name in now if name in before)
                 before |= now
-        told = [("backup", Change.ROLE, "passive to active"), ("backup", Change.ROLE, "active to passive")]
+        told = [
+            ("backup", Change.ROLE, "passive to active"),
+            ("backup", Change.ROLE, "active to passive"),
+        ]
         assert pair.events(Change.ROLE) == told * (number + 1)
         text = "took over from {}; counters begin again; 70 messages reloaded"
-        both = [(name, Change.FAILOVER, text.format(of)) for name, of in (("backup", "live"), ("live", "backup"))]
+        both = [
+            (name, Change.FAILOVER, text.format(of))
+            for name, of in (("backup", "live"), ("live", "backup"))
+        ]
         assert pair.events(Change.FAILOVER) == both * (number + 1)
     assert pair.events(Change.CONDITION_ON) == []
 
 
 def incidents(pair: Brokers) -> list[tuple[str, str]]:
-    return [(one.broker, one.title) for one in pair.agent.lookups.incidents("", ListQuery()).rows]
+    return [
+        (one.broker, one.title)
+        for one in pair.agent.lookups.incidents("", ListQuery()).rows
+    ]
 
 
 @pytest.mark.slow  # many polls
-async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Brokers) -> None:
+async def test_a_failover_is_an_incident_until_there_is_a_backup_again(
+    pair: Brokers,
+) -> None:
     live = await failed_over(pair, 4)
     (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
-    assert (found.kind, found.severity, found.object) == ("failover", "warning", "backup")
-    assert found.title == "backup took over from live; counters begin again; 70 messages reloaded"
-    assert found.impact == ["live cannot be reached: until it is back, nothing takes over from backup."]
+    assert (found.kind, found.severity, found.object) == (
+        "failover",
+        "warning",
+        "backup",
+    )
+    assert (
+        found.title
+        == "backup took over from live; counters begin again; 70 messages reloaded"
+    )
+    assert found.impact == [
+        "live cannot be reached: until it is back, nothing takes over from backup."
+    ]
     comes_back(live, pair.now)
     for _ in range(4):
         await pair.poll()
@@ -133,7 +169,9 @@ async def test_a_failover_is_an_incident_until_there_is_a_backup_again(pair: Bro
 
 @pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
-async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Brokers, order: tuple[str, str]) -> None:
+async def test_a_failover_is_an_incident_over_restarts_of_the_agent(
+    pair: Brokers, order: tuple[str, str]
+) -> None:
     live = await failed_over(pair, 4)
     (before,) = pair.agent.lookups.incidents("", ListQuery()).rows
     for _ in range(2):
@@ -141,7 +179,11 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
         for _ in range(5):
             await pair.poll(*order)
         (found,) = pair.agent.lookups.incidents("", ListQuery()).rows
-        assert (found.id, found.begin, found.title) == (before.id, before.begin, before.title)
+        assert (found.id, found.begin, found.title) == (
+            before.id,
+            before.begin,
+            before.title,
+        )
     await pair.another_agent()
     comes_back(live, pair.now)
     for _ in range(5):
@@ -152,7 +194,9 @@ async def test_a_failover_is_an_incident_over_restarts_of_the_agent(pair: Broker
 
 @pytest.mark.slow  # many polls
 @IN_EITHER_ORDER
-async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: Brokers, order: tuple[str, str]) -> None:
+async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(
+    pair: Brokers, order: tuple[str, str]
+) -> None:
     live = await failed_over(pair, 1)
     comes_back(live, pair.now)
     for _ in range(4):
@@ -165,11 +209,18 @@ async def test_a_backup_that_was_there_again_is_there_for_the_next_agent(pair: B
     live.up = False
     for _ in range(5):
         await pair.poll(*order)
-    assert incidents(pair) == [("backup", "backup took over from live; counters begin again; 70 messages reloaded")]
+    assert incidents(pair) == [
+        (
+            "backup",
+            "backup took over from live; counters begin again; 70 messages reloaded",
+        )
+    ]
 
 
 @pytest.mark.slow  # many polls
-async def test_a_takeover_of_an_earlier_process_is_not_that_of_this_one(pair: Brokers) -> None:
+async def test_a_takeover_of_an_earlier_process_is_not_that_of_this_one(
+    pair: Brokers,
+) -> None:
     live, backup = pair.made.values()
     take_over(live, backup, pair.now)
     for _ in range(4):
@@ -189,7 +240,9 @@ async def test_the_dead_one_shows_nothing_once_the_other_serves(pair: Brokers) -
     live, backup = pair.made.values()
     live.up = False
     await pair.poll()
-    assert pair.samples("mq_queue_messages") == {"live": 70}, "it may only be cut off from here"
+    assert pair.samples("mq_queue_messages") == {"live": 70}, (
+        "it may only be cut off from here"
+    )
     take_over(live, backup, pair.now)
     await pair.poll("live", "backup")
     await pair.poll("live")
@@ -238,7 +291,10 @@ async def test_a_pair_whose_two_both_serve_has_not_failed_over(pair: Brokers) ->
     for _ in range(6):
         await pair.poll()
     assert {broker for broker, _ in incidents(pair)} == {"live", "backup"}
-    assert pair.samples("mq_broker_unhealthy", cause="two_actives") == {"live": 2, "backup": 2}
+    assert pair.samples("mq_broker_unhealthy", cause="two_actives") == {
+        "live": 2,
+        "backup": 2,
+    }
     assert not [title for _, title in incidents(pair) if "took over" in title]
 
 
@@ -255,7 +311,9 @@ async def test_a_failover_while_the_agent_is_away_is_told(pair: Brokers) -> None
     assert pair.samples(ADDED)["backup"] == 0
     work(backup, 10, 5)
     await pair.poll()
-    assert pair.samples(DELIVERED)["backup"] == 205, "of a new series: what is known goes on"
+    assert pair.samples(DELIVERED)["backup"] == 205, (
+        "of a new series: what is known goes on"
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -272,7 +330,9 @@ async def test_whether_it_took_over_is_not_guessed(pair: Brokers) -> None:
 
 
 @pytest.fixture
-async def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Brokers]:
+async def copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Brokers]:
     """A copied data directory: one node id, one queue id, and another load."""
     one, copy = Made("one", "n"), Made("copy", "n", started=BEGIN - 3600)
     brokers = Brokers(tmp_path, monkeypatch, one, copy)
@@ -286,7 +346,9 @@ async def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 
 @pytest.mark.slow  # many polls
-async def test_a_copy_does_not_go_on_with_what_the_other_counted(copies: Brokers) -> None:
+async def test_a_copy_does_not_go_on_with_what_the_other_counted(
+    copies: Brokers,
+) -> None:
     before = copies.samples(DELIVERED)
     assert before == {"one": 1_009, "copy": 1_000_002_000}
     await copies.another_agent()
@@ -299,14 +361,22 @@ async def test_a_copy_does_not_go_on_with_what_the_other_counted(copies: Brokers
 async def test_two_that_are_active_with_one_node_id_are_told(copies: Brokers) -> None:
     for _ in range(2):
         await copies.poll()
-    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {"one": 2, "copy": 2}
+    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {
+        "one": 2,
+        "copy": 2,
+    }
     await copies.another_agent()
     for _ in range(5):
         await copies.poll()
-    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {"one": 2, "copy": 2}
+    assert copies.samples("mq_broker_unhealthy", cause="two_actives") == {
+        "one": 2,
+        "copy": 2,
+    }
     told = {one for one, *_ in copies.events(Change.CONDITION_ON)}
     assert told == {"one", "copy"}
-    assert len(copies.events(Change.CONDITION_ON)) == 2, "once, over a restart of the agent"
+    assert len(copies.events(Change.CONDITION_ON)) == 2, (
+        "once, over a restart of the agent"
+    )
     copies.made["copy"].up = False
     copies.write("one")
     await copies.agent.reload()
@@ -320,7 +390,10 @@ async def test_the_status_page_names_the_other(copies: Brokers) -> None:
     for view, given in ((views.overview, {}), (views.broker, {"broker": "one"})):
         body = page(*view(copies.agent.lookups, given)).decode()
         assert "also active with its node id: copy;" in body
-    assert 'href="broker?broker=copy"' in page(*views.overview(copies.agent.lookups, {})).decode()
+    assert (
+        'href="broker?broker=copy"'
+        in page(*views.overview(copies.agent.lookups, {})).decode()
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -340,7 +413,12 @@ async def test_a_pair_that_fails_over_is_never_two_actives(pair: Brokers) -> Non
 async def test_one_broker_under_two_names_is_no_rival_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers = Brokers(tmp_path, monkeypatch, Made("one", "n", called="x"), Made("vip", "n", called="x"))
+    brokers = Brokers(
+        tmp_path,
+        monkeypatch,
+        Made("one", "n", called="x"),
+        Made("vip", "n", called="x"),
+    )
     await brokers.agent.start()
     for _ in range(4):
         await brokers.poll()
@@ -349,9 +427,14 @@ async def test_one_broker_under_two_names_is_no_rival_of_itself(
 
 
 @pytest.mark.slow  # many polls
-async def test_copies_that_are_started_together_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_copies_that_are_started_together_are_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As by one compose file: a second apart, alike in everything else."""
-    copies = (Made("one", "n", called="x"), Made("copy", "n", called="x", started=BEGIN - 86400 + 1))
+    copies = (
+        Made("one", "n", called="x"),
+        Made("copy", "n", called="x", started=BEGIN - 86400 + 1),
+    )
     brokers = Brokers(tmp_path, monkeypatch, *copies)
     await brokers.agent.start()
     for _ in range(4):
@@ -378,7 +461,9 @@ async def test_a_clock_that_is_set_makes_no_rival_of_one_broker(
 
 
 @pytest.mark.slow  # many polls
-async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(copies: Brokers) -> None:
+async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(
+    copies: Brokers,
+) -> None:
     """It ran while the other did: no failover."""
     one = copies.made["one"]
     another = copies.made["another"] = Made("another", "n")
@@ -393,7 +478,9 @@ async def test_a_copy_that_is_watched_while_the_other_is_down_begins_anew(copies
 
 
 @pytest.mark.slow  # many polls
-async def test_a_broker_of_another_name_goes_on_as_the_same_process(pair: Brokers) -> None:
+async def test_a_broker_of_another_name_goes_on_as_the_same_process(
+    pair: Brokers,
+) -> None:
     """The name in the configuration was changed."""
     live = pair.made["live"]
     renamed = pair.made["prod"] = Made("prod", "n", started=live.started, called="live")
@@ -405,7 +492,9 @@ async def test_a_broker_of_another_name_goes_on_as_the_same_process(pair: Broker
     assert pair.samples(DELIVERED)["prod"] == 205
 
 
-async def test_a_crash_loop_is_told_start_by_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_loop_is_told_start_by_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each process is older at its only poll than the one before was at its own."""
     one = Made("one", "n")
     brokers = Brokers(tmp_path, monkeypatch, one)
@@ -417,7 +506,9 @@ async def test_a_crash_loop_is_told_start_by_start(tmp_path: Path, monkeypatch: 
     await brokers.agent.stop()
 
 
-async def test_a_restart_while_the_agent_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restart_while_the_agent_is_away_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = Made("one", "n", started=BEGIN - 20)
     brokers = Brokers(tmp_path, monkeypatch, one)
     await brokers.agent.start()

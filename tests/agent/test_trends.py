@@ -12,7 +12,10 @@ from penstock.core.errors import ConfigError
 from penstock.history.store import Store
 from rig.s3 import CREDENTIALS, below, s3_server
 
-GAUGES = {"version": 1, "rows": [{"table": "trend_run", "labels": {}, "values": {"timestamp": 1.0}}]}
+GAUGES = {
+    "version": 1,
+    "rows": [{"table": "trend_run", "labels": {}, "values": {"timestamp": 1.0}}],
+}
 
 
 def until(true: Callable[[], object]) -> None:
@@ -23,21 +26,27 @@ def until(true: Callable[[], object]) -> None:
 
 
 @pytest.mark.slow  # starts an S3 server
-def test_they_are_read_from_s3_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_read_from_s3_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(trends, "STORED_SECONDS", 0.0)
     with s3_server(tmp_path) as url:
         shown = trends.StoredTrends(below(url, "trends/gauges.json"))
         shown.refresh()  # nothing is there yet: no error
-        Store(below(url, "trends")).write_bytes("gauges.json", json.dumps(GAUGES).encode())
+        Store(below(url, "trends")).write_bytes(
+            "gauges.json", json.dumps(GAUGES).encode()
+        )
 
         def read() -> object:
             shown.refresh()
             return shown._content
 
         until(read)
-        assert "trend_run" in {row["table"] for row in json.loads(shown._content)["rows"]}
+        assert "trend_run" in {
+            row["table"] for row in json.loads(shown._content)["rows"]
+        }
 
 
 def test_a_store_that_is_none_is_refused() -> None:

@@ -66,7 +66,9 @@ def test_large_brokers_take_turns(two: Workers) -> None:
     one, other = workers.Lane(two), workers.Lane(two)
     one.submit(burn).result(SOON)
     other.submit(burn).result(SOON)
-    assert {lane.submit(thread).result(SOON) for lane in (one, other)} == {"penstock-large"}
+    assert {lane.submit(thread).result(SOON) for lane in (one, other)} == {
+        "penstock-large"
+    }
 
 
 def test_a_broker_that_became_small_is_with_the_small_ones_again(two: Workers) -> None:
@@ -118,11 +120,15 @@ def test_jobs_of_one_broker_never_run_at_once(two: Workers) -> None:
 class Watched:
     """A broker of a part of an agent, polled in its own lane."""
 
-    def __init__(self, kept: Checkpoints, lane: Lane, name: str, traffic: Traffic | None = None) -> None:
+    def __init__(
+        self, kept: Checkpoints, lane: Lane, name: str, traffic: Traffic | None = None
+    ) -> None:
         self.traffic = traffic or Traffic()
         self.traffic.world.policy = Policy(name)
         nodes = Nodes(kept.of_node, lambda: {name})
-        self.assessor = Assessor(self.traffic.world.policy, 15.0, nodes, lane=lane, on_record=kept.record)
+        self.assessor = Assessor(
+            self.traffic.world.policy, 15.0, nodes, lane=lane, on_record=kept.record
+        )
 
     def poll(self) -> None:
         self.assessor.take(self.traffic.step())
@@ -156,7 +162,9 @@ async def test_what_is_shown_while_the_state_is_saved_is_in_it(
 
     keep, flush = StateStore.keep, StateStore.flush
 
-    def keeping(store: StateStore, checkpoint: Checkpoint, sequence: int, now: float) -> bool:
+    def keeping(
+        store: StateStore, checkpoint: Checkpoint, sequence: int, now: float
+    ) -> bool:
         meanwhile()
         return keep(store, checkpoint, sequence, now)
 
@@ -182,10 +190,16 @@ async def test_what_is_shown_while_the_state_is_saved_is_in_it(
         before, after = one.shown(), goes_on.shown()
         both = before.keys() & after.keys()
         assert len(both) > len(before) / 2
-        assert [(name, before[name], after[name]) for name in both if after[name] < before[name]] == []
+        assert [
+            (name, before[name], after[name])
+            for name in both
+            if after[name] < before[name]
+        ] == []
 
 
-async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_walks_no_queues(
+    two: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What walks all queues is a job: of 100,000 it took 40 ms, in which no request was answered."""
     seen: dict[str, set[str]] = {}
 
@@ -198,17 +212,31 @@ async def test_the_event_loop_walks_no_queues(two: Workers, monkeypatch: pytest.
 
         monkeypatch.setattr(owner, name, call)
 
-    for owner, name in ((Aged, "due"), (Aged, "note"), (NameJoin, "__call__"), (Index, "__iter__")):
+    for owner, name in (
+        (Aged, "due"),
+        (Aged, "note"),
+        (NameJoin, "__call__"),
+        (Index, "__iter__"),
+    ):
         noted(owner, name)
     recording = Path(__file__).parent.parent / "recordings" / "artemis-2.44.0.jsonl.gz"
-    source = reader.ArtemisReader(RecordingTransport(recording), executor=workers.Lane(two))
+    source = reader.ArtemisReader(
+        RecordingTransport(recording), executor=workers.Lane(two)
+    )
     for _ in range(2):
         assert (await source.poll(5.0)).queues is not None
-    assert seen.keys() >= {"Aged.due", "Aged.note", "NameJoin.__call__", "Index.__iter__"}
+    assert seen.keys() >= {
+        "Aged.due",
+        "Aged.note",
+        "NameJoin.__call__",
+        "Index.__iter__",
+    }
     assert {name: threads for name, threads in seen.items() if "" in threads} == {}
 
 
-async def test_workers_that_cannot_be_looked_after_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_workers_that_cannot_be_looked_after_do_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     looks: list[int] = []
 
     def look() -> None:
@@ -217,5 +245,7 @@ async def test_workers_that_cannot_be_looked_after_do_not_fill_the_log(caplog: p
 
     with suppress(TimeoutError):
         async with asyncio.timeout(0.3):
-            await Agent._spread_regularly(cast("Any", SimpleNamespace(_pool=SimpleNamespace(look=look))))
+            await Agent._spread_regularly(
+                cast("Any", SimpleNamespace(_pool=SimpleNamespace(look=look)))
+            )
     assert (len(looks), caplog.text.count("could not be looked after")) == (1, 1)

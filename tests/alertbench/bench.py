@@ -24,7 +24,15 @@ from assets.mutation import seconds as seconds_of
 from assets.promql import selectors
 from e2e.agent import Agent
 from flowbench import faults, healthy, rings
-from flowbench.bench import START_SECONDS, Run, brokers, configured, end, options, started
+from flowbench.bench import (
+    START_SECONDS,
+    Run,
+    brokers,
+    configured,
+    end,
+    options,
+    started,
+)
 from flowbench.core import CoreProcess
 from flowbench.observer import Observer
 from flowbench.scene import SCENARIOS, Place, Scene, stage
@@ -85,7 +93,11 @@ class Outcome:
             *(f"missing {name}" for name in sorted(self.missing)),
             *(f"FALSE {name}" for name in sorted(self.wrong)),
         ]
-        verdict = f"does not count: {self.trouble}" if self.trouble else "; ".join(problems) or "right"
+        verdict = (
+            f"does not count: {self.trouble}"
+            if self.trouble
+            else "; ".join(problems) or "right"
+        )
         return f"| {self.name} | {_names(self.expected) or 'none'} | {_names(self.fired) or 'none'} | {verdict} |"
 
 
@@ -109,29 +121,41 @@ def alert_of_cause() -> dict[str, str]:
     found = dict(NOT_OF_CONDITIONS)
     for alert in all_alerts():
         for selector, _ in selectors(alert.expr):
-            found |= {matcher.value: alert.name for matcher in selector.matchers.matchers if matcher.name == "cause"}
+            found |= {
+                matcher.value: alert.name
+                for matcher in selector.matchers.matchers
+                if matcher.name == "cause"
+            }
     return found
 
 
 def expected_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
     """Alerts of the label; a condition that only informs has none to fire."""
     informs = {name for name, kind in CONDITIONS.items() if not kind.may_be_critical}
-    return frozenset(alerts[cause] for cause in scene.scenario.label.need if cause not in informs)
+    return frozenset(
+        alerts[cause] for cause in scene.scenario.label.need if cause not in informs
+    )
 
 
 def lawful_of(scene: Scene, alerts: Mapping[str, str]) -> frozenset[str]:
     label = scene.scenario.label
     causes = {*label.need, *label.also, *label.notices}
     beside = [BESIDE.get(cause, frozenset()) for cause in causes]
-    return frozenset(alerts[cause] for cause in label.also if cause in alerts).union(*beside)
+    return frozenset(alerts[cause] for cause in label.also if cause in alerts).union(
+        *beside
+    )
 
 
 def two_clusters(folder: Path, agent: Agent) -> Prometheus:
     """With the shipped rules, each `for` shortened; of alerts those of conditions, of which no incident is the sum."""
     rules = scaled(folder, AlertValues(disabled=frozenset({INCIDENT})))
     target = f"{LOOPBACK}:{agent.port}"
-    targets = [{"targets": [target], "labels": {"cluster": cluster}} for cluster in CLUSTERS]
-    return Prometheus(folder / "prometheus", target, rules=rules, static_configs=targets)
+    targets = [
+        {"targets": [target], "labels": {"cluster": cluster}} for cluster in CLUSTERS
+    ]
+    return Prometheus(
+        folder / "prometheus", target, rules=rules, static_configs=targets
+    )
 
 
 def scaled(folder: Path, values: AlertValues = DEFAULT) -> list[Path]:
@@ -139,7 +163,12 @@ def scaled(folder: Path, values: AlertValues = DEFAULT) -> list[Path]:
     files = []
     for name in (ALERTS, RECORDING):
         document = yaml.safe_load(rule_files(values)[name])
-        for rule in (rule for group in document["groups"] for rule in group["rules"] if "for" in rule):
+        for rule in (
+            rule
+            for group in document["groups"]
+            for rule in group["rules"]
+            if "for" in rule
+        ):
             rule["for"] = f"{max(1, round(seconds_of(rule['for']) * FOR_SCALE))}s"
         files.append(folder / name)
         files[-1].write_text(json.dumps(document))  # JSON is YAML
@@ -149,7 +178,9 @@ def scaled(folder: Path, values: AlertValues = DEFAULT) -> list[Path]:
 # --- play
 
 
-def play(names: Sequence[str], run: Run, folder: Path, hang: float) -> tuple[list[Outcome], Hang]:
+def play(
+    names: Sequence[str], run: Run, folder: Path, hang: float
+) -> tuple[list[Outcome], Hang]:
     """All situations at once, then the hang."""
     ending = threading.Event()
     dice = random.Random(run.seed)  # noqa: S311 - the same run for the same seed
@@ -157,79 +188,147 @@ def play(names: Sequence[str], run: Run, folder: Path, hang: float) -> tuple[lis
     with ExitStack() as stack:
         made = stack.enter_context(brokers({one.place for one in chosen}, folder))
         core = stack.enter_context(CoreProcess(folder / "core"))
-        configuration = configured(run, made.values()) | {"timeout": f"{run.interval * 0.9:g}s"}
+        configuration = configured(run, made.values()) | {
+            "timeout": f"{run.interval * 0.9:g}s"
+        }
         observer = stack.enter_context(Observer(folder / "observer", **configuration))
-        agent = stack.enter_context(Agent(folder / "agent", port=free_port(), **configuration))
+        agent = stack.enter_context(
+            Agent(folder / "agent", port=free_port(), **configuration)
+        )
         prometheus = stack.enter_context(two_clusters(folder, agent))
         scenes = [
-            Scene(one, stage(made[one.place], core, run.seed, one.name, ending), observer, run.interval, run.cold)
+            Scene(
+                one,
+                stage(made[one.place], core, run.seed, one.name, ending),
+                observer,
+                run.interval,
+                run.cold,
+            )
             for one in chosen
         ]
         threads = started(scenes, dice, START_SECONDS)
         time.sleep(run.seconds)
         outcomes = judge(scenes, prometheus, run.seconds)
-        troubles = hung(agent, list(made.values()), prometheus, outcomes, hang) if hang else Hang()
+        troubles = (
+            hung(agent, list(made.values()), prometheus, outcomes, hang)
+            if hang
+            else Hang()
+        )
         ending.set()
         end(threads, scenes)
     return outcomes, troubles
 
 
-def judge(scenes: Sequence[Scene], prometheus: Prometheus, seconds: float) -> list[Outcome]:
+def judge(
+    scenes: Sequence[Scene], prometheus: Prometheus, seconds: float
+) -> list[Outcome]:
     """What fired at any time so far, by situation; what belongs to none comes last."""
     alerts = alert_of_cause()
-    fired = in_each(prometheus, f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])', _subject)
+    fired = in_each(
+        prometheus,
+        f'max_over_time(ALERTS{{alertstate="firing"}}[{seconds:.0f}s])',
+        _subject,
+    )
     outcomes: list[Outcome] = []
     told: set[tuple[str, str]] = set()
     for scene in scenes:
         own = frozenset(pair for pair in fired if pair[1] in scene.queues)
         told |= own
-        trouble = scene.trouble or ("" if scene.begins or not scene.scenario.label.need else "the fault did not begin")
+        trouble = scene.trouble or (
+            ""
+            if scene.begins or not scene.scenario.label.need
+            else "the fault did not begin"
+        )
         names = frozenset(name for name, _ in own)
         outcomes.append(
-            Outcome(scene.scenario.name, expected_of(scene, alerts), names, lawful_of(scene, alerts), trouble)
+            Outcome(
+                scene.scenario.name,
+                expected_of(scene, alerts),
+                names,
+                lawful_of(scene, alerts),
+                trouble,
+            )
         )
-    of_disk = firing(prometheus, f"max_over_time(ALERTS{{{OF_A_FULL_DISK}}}[{seconds:.0f}s])")
-    others = frozenset(f"{name} on {on}" for name, on in fired - told - of_disk if name not in OF_THE_HOST)
-    return [*outcomes, Outcome("(of no situation)", frozenset(), others | broken(prometheus), frozenset())]
+    of_disk = firing(
+        prometheus, f"max_over_time(ALERTS{{{OF_A_FULL_DISK}}}[{seconds:.0f}s])"
+    )
+    others = frozenset(
+        f"{name} on {on}"
+        for name, on in fired - told - of_disk
+        if name not in OF_THE_HOST
+    )
+    return [
+        *outcomes,
+        Outcome(
+            "(of no situation)", frozenset(), others | broken(prometheus), frozenset()
+        ),
+    ]
 
 
-def in_each(prometheus: Prometheus, query: str, subject: Callable[[Mapping[str, str]], str]) -> Fired:
+def in_each(
+    prometheus: Prometheus, query: str, subject: Callable[[Mapping[str, str]], str]
+) -> Fired:
     """The alerts that a query gives of each cluster, with what they are on; the name of another says where it fired."""
     found: dict[str, set[tuple[str, str]]] = {cluster: set() for cluster in CLUSTERS}
     for labels, _ in prometheus.query(query):
-        found.setdefault(labels.get("cluster", "none"), set()).add((labels["alertname"], subject(labels)))
+        found.setdefault(labels.get("cluster", "none"), set()).add(
+            (labels["alertname"], subject(labels))
+        )
     both = frozenset.intersection(*(frozenset(found[cluster]) for cluster in CLUSTERS))
-    return both.union((f"{name} of cluster {one} alone", on) for one in found for name, on in found[one] - both)
+    return both.union(
+        (f"{name} of cluster {one} alone", on)
+        for one in found
+        for name, on in found[one] - both
+    )
 
 
 def broken(prometheus: Prometheus) -> frozenset[str]:
     """The rules that could not be evaluated."""
-    rules = [rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]]
+    rules = [
+        rule for group in prometheus.api("rules")["groups"] for rule in group["rules"]
+    ]
     assert len(rules) > len(CONDITIONS)
-    return frozenset(f"{rule['name']}: {rule['lastError']}" for rule in rules if rule["health"] != "ok")
+    return frozenset(
+        f"{rule['name']}: {rule['lastError']}"
+        for rule in rules
+        if rule["health"] != "ok"
+    )
 
 
 def firing(prometheus: Prometheus, query: str) -> Fired:
     """The alerts that a query gives, with what they are on."""
-    return frozenset((labels["alertname"], _subject(labels)) for labels, _ in prometheus.query(query))
+    return frozenset(
+        (labels["alertname"], _subject(labels)) for labels, _ in prometheus.query(query)
+    )
 
 
 def holding(prometheus: Prometheus) -> Fired:
     """What the expressions of the alerts say now."""
     return frozenset(
-        (alert.name, _subject(labels)) for alert in all_alerts() for labels, _ in prometheus.query(alert.expr)
+        (alert.name, _subject(labels))
+        for alert in all_alerts()
+        for labels, _ in prometheus.query(alert.expr)
     )
 
 
 def _subject(labels: Mapping[str, str]) -> str:
-    return labels.get("queue") or labels.get("address") or labels.get("link") or labels.get("broker", "")
+    return (
+        labels.get("queue")
+        or labels.get("address")
+        or labels.get("link")
+        or labels.get("broker", "")
+    )
 
 
 # --- hang and restart
 
 
 def hung(
-    agent: Agent, stopped: Sequence[Any], prometheus: Prometheus, outcomes: Sequence[Outcome], seconds: float
+    agent: Agent,
+    stopped: Sequence[Any],
+    prometheus: Prometheus,
+    outcomes: Sequence[Outcome],
+    seconds: float,
 ) -> Hang:
     """
     Stop the brokers' processes for `seconds`, let them go on, restart the agent; what that did to alerts.
@@ -252,21 +351,38 @@ def hung(
         spans = list(_spans(prometheus, begin, time.time()))
     whole = max((count for _, _, count in spans), default=0)
     lasting = frozenset.intersection(
-        *(frozenset(pair for pair, on, count in spans if on == one and count >= whole - 1) for one in CLUSTERS)
+        *(
+            frozenset(
+                pair for pair, on, count in spans if on == one and count >= whole - 1
+            )
+            for one in CLUSTERS
+        )
     )
-    found.resolved = [f"{name} on {on}" for name, on in sorted(standing - lasting) if name in expected]
+    found.resolved = [
+        f"{name} on {on}" for name, on in sorted(standing - lasting) if name in expected
+    ]
     new = {pair for pair, _, _ in spans} - before
-    found.came = [f"{name} on {on}" for name, on in sorted(new) if name not in DURING_A_HANG]
+    found.came = [
+        f"{name} on {on}" for name, on in sorted(new) if name not in DURING_A_HANG
+    ]
     return found
 
 
-def _spans(prometheus: Prometheus, begin: float, end: float) -> Iterator[tuple[tuple[str, str], str, int]]:
+def _spans(
+    prometheus: Prometheus, begin: float, end: float
+) -> Iterator[tuple[tuple[str, str], str, int]]:
     """Each alert, its cluster, and the number of instants, two seconds apart, at which it fired."""
     query = 'max without (severity, instance) (ALERTS{alertstate="firing"})'
-    answer = prometheus.api("query_range", query=query, start=f"{begin:.3f}", end=f"{end:.3f}", step="2")
+    answer = prometheus.api(
+        "query_range", query=query, start=f"{begin:.3f}", end=f"{end:.3f}", step="2"
+    )
     for series in answer["result"]:
         labels = series["metric"]
-        yield (labels["alertname"], _subject(labels)), labels.get("cluster", ""), len(series["values"])
+        yield (
+            (labels["alertname"], _subject(labels)),
+            labels.get("cluster", ""),
+            len(series["values"]),
+        )
 
 
 # --- tell
@@ -279,22 +395,35 @@ def tell(outcomes: Sequence[Outcome], hang: Hang) -> bool:
     counted = [outcome for outcome in outcomes if not outcome.trouble]
     bad = [outcome.name for outcome in counted if outcome.missing or outcome.wrong]
     _say(f"\n{len(counted) - len(bad)} of {len(counted)} right; `for` x {FOR_SCALE:g}")
-    _say(f"hang and restart: resolved {hang.resolved or 'nothing'}; came {hang.came or 'nothing else'}")
+    _say(
+        f"hang and restart: resolved {hang.resolved or 'nothing'}; came {hang.came or 'nothing else'}"
+    )
     return not bad and not hang.resolved and not hang.came
 
 
 def main() -> int:
     parser = options("alertbench")
-    parser.add_argument("--cold", type=float, default=0.0, help="patience at first; default: as shipped")
-    parser.add_argument("--hang", type=float, default=HANG_SECONDS, help="seconds; 0: none")
+    parser.add_argument(
+        "--cold", type=float, default=0.0, help="patience at first; default: as shipped"
+    )
+    parser.add_argument(
+        "--hang", type=float, default=HANG_SECONDS, help="seconds; 0: none"
+    )
     wanted = parser.parse_args()
     run = Run.whole(wanted.seed, wanted.interval)
     if wanted.cold:
-        run = Run(wanted.seed, wanted.interval, run.seconds - run.cold + wanted.cold, wanted.cold, trend=wanted.cold)
+        run = Run(
+            wanted.seed,
+            wanted.interval,
+            run.seconds - run.cold + wanted.cold,
+            wanted.cold,
+            trend=wanted.cold,
+        )
     names = [
         name
         for name, one in SCENARIOS.items()
-        if one.place is not Place.RESTARTED and any(part in name for part in wanted.only.split(","))
+        if one.place is not Place.RESTARTED
+        and any(part in name for part in wanted.only.split(","))
     ]
     with tempfile.TemporaryDirectory(prefix="penstock-alertbench-") as scratch:
         return int(not tell(*play(names, run, Path(scratch), wanted.hang)))

@@ -14,7 +14,16 @@ from core.things import Source, by, patiently, snapshot
 from penstock.assessment.assess import State, Tables, assess
 from penstock.core.counters import SMALL_FALL
 from penstock.core.table import Table
-from penstock.model import AddressRow, ConnectionRow, ConsumerRow, LinkRow, ProducerRow, QueueKind, QueueRow, Snapshot
+from penstock.model import (
+    AddressRow,
+    ConnectionRow,
+    ConsumerRow,
+    LinkRow,
+    ProducerRow,
+    QueueKind,
+    QueueRow,
+    Snapshot,
+)
 from penstock.series.labels import NON_DURABLE, TEMPORARY
 from penstock.settings.policy import Limits, Policy
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings, Selection
@@ -46,7 +55,12 @@ class Wish:
     def policy(self) -> Policy:
         return Policy(
             "b",
-            Rules(tuple(Rule(Match(queue=name), RuleSettings(ignore=True)) for name in sorted(self.ignored))),
+            Rules(
+                tuple(
+                    Rule(Match(queue=name), RuleSettings(ignore=True))
+                    for name in sorted(self.ignored)
+                )
+            ),
             Selection(exclude=[Match(queue=name) for name in sorted(self.excluded)]),
             Limits(100, 100, 100),
             sum_temporary=self.sum_temporary,
@@ -61,7 +75,11 @@ class Wish:
             return None
         if self.sum_temporary and row.temporary:
             return TEMPORARY, TEMPORARY
-        if self.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
+        if (
+            self.sum_temporary
+            and row.kind is QueueKind.SUBSCRIPTION
+            and not row.durable
+        ):
             return row.address, NON_DURABLE
         return row.address, row.name
 
@@ -94,18 +112,34 @@ wishes = st.builds(
 keys = st.integers(0, 6)
 
 
-def things_by_key(rows: st.SearchStrategy[Any], unique: Callable[[Any], Any]) -> st.SearchStrategy[dict[int, Any]]:
+def things_by_key(
+    rows: st.SearchStrategy[Any], unique: Callable[[Any], Any]
+) -> st.SearchStrategy[dict[int, Any]]:
     """Listed in any order; names are unique on a broker."""
-    pairs = st.lists(st.tuples(keys, rows), max_size=6, unique_by=(lambda p: p[0], lambda p: unique(p[1])))
+    pairs = st.lists(
+        st.tuples(keys, rows),
+        max_size=6,
+        unique_by=(lambda p: p[0], lambda p: unique(p[1])),
+    )
     return pairs.map(dict)
 
 
 queue_tables = things_by_key(
-    st.tuples(st.sampled_from(QUEUES), st.fixed_dictionaries(dict.fromkeys((*GAUGES, *COUNTERS), numbers))),
+    st.tuples(
+        st.sampled_from(QUEUES),
+        st.fixed_dictionaries(dict.fromkeys((*GAUGES, *COUNTERS), numbers)),
+    ),
     lambda row: row[0].name,
 )
 address_tables = things_by_key(
-    st.tuples(st.builds(things.address, st.sampled_from(ADDRESSES), st.sampled_from(["page", "drop"])), numbers),
+    st.tuples(
+        st.builds(
+            things.address,
+            st.sampled_from(ADDRESSES),
+            st.sampled_from(["page", "drop"]),
+        ),
+        numbers,
+    ),
     lambda row: row[0].name,
 )
 polls = st.lists(
@@ -145,7 +179,9 @@ class Reader:
             read["queues"] = self.queues.table(
                 {key: row for key, (row, _) in poll.queues.items()},
                 **{
-                    name: {key: values[name] for key, (_, values) in poll.queues.items()}
+                    name: {
+                        key: values[name] for key, (_, values) in poll.queues.items()
+                    }
                     for name in (*GAUGES, *COUNTERS)
                     if name not in poll.missing
                 },
@@ -157,7 +193,9 @@ class Reader:
                 paging={key: value > 9 for key, (_, value) in poll.addresses.items()},
             )
         held = {key: value for key, (_, _, value) in poll.consumers.items()}
-        read["consumers"] = self.consumers.table(consumers, buffered=held, delivered=held)
+        read["consumers"] = self.consumers.table(
+            consumers, buffered=held, delivered=held
+        )
         read["producers"] = self.producers.table(
             {key: row for key, (row, _) in poll.producers.items()},
             produced={key: value for key, (_, value) in poll.producers.items()},
@@ -167,8 +205,14 @@ class Reader:
             sessions={key: value for key, (_, value) in poll.connections.items()},
         )
         links = sorted(poll.links, key=lambda found: found[1])
-        read["links"] = things.table([row for row, _ in links], up=[value for _, value in links])
-        return snapshot(self.stamp, consumer_queue=[poll.consumers[key][1] for key in sorted(poll.consumers)], **read)
+        read["links"] = things.table(
+            [row for row, _ in links], up=[value for _, value in links]
+        )
+        return snapshot(
+            self.stamp,
+            consumer_queue=[poll.consumers[key][1] for key in sorted(poll.consumers)],
+            **read,
+        )
 
 
 class Ledger:
@@ -194,7 +238,11 @@ class Ledger:
     def count(self, said: Mapping[tuple[int, Any], tuple[Any, float]]) -> None:
         """`said`: key and text of a thing → its labels (None: hidden) and its counter."""
         if self.restarted:
-            self._last = {key: value for key, value in self._last.items() if (key, self._texts.get(key)) in said}
+            self._last = {
+                key: value
+                for key, value in self._last.items()
+                if (key, self._texts.get(key)) in said
+            }
         self.restarted = False
         self._texts = dict(said.keys())
         last = {**self._last, **{key: self._last.get(key, 0.0) for key, _ in said}}
@@ -204,7 +252,9 @@ class Ledger:
             if np.isnan(value) or self._is_torn(last[thing], value):
                 continue
             if labels is not None:
-                self.totals[labels] += value - last[thing] if value >= last[thing] else value
+                self.totals[labels] += (
+                    value - last[thing] if value >= last[thing] else value
+                )
             last[thing] = value
         self._last = last
 
@@ -228,10 +278,18 @@ class Reference:
         self.queues: dict[int, QueueRow] = {}
         self.addresses: dict[str, tuple[str, ...]] = {}
         """Name → as what it is shown; nothing: hidden."""
-        self.ledgers: dict[str, Ledger] = {name: Ledger() for name in (*COUNTERS, "produced")}
+        self.ledgers: dict[str, Ledger] = {
+            name: Ledger() for name in (*COUNTERS, "produced")
+        }
         self.ledgers["delivered"] = Ledger(may_be_torn=True)
 
-    def check(self, poll: Poll, wish: Wish, consumers: Mapping[int, ConsumerRow], tables: Tables) -> None:
+    def check(
+        self,
+        poll: Poll,
+        wish: Wish,
+        consumers: Mapping[int, ConsumerRow],
+        tables: Tables,
+    ) -> None:
         if poll.queues is not None:
             self.queues = {key: row for key, (row, _) in poll.queues.items()}
             self.check_queues(poll, poll.queues, wish, tables["queue"])
@@ -242,11 +300,19 @@ class Reference:
         assert by(tables["connection"], "sessions", "connection") == summed(
             [(row.id, value) for row, value in poll.connections.values()]
         )
-        assert by(tables["connection"], "info", "connection") == {r.id: 1.0 for r, _ in poll.connections.values()}
-        assert by(tables["link"], "up", "link") == summed([(row.name, value) for row, value in poll.links])
+        assert by(tables["connection"], "info", "connection") == {
+            r.id: 1.0 for r, _ in poll.connections.values()
+        }
+        assert by(tables["link"], "up", "link") == summed(
+            [(row.name, value) for row, value in poll.links]
+        )
 
     def check_queues(
-        self, poll: Poll, queues: dict[int, tuple[QueueRow, dict[str, float]]], wish: Wish, table: Table[Any]
+        self,
+        poll: Poll,
+        queues: dict[int, tuple[QueueRow, dict[str, float]]],
+        wish: Wish,
+        table: Table[Any],
     ) -> None:
         labels = ("address", "queue", "ring_source")
 
@@ -254,44 +320,82 @@ class Reference:
             names = wish.queue(row)
             return names and (*names, str(row.ring_source))
 
-        assert sorted(by(table, "info", *labels)) == sorted({s for row, _ in queues.values() if (s := shown(row))})
+        assert sorted(by(table, "info", *labels)) == sorted(
+            {s for row, _ in queues.values() if (s := shown(row))}
+        )
         for name in GAUGES:
             given = [(shown(row), values[name]) for row, values in queues.values()]
             if name in poll.missing:
                 assert name not in table
             elif name == "paused":
-                largest = {s: max(v for t, v in given if t == s and not np.isnan(v)) for s in summed(given)}
+                largest = {
+                    s: max(v for t, v in given if t == s and not np.isnan(v))
+                    for s in summed(given)
+                }
                 assert by(table, name, *labels) == largest
             else:
                 assert by(table, name, *labels) == summed(given)
         for name in COUNTERS:
             ledger, missing = self.ledgers[name], name in poll.missing
-            ledger.count({(k, r): (shown(r), np.nan if missing else v[name]) for k, (r, v) in queues.items()})
+            ledger.count(
+                {
+                    (k, r): (shown(r), np.nan if missing else v[name])
+                    for k, (r, v) in queues.items()
+                }
+            )
             if not missing:
                 expected = summed([(shown(r), v[name]) for r, v in queues.values()])
-                sums = {s for r, _ in queues.values() if (s := shown(r)) and s[1] in (TEMPORARY, NON_DURABLE)}
+                sums = {
+                    s
+                    for r, _ in queues.values()
+                    if (s := shown(r)) and s[1] in (TEMPORARY, NON_DURABLE)
+                }
                 # A sum of which nobody has said anything yet is missing, not 0.
-                told = {s: total for s in sums if (total := ledger.totals[s]) or s in expected}
+                told = {
+                    s: total
+                    for s in sums
+                    if (total := ledger.totals[s]) or s in expected
+                }
                 assert by(table, name, *labels) == expected | told
 
-    def check_addresses(self, addresses: dict[int, tuple[AddressRow, float]], wish: Wish, table: Table[Any]) -> None:
+    def check_addresses(
+        self,
+        addresses: dict[int, tuple[AddressRow, float]],
+        wish: Wish,
+        table: Table[Any],
+    ) -> None:
         def shown(name: str) -> tuple[str, ...]:
             queues = [row for row in self.queues.values() if row.address == name]
             named = [names[0] for row in queues if (names := wish.queue(row))]
             return (named[0],) if named else () if queues else (name,)
 
         self.addresses = {row.name: shown(row.name) for row, _ in addresses.values()}
-        given = [((self.addresses[row.name] or (None,))[0], value) for row, value in addresses.values()]
+        given = [
+            ((self.addresses[row.name] or (None,))[0], value)
+            for row, value in addresses.values()
+        ]
         assert by(table, "pages", "address") == summed(given)
         assert by(table, "paging", "address") == {
-            name: float(any(v > 9 for n, v in given if n == name)) for name, _ in given if name is not None
+            name: float(any(v > 9 for n, v in given if n == name))
+            for name, _ in given
+            if name is not None
         }
 
-    def check_clients(self, poll: Poll, wish: Wish, consumers: Mapping[int, ConsumerRow], tables: Tables) -> None:
+    def check_clients(
+        self,
+        poll: Poll,
+        wish: Wish,
+        consumers: Mapping[int, ConsumerRow],
+        tables: Tables,
+    ) -> None:
         def shown(key: int) -> tuple[str, str, str] | None:
             row, queue = consumers[key], self.queues.get(poll.consumers[key][1])
             if queue is None:
-                return None if wish.hides(row.queue) else (row.address, row.queue, row.client)
+                return (
+                    None
+                    if wish.hides(row.queue)
+                    else (row.address, row.queue, row.client)
+                )
             names = wish.queue(queue)
             if names is None or row.queue in wish.ignored:
                 return None
@@ -300,13 +404,23 @@ class Reference:
         labels = {key: shown(key) for key in consumers}
         held = {key: poll.consumers[key][2] for key in consumers}
         names = ("address", "queue", "client")
-        assert by(tables["client"], "buffered", *names) == summed([(labels[key], held[key]) for key in consumers])
-        assert by(tables["client"], "consumers", *names) == summed([(labels[key], 1.0) for key in consumers])
+        assert by(tables["client"], "buffered", *names) == summed(
+            [(labels[key], held[key]) for key in consumers]
+        )
+        assert by(tables["client"], "consumers", *names) == summed(
+            [(labels[key], 1.0) for key in consumers]
+        )
         ledger = self.ledgers["delivered"]
-        ledger.count({(key, consumers[key]): (labels[key], held[key]) for key in consumers})
-        assert by(tables["client"], "delivered", *names) == {s: ledger.totals[s] for s in labels.values() if s}
+        ledger.count(
+            {(key, consumers[key]): (labels[key], held[key]) for key in consumers}
+        )
+        assert by(tables["client"], "delivered", *names) == {
+            s: ledger.totals[s] for s in labels.values() if s
+        }
         assert by(tables["consumer"], "buffered", *names, "consumer") == {
-            (*s, str(key)): held[key] for key, s in labels.items() if s and not np.isnan(held[key])
+            (*s, str(key)): held[key]
+            for key, s in labels.items()
+            if s and not np.isnan(held[key])
         }
 
     def check_producers(self, poll: Poll, table: Table[Any]) -> None:
@@ -314,16 +428,23 @@ class Reference:
             name = self.addresses.get(row.address, (row.address,))
             return (name[0], row.client) if name else None
 
-        labels = {(key, row): (shown(row), value) for key, (row, value) in poll.producers.items()}
+        labels = {
+            (key, row): (shown(row), value)
+            for key, (row, value) in poll.producers.items()
+        }
         ledger = self.ledgers["produced"]
         ledger.count(labels)
-        assert by(table, "produced", "address", "client") == {s: ledger.totals[s] for s, _ in labels.values() if s}
+        assert by(table, "produced", "address", "client") == {
+            s: ledger.totals[s] for s, _ in labels.values() if s
+        }
 
 
 @pytest.mark.slow  # a recording, checked value by value
 @given(polls)
 @patiently
-def test_every_series_has_the_value_of_its_own_things_after_every_poll(polls: list[Poll]) -> None:
+def test_every_series_has_the_value_of_its_own_things_after_every_poll(
+    polls: list[Poll],
+) -> None:
     state, reader, reference, wish = State(), Reader(), Reference(), Wish()
     for poll in polls:
         reader.stamp += 15
@@ -334,7 +455,11 @@ def test_every_series_has_the_value_of_its_own_things_after_every_poll(polls: li
         if poll.wish is not None:
             state, wish = state.with_new_labels(), poll.wish
             reference.queues, reference.addresses = {}, {}
-        known = reference.queues if poll.queues is None else {key: row for key, (row, _) in poll.queues.items()}
+        known = (
+            reference.queues
+            if poll.queues is None
+            else {key: row for key, (row, _) in poll.queues.items()}
+        )
         consumers = {}
         for key, (client, queue, _) in poll.consumers.items():
             of: QueueRow = known.get(queue) or things.queue("elsewhere")

@@ -39,25 +39,49 @@ def test_a_sum_is_one_series_whatever_its_members_differ_in() -> None:
     ]
     assert len({queue_series(member, policy) for member in members}) == 1
     temporary = [
-        subscription(name, address=name, routing_type="anycast", kind=QueueKind.TEMPORARY, ring_source=source)
+        subscription(
+            name,
+            address=name,
+            routing_type="anycast",
+            kind=QueueKind.TEMPORARY,
+            ring_source=source,
+        )
         for name, source in (("x", RingSource.NONE), ("y", RingSource.ADDRESS))
     ]
     assert len({queue_series(member, policy) for member in temporary}) == 1
 
 
 def test_silenced_and_informing_conditions_make_no_consumer_unhealthy() -> None:
-    series = queue_series(subscription("q", durable=True, temporary=False), Policy("b1"))
+    series = queue_series(
+        subscription("q", durable=True, temporary=False), Policy("b1")
+    )
     assert series is not None
     told = [
-        ActiveCondition("stalled", "b1", "news", "q", "c", Severity.WARNING, 0.0, consumers=2),
-        ActiveCondition("open_transaction", "b1", "news", "q", "c", Severity.WARNING, 0.0, consumers=3, silenced=True),
-        ActiveCondition("holder_gone", "b1", "news", "q", "c", Severity.INFO, 0.0, consumers=4),
+        ActiveCondition(
+            "stalled", "b1", "news", "q", "c", Severity.WARNING, 0.0, consumers=2
+        ),
+        ActiveCondition(
+            "open_transaction",
+            "b1",
+            "news",
+            "q",
+            "c",
+            Severity.WARNING,
+            0.0,
+            consumers=3,
+            silenced=True,
+        ),
+        ActiveCondition(
+            "holder_gone", "b1", "news", "q", "c", Severity.INFO, 0.0, consumers=4
+        ),
     ]
     np.testing.assert_array_equal(unhealthy_consumers(told, Index.of([series])), [2.0])
 
 
 def test_every_table_that_is_assessed_is_in_the_catalogue() -> None:
-    assert assess(State(), _empty(), Policy("b1"))[1].keys() <= {family.table for family in CATALOGUE}
+    assert assess(State(), _empty(), Policy("b1"))[1].keys() <= {
+        family.table for family in CATALOGUE
+    }
 
 
 def _empty() -> Snapshot:

@@ -12,7 +12,9 @@ LATE = (0.0, 0.013, 0.004, 0.021, 0.009)
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("interval", [1.0, 2.0, 5.0, 15.0, 30.0])
-def test_a_window_that_is_full_stays_full_however_the_polls_are_late(interval: float) -> None:
+def test_a_window_that_is_full_stays_full_however_the_polls_are_late(
+    interval: float,
+) -> None:
     """Else all that is healthy would be watched at every second poll."""
     world = Judged(constants=Constants(trend=60.0), step=interval)
     needed = world.constants.trend_seconds(interval)

@@ -16,6 +16,10 @@ def test_conditions_hold_on_to_the_inputs_of_their_poll_and_of_no_other() -> Non
         polls.append(scene.step(0.0, 0.0))
         state, _ = assess(state, polls[-1], Policy("bench"))
     of_these = {id(one) for one in polls}
-    held = [one for one in gc.get_objects() if isinstance(one, RuleInputs) and id(one.snapshot) in of_these]
+    held = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, RuleInputs) and id(one.snapshot) in of_these
+    ]
     assert any(one.verdicts for one in state.judgement.conditions)
     assert [one.snapshot.stamp for one in held] == [polls[-1].stamp]

@@ -29,7 +29,9 @@ def by_row(tables: Tables) -> dict[str, dict[str, dict[str, str]]]:
     """Table → row → column → value as text, for NaN is not equal to itself."""
     return {
         name: {
-            str(row): {column: str(values[at]) for column, values in table.columns.items()}
+            str(row): {
+                column: str(values[at]) for column, values in table.columns.items()
+            }
             for at, row in enumerate(table.index)
         }
         for name, table in tables.items()
@@ -39,7 +41,9 @@ def by_row(tables: Tables) -> dict[str, dict[str, dict[str, str]]]:
 
 @pytest.mark.slow  # many polls
 def test_the_same_is_judged_and_would_be_shown_without_tables_before() -> None:
-    town = Remembered({fault: setup for fault, (setup, _, _) in FAULTS.items()}, step=30.0)
+    town = Remembered(
+        {fault: setup for fault, (setup, _, _) in FAULTS.items()}, step=30.0
+    )
     town.run(450, town.live, tick=5.0)
     shown, light = State(), State()
     *before, last = town.seen

@@ -19,7 +19,13 @@ from penstock_demo.process import Process
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "alerts" / "alertmanager.yaml"
-QUEUE = {"job": "penstock", "instance": "agent:19771", "broker": "b1", "address": "orders", "queue": "orders"}
+QUEUE = {
+    "job": "penstock",
+    "instance": "agent:19771",
+    "broker": "b1",
+    "address": "orders",
+    "queue": "orders",
+}
 _opener = build_opener(ProxyHandler({}))
 
 
@@ -44,16 +50,33 @@ def test_amtool_takes_it() -> None:
     ],
 )
 def test_routes(labels: Mapping[str, str], receiver: str) -> None:
-    command = [tool("amtool"), "config", "routes", "test", f"--config.file={CONFIG}", f"--verify.receivers={receiver}"]
-    subprocess.run([*command, *(f"{name}={value}" for name, value in labels.items())], check=True)
+    command = [
+        tool("amtool"),
+        "config",
+        "routes",
+        "test",
+        f"--config.file={CONFIG}",
+        f"--verify.receivers={receiver}",
+    ]
+    subprocess.run(
+        [*command, *(f"{name}={value}" for name, value in labels.items())], check=True
+    )
 
 
 @pytest.fixture(scope="module")
 def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("alertmanager")
     port = free_port()
-    options = [f"--config.file={CONFIG}", f"--storage.path={folder}", f"--web.listen-address={LOOPBACK}:{port}"]
-    process = Process("alertmanager", [tool("alertmanager"), *options, "--cluster.listen-address="], folder / "log")
+    options = [
+        f"--config.file={CONFIG}",
+        f"--storage.path={folder}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+    ]
+    process = Process(
+        "alertmanager",
+        [tool("alertmanager"), *options, "--cluster.listen-address="],
+        folder / "log",
+    )
     process.start("Listening on", timeout=30)
     yield f"http://{LOOPBACK}:{port}/api/v2/alerts"
     process.stop()
@@ -63,55 +86,89 @@ def alert(name: str, severity: str, **labels: str) -> dict[str, dict[str, str]]:
     return {"labels": {"alertname": name, "severity": severity, **labels}}
 
 
-DOWN = alert("PenstockBrokerDown", "critical", job="penstock", instance="agent:19771", broker="b1")
+DOWN = alert(
+    "PenstockBrokerDown",
+    "critical",
+    job="penstock",
+    instance="agent:19771",
+    broker="b1",
+)
 
 
 @pytest.mark.parametrize(
     ("firing", "inhibited"),
     [
-        ([alert("PenstockNoConsumer", s, **QUEUE) for s in ("critical", "warning")], ["PenstockNoConsumer warning"]),
-        ([DOWN, alert("PenstockHoarding", "warning", **QUEUE)], ["PenstockHoarding warning"]),
+        (
+            [alert("PenstockNoConsumer", s, **QUEUE) for s in ("critical", "warning")],
+            ["PenstockNoConsumer warning"],
+        ),
+        (
+            [DOWN, alert("PenstockHoarding", "warning", **QUEUE)],
+            ["PenstockHoarding warning"],
+        ),
         ([DOWN, alert("PenstockHoarding", "warning", **{**QUEUE, "broker": "b2"})], []),
         (
             [
                 alert("PenstockClientStalled", "warning", **QUEUE, client="billing"),
-                alert("PenstockAddressNearFull", "warning", **{k: v for k, v in QUEUE.items() if k != "queue"}),
+                alert(
+                    "PenstockAddressNearFull",
+                    "warning",
+                    **{k: v for k, v in QUEUE.items() if k != "queue"},
+                ),
             ],
             ["PenstockAddressNearFull warning"],
         ),
         (
             [
-                alert("PenstockDiskNearFull", "critical", job="penstock", instance="agent:19771", broker="b1"),
+                alert(
+                    "PenstockDiskNearFull",
+                    "critical",
+                    job="penstock",
+                    instance="agent:19771",
+                    broker="b1",
+                ),
                 alert("PenstockProducersBlocked", "critical", **QUEUE),
             ],
             ["PenstockProducersBlocked critical"],
         ),
         (
-            [alert("PenstockAgentAbsent", "critical"), alert("PenstockAgentDown", "critical", instance="agent:19771")],
+            [
+                alert("PenstockAgentAbsent", "critical"),
+                alert("PenstockAgentDown", "critical", instance="agent:19771"),
+            ],
             ["PenstockAgentDown critical"],
         ),
     ],
 )
-def test_inhibition(alertmanager: str, firing: Sequence[object], inhibited: Sequence[str]) -> None:
+def test_inhibition(
+    alertmanager: str, firing: Sequence[object], inhibited: Sequence[str]
+) -> None:
     def told() -> list[str]:
         with _opener.open(alertmanager, timeout=5) as answer:
             alerts = json.load(answer)
         assert len(alerts) == len(firing)
         return sorted(
-            f"{a['labels']['alertname']} {a['labels']['severity']}" for a in alerts if a["status"]["inhibitedBy"]
+            f"{a['labels']['alertname']} {a['labels']['severity']}"
+            for a in alerts
+            if a["status"]["inhibitedBy"]
         )
 
     send(alertmanager, firing)
     try:
-        deadline = time.monotonic() + 45  # a group waits half a minute before it is looked at
+        deadline = (
+            time.monotonic() + 45
+        )  # a group waits half a minute before it is looked at
         while told() != list(inhibited) and time.monotonic() < deadline:
             time.sleep(0.5)
         assert told() == list(inhibited)
     finally:
-        send(alertmanager, [{**one, "endsAt": "2020-01-01T00:00:00Z"} for one in firing])  # type: ignore[dict-item]
+        resolved = [{**one, "endsAt": "2020-01-01T00:00:00Z"} for one in firing]  # type: ignore[dict-item]
+        send(alertmanager, resolved)
         time.sleep(1)
 
 
 def send(url: str, alerts: Sequence[object]) -> None:
-    request = Request(url, json.dumps(alerts).encode(), {"Content-Type": "application/json"})  # noqa: S310 - loopback
+    request = Request(  # noqa: S310 - loopback
+        url, json.dumps(alerts).encode(), {"Content-Type": "application/json"}
+    )
     _opener.open(request, timeout=5).close()

@@ -43,10 +43,15 @@ def asked() -> Iterator[Asked]:
 def substituted(query: str, values: Mapping[str, str] | None = None) -> str:
     """A query with what Grafana puts in place of variables; those without a value choose everything."""
     chosen = {name: Choice((value,)) for name, value in (values or {}).items()}
-    return expanded(query, {name: chosen.get(name, ALL) for name in variables_of(query)})
+    return expanded(
+        query, {name: chosen.get(name, ALL) for name in variables_of(query)}
+    )
 
 
 def variables_of(query: str) -> set[str]:
     """The variables of a dashboard that a query refers to."""
-    names = {found["plain"] or found["old"] or found["braced"] for found in REFERENCE.finditer(query)}
+    names = {
+        found["plain"] or found["old"] or found["braced"]
+        for found in REFERENCE.finditer(query)
+    }
     return names - BUILT_IN.keys()

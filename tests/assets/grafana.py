@@ -37,7 +37,9 @@ class Choice:
 ALL: Final = Choice(several=True, everything=True)
 
 
-def expanded(text: str, choices: Mapping[str, Choice], *, quotes_escaped: bool = False) -> str:
+def expanded(
+    text: str, choices: Mapping[str, Choice], *, quotes_escaped: bool = False
+) -> str:
     """
     A query as Grafana sends it; a variable that is not among the choices stays as it is written.
 
@@ -54,7 +56,11 @@ def expanded(text: str, choices: Mapping[str, Choice], *, quotes_escaped: bool =
         if choice.everything:
             return EVERYTHING
         written = found["old_format"] or found["format"]
-        return _formatted(choice, written) if written else _of_prometheus(choice, quotes_escaped=quotes_escaped)
+        return (
+            _formatted(choice, written)
+            if written
+            else _of_prometheus(choice, quotes_escaped=quotes_escaped)
+        )
 
     return REFERENCE.sub(replaced, text)
 
@@ -63,9 +69,13 @@ def _formatted(choice: Choice, written: str) -> str:
     if written == "raw":
         return ",".join(choice.values)
     if written == "regex":
-        return _alternatives([_escaped(value, r"\^$*+?.()|[]{}/", "\\") for value in choice.values])
+        return _alternatives(
+            [_escaped(value, r"\^$*+?.()|[]{}/", "\\") for value in choice.values]
+        )
     if written == "doublequote":
-        return ",".join('"' + value.replace('"', '\\"') + '"' for value in choice.values)
+        return ",".join(
+            '"' + value.replace('"', '\\"') + '"' for value in choice.values
+        )
     if written == "percentencode":
         (value,) = choice.values
         return quote(value, safe="-_.~")
@@ -75,7 +85,12 @@ def _formatted(choice: Choice, written: str) -> str:
 def _of_prometheus(choice: Choice, *, quotes_escaped: bool) -> str:
     """Without a format: as a string in PromQL, and as a regular expression within it where there may be several."""
     if choice.several:
-        return _alternatives([_as_expression(value, quotes_escaped=quotes_escaped) for value in choice.values])
+        return _alternatives(
+            [
+                _as_expression(value, quotes_escaped=quotes_escaped)
+                for value in choice.values
+            ]
+        )
     (value,) = choice.values
     value = value.replace("\\", r"\\")
     return value.replace('"', r"\"") if quotes_escaped else value.replace("'", r"\\'")
@@ -93,4 +108,6 @@ def _alternatives(values: list[str]) -> str:
 
 
 def _escaped(value: str, special: str, by: str) -> str:
-    return "".join(by + character if character in special else character for character in value)
+    return "".join(
+        by + character if character in special else character for character in value
+    )

@@ -12,7 +12,14 @@ _TOKENS = re.compile(
     r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|(?P<comparison>>=|<=|==|!=|>|<)|(?<![\w.])(?P<number>\d+(\.\d+)?)(?![\w.])'
 )
 _MATCHER = re.compile(r'(?<=[{,])\w+(=~|!=|!~|=)"[^"]*",?')
-_CHANGED = {">": ("<=", ">="), "<": (">=", "<="), ">=": ("<", ">"), "<=": (">", "<"), "==": ("!=",), "!=": ("==",)}
+_CHANGED = {
+    ">": ("<=", ">="),
+    "<": (">=", "<="),
+    ">=": ("<", ">"),
+    "<=": (">", "<"),
+    "==": ("!=",),
+    "!=": ("==",),
+}
 _RANGE = re.compile(r"\[(\w+)\]|offset (\w+)")
 _LABELS = re.compile(r"\b(on|ignoring|by|without|group_left) \(([\w, ]*)\)")
 _OTHER = {"max": "sum", "min": "max", "sum": "max"}
@@ -29,7 +36,10 @@ def mutants(rule: Rule, *, deep: bool) -> Iterator[tuple[str, Rule]]:
     if "for" in rule:
         yield "for: 0s", {**rule, "for": "0s"}
         yield "for, twice as long", {**rule, "for": f"{2 * seconds(rule['for'])}s"}
-        yield "no keep_firing_for", {name: value for name, value in rule.items() if name != "keep_firing_for"}
+        yield (
+            "no keep_firing_for",
+            {name: value for name, value in rule.items() if name != "keep_firing_for"},
+        )
 
 
 def seconds(duration: str) -> int:
@@ -44,12 +54,23 @@ def put_at(expression: str, found: re.Match[str], replacement: str) -> str:
 def numbers(expression: str) -> Iterator[tuple[str, str]]:
     """Comparisons, numbers and matchers."""
     for token in _TOKENS.finditer(expression):
-        replacements = _CHANGED[token[0]] if token["comparison"] else _numbers(token[0]) if token["number"] else ()
+        replacements = (
+            _CHANGED[token[0]]
+            if token["comparison"]
+            else _numbers(token[0])
+            if token["number"]
+            else ()
+        )
         for replacement in replacements:
-            yield f"{token[0]} at {token.start()} is {replacement}", put_at(expression, token, replacement)
+            yield (
+                f"{token[0]} at {token.start()} is {replacement}",
+                put_at(expression, token, replacement),
+            )
     first = -1 if "ignoring (client)" in expression else expression.find("cause=")
     for matcher in _MATCHER.finditer(expression):
-        if not matcher[0].startswith("cause=") or matcher.start() == first:  # others are matched by their labels, too
+        if (
+            not matcher[0].startswith("cause=") or matcher.start() == first
+        ):  # others are matched by their labels, too
             yield f"without {matcher[0]}", put_at(expression, matcher, "")
 
 
@@ -60,17 +81,30 @@ def structure(expression: str) -> Iterator[tuple[str, str]]:
         for other in (length // 4, length * 4):
             yield (
                 f"{span[0]} at {span.start()} is {other}s",
-                put_at(expression, span, span[0].replace(span[1] or span[2], f"{other}s")),
+                put_at(
+                    expression, span, span[0].replace(span[1] or span[2], f"{other}s")
+                ),
             )
     tree = promql.parse(expression)
     for node, _ in nodes(tree):
         compared = isinstance(node, promql.BinaryExpr) and operator(node) in _CHANGED
         if compared and isinstance(node.lhs, promql.AggregateExpr) and not _any(node):
             whole = node.lhs.prettify()
-            aggregated = _OTHER[operator(node.lhs)] + whole.lstrip().removeprefix(operator(node.lhs))
-            yield f"{aggregated} in place of {whole}", _put(tree.prettify(), whole, aggregated)
-        if isinstance(node, promql.BinaryExpr) and operator(node) in {"and", "unless", "or"}:
-            whole, left, right = (part.prettify() for part in (node, node.lhs, node.rhs))
+            aggregated = _OTHER[operator(node.lhs)] + whole.lstrip().removeprefix(
+                operator(node.lhs)
+            )
+            yield (
+                f"{aggregated} in place of {whole}",
+                _put(tree.prettify(), whole, aggregated),
+            )
+        if isinstance(node, promql.BinaryExpr) and operator(node) in {
+            "and",
+            "unless",
+            "or",
+        }:
+            whole, left, right = (
+                part.prettify() for part in (node, node.lhs, node.rhs)
+            )
             for side in (left, right) if operator(node) == "or" else (left,):
                 yield f"{side} in place of {whole}", _put(tree.prettify(), whole, side)
 
@@ -78,16 +112,23 @@ def structure(expression: str) -> Iterator[tuple[str, str]]:
 def _any(node: Any) -> bool:
     """Whether it asks only that there are some, or that all are 0, which is the same of a sum."""
     some, none = operator(node) == ">=", operator(node) in {"==", ">"}
-    return isinstance(node.rhs, promql.NumberLiteral) and (node.rhs.val <= 1 if some else none and node.rhs.val == 0)
+    return isinstance(node.rhs, promql.NumberLiteral) and (
+        node.rhs.val <= 1 if some else none and node.rhs.val == 0
+    )
 
 
 def lists(expression: str) -> Iterator[tuple[str, str]]:
     """Each label left out of each list of labels; of the same list at several places at once."""
-    for kind, listed in dict.fromkeys((found[1], found[2]) for found in _LABELS.finditer(expression)):
+    for kind, listed in dict.fromkeys(
+        (found[1], found[2]) for found in _LABELS.finditer(expression)
+    ):
         names = listed.split(", ") if listed else []
         for name in names:
             fewer = ", ".join(one for one in names if one != name)
-            yield f"{kind} ({listed}) lacks {name}", expression.replace(f"{kind} ({listed})", f"{kind} ({fewer})")
+            yield (
+                f"{kind} ({listed}) lacks {name}",
+                expression.replace(f"{kind} ({listed})", f"{kind} ({fewer})"),
+            )
 
 
 def _put(text: str, part: str, other: str) -> str:

@@ -19,5 +19,7 @@ def test_every_changed_rule_fails_its_tests(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("record", RECORDED_SERIES)
-def test_every_changed_recording_rule_fails_its_tests(record: str, tmp_path: Path) -> None:
+def test_every_changed_recording_rule_fails_its_tests(
+    record: str, tmp_path: Path
+) -> None:
     assert surviving("recording", tmp_path / "changed", deep=True, record=record) == []

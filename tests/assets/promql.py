@@ -41,7 +41,12 @@ def quoted(expression: str) -> str:
 
     Prometheus takes a string in backticks as it is; the parser of these tests looks for escapes in it.
     """
-    return _STRING.sub(lambda found: json.dumps(found[0][1:-1]) if found[0].startswith("`") else found[0], expression)
+    return _STRING.sub(
+        lambda found: (
+            json.dumps(found[0][1:-1]) if found[0].startswith("`") else found[0]
+        ),
+        expression,
+    )
 
 
 def nodes(node: Any, above: Path = ()) -> Iterator[tuple[Any, Path]]:
@@ -96,7 +101,9 @@ def labels_of(node: Any, known: Mapping[str, frozenset[str]]) -> frozenset[str] 
     return labels_of(child, known)
 
 
-def _labels_of_aggregation(node: Any, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _labels_of_aggregation(
+    node: Any, known: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
     inner = labels_of(node.expr, known) or frozenset()
     if node.modifier is None:
         return inner if operator(node) in {"topk", "bottomk"} else frozenset()
@@ -104,24 +111,34 @@ def _labels_of_aggregation(node: Any, known: Mapping[str, frozenset[str]]) -> fr
     return inner & named if "By" in str(node.modifier.type) else inner - named
 
 
-def _labels_of_call(node: Any, known: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
+def _labels_of_call(
+    node: Any, known: Mapping[str, frozenset[str]]
+) -> frozenset[str] | None:
     if node.func.name in _SCALARS:
         return None
     if node.func.name in {"absent", "absent_over_time", "vector"}:
         return frozenset()
-    vectors = [labels for arg in node.args if (labels := labels_of(arg, known)) is not None]
+    vectors = [
+        labels for arg in node.args if (labels := labels_of(arg, known)) is not None
+    ]
     if node.func.name in {"label_replace", "label_join"}:
         return vectors[0] | {node.args[1].val}
     return vectors[0]
 
 
-def _labels_of_operation(node: Any, known: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
+def _labels_of_operation(
+    node: Any, known: Mapping[str, frozenset[str]]
+) -> frozenset[str] | None:
     left, right = labels_of(node.lhs, known), labels_of(node.rhs, known)
     if left is None or right is None:
         return left if right is None else right
     if operator(node) == "or":
         return left | right
-    if operator(node) in _SETS or node.modifier is None or node.modifier.matching is None:
+    if (
+        operator(node) in _SETS
+        or node.modifier is None
+        or node.modifier.matching is None
+    ):
         return left
     card = str(node.modifier.card)
     included = frozenset(node.modifier.group_labels or ())
@@ -140,11 +157,24 @@ def is_on(node: Any) -> bool:
 
 def catalogue_labels() -> dict[str, frozenset[str]]:
     """Labels by metric name: the catalogue, what Prometheus itself has, and the recording rules."""
-    known = {name: TARGET | frozenset(family.label_names) for name, family in FAMILIES.items()}
+    known = {
+        name: TARGET | frozenset(family.label_names)
+        for name, family in FAMILIES.items()
+    }
     known["up"] = TARGET
-    known["ALERTS"] = TARGET | {"alertname", "alertstate", "severity", "broker", "address", "queue", "client"}
+    known["ALERTS"] = TARGET | {
+        "alertname",
+        "alertstate",
+        "severity",
+        "broker",
+        "address",
+        "queue",
+        "client",
+    }
     for rule in chain.from_iterable(recordings().values()):
-        known[rule["record"]] = labels_of(promql.parse(rule["expr"]), known) or frozenset()
+        known[rule["record"]] = (
+            labels_of(promql.parse(rule["expr"]), known) or frozenset()
+        )
     return known
 
 
@@ -154,7 +184,9 @@ def problems(expression: str, known: Mapping[str, frozenset[str]]) -> list[str]:
         tree = promql.parse(expression)
     except ValueError as error:
         return [f"no PromQL: {error}"]
-    if unknown := [node.name for node, _ in selectors(expression) if node.name not in known]:
+    if unknown := [
+        node.name for node, _ in selectors(expression) if node.name not in known
+    ]:
         return [f"unknown metric {name}" for name in unknown]
     found: list[str] = []
     for node, above in nodes(tree):
@@ -185,8 +217,13 @@ def _type(node: Any, above: Path) -> Iterator[str]:
         return
     known = FAMILIES.get(node.name)
     counter = known.type == "counter" if known else str(node.name).endswith("_total")
-    begun_since = any(isinstance(one, promql.BinaryExpr) and operator(one) == "unless" for one in above)
-    if counter and not functions & OVER_COUNTERS and not begun_since:  # one that was not there before has grown from 0
+    begun_since = any(
+        isinstance(one, promql.BinaryExpr) and operator(one) == "unless"
+        for one in above
+    )
+    if (
+        counter and not functions & OVER_COUNTERS and not begun_since
+    ):  # one that was not there before has grown from 0
         yield f"the counter {node.name} is used without rate or increase"
     if not counter and functions & OVER_COUNTERS:
         yield f"rate or increase of {node.name}, which is no counter"
@@ -198,7 +235,11 @@ def _aggregation(node: Any, known: Mapping[str, frozenset[str]]) -> Iterator[str
     inner = labels_of(node.expr, known) or frozenset()
     if node.modifier is not None and (missing := set(node.modifier.labels) - inner):
         yield f"aggregated by or without labels that are not there: {sorted(missing)}"
-    names = {str(one.name) for one, _ in nodes(node.expr) if isinstance(one, promql.VectorSelector)}
+    names = {
+        str(one.name)
+        for one, _ in nodes(node.expr)
+        if isinstance(one, promql.VectorSelector)
+    }
     if operator(node) == "sum" and any(name.endswith("_ratio") for name in names):
         yield "a sum of ratios"
 
@@ -218,9 +259,17 @@ def _matching(node: Any, known: Mapping[str, frozenset[str]]) -> Iterator[str]:
 def _comparison(node: Any) -> Iterator[str]:
     if not compares(node) or not isinstance(node.rhs, promql.NumberLiteral):
         return
-    names = {str(one.name) for one, _ in nodes(node.lhs) if isinstance(one, promql.VectorSelector)}
+    names = {
+        str(one.name)
+        for one, _ in nodes(node.lhs)
+        if isinstance(one, promql.VectorSelector)
+    }
     if node.rhs.val > 1 and names and all(name.endswith("_ratio") for name in names):
         yield f"a ratio is compared with {node.rhs.val:g}"
-    counts = [one for one, _ in nodes(node.lhs) if isinstance(one, promql.AggregateExpr) and operator(one) == "count"]
+    counts = [
+        one
+        for one, _ in nodes(node.lhs)
+        if isinstance(one, promql.AggregateExpr) and operator(one) == "count"
+    ]
     if node.rhs.val == 0 and operator(node) in {"==", "<="} and counts:
         yield "a count is never 0: there is no series then"

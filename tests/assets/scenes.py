@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from e2e.agent import Agent
-from flowbench.openmq import LIMITED, Clients, Options, compiled, create_queue, entry, pause
+from flowbench.openmq import (
+    LIMITED,
+    Clients,
+    Options,
+    compiled,
+    create_queue,
+    entry,
+    pause,
+)
 from penstock_demo.load import StompConsumer, StompProducer
 from penstock_demo.management import Management
 from penstock_demo.ports import LOOPBACK, free_port
@@ -32,7 +40,11 @@ class Scene:
 
     def empty(self, queries: Mapping[str, str]) -> dict[str, str]:
         """Those without data, by name."""
-        return {name: query for name, query in queries.items() if not self.prometheus.query(query)}
+        return {
+            name: query
+            for name, query in queries.items()
+            if not self.prometheus.query(query)
+        }
 
 
 @contextmanager
@@ -40,7 +52,9 @@ def watched(folder: Path, broker: Mapping[str, Any]) -> Iterator[Scene]:
     """`broker`: as in the agent's configuration."""
     with Agent(folder / "agent", brokers=[broker], rules=RULES) as agent:
         rules = [ALERTS / "recording.yaml", ALERTS / "alerts.yaml"]
-        with Prometheus(folder / "prometheus", f"{LOOPBACK}:{agent.port}", rules=rules) as prometheus:
+        with Prometheus(
+            folder / "prometheus", f"{LOOPBACK}:{agent.port}", rules=rules
+        ) as prometheus:
             yield Scene(broker["kind"], prometheus)
 
 
@@ -53,12 +67,21 @@ def artemis(folder: Path) -> Iterator[Scene]:
         broker = stack.enter_context(Scenario(folder / "demo")).broker
         _faults(broker.manage, (broker.admin.user, broker.admin.password))
         until_full = stack.enter_context(ExitStack())
-        for queue, size in {"full.orders": 2_000, "paged.orders": 2_000, "held": 100, "shrunk": 100}.items():
+        for queue, size in {
+            "full.orders": 2_000,
+            "paged.orders": 2_000,
+            "held": 100,
+            "shrunk": 100,
+        }.items():
             lasts = until_full if queue == "full.orders" else stack
-            producer = lasts.enter_context(StompProducer(broker.endpoint(), queue, client_id="filler", size=size))
+            producer = lasts.enter_context(
+                StompProducer(broker.endpoint(), queue, client_id="filler", size=size)
+            )
             producer.run(10)
         for number in (1, 2):
-            stack.enter_context(StompConsumer(broker.endpoint(), "twofold", client_id=f"twin-{number}"))
+            stack.enter_context(
+                StompConsumer(broker.endpoint(), "twofold", client_id=f"twin-{number}")
+            )
         said = {
             "name": broker.name,
             "kind": "artemis",
@@ -76,14 +99,29 @@ def artemis(folder: Path) -> Iterator[Scene]:
 
 def _faults(manage: Management, account: tuple[str, str]) -> None:
     """What the demo's broker has not: full, paging, held and shrunk things, and a bridge to nowhere."""
-    manage.add_settings("full.#", maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="BLOCK")
-    manage.add_settings("paged.#", maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="PAGE")
-    manage.create_queues(["full.orders", "paged.orders", "held", "shut", "shrunk", "bridged", "twofold"])
+    manage.add_settings(
+        "full.#",
+        maxSizeBytes=50_000,
+        pageSizeBytes=20_000,
+        addressFullMessagePolicy="BLOCK",
+    )
+    manage.add_settings(
+        "paged.#",
+        maxSizeBytes=50_000,
+        pageSizeBytes=20_000,
+        addressFullMessagePolicy="PAGE",
+    )
+    manage.create_queues(
+        ["full.orders", "paged.orders", "held", "shut", "shrunk", "bridged", "twofold"]
+    )
     manage.pause_queue("held")
     manage.pause_address("held")
     manage.call(manage.address_mbean("shut"), "block()")
     manage.call(
-        manage.broker, "addConnector(java.lang.String,java.lang.String)", "nowhere", f"tcp://{LOOPBACK}:{free_port()}"
+        manage.broker,
+        "addConnector(java.lang.String,java.lang.String)",
+        "nowhere",
+        f"tcp://{LOOPBACK}:{free_port()}",
     )
     bridge = {
         "name": "bridged",
@@ -103,7 +141,11 @@ def _faults(manage: Management, account: tuple[str, str]) -> None:
 _LIMITS: Mapping[str, Options] = {
     "removing": {"LimitBehavior": "REMOVE_OLDEST", "MaxNumMsgs": 50},
     "refusing": {"LimitBehavior": "REJECT_NEWEST", "MaxNumMsgs": 50},
-    "full": {"LimitBehavior": "FLOW_CONTROL", "MaxNumMsgs": 50, "MaxTotalMsgBytes": 1_000_000},
+    "full": {
+        "LimitBehavior": "FLOW_CONTROL",
+        "MaxNumMsgs": 50,
+        "MaxTotalMsgBytes": 1_000_000,
+    },
     "held": {},
 }
 _ROLES: Sequence[tuple[str, Options]] = (
@@ -112,7 +154,10 @@ _ROLES: Sequence[tuple[str, Options]] = (
     ("consume", {"queue": "transacted", "ack": "transacted", "commit": 0}),
     ("consume", {"queue": "limited", "connection": "limited", "hang": 10, **LIMITED}),
     ("consume", {"queue": "fed", "connection": "limited", **LIMITED}),
-    ("consume", {"topic": "news", "shared": "readers", "durable": "readers", "delay": 50}),
+    (
+        "consume",
+        {"topic": "news", "shared": "readers", "durable": "readers", "delay": 50},
+    ),
     ("produce", {"queue": "slow", "rate": 30}),
     ("produce", {"queue": "transacted", "rate": 1}),
     ("produce", {"queue": "limited", "count": 2000}),
@@ -137,6 +182,16 @@ def openmq(folder: Path) -> Iterator[Scene]:
             create_queue(broker, name, limits)
         pause(broker, "held", "ALL")
         folder.mkdir(exist_ok=True)
-        roles = [(kind, {"name": f"client-{i}", **options}) for i, (kind, options) in enumerate(_ROLES)]
-        stack.enter_context(Clients(broker, compiled(broker, folder / "classes"), roles, folder / "clients.log"))
+        roles = [
+            (kind, {"name": f"client-{i}", **options})
+            for i, (kind, options) in enumerate(_ROLES)
+        ]
+        stack.enter_context(
+            Clients(
+                broker,
+                compiled(broker, folder / "classes"),
+                roles,
+                folder / "clients.log",
+            )
+        )
         yield stack.enter_context(watched(folder, entry(broker)))

@@ -56,7 +56,10 @@ def document(alert: str) -> dict[str, Any]:
     """The tests of an alert, or of the recording rules under the name `recording`, as promtool reads them."""
     entry = table()[alert]
     interval = entry.get("interval", "15s")
-    return {"evaluation_interval": entry.get("evaluated", interval), "tests": [*tests(alert, entry, interval)]}
+    return {
+        "evaluation_interval": entry.get("evaluated", interval),
+        "tests": [*tests(alert, entry, interval)],
+    }
 
 
 def tests(alert: str, entry: Entry, interval: str) -> Iterator[Test]:
@@ -114,7 +117,9 @@ def labels_of(family: str) -> Sequence[str]:
     return FAMILIES[family].label_names
 
 
-def checks(alert: str, entry: Entry, then: Mapping[str, Sequence[Labels]]) -> Iterator[dict[str, Any]]:
+def checks(
+    alert: str, entry: Entry, then: Mapping[str, Sequence[Labels]]
+) -> Iterator[dict[str, Any]]:
     """What promtool has to find at each time."""
     for at, firing in then.items():
         expected = [fired(alert, entry, one) for one in firing]
@@ -126,7 +131,11 @@ def fired(alert: str, entry: Entry, written: Mapping[str, Any]) -> dict[str, Any
 
     written: labels that differ from the usual ones, and under `shows` the numbers in its sentence.
     """
-    labels = {"severity": entry.get("severity", "warning"), **entry["labels"], **written}
+    labels = {
+        "severity": entry.get("severity", "warning"),
+        **entry["labels"],
+        **written,
+    }
     numbers = labels.pop("shows", ())
     if labels["severity"] == "worst":
         labels["severity"] = "critical" if entry.get("critical") else "warning"
@@ -136,13 +145,18 @@ def fired(alert: str, entry: Entry, written: Mapping[str, Any]) -> dict[str, Any
     sentence = of_severity(entry["says"], severity).format(*numbers, **labels)
     if severity == "critical" and "condition" in entry:
         sentence += NOTHING_SETTLED
-    return {"exp_labels": labels, "exp_annotations": annotations(alert, entry, labels, sentence)}
+    return {
+        "exp_labels": labels,
+        "exp_annotations": annotations(alert, entry, labels, sentence),
+    }
 
 
 def annotations(alert: str, entry: Entry, labels: Labels, sentence: str) -> Labels:
     """The texts of an alert that says this sentence, with links to the things that its labels name."""
     runbook = section(entry["runbook"], alert)
-    things = {name: labels.get(name, "") for name in entry.get("opened_with", entry["labels"])}
+    things = {
+        name: labels.get(name, "") for name in entry.get("opened_with", entry["labels"])
+    }
     description = [
         sentence,
         f"Impact: {part(runbook, 'Impact')}",
@@ -169,7 +183,9 @@ def command(things: Labels) -> str:
     """What to type for more about the things of an alert."""
     if not things:
         return "penstock check"
-    named = [f"'{things[name]}'" for name in ("broker", "queue", "client") if name in things]
+    named = [
+        f"'{things[name]}'" for name in ("broker", "queue", "client") if name in things
+    ]
     words = ["penstock explain", *named]
     if "address" in things:
         words.append(f"--address '{things['address']}'")
@@ -178,7 +194,11 @@ def command(things: Labels) -> str:
 
 def dashboard(uid: str, labels: Labels, things: Labels) -> str:
     """The address of a dashboard that shows the things of an alert."""
-    chosen = {"cluster": labels.get("cluster", ""), "namespace": labels.get("namespace", ""), **things}
+    chosen = {
+        "cluster": labels.get("cluster", ""),
+        "namespace": labels.get("namespace", ""),
+        **things,
+    }
     variables = [f"var-{name}={value}" for name, value in chosen.items()]
     return f"https://grafana.example/d/{uid}?{'&'.join(variables)}"
 

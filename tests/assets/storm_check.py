@@ -72,13 +72,21 @@ def alertmanager(folder: Path, receiver: int) -> Iterator[str]:
     config = yaml.safe_load(rule_files()[ALERTMANAGER])
     config["route"]["group_wait"] = "2s"
     for one in config["receivers"]:
-        one["webhook_configs"] = [{"url": f"http://{LOOPBACK}:{receiver}/{one['name']}"}]
+        one["webhook_configs"] = [
+            {"url": f"http://{LOOPBACK}:{receiver}/{one['name']}"}
+        ]
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(config))
     port = free_port()
-    options = [f"--config.file={folder / 'config.yaml'}", f"--storage.path={folder}", "--cluster.listen-address="]
+    options = [
+        f"--config.file={folder / 'config.yaml'}",
+        f"--storage.path={folder}",
+        "--cluster.listen-address=",
+    ]
     listen = f"--web.listen-address={LOOPBACK}:{port}"
-    process = Process("alertmanager", [tool("alertmanager"), *options, listen], folder / "log")
+    process = Process(
+        "alertmanager", [tool("alertmanager"), *options, listen], folder / "log"
+    )
     process.start("Listening on", timeout=30)
     yield f"{LOOPBACK}:{port}"
     process.stop()
@@ -88,30 +96,48 @@ def body_of(tables: Any) -> bytes:
     blocks = BrokerBlocks()
     blocks.update(tables)
     exposition = Exposition(
-        lambda _: b'penstock_build_info{version="1"} 1\nmq_up{broker="b"} 1\npenstock_broker_expected{broker="b"} 1\n'
+        lambda _: (
+            b'penstock_build_info{version="1"} 1\nmq_up{broker="b"} 1\npenstock_broker_expected{broker="b"} 1\n'
+        )
     )
     exposition.set_broker("b", blocks)
     return b"".join(exposition.chunks(Format.TEXT, gzip=False))
 
 
 @pytest.mark.prometheus
-def test_one_dead_application_is_one_page_that_counts_its_queues(tmp_path: Path) -> None:
+def test_one_dead_application_is_one_page_that_counts_its_queues(
+    tmp_path: Path,
+) -> None:
     tables = dead_application(STOPPED).tables
     pages: list[Page] = []
     with ExitStack() as stack:
         port = stack.enter_context(served(body_of(tables), pages))
         manager = stack.enter_context(alertmanager(tmp_path / "alertmanager", port))
         prometheus = stack.enter_context(
-            Prometheus(tmp_path / "prometheus", f"{LOOPBACK}:{port}", rules=scaled(tmp_path), alertmanagers=[manager])
+            Prometheus(
+                tmp_path / "prometheus",
+                f"{LOOPBACK}:{port}",
+                rules=scaled(tmp_path),
+                alertmanagers=[manager],
+            )
         )
         prometheus.wait_for('ALERTS{alertstate="firing"}', timeout=90)
         time.sleep(30)
-        firing = {one["alertname"] for one, _ in prometheus.query('ALERTS{alertstate="firing"}')}
+        firing = {
+            one["alertname"]
+            for one, _ in prometheus.query('ALERTS{alertstate="firing"}')
+        }
     assert firing == {"PenstockIncident"}
     (page,) = pages
     (alert,) = page["alerts"]
-    assert (page["path"], alert["labels"]["kind"], alert["labels"]["object"]) == ("/pager", "no_consumer", "billing")
-    assert re.search(rf"\b{STOPPED} conditions and clients", alert["annotations"]["description"])
+    assert (page["path"], alert["labels"]["kind"], alert["labels"]["object"]) == (
+        "/pager",
+        "no_consumer",
+        "billing",
+    )
+    assert re.search(
+        rf"\b{STOPPED} conditions and clients", alert["annotations"]["description"]
+    )
 
 
 @pytest.mark.prometheus
@@ -120,13 +146,22 @@ def test_thousands_of_roots_cost_seconds_at_most(tmp_path: Path) -> None:
     lines = []
     for n in range(QUEUES):
         labels = f'broker="b",address="q{n}",queue="q{n}"'
-        lines += [f"mq_queue_{name}{{{labels}}} {n}" for name in ("messages", "ready_messages", "consumers")]
+        lines += [
+            f"mq_queue_{name}{{{labels}}} {n}"
+            for name in ("messages", "ready_messages", "consumers")
+        ]
         if n < STOPPED:
             lines.append(f'mq_queue_unhealthy{{{labels},cause="no_consumer"}} 2')
-    lines += ['mq_up{broker="b"} 1', 'penstock_build_info{version="1"} 1', 'penstock_broker_expected{broker="b"} 1']
+    lines += [
+        'mq_up{broker="b"} 1',
+        'penstock_build_info{version="1"} 1',
+        'penstock_broker_expected{broker="b"} 1',
+    ]
     lines.append('mq_broker_info{broker="b",node_id="n",role="active"} 1\n')
     with ExitStack() as stack:
-        port = stack.enter_context(served("\n".join(sorted(lines)).encode() + b"\n", []))
+        port = stack.enter_context(
+            served("\n".join(sorted(lines)).encode() + b"\n", [])
+        )
         prometheus = stack.enter_context(
             Prometheus(
                 tmp_path / "prometheus",
@@ -137,21 +172,30 @@ def test_thousands_of_roots_cost_seconds_at_most(tmp_path: Path) -> None:
             )
         )
         firing = 'count(ALERTS{alertstate="firing",alertname="PenstockNoConsumer"})'
-        prometheus.wait_for(firing, lambda found: bool(found) and found[0][1] == STOPPED, timeout=90)
+        prometheus.wait_for(
+            firing, lambda found: bool(found) and found[0][1] == STOPPED, timeout=90
+        )
         before = used(prometheus)
         time.sleep(30)
-        cpu, rounds = (now - then for now, then in zip(used(prometheus), before, strict=True))
+        cpu, rounds = (
+            now - then for now, then in zip(used(prometheus), before, strict=True)
+        )
     print(f"{cpu / rounds:.2f} s of a processor for each evaluation of all groups")  # noqa: T201 - the figure of the run
     assert cpu / rounds < CPU_SECONDS
 
 
 def used(prometheus: Prometheus) -> tuple[float, float]:
     """CPU of the whole server, in seconds, and how often it has evaluated the group with the 2,000 alerts."""
-    with build_opener(ProxyHandler({})).open(f"{prometheus.url}/metrics", timeout=20) as answer:
+    with build_opener(ProxyHandler({})).open(
+        f"{prometheus.url}/metrics", timeout=20
+    ) as answer:
         text = answer.read().decode()
     cpu = re.findall(r"(?m)^process_cpu_seconds_total (\S+)$", text)
     scheduled, missed = (
-        re.findall(rf'(?m)^prometheus_rule_group_{name}_total\{{[^}}]*penstock-queues"\}} (\S+)$', text)
+        re.findall(
+            rf'(?m)^prometheus_rule_group_{name}_total\{{[^}}]*penstock-queues"\}} (\S+)$',
+            text,
+        )
         for name in ("iterations", "iterations_missed")
     )
     return float(cpu[0]), float(scheduled[0]) - float(missed[0])

@@ -15,7 +15,13 @@ import yaml
 from assets.mutation import mutants
 from assets.situations import alerts, document
 from assets.worlds import Rule, Test, of_recording, worlds
-from penstock.assets.rule_files import ALERTMANAGER, ALERTS, RECORDING, all_alerts, rule_files
+from penstock.assets.rule_files import (
+    ALERTMANAGER,
+    ALERTS,
+    RECORDING,
+    all_alerts,
+    rule_files,
+)
 from rig.prometheus import tool
 
 pytestmark = pytest.mark.prometheus
@@ -32,16 +38,26 @@ def made() -> Mapping[str, str]:
 
 @cache
 def rules_in(file: str) -> Sequence[Rule]:
-    return [rule for group in yaml.safe_load(made()[file])["groups"] for rule in group["rules"]]
+    return [
+        rule
+        for group in yaml.safe_load(made()[file])["groups"]
+        for rule in group["rules"]
+    ]
 
 
 def recordings() -> Sequence[Rule]:
     """Of all brokers; what is recorded of one alone is tested with the alert that reads it."""
-    return [rule for rule in rules_in(RECORDING) if rule["record"].startswith("address_queue:")]
+    return [
+        rule
+        for rule in rules_in(RECORDING)
+        if rule["record"].startswith("address_queue:")
+    ]
 
 
 def promtool(*arguments: str | Path) -> tuple[int, str]:
-    done = subprocess.run([tool("promtool"), *arguments], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [tool("promtool"), *arguments], check=False, capture_output=True, text=True
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -50,14 +66,27 @@ def rules_of(name: str) -> Sequence[Rule]:
     if name == "recording":
         return recordings()
     alerts = [rule for rule in rules_in(ALERTS) if rule["alert"] == name]
-    return [*(one for one in rules_in(RECORDING) if any(one["record"] in rule["expr"] for rule in alerts)), *alerts]
+    return [
+        *(
+            one
+            for one in rules_in(RECORDING)
+            if any(one["record"] in rule["expr"] for rule in alerts)
+        ),
+        *alerts,
+    ]
 
 
-def put(home: Path, rules: Sequence[Rule], tested: Mapping[str, Any], tests: Sequence[Test]) -> Path:
+def put(
+    home: Path, rules: Sequence[Rule], tested: Mapping[str, Any], tests: Sequence[Test]
+) -> Path:
     """A folder with these rules alone, which is many times quicker than with all, and the file of their tests."""
     home.mkdir(parents=True)
-    (home / "rules.yaml").write_text(json.dumps({"groups": [{"name": "tested", "rules": rules}]}))  # JSON is YAML
-    (home / "test.yaml").write_text(json.dumps({**tested, "rule_files": ["rules.yaml"], "tests": tests}))
+    (home / "rules.yaml").write_text(
+        json.dumps({"groups": [{"name": "tested", "rules": rules}]})
+    )  # JSON is YAML
+    (home / "test.yaml").write_text(
+        json.dumps({**tested, "rule_files": ["rules.yaml"], "tests": tests})
+    )
     return home / "test.yaml"
 
 
@@ -80,7 +109,12 @@ def who_fires(tests: Sequence[Test]) -> list[Test]:
         {
             **test,
             "alert_rule_test": [
-                {**check, "exp_alerts": [{"exp_labels": one["exp_labels"]} for one in check["exp_alerts"]]}
+                {
+                    **check,
+                    "exp_alerts": [
+                        {"exp_labels": one["exp_labels"]} for one in check["exp_alerts"]
+                    ],
+                }
                 for check in test["alert_rule_test"]
             ],
         }
@@ -90,11 +124,15 @@ def who_fires(tests: Sequence[Test]) -> list[Test]:
 
 @pytest.mark.parametrize("name", [RECORDING, ALERTS, ALERTMANAGER])
 def test_what_is_committed_is_what_is_made(name: str) -> None:
-    assert (FOLDER / name).read_text() == made()[name], "run: penstock alerts write alerts"
+    assert (FOLDER / name).read_text() == made()[name], (
+        "run: penstock alerts write alerts"
+    )
 
 
 def test_promtool_takes_the_rules() -> None:
-    status, output = promtool("check", "rules", *(FOLDER / name for name in (RECORDING, ALERTS)))
+    status, output = promtool(
+        "check", "rules", *(FOLDER / name for name in (RECORDING, ALERTS))
+    )
     assert status == 0, output
 
 
@@ -105,11 +143,25 @@ def test_unit_tests_and_other_worlds(tmp_path: Path) -> None:
         tested = document(name)
         files.append(put(tmp_path / name, rules_of(name), tested, tested["tests"]))
         if name == "recording":
-            files.append(put(tmp_path / "nodes", rules_of(name), tested, [*chain(*map(of_recording, recordings()))]))
+            files.append(
+                put(
+                    tmp_path / "nodes",
+                    rules_of(name),
+                    tested,
+                    [*chain(*map(of_recording, recordings()))],
+                )
+            )
         else:
             beside = list(worlds(tested["tests"], rules_of(name)))
             assert beside, name
-            files.append(put(tmp_path / name / "worlds", [*map(silent, rules_of(name))], tested, beside))
+            files.append(
+                put(
+                    tmp_path / name / "worlds",
+                    [*map(silent, rules_of(name))],
+                    tested,
+                    beside,
+                )
+            )
     assert [part for part in results(files).values() if "SUCCESS" not in part] == []
 
 
@@ -125,8 +177,14 @@ def test_kinds_of_tests(name: str) -> None:
     assert begins == {"fires", "goes", "quiet", "boundary"}
     checks = [check for test in tests for check in test["alert_rule_test"]]
     assert {check["alertname"] for check in checks} == {name}
-    fired = {alert["exp_labels"]["severity"] for check in checks for alert in check["exp_alerts"]}
-    assert fired == {rule["labels"]["severity"] for rule in rules_in(ALERTS) if rule["alert"] == name}
+    fired = {
+        alert["exp_labels"]["severity"]
+        for check in checks
+        for alert in check["exp_alerts"]
+    }
+    assert fired == {
+        rule["labels"]["severity"] for rule in rules_in(ALERTS) if rule["alert"] == name
+    }
 
 
 def test_no_warning_fires_beside_its_critical() -> None:
@@ -135,7 +193,10 @@ def test_no_warning_fires_beside_its_critical() -> None:
         for test in document(name)["tests"]:
             if not test["name"].startswith("goes"):
                 for check in test["alert_rule_test"]:
-                    who = [{**one["exp_labels"], "severity": ""} for one in check["exp_alerts"]]
+                    who = [
+                        {**one["exp_labels"], "severity": ""}
+                        for one in check["exp_alerts"]
+                    ]
                     assert all(who.count(one) == 1 for one in who), (name, test["name"])
 
 
@@ -146,7 +207,9 @@ def test_a_changed_rule_fails_its_tests(tmp_path: Path) -> None:
         assert [one for found in survivors for one in found] == []
 
 
-def surviving(name: str, folder: Path, *, deep: bool = False, record: str = "") -> list[str]:
+def surviving(
+    name: str, folder: Path, *, deep: bool = False, record: str = ""
+) -> list[str]:
     """The changes to an alert's rules that its tests do not notice. record: of this recorded series only."""
     rules, tested = [*map(silent, rules_of(name))], document(name)
     changed_rules = [one for one in rules if record in ("", one.get("record"))]
@@ -158,9 +221,18 @@ def surviving(name: str, folder: Path, *, deep: bool = False, record: str = "") 
         if name == "recording":
             tests = [*of_recording(rule)]
         for what, changed in [*mutants(rule, deep=deep)][:: 1 if deep else 4]:
-            file = put(folder / str(len(told)), [changed if one is rule else one for one in rules], tested, tests)
-            told[file] = f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"
+            file = put(
+                folder / str(len(told)),
+                [changed if one is rule else one for one in rules],
+                tested,
+                tests,
+            )
+            told[file] = (
+                f"{name} {rule.get('labels', {}).get('severity', rule.get('record'))}: {what}"
+            )
     assert len(told) >= len(changed_rules) * (3 if deep else 1)
-    status, output = promtool("check", "rules", *(file.with_name("rules.yaml") for file in told))
+    status, output = promtool(
+        "check", "rules", *(file.with_name("rules.yaml") for file in told)
+    )
     assert status == 0, output  # a change that is no rule would be noticed by any test
     return [told[file] for file, part in results([*told]).items() if "SUCCESS" in part]

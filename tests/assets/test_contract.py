@@ -8,7 +8,15 @@ import pytest
 import yaml
 
 from assets.mutation import seconds
-from assets.promql import catalogue_labels, compares, labels_of, nodes, operator, problems, selectors
+from assets.promql import (
+    catalogue_labels,
+    compares,
+    labels_of,
+    nodes,
+    operator,
+    problems,
+    selectors,
+)
 from penstock.assets.alerts import AlertRule
 from penstock.assets.rule_files import ALERTS as FILE
 from penstock.assets.rule_files import all_alerts, recordings, rule_files
@@ -46,7 +54,9 @@ def causes(expression: str) -> set[str]:
     }
 
 
-@of_each({rule["record"]: rule["expr"] for group in recordings().values() for rule in group})
+@of_each(
+    {rule["record"]: rule["expr"] for group in recordings().values() for rule in group}
+)
 def test_recording_rules(expression: str) -> None:
     assert problems(expression, KNOWN) == []
 
@@ -56,7 +66,10 @@ def test_alerts(alert: AlertRule) -> None:
     assert problems(alert.expr, KNOWN) == []
     parts = [node for node, _ in nodes(promql.parse(alert.expr))]
     assert any(compares(part) for part in parts) or " unless " in alert.expr
-    assert not any(isinstance(part, promql.AggregateExpr) and operator(part) in {"topk", "bottomk"} for part in parts)
+    assert not any(
+        isinstance(part, promql.AggregateExpr) and operator(part) in {"topk", "bottomk"}
+        for part in parts
+    )
     assert alert.name.startswith("Penstock")
     assert seconds(alert.wait) > 0
 
@@ -65,7 +78,11 @@ def test_no_range_of_all_queues_is_read_twice() -> None:
     """What one rule of an alert asks for twice is recorded."""
     for alert in ALERTS:
         ranges = re.findall(r"\w+\([^()]*\[\w+\]\)", alert.expr)
-        read = [one for one in ranges if "queue" in one and one.startswith(("rate", "increase", "avg"))]
+        read = [
+            one
+            for one in ranges
+            if "queue" in one and one.startswith(("rate", "increase", "avg"))
+        ]
         assert len(set(read)) == len(read), alert.name
 
 
@@ -76,11 +93,16 @@ def test_annotations(alert: AlertRule) -> None:
     assert alert.description.endswith((".", "}}")) or "see the" in alert.description
     have = labels_of(promql.parse(alert.expr), KNOWN)
     assert have is not None
-    assert set(re.findall(r"\$labels\.(\w+)", alert.description)) | set(alert.labels) <= have
+    assert (
+        set(re.findall(r"\$labels\.(\w+)", alert.description)) | set(alert.labels)
+        <= have
+    )
     for query in queries_of(alert.description):
         assert problems(query, KNOWN) == []
     if {"queue", "address", "client"} & set(alert.labels):
-        assert "query" not in alert.description, "there may be thousands: each would ask Prometheus at every evaluation"
+        assert "query" not in alert.description, (
+            "there may be thousands: each would ask Prometheus at every evaluation"
+        )
 
 
 @pytest.mark.slow  # all boards or rules
@@ -116,7 +138,10 @@ def test_every_condition_has_its_alert() -> None:
         ("deriv(mq_queue_messages_added_total[5m]) > 0", "of the counter"),
         ("mq_queue_messages{colour='red'}", "no label colour"),
         ("mq_queue_massages > 0", "unknown metric"),
-        ("mq_queue_messages / mq_queue_ring_limit_messages{queue=~'orders'}", "literal"),
+        (
+            "mq_queue_messages / mq_queue_ring_limit_messages{queue=~'orders'}",
+            "literal",
+        ),
         ("mq_address_memory_used_ratio > 70", "ratio is compared"),
         ("sum without (address) (mq_address_memory_used_ratio) > 0.9", "sum of ratios"),
         ("count(mq_up == 1) == 0", "never 0"),

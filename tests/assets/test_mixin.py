@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[2]
 def test_mixin() -> None:
     snippet = "local m = import 'mixin.libsonnet'; [m.prometheusAlerts, m.prometheusRules, m.grafanaDashboards]"
     alerts, rules, dashboards = json.loads(
-        _jsonnet.evaluate_snippet("test", snippet, import_callback=lambda _, name: (name, (ROOT / name).read_bytes()))
+        _jsonnet.evaluate_snippet(
+            "test",
+            snippet,
+            import_callback=lambda _, name: (name, (ROOT / name).read_bytes()),
+        )
     )
     assert alerts == yaml.safe_load((ROOT / "alerts" / "alerts.yaml").read_text())
     assert rules == yaml.safe_load((ROOT / "alerts" / "recording.yaml").read_text())

@@ -19,12 +19,16 @@ NAMES = (
 NAMED = frozenset({"broker", "address", "queue", "client"})
 """Variables whose values people and applications make up."""
 BOARDS = [
-    pytest.param(board, id=uid, marks=() if uid == "penstock-queue" else pytest.mark.slow)  # a third of a second each
+    pytest.param(
+        board, id=uid, marks=() if uid == "penstock-queue" else pytest.mark.slow
+    )  # a third of a second each
     for uid, board in DOCUMENTS.items()
 ]
 MODES = [
     pytest.param(False, id="classic"),
-    pytest.param(True, id="quotes-escaped", marks=pytest.mark.slow),  # all queries of all boards once more
+    pytest.param(
+        True, id="quotes-escaped", marks=pytest.mark.slow
+    ),  # all queries of all boards once more
 ]
 
 
@@ -35,13 +39,18 @@ def queries(board: Json) -> Iterator[tuple[str, str]]:
     for annotation in board["annotations"]["list"][1:]:
         yield annotation["name"], annotation["expr"]
     for variable in board["templating"]["list"][1:]:
-        (selector,) = re.findall(r"label_values\((.*),\w+\)", variable["query"]["query"])
+        (selector,) = re.findall(
+            r"label_values\((.*),\w+\)", variable["query"]["query"]
+        )
         yield f"variable {variable['name']}", selector
 
 
 def several(board: Json) -> Mapping[str, bool]:
     """Variable → whether several of its values can be chosen."""
-    return {one["name"]: one["multi"] or one["includeAll"] for one in board["templating"]["list"]}
+    return {
+        one["name"]: one["multi"] or one["includeAll"]
+        for one in board["templating"]["list"]
+    }
 
 
 def chosen(board: Json, *names: str) -> Mapping[str, Choice]:
@@ -73,12 +82,16 @@ def of_variables(query: str, board: Json) -> Iterator[promql.Matcher]:
 
 @pytest.mark.parametrize("quotes_escaped", MODES)
 @pytest.mark.parametrize("board", BOARDS)
-def test_a_query_selects_the_names_that_are_chosen_and_no_other(board: Json, quotes_escaped: bool) -> None:
+def test_a_query_selects_the_names_that_are_chosen_and_no_other(
+    board: Json, quotes_escaped: bool
+) -> None:
     many = several(board)
     for names in (*((name,) for name in NAMES), ("orders.eu", "star*", 'we"ird')):
         choices = chosen(board, *names)
         for where, query in queries(board):
-            for matcher in of_variables(expanded(query, choices, quotes_escaped=quotes_escaped), board):
+            for matcher in of_variables(
+                expanded(query, choices, quotes_escaped=quotes_escaped), board
+            ):
                 wanted = set(names if many[matcher.name] else names[:1])
                 assert matched(matcher) == wanted, (where, matcher.name)
 
@@ -86,12 +99,20 @@ def test_a_query_selects_the_names_that_are_chosen_and_no_other(board: Json, quo
 @pytest.mark.parametrize("name", NAMES)
 def test_findings_of_a_queue_and_its_clients_are_those_of_no_other(name: str) -> None:
     board = DOCUMENTS["penstock-queue"]
-    queries_of_panels = {panel["title"]: panel["targets"][0]["expr"] for panel in panels(board)}
+    queries_of_panels = {
+        panel["title"]: panel["targets"][0]["expr"] for panel in panels(board)
+    }
     query = expanded(queries_of_panels["Findings"], chosen(board, name))
-    matchers = [one for selector, _ in selectors(quoted(query)) for one in selector.matchers.matchers]
+    matchers = [
+        one
+        for selector, _ in selectors(quoted(query))
+        for one in selector.matchers.matchers
+    ]
     objects = [matcher.value for matcher in matchers if matcher.name == "object"]
     candidates = [*NAMES, *(f"{one}/client" for one in NAMES)]
-    found = {one for one in candidates if any(re.fullmatch(value, one) for value in objects)}
+    found = {
+        one for one in candidates if any(re.fullmatch(value, one) for value in objects)
+    }
     assert found == {name, f"{name}/client"}
 
 
@@ -99,8 +120,14 @@ def test_everything_is_chosen_by_one_expression() -> None:
     """Which costs Prometheus nothing, and chooses series without the label, too."""
     board = DOCUMENTS["penstock-fleet"]
     for _, query in queries(board):
-        for selector, _ in selectors(expanded(query, dict.fromkeys(several(board), ALL))):
-            values = {one.value for one in selector.matchers.matchers if one.name in several(board)}
+        for selector, _ in selectors(
+            expanded(query, dict.fromkeys(several(board), ALL))
+        ):
+            values = {
+                one.value
+                for one in selector.matchers.matchers
+                if one.name in several(board)
+            }
             assert values <= {".*", ".*|"}
 
 
@@ -128,12 +155,23 @@ def test_links_open_the_dashboard_of_the_same_name(name: str) -> None:
     for url in urls:
         labels = LINKED.findall(url)
         opened = LINKED.sub(r"${\1:percentencode}", url)
-        query = parse_qs(urlsplit(expanded(opened, {label: Choice((name,)) for label in labels})).query)
-        assert {label: query[f"var-{label}"] for label in labels} == {label: [name] for label in labels}
+        query = parse_qs(
+            urlsplit(
+                expanded(opened, {label: Choice((name,)) for label in labels})
+            ).query
+        )
+        assert {label: query[f"var-{label}"] for label in labels} == {
+            label: [name] for label in labels
+        }
         uid = urlsplit(url).path.removeprefix("/d/")
         assert set(labels) <= several(DOCUMENTS[uid]).keys()
 
 
 def _of_columns(panel: Json) -> Iterator[Json]:
     for override in panel["fieldConfig"]["overrides"]:
-        yield from (link for one in override["properties"] if one["id"] == "links" for link in one["value"])
+        yield from (
+            link
+            for one in override["properties"]
+            if one["id"] == "links"
+            for link in one["value"]
+        )

@@ -22,7 +22,17 @@ from rig.prometheus import Prometheus, tool
 
 pytestmark = pytest.mark.prometheus
 
-NAMES = ("orders.eu", "orders-eu", "orders|eu", "$sys.mqtt.sessions", "star*", "(a)[b]", 'we"ird', "back\\slash", "a b")
+NAMES = (
+    "orders.eu",
+    "orders-eu",
+    "orders|eu",
+    "$sys.mqtt.sessions",
+    "star*",
+    "(a)[b]",
+    'we"ird',
+    "back\\slash",
+    "a b",
+)
 TOGETHER = "together"
 STEP, SPAN = 60, 1200
 """Seconds between samples, and of all."""
@@ -36,7 +46,9 @@ OTHER_LABELS: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, int]]:
+def prometheus(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Prometheus, int]]:
     """The server, and the time of its last samples."""
     folder = tmp_path_factory.mktemp("names")
     end = int(time.time()) // STEP * STEP
@@ -45,7 +57,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prome
             file.writelines(samples(family, end))
         file.write("# EOF\n")
     blocks = [str(tool("promtool")), "tsdb", "create-blocks-from", "openmetrics"]
-    subprocess.run([*blocks, str(folder / "samples"), str(folder / "data")], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*blocks, str(folder / "samples"), str(folder / "data")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     with Prometheus(folder, f"{LOOPBACK}:{free_port()}") as server:
         yield server, end
 
@@ -68,16 +84,25 @@ def samples(family: Family, end: int) -> Iterator[str]:
 
 
 def _series(name: str, labels: Mapping[str, str]) -> str:
-    inside = ",".join(f"{label}={json.dumps(value, ensure_ascii=False)}" for label, value in labels.items())
+    inside = ",".join(
+        f"{label}={json.dumps(value, ensure_ascii=False)}"
+        for label, value in labels.items()
+    )
     return f"{name}{{{inside}}}"
 
 
 def labelled(family: Family, name: str) -> Iterator[dict[str, str]]:
     """The labels of each series that a family has of one name."""
     if "object" in family.label_names and "scope" in family.label_names:
-        yield from ({"broker": name, "scope": scope, "object": one, "rule": "r"} for scope, one in _objects(name))
+        yield from (
+            {"broker": name, "scope": scope, "object": one, "rule": "r"}
+            for scope, one in _objects(name)
+        )
         return
-    choices = [(name,) if label in NAMED else OTHER_LABELS.get(label, ("x",)) for label in family.label_names]
+    choices = [
+        (name,) if label in NAMED else OTHER_LABELS.get(label, ("x",))
+        for label in family.label_names
+    ]
     for values in product(*choices):
         yield dict(zip(family.label_names, values, strict=True))
 
@@ -86,27 +111,45 @@ def _objects(name: str) -> Iterator[tuple[str, str]]:
     yield from (("queue", name), ("address", name), ("client", f"{name}/client"))
 
 
-def shown(server: Prometheus, at: int, query: str) -> set[tuple[tuple[tuple[str, str], ...], str]]:
+def shown(
+    server: Prometheus, at: int, query: str
+) -> set[tuple[tuple[tuple[str, str], ...], str]]:
     """The series of a result without the world that they are of."""
     result = server.api("query", query=query, time=str(at))["result"]
     return {
-        (tuple(sorted((label, text) for label, text in one["metric"].items() if label != "job")), one["value"][1])
+        (
+            tuple(
+                sorted(
+                    (label, text)
+                    for label, text in one["metric"].items()
+                    if label != "job"
+                )
+            ),
+            one["value"][1],
+        )
         for one in result
     }
 
 
 @pytest.mark.parametrize("board", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_each_panel_shows_exactly_what_is_chosen(board: Json, prometheus: tuple[Prometheus, int]) -> None:
+def test_each_panel_shows_exactly_what_is_chosen(
+    board: Json, prometheus: tuple[Prometheus, int]
+) -> None:
     server, at = prometheus
     with_data = 0
     for name in NAMES:
         among_all = choices(board, TOGETHER, name)
-        alone = dict.fromkeys(several(board), ALL) | {"job": Choice((name,), several=True)}
+        alone = dict.fromkeys(several(board), ALL) | {
+            "job": Choice((name,), several=True)
+        }
         for where, query in queries(board):
             if where.startswith("variable "):
                 continue
             wanted = shown(server, at, expanded(query, alone))
-            assert shown(server, at, expanded(query, among_all)) == wanted, (name, where)
+            assert shown(server, at, expanded(query, among_all)) == wanted, (
+                name,
+                where,
+            )
             with_data += bool(wanted)
     assert with_data > len(NAMES) * 10
 
@@ -114,13 +157,21 @@ def test_each_panel_shows_exactly_what_is_chosen(board: Json, prometheus: tuple[
 def choices(board: Json, job: str, name: str) -> dict[str, Choice]:
     """This name is chosen for each variable that is a name, in one world."""
     of_names = {
-        variable: Choice((name,), several=many) for variable, many in several(board).items() if variable in NAMED
+        variable: Choice((name,), several=many)
+        for variable, many in several(board).items()
+        if variable in NAMED
     }
-    return dict.fromkeys(several(board), ALL) | of_names | {"job": Choice((job,), several=True)}
+    return (
+        dict.fromkeys(several(board), ALL)
+        | of_names
+        | {"job": Choice((job,), several=True)}
+    )
 
 
 @pytest.mark.parametrize("board", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_a_list_has_only_what_belongs_to_the_choices_before(board: Json, prometheus: tuple[Prometheus, int]) -> None:
+def test_a_list_has_only_what_belongs_to_the_choices_before(
+    board: Json, prometheus: tuple[Prometheus, int]
+) -> None:
     """The broker's name narrows the addresses, the address the queues, the queue the clients."""
     server, at = prometheus
     for name in NAMES:
@@ -129,5 +180,7 @@ def test_a_list_has_only_what_belongs_to_the_choices_before(board: Json, prometh
             if where == variable or variable not in NAMED - {"broker"}:
                 continue
             match = expanded(selector, choices(board, TOGETHER, name))
-            listed = server.api(f"label/{variable}/values", **{"match[]": match, "end": str(at + 1)})
+            listed = server.api(
+                f"label/{variable}/values", **{"match[]": match, "end": str(at + 1)}
+            )
             assert listed == [name], where

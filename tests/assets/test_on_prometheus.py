@@ -117,8 +117,12 @@ LATE: Mapping[str, Mapping[str, str]] = {
 """Kind of broker → family → why it is not waited for."""
 
 
-@pytest.fixture(scope="module", params=[scenes.artemis, scenes.openmq], ids=["artemis", "openmq"])
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+@pytest.fixture(
+    scope="module", params=[scenes.artemis, scenes.openmq], ids=["artemis", "openmq"]
+)
+def scene(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     """A broker of each kind."""
     with request.param(tmp_path_factory.mktemp("scene") / "it") as made:
         yield made
@@ -127,9 +131,14 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def can_have_data(node: Any, kind: str) -> bool:
     """Whether a query has a result on a broker of this kind."""
     if isinstance(node, promql.VectorSelector):
-        of_rings = any((one.name, one.value) == ("fate", "evicted") for one in node.matchers.matchers)
+        of_rings = any(
+            (one.name, one.value) == ("fate", "evicted")
+            for one in node.matchers.matchers
+        )
         none = NOT_APPLICABLE[kind].keys() | LATE[kind].keys()
-        return node.name not in none and not (of_rings and "mq_queue_ring_limit_messages" in none)
+        return node.name not in none and not (
+            of_rings and "mq_queue_ring_limit_messages" in none
+        )
     parts = (can_have_data(child, kind) for child in children(node))
     if isinstance(node, promql.BinaryExpr) and operator(node) in {"or", "unless"}:
         return next(parts) or (operator(node) == "or" and next(parts))
@@ -138,21 +147,33 @@ def can_have_data(node: Any, kind: str) -> bool:
 
 def everything() -> dict[str, str]:
     """All that must have data: by where it stands, the query."""
-    panels = {f"{query.name}: {query.expr}": substituted(query.expr) for query in asked()}
-    recorded = {rule["record"]: rule["expr"] for group in recordings().values() for rule in group}
+    panels = {
+        f"{query.name}: {query.expr}": substituted(query.expr) for query in asked()
+    }
+    recorded = {
+        rule["record"]: rule["expr"]
+        for group in recordings().values()
+        for rule in group
+    }
     return panels | recorded
 
 
 def measured() -> dict[str, str]:
     """The families that alerts and runbooks go by; most of their conditions hold of no broker at a time."""
     queries = [*(alert.expr for alert in all_alerts()), *runbook_queries()]
-    names = {str(selector.name) for query in queries for selector, _ in selectors(query)}
+    names = {
+        str(selector.name) for query in queries for selector, _ in selectors(query)
+    }
     return {name: name for name in sorted(names)}
 
 
 def test_every_query_has_data(scene: Scene) -> None:
     queries = everything() | measured()
-    wanted = {name: query for name, query in queries.items() if can_have_data(promql.parse(query), scene.kind)}
+    wanted = {
+        name: query
+        for name, query in queries.items()
+        if can_have_data(promql.parse(query), scene.kind)
+    }
     assert len(wanted) > 100
     deadline = time.monotonic() + SECONDS
     empty = scene.empty(wanted)
@@ -176,4 +197,6 @@ def test_rules_are_evaluated_without_error(scene: Scene) -> None:
     groups = scene.prometheus.api("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) == len(list(all_alerts())) + sum(map(len, recordings().values()))
-    assert {rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")} == {}
+    assert {
+        rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")
+    } == {}

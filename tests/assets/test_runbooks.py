@@ -25,14 +25,27 @@ def sections() -> Mapping[tuple[str, str], str]:
 
 def queries() -> list[str]:
     """All PromQL of the runbooks."""
-    return [query for text in sections().values() for query in re.findall(r"```promql\n(.*?)\n```", text, re.DOTALL)]
+    return [
+        query
+        for text in sections().values()
+        for query in re.findall(r"```promql\n(.*?)\n```", text, re.DOTALL)
+    ]
 
 
 def test_each_alert_has_its_section_and_each_section_its_alert() -> None:
     assert set(sections()) == {(file, alert) for alert, file in FILES.items()}
 
 
-PARTS = ("**Means**", "**Impact**", "**Confirm**", "**Causes**", "**Do**", "**Clears**", "**Silence**", "```promql")
+PARTS = (
+    "**Means**",
+    "**Impact**",
+    "**Confirm**",
+    "**Causes**",
+    "**Do**",
+    "**Clears**",
+    "**Silence**",
+    "```promql",
+)
 
 
 def test_parts() -> None:
@@ -50,7 +63,9 @@ def test_queries() -> None:
 def test_links_lead_somewhere() -> None:
     titles = {(file, title.lower()) for file, title in sections()}
     for file in FOLDER.glob("*.md"):
-        for target, anchor in re.findall(r"\]\(([\w.]*\.md)?(?:#(\w+))?\)", file.read_text()):
+        for target, anchor in re.findall(
+            r"\]\(([\w.]*\.md)?(?:#(\w+))?\)", file.read_text()
+        ):
             name = (target or file.name).removesuffix(".md")
             assert (FOLDER / f"{name}.md").is_file()
             assert not anchor or (name, anchor) in titles

@@ -46,13 +46,24 @@ def series(family: str, labels: Mapping[str, str], values: str) -> Series:
 
 def fired(name: str, at: int, *alerts: Mapping[str, str]) -> dict[str, Any]:
     """What of an alert fires, at a minute."""
-    return {"alertname": name, "eval_time": f"{at}m", "exp_alerts": [{"exp_labels": dict(one)} for one in alerts]}
+    return {
+        "alertname": name,
+        "eval_time": f"{at}m",
+        "exp_alerts": [{"exp_labels": dict(one)} for one in alerts],
+    }
 
 
-def checked(folder: Path, rules: Sequence[Mapping[str, Any]], test: Mapping[str, Any]) -> str:
+def checked(
+    folder: Path, rules: Sequence[Mapping[str, Any]], test: Mapping[str, Any]
+) -> str:
     """What promtool finds wrong in a scene with these rules; nothing, an empty text."""
-    silent = [{name: value for name, value in rule.items() if name != "annotations"} for rule in rules]
-    file = put(folder, silent, {"evaluation_interval": "30s"}, [{"interval": "30s", **test}])
+    silent = [
+        {name: value for name, value in rule.items() if name != "annotations"}
+        for rule in rules
+    ]
+    file = put(
+        folder, silent, {"evaluation_interval": "30s"}, [{"interval": "30s", **test}]
+    )
     status, output = promtool("test", "rules", file)
     return output if status else ""
 
@@ -65,10 +76,18 @@ def of_alert(name: str) -> list[Mapping[str, Any]]:
 def test_two_agents_raise_one_alert(tmp_path: Path) -> None:
     agents = [pod(1), pod(2, "1.1")]
     raised = [
-        series("mq_queue_unhealthy", {**one, **QUEUE, "cause": "no_consumer"}, f"2x{2 * MINUTES}") for one in agents
+        series(
+            "mq_queue_unhealthy",
+            {**one, **QUEUE, "cause": "no_consumer"},
+            f"2x{2 * MINUTES}",
+        )
+        for one in agents
     ]
     alert = {**QUEUE, "cause": "no_consumer", "severity": "critical"}
-    test = {"input_series": raised, "alert_rule_test": [fired("PenstockNoConsumer", 10, alert)]}
+    test = {
+        "input_series": raised,
+        "alert_rule_test": [fired("PenstockNoConsumer", 10, alert)],
+    }
     assert checked(tmp_path / "rules", of_alert("PenstockNoConsumer"), test) == ""
 
 
@@ -77,8 +96,14 @@ def test_a_rollout_leaves_one_alert_that_goes_on(tmp_path: Path) -> None:
     """A new pod of another version takes over at minute 20: nothing resolves, nothing fires a second time."""
     labels = {**QUEUE, "cause": "no_consumer"}
     raised = [
-        series("mq_queue_unhealthy", {**pod(1), **labels}, UNTIL_20.replace("1x", "2x", 1)),
-        series("mq_queue_unhealthy", {**pod(2, "1.1"), **labels}, FROM_20.replace(" 1x", " 2x")),
+        series(
+            "mq_queue_unhealthy", {**pod(1), **labels}, UNTIL_20.replace("1x", "2x", 1)
+        ),
+        series(
+            "mq_queue_unhealthy",
+            {**pod(2, "1.1"), **labels},
+            FROM_20.replace(" 1x", " 2x"),
+        ),
     ]
     alert = {**labels, "severity": "critical"}
     checks = [fired("PenstockNoConsumer", at, alert) for at in (10, 19, 20, 21, 22, 30)]
@@ -87,15 +112,32 @@ def test_a_rollout_leaves_one_alert_that_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize("name", ["PenstockAgentAbsent", "PenstockBrokerUnwatched", "PenstockBrokerDown"])
+@pytest.mark.parametrize(
+    "name", ["PenstockAgentAbsent", "PenstockBrokerUnwatched", "PenstockBrokerDown"]
+)
 def test_a_rollout_is_no_absence(name: str, tmp_path: Path) -> None:
     """What the old pod alone showed, with its labels, is not gone: the new one shows it."""
     build = {"version": "1.0", "revision": "a", "pythonversion": "3.13"}
-    families = {"penstock_build_info": build, "penstock_broker_expected": {"broker": "b1"}, "mq_up": {"broker": "b1"}}
+    families = {
+        "penstock_build_info": build,
+        "penstock_broker_expected": {"broker": "b1"},
+        "mq_up": {"broker": "b1"},
+    }
     pods = [(pod(1), UNTIL_20), (pod(2, "1.1"), FROM_20)]
-    rows = [series(family, {**one, **own}, values) for family, own in families.items() for one, values in pods]
+    rows = [
+        series(family, {**one, **own}, values)
+        for family, own in families.items()
+        for one, values in pods
+    ]
     checks = [fired(name, at) for at in range(10, MINUTES)]
-    assert checked(tmp_path / "rules", of_alert(name), {"input_series": rows, "alert_rule_test": checks}) == ""
+    assert (
+        checked(
+            tmp_path / "rules",
+            of_alert(name),
+            {"input_series": rows, "alert_rule_test": checks},
+        )
+        == ""
+    )
 
 
 @pytest.mark.prometheus
@@ -106,12 +148,23 @@ def test_a_rollout_brings_no_dead_letters(tmp_path: Path) -> None:
     rows = []
     for labels, values in ((old, UNTIL_20), (new, FROM_20)):
         rows += [
-            series("mq_queue_messages_added_total", {**labels, **QUEUE}, values.replace("1x", "5000x", 1)),
+            series(
+                "mq_queue_messages_added_total",
+                {**labels, **QUEUE},
+                values.replace("1x", "5000x", 1),
+            ),
             series("mq_queue_info", {**labels, **QUEUE, "kind": "dead_letter"}, values),
-            series("mq_broker_info", {**labels, "broker": "b1", "node_id": "n1", "role": "active"}, values),
+            series(
+                "mq_broker_info",
+                {**labels, "broker": "b1", "node_id": "n1", "role": "active"},
+                values,
+            ),
         ]
     name = "PenstockDeadLettersGrowing"
-    test = {"input_series": rows, "alert_rule_test": [fired(name, at) for at in range(16, MINUTES)]}
+    test = {
+        "input_series": rows,
+        "alert_rule_test": [fired(name, at) for at in range(16, MINUTES)],
+    }
     assert checked(tmp_path / "rules", of_alert(name), test) == ""
 
 
@@ -120,17 +173,36 @@ def test_a_rollout_loses_no_messages(tmp_path: Path) -> None:
     """What the dashboard shows as lost in its range is not all that the new pod has on its account."""
     board = DOCUMENTS["penstock-messages"]
     (query,) = (
-        target["expr"] for panel in panels(board) for target in panel["targets"] if panel["title"] == "Lost otherwise"
+        target["expr"]
+        for panel in panels(board)
+        for target in panel["targets"]
+        if panel["title"] == "Lost otherwise"
     )
     expression = substituted(query.replace("$__range", "15m"))
     lost = {**QUEUE, "fate": "dropped"}
     rows = [
-        series("mq_account_messages_total", {**pod(1), **lost}, UNTIL_20.replace("1x", "5000x", 1)),
-        series("mq_account_messages_total", {**pod(2, "1.1"), **lost}, FROM_20.replace(" 1x", " 5000x")),
+        series(
+            "mq_account_messages_total",
+            {**pod(1), **lost},
+            UNTIL_20.replace("1x", "5000x", 1),
+        ),
+        series(
+            "mq_account_messages_total",
+            {**pod(2, "1.1"), **lost},
+            FROM_20.replace(" 1x", " 5000x"),
+        ),
     ]
     none = [{"labels": "{}", "value": 0}]
-    checks = [{"expr": expression, "eval_time": f"{at}m", "exp_samples": none} for at in (19, 22, 30, 39)]
-    assert checked(tmp_path / "rules", [], {"input_series": rows, "promql_expr_test": checks}) == ""
+    checks = [
+        {"expr": expression, "eval_time": f"{at}m", "exp_samples": none}
+        for at in (19, 22, 30, 39)
+    ]
+    assert (
+        checked(
+            tmp_path / "rules", [], {"input_series": rows, "promql_expr_test": checks}
+        )
+        == ""
+    )
 
 
 @pytest.mark.prometheus
@@ -139,12 +211,24 @@ def test_a_recorded_number_counts_a_broker_once(tmp_path: Path) -> None:
     info = {"broker": "b1", "kind": "artemis", "node_id": "n1", "role": "active"}
     pods = [(pod(1), ALL_ALONG), (pod(2, "1.1"), UNTIL_20), (pod(3, "1.2"), FROM_20)]
     rows = [series("mq_broker_info", {**one, **info}, values) for one, values in pods]
-    rows += [series("mq_queue_messages", {**one, **QUEUE}, values) for one, values in pods]
+    rows += [
+        series("mq_queue_messages", {**one, **QUEUE}, values) for one, values in pods
+    ]
     name = "address_queue:mq_queue_messages:sum"
     (rule,) = (one for one in rules_in(RECORDING) if one["record"] == name)
     one = [{"labels": f'{name}{{address="orders",queue="orders"}}', "value": 1}]
-    checks = [{"expr": name, "eval_time": f"{at}m", "exp_samples": one} for at in (10, 19, 20, 21, 30)]
-    assert checked(tmp_path / "rules", [rule], {"input_series": rows, "promql_expr_test": checks}) == ""
+    checks = [
+        {"expr": name, "eval_time": f"{at}m", "exp_samples": one}
+        for at in (10, 19, 20, 21, 30)
+    ]
+    assert (
+        checked(
+            tmp_path / "rules",
+            [rule],
+            {"input_series": rows, "promql_expr_test": checks},
+        )
+        == ""
+    )
 
 
 @pytest.mark.slow  # all rules
@@ -156,7 +240,9 @@ def test_rules_about_brokers_keep_no_label_that_a_scrape_may_add() -> None:
         tree = promql.parse(rule["expr"])
         for aggregation in outermost(tree):
             assert "By" in str(aggregation.modifier.type), rule["expr"]
-            assert set(aggregation.modifier.labels) <= own_labels() | set(DEFAULT.identity), rule["expr"]
+            assert set(aggregation.modifier.labels) <= own_labels() | set(
+                DEFAULT.identity
+            ), rule["expr"]
 
 
 def of_agents(rule: Mapping[str, Any]) -> bool:

@@ -24,7 +24,11 @@ Json = dict[str, Any]
 
 def rules_of(text: str) -> list[Json]:
     document = yaml.safe_load(text)
-    return [rule for group in document.get("spec", document)["groups"] for rule in group["rules"]]
+    return [
+        rule
+        for group in document.get("spec", document)["groups"]
+        for rule in group["rules"]
+    ]
 
 
 def read(tmp_path: Path, text: str) -> AlertValues:
@@ -57,19 +61,30 @@ def test_values_reach_every_rule(tmp_path: Path) -> None:
     assert "> 77" in alerts["PenstockDeadLettersGrowing"]["expr"]
     assert "> 0.75" in alerts["PenstockAddressNearFull"]["expr"]
     assert alerts["PenstockNoConsumer"]["for"] == "3m"
-    assert {rule["labels"]["severity"] for rule in alerts.values()} == {"page", "warning", "none"}
+    assert {rule["labels"]["severity"] for rule in alerts.values()} == {
+        "page",
+        "warning",
+        "none",
+    }
     assert {rule["labels"]["team"] for rule in alerts.values()} == {"messaging"}
-    assert all(rule["annotations"]["runbook_url"].startswith("https://wiki.example/rb/") for rule in alerts.values())
+    assert all(
+        rule["annotations"]["runbook_url"].startswith("https://wiki.example/rb/")
+        for rule in alerts.values()
+    )
     assert not [name for name, rule in alerts.items() if "cluster" in rule["expr"]]
     assert "by (region, job, instance, broker, node_id)" in files[RECORDING]
-    assert not [one for one in rules_of(files[RECORDING]) if "namespace" in one["expr"]], "it is no identity here"
+    assert not [
+        one for one in rules_of(files[RECORDING]) if "namespace" in one["expr"]
+    ], "it is no identity here"
     assert 'severity = "page"' in files["alertmanager.yaml"]
     assert "equal: [region, broker]" in files["alertmanager.yaml"]
 
 
 def test_without_the_incident_its_conditions_fire_themselves() -> None:
     values = AlertValues(disabled=frozenset({INCIDENT}))
-    assert not [alert.name for alert in all_alerts(values) if "in_incident" in alert.expr]
+    assert not [
+        alert.name for alert in all_alerts(values) if "in_incident" in alert.expr
+    ]
     assert [alert.name for alert in all_alerts() if "in_incident" in alert.expr]
 
 
@@ -101,20 +116,28 @@ def test_an_unknown_alert_is_named() -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize("preset", ["prometheus", "mimir", "kube-prometheus-stack", "openshift"])
+@pytest.mark.parametrize(
+    "preset", ["prometheus", "mimir", "kube-prometheus-stack", "openshift"]
+)
 def test_presets(preset: str, tmp_path: Path) -> None:
     """Each is what its reader takes; where a critical inhibits all warnings of its name, the two differ in name."""
     file = tmp_path / "values.yaml"
     file.write_text(f"preset: {preset}\n")
-    done = CliRunner().invoke(main, ["alerts", "write", str(tmp_path / "out"), "--values", str(file)])
+    done = CliRunner().invoke(
+        main, ["alerts", "write", str(tmp_path / "out"), "--values", str(file)]
+    )
     assert done.exit_code == 0, done.output
     files = {one.name: one.read_text() for one in (tmp_path / "out").iterdir()}
     alerts = rules_of(files.get(ALERTS, files.get(OBJECT, "")))
     names = [rule["alert"] for rule in alerts if "alert" in rule]
-    both = [rule["alert"] for rule in alerts if rule.get("alert", "").endswith("Critical")]
+    both = [
+        rule["alert"] for rule in alerts if rule.get("alert", "").endswith("Critical")
+    ]
     if preset in {"prometheus", "mimir"}:
         assert files.keys() == {ALERTS, RECORDING, "alertmanager.yaml"}
-        assert yaml.safe_load(files[ALERTS]).get("namespace") == ("penstock" if preset == "mimir" else None)
+        assert yaml.safe_load(files[ALERTS]).get("namespace") == (
+            "penstock" if preset == "mimir" else None
+        )
         assert both == []
     else:
         assert files.keys() == {OBJECT, "alertmanager.yaml"}
@@ -124,22 +147,36 @@ def test_presets(preset: str, tmp_path: Path) -> None:
         assert len(names) == len(set(names))
         assert {"PenstockIncidentCritical", "PenstockNoConsumerCritical"} <= set(both)
     groups = yaml.safe_load(files.get(ALERTS, files.get(OBJECT, "")))
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups.get("spec", groups)["groups"]}))
-    subprocess.run([tool("promtool"), "check", "rules", tmp_path / "rules.yaml"], check=True, capture_output=True)
+    (tmp_path / "rules.yaml").write_text(
+        yaml.safe_dump({"groups": groups.get("spec", groups)["groups"]})
+    )
+    subprocess.run(
+        [tool("promtool"), "check", "rules", tmp_path / "rules.yaml"],
+        check=True,
+        capture_output=True,
+    )
 
 
 def test_a_queue_named_like_a_command_is_pasted_as_a_name() -> None:
     """The template quotes as a shell does: reReplaceAll stands for what Prometheus makes of it."""
     name = '$(reboot) `x` it\'s; "a"'
-    pasted = command(("broker", "address", "queue"), lambda _: "'" + name.replace("'", "'\\''") + "'")
+    pasted = command(
+        ("broker", "address", "queue"), lambda _: "'" + name.replace("'", "'\\''") + "'"
+    )
     assert shlex.split(pasted) == ["penstock", "explain", name, name, "--address", name]
     assert "reReplaceAll `'` `'\\''` $labels.queue" in command(("broker", "queue"))
 
 
 def written(tmp_path: Path, *options: str) -> tuple[int, str, list[Json]]:
     """Exit status, output, and the alerts that `penstock alerts write` makes."""
-    done = CliRunner().invoke(main, ["alerts", "write", str(tmp_path / "out"), *options])
-    files = [tmp_path / "out" / name for name in (ALERTS, OBJECT) if (tmp_path / "out" / name).exists()]
+    done = CliRunner().invoke(
+        main, ["alerts", "write", str(tmp_path / "out"), *options]
+    )
+    files = [
+        tmp_path / "out" / name
+        for name in (ALERTS, OBJECT)
+        if (tmp_path / "out" / name).exists()
+    ]
     rules = [rule for file in files for rule in rules_of(file.read_text())]
     return done.exit_code, done.output, [rule for rule in rules if "alert" in rule]
 
@@ -147,32 +184,59 @@ def written(tmp_path: Path, *options: str) -> tuple[int, str, list[Json]]:
 @pytest.mark.slow  # all boards or rules
 def test_an_address_with_a_query_keeps_it(tmp_path: Path) -> None:
     """Grafana chooses the organisation by it."""
-    urls = ("--grafana-url", "https://g.example/graf/?orgId=2", "--agent-url", "https://a.example/?team=mq")
-    status, output, alerts = written(tmp_path, *urls, "--runbooks-url", "https://w.example/rb?v=3")
+    urls = (
+        "--grafana-url",
+        "https://g.example/graf/?orgId=2",
+        "--agent-url",
+        "https://a.example/?team=mq",
+    )
+    status, output, alerts = written(
+        tmp_path, *urls, "--runbooks-url", "https://w.example/rb?v=3"
+    )
     assert status == 0, output
     for alert in alerts:
-        links = {name: urlsplit(url) for name, url in alert["annotations"].items() if name.endswith("_url")}
+        links = {
+            name: urlsplit(url)
+            for name, url in alert["annotations"].items()
+            if name.endswith("_url")
+        }
         dashboard = links["dashboard_url"]
         assert re.fullmatch(r"/graf/d/penstock-[a-z]+", dashboard.path)
-        assert "orgId=2&var-cluster={{ $labels.cluster | urlquery }}&" in f"{dashboard.query}&"
+        assert (
+            "orgId=2&var-cluster={{ $labels.cluster | urlquery }}&"
+            in f"{dashboard.query}&"
+        )
         assert links["agent_url"].query.startswith("team=mq")
         assert links["runbook_url"].path.startswith("/rb/")
-        assert (links["runbook_url"].query, links["runbook_url"].fragment) == ("v=3", alert["alert"].lower())
+        assert (links["runbook_url"].query, links["runbook_url"].fragment) == (
+            "v=3",
+            alert["alert"].lower(),
+        )
 
 
 @pytest.mark.parametrize("option", ["--grafana-url", "--runbooks-url", "--agent-url"])
-@pytest.mark.parametrize("url", ["grafana", "https://g.example/{{ .x }}", "https://g.example/#a", "https://g e/"])
-def test_an_option_that_is_no_address_is_named(option: str, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "url",
+    ["grafana", "https://g.example/{{ .x }}", "https://g.example/#a", "https://g e/"],
+)
+def test_an_option_that_is_no_address_is_named(
+    option: str, url: str, tmp_path: Path
+) -> None:
     """Prometheus takes braces for a template, and refuses the whole file."""
     status, output, alerts = written(tmp_path, option, url)
     assert status == 2
     assert alerts == []
-    assert f"cannot use {option} '{url}': give an address such as https://grafana.example" in output
+    assert (
+        f"cannot use {option} '{url}': give an address such as https://grafana.example"
+        in output
+    )
 
 
 @pytest.mark.slow  # all boards or rules
 def test_the_release_is_the_label_by_which_rules_are_selected(tmp_path: Path) -> None:
-    status, output, _ = written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "monitoring")
+    status, output, _ = written(
+        tmp_path, "--preset", "kube-prometheus-stack", "--release", "monitoring"
+    )
     assert status == 0, output
     document = yaml.safe_load((tmp_path / "out" / OBJECT).read_text())
     assert document["metadata"]["labels"] == {"release": "monitoring"}
@@ -187,7 +251,10 @@ def test_rules_that_no_release_selects_are_said(tmp_path: Path) -> None:
     status, output, _ = written(tmp_path, "--release", "monitoring")
     assert status == 1
     assert "the preset prometheus writes none" in output
-    assert written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0] == 2
+    assert (
+        written(tmp_path, "--preset", "kube-prometheus-stack", "--release", "a b")[0]
+        == 2
+    )
 
 
 def test_identity_has_no_label_of_an_agent() -> None:

@@ -19,24 +19,50 @@ def hung() -> Judged:
 
 def test_each_text_of_an_answer_is_a_row_of_its_own() -> None:
     answer = {"queue": "q", "clients": [{"name": "a"}, {"name": None}]}
-    assert list(leaves(answer)) == [("queue", '"q"'), ("clients.0.name", '"a"'), ("clients.1.name", "null")]
+    assert list(leaves(answer)) == [
+        ("queue", '"q"'),
+        ("clients.0.name", '"a"'),
+        ("clients.1.name", "null"),
+    ]
 
 
 def test_what_is_known_of_causes_is_among_what_is_compared() -> None:
     (condition,) = hung().conditions
-    changed = condition._replace(verdicts={**condition.verdicts, "client_hangs": Verdict(CauseState.PROVEN, "planted")})
+    changed = condition._replace(
+        verdicts={
+            **condition.verdicts,
+            "client_hangs": Verdict(CauseState.PROVEN, "planted"),
+        }
+    )
     before, now = causes_of([condition]), causes_of([changed])
     assert before
-    assert ["causes", "stalled", "q q app", "client_hangs", "proven", "planted", ""] in now
+    assert [
+        "causes",
+        "stalled",
+        "q q app",
+        "client_hangs",
+        "proven",
+        "planted",
+        "",
+    ] in now
     assert before != now
 
 
 def test_the_queues_with_a_condition_are_explained() -> None:
     world = hung()
     snapshot = world.snapshot({"q": HELD}, {"c": HOLDER}, {})
-    view = BrokerView(world.state, world.tables, replace(snapshot, stamp=world.now), world.policy, world.step)
+    view = BrokerView(
+        world.state,
+        world.tables,
+        replace(snapshot, stamp=world.now),
+        world.policy,
+        world.step,
+    )
     rows = explained(view, world.conditions)
-    assert any(path.startswith("conditions.0.") and text == '"stalled"' for _, _, path, text in rows)
+    assert any(
+        path.startswith("conditions.0.") and text == '"stalled"'
+        for _, _, path, text in rows
+    )
     assert {row[1] for row in rows} == {"q"}
 
 
@@ -48,17 +74,32 @@ def poll(**parts: Any) -> dict[str, Any]:
     ("part", "row", "differing"),
     [
         ("conditions", ["stalled", "b"], ["stalled"]),
-        ("causes", ["causes", "stalled", "q q app", "client_hangs", "proven", "planted", ""], ["causes"]),
-        ("explained", ["explain", "q", "conditions.0.action", '"planted"'], ["explain"]),
+        (
+            "causes",
+            ["causes", "stalled", "q q app", "client_hangs", "proven", "planted", ""],
+            ["causes"],
+        ),
+        (
+            "explained",
+            ["explain", "q", "conditions.0.action", '"planted"'],
+            ["explain"],
+        ),
         ("samples", 'mq_up{broker="b"} 1', ["mq_up"]),
     ],
 )
 def test_a_planted_change_is_seen(
     part: str, row: Any, differing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, now = poll(causes=[], explained=[]), poll(causes=[], explained=[]) | {part: [row]}
+    before, now = (
+        poll(causes=[], explained=[]),
+        poll(causes=[], explained=[]) | {part: [row]},
+    )
     found = compared(iter([before]), iter([now]))
-    assert (found["different"], found["differing"], found["not_compared"]) == (1, differing, [])
+    assert (found["different"], found["differing"], found["not_compared"]) == (
+        1,
+        differing,
+        [],
+    )
     assert "planted" in capsys.readouterr().out or part in ("conditions", "samples")
 
 

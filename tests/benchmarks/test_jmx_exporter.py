@@ -5,7 +5,12 @@ import yaml
 from bench.jmx_exporter import CONFIG_BYTES, DEAREST, TEXTS, WANTED, config, unwanted
 
 FOUND = {
-    "queue": {*WANTED["queue"], *TEXTS, *DEAREST, *(f"OtherOfQueue{n}" for n in range(20))},
+    "queue": {
+        *WANTED["queue"],
+        *TEXTS,
+        *DEAREST,
+        *(f"OtherOfQueue{n}" for n in range(20)),
+    },
     "address": {*WANTED["address"], *(f"OtherOfAddress{n}" for n in range(20))},
 }
 
@@ -13,7 +18,11 @@ FOUND = {
 def excluded(queues: int) -> tuple[dict[str, list[str]], int, int]:
     """By object, how many attributes by pair, and the length of the text."""
     text, count = config("b", [f"queue.{n}" for n in range(queues)], unwanted(FOUND))
-    return yaml.load(text, yaml.CSafeLoader).get("excludeObjectNameAttributes", {}), count, len(text)
+    return (
+        yaml.load(text, yaml.CSafeLoader).get("excludeObjectNameAttributes", {}),
+        count,
+        len(text),
+    )
 
 
 def test_all_that_is_unwanted_and_nothing_else() -> None:

@@ -14,7 +14,11 @@ POLLS = 60
 
 @pytest.mark.slow  # the benchmark's ten thousand queues
 def test_the_scene_has_something_of_everything() -> None:
-    scene, state, policy = Scene(1_000, 5_000), State(), Policy("bench", limits=NO_LIMITS)
+    scene, state, policy = (
+        Scene(1_000, 5_000),
+        State(),
+        Policy("bench", limits=NO_LIMITS),
+    )
     seconds: dict[str, float] = defaultdict(float)
     with timed(seconds):
         for _ in range(POLLS):
@@ -28,4 +32,7 @@ def test_the_scene_has_something_of_everything() -> None:
     }
     assert (judgement.patience.weight > POLLS / 2).sum() > 500
     assert seconds.keys() == {*STAGES, WHOLE}
-    assert memory_mb(judgement)["patience"] > (judgement.patience.weight > 0).sum() * 48 * 4 / 1e6
+    assert (
+        memory_mb(judgement)["patience"]
+        > (judgement.patience.weight > 0).sum() * 48 * 4 / 1e6
+    )

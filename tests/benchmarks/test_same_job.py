@@ -38,17 +38,31 @@ class TornRows:
     def look(self, broker: str, consumers: list[dict[str, str]]) -> None:
         """At the rows of a poll."""
         for row in consumers:
-            delivered, acknowledged = float(row["messagesDelivered"]), float(row["messagesAcknowledged"])
-            delivered_before, acknowledged_before = self._counters.get(row["id"], (0.0, 0.0))
+            delivered, acknowledged = (
+                float(row["messagesDelivered"]),
+                float(row["messagesAcknowledged"]),
+            )
+            delivered_before, acknowledged_before = self._counters.get(
+                row["id"], (0.0, 0.0)
+            )
             begins_again = delivered < delivered_before - SMALL_FALL or delivered == 0
             if acknowledged < acknowledged_before and not begins_again:
-                labels = {"broker": broker, "address": row["address"], "queue": row["queue"], "client": row["clientID"]}
-                self.series.add(("mq_client_acknowledged_messages_total", frozenset(labels.items())))
+                labels = {
+                    "broker": broker,
+                    "address": row["address"],
+                    "queue": row["queue"],
+                    "client": row["clientID"],
+                }
+                self.series.add(
+                    ("mq_client_acknowledged_messages_total", frozenset(labels.items()))
+                )
             self._counters[row["id"]] = delivered, acknowledged
 
 
 async def test_same_samples_poll_after_poll() -> None:
-    world = World(120, 400)  # one page: what stands between two may be shown a poll longer
+    world = World(
+        120, 400
+    )  # one page: what stands between two may be shown a poll longer
     polled, baseline = Polled(WorldTransport(world), page_rows=500), Baseline("bench")
     exposition = Exposition(lambda _: b"")
     exposition.set_broker("bench", polled.blocks)
@@ -68,6 +82,8 @@ async def test_same_samples_poll_after_poll() -> None:
         shown = {key: value for key, value in ours.items() if key in theirs}
         assert shown == theirs
         # What the agent alone shows: itself, the broker, connections, what it judges.
-        assert {name for name, _ in ours.keys() - theirs.keys() - torn.series}.isdisjoint(name for name, _ in theirs)
+        assert {
+            name for name, _ in ours.keys() - theirs.keys() - torn.series
+        }.isdisjoint(name for name, _ in theirs)
     assert len(torn.series) < 80, "of 400 clients: most are compared"
     await polled.close()

@@ -24,7 +24,15 @@ QUEUES, CONSUMERS = 3_000, 9_000
 POLLS_TO_REST = 24
 """After these nothing within the five minutes that rates look back on has moved."""
 EVERY_POLL = [
-    *("broker", "listConsumers", "listAddresses", "listQueues", "sizes", "listSessions", "listProducers"),
+    *(
+        "broker",
+        "listConsumers",
+        "listAddresses",
+        "listQueues",
+        "sizes",
+        "listSessions",
+        "listProducers",
+    ),
     "listPreparedTransactions",
 ]
 
@@ -67,23 +75,34 @@ def asked(polled: Polled) -> list[str]:
     return [subject(request) for bulk in polled.transport.asked for request in bulk[:1]]
 
 
-async def test_calls_to_the_broker_at_a_steady_state(world: World, polled: Polled) -> None:
+async def test_calls_to_the_broker_at_a_steady_state(
+    world: World, polled: Polled
+) -> None:
     bulks = []
     for _ in range(8):
         world.step(churn=0)
         await polled.poll()
         bulks.append(asked(polled))
-        assert [what for what in bulks[-1] if what not in {"roles", "diverts", "groups"}] == EVERY_POLL
-    assert [sum(one in bulk for bulk in bulks) for one in ("roles", "diverts")] == [2, 2]  # once a minute
+        assert [
+            what for what in bulks[-1] if what not in {"roles", "diverts", "groups"}
+        ] == EVERY_POLL
+    assert [sum(one in bulk for bulk in bulks) for one in ("roles", "diverts")] == [
+        2,
+        2,
+    ]  # once a minute
 
 
-async def test_connections_are_asked_again_only_for_new_ones(world: World, polled: Polled) -> None:
+async def test_connections_are_asked_again_only_for_new_ones(
+    world: World, polled: Polled
+) -> None:
     world.step(churn=0.01)
     await polled.poll()
     assert "listConnections" in asked(polled)
 
 
-async def test_at_rest_no_block_of_what_is_large_is_rendered(world: World, polled: Polled) -> None:
+async def test_at_rest_no_block_of_what_is_large_is_rendered(
+    world: World, polled: Polled
+) -> None:
     world.rest()
     await polled.poll()
     for _ in range(POLLS_TO_REST):
@@ -95,7 +114,11 @@ async def test_at_rest_no_block_of_what_is_large_is_rendered(world: World, polle
     await polled.poll()
     after = polled.blocks.published.families
     assert len(large) > 20
-    assert [name for name in large if [*map(id, before[name].fragments)] != [*map(id, after[name].fragments)]] == []
+    assert [
+        name
+        for name in large
+        if [*map(id, before[name].fragments)] != [*map(id, after[name].fragments)]
+    ] == []
     assert polled.blocks.blocks_rendered <= len(after) - len(large)
 
 
@@ -114,7 +137,9 @@ async def test_one_queue_that_works_renders_its_own_blocks_only() -> None:
     await polled.close()
 
 
-async def test_a_steady_poll_calls_no_python_function_per_row(world: World, polled: Polled) -> None:
+async def test_a_steady_poll_calls_no_python_function_per_row(
+    world: World, polled: Polled
+) -> None:
     small_world = World(QUEUES // 10, CONSUMERS // 10, active=0.2)
     small = Polled(WorldTransport(small_world))
     for _ in range(6):
@@ -137,7 +162,9 @@ async def steady_calls(world: World, polled: Polled) -> int:
     return min(counted)
 
 
-async def test_churn_costs_calls_for_those_that_came_only(world: World, polled: Polled) -> None:
+async def test_churn_costs_calls_for_those_that_came_only(
+    world: World, polled: Polled
+) -> None:
     world.step(churn=0)
     with Calls(polled) as steady:
         await polled.poll()
@@ -173,7 +200,9 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     await polled.poll()
     came, missed = 0.01, 0.07  # of what stayed some cannot be found again, and is read
     assert read["ConsumerTexts"] == CONSUMERS // 100
-    assert 0.19 * CONSUMERS <= read["ConsumerNumbers"] <= (0.2 + came + missed) * CONSUMERS
+    assert (
+        0.19 * CONSUMERS <= read["ConsumerNumbers"] <= (0.2 + came + missed) * CONSUMERS
+    )
     assert read["QueueTexts"] == 0
     assert read["QueueNumbers"] <= (0.2 + missed) * QUEUES
     assert read["AddressNumbers"] <= (0.2 + missed) * QUEUES
@@ -215,7 +244,9 @@ async def test_bytes_rendered_go_by_the_rows_that_changed(
     assert rendered < sum(map(len, before)) / 2
 
 
-async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(world: World) -> None:
+async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(
+    world: World,
+) -> None:
     polled = Polled(WorldTransport(world), page_rows=1_000)
     for _ in range(8):
         world.step(churn=0)

@@ -30,15 +30,35 @@ class Toy:
 
     def _about(self) -> Any:
         now = time.time()
-        return {"node": "toy-1", "version": "1.0", "clock": now, "uptime": now - self.started}
+        return {
+            "node": "toy-1",
+            "version": "1.0",
+            "clock": now,
+            "uptime": now - self.started,
+        }
 
     def _queues(self) -> Any:
-        numbers = {"messages": 25, "delivering": self.buffered, "consumers": 1, "added": 125, "acknowledged": 100}
-        return [{"id": 1, "name": "orders", **numbers}, {"id": 2, "name": "audit", "messages": 0, "consumers": 0}]
+        numbers = {
+            "messages": 25,
+            "delivering": self.buffered,
+            "consumers": 1,
+            "added": 125,
+            "acknowledged": 100,
+        }
+        return [
+            {"id": 1, "name": "orders", **numbers},
+            {"id": 2, "name": "audit", "messages": 0, "consumers": 0},
+        ]
 
     def _consumers(self) -> Any:
-        numbers = {"buffered": self.buffered, "delivered": 100 + self.buffered, "acknowledged": 100}
-        return [{"id": 11, "queue": 1, "connection": 21, "client": "billing", **numbers}]
+        numbers = {
+            "buffered": self.buffered,
+            "delivered": 100 + self.buffered,
+            "acknowledged": 100,
+        }
+        return [
+            {"id": 11, "queue": 1, "connection": 21, "client": "billing", **numbers}
+        ]
 
     def _connections(self) -> Any:
         return [{"id": 21, "client": "billing"}]
@@ -52,7 +72,11 @@ async def serving(broker: Toy) -> AsyncIterator[str]:
     """The broker's URL."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=json.dumps([broker.respond(one) for one in await request.json()]).encode())
+        return web.Response(
+            body=json.dumps(
+                [broker.respond(one) for one in await request.json()]
+            ).encode()
+        )
 
     app = web.Application()
     app.router.add_post("/toy", answer)

@@ -37,7 +37,9 @@ def page(value: Any, status: int = 200) -> ListingPage:
 
 
 def listing(rows: list[Any], count: int | None = None) -> ListingPage:
-    return page(json.dumps({"data": rows, "count": len(rows) if count is None else count}))
+    return page(
+        json.dumps({"data": rows, "count": len(rows) if count is None else count})
+    )
 
 
 # --- the bulk
@@ -45,7 +47,18 @@ def listing(rows: list[Any], count: int | None = None) -> ListingPage:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"<html>login</html>", b"[", b"null", b"12", b'"text"', b'[{"value":1}]', b"[null]", b"\xff\xfe", b"{}"],
+    [
+        b"",
+        b"<html>login</html>",
+        b"[",
+        b"null",
+        b"12",
+        b'"text"',
+        b'[{"value":1}]',
+        b"[null]",
+        b"\xff\xfe",
+        b"{}",
+    ],
 )
 def test_what_is_no_answer_of_jolokia(body: bytes) -> None:
     with pytest.raises(BadAnswer):
@@ -61,7 +74,11 @@ def test_a_wrong_number_of_responses() -> None:
     ("error", "kind", "told"),
     [
         ("Origin null is not allowed to call this agent", Refused, "set `origin`"),
-        ("User not authorized to access operation: listQueues", Refused, "management.xml"),
+        (
+            "User not authorized to access operation: listQueues",
+            Refused,
+            "management.xml",
+        ),
     ],
 )
 def test_refusals(error: str, kind: type[SourceError], told: str) -> None:
@@ -78,7 +95,11 @@ def test_other_errors_carry_what_the_broker_said() -> None:
 
 @pytest.mark.parametrize(
     ("status", "error_type", "again"),
-    [(500, "java.lang.NullPointerException", True), (500, "x", False), (404, "java.lang.NullPointerException", False)],
+    [
+        (500, "java.lang.NullPointerException", True),
+        (500, "x", False),
+        (404, "java.lang.NullPointerException", False),
+    ],
 )
 def test_what_is_worth_asking_again(status: int, error_type: str, again: bool) -> None:
     (one,) = wire.text_replies(bulk({"status": status, "error_type": error_type}), 1)
@@ -93,9 +114,16 @@ def test_what_is_worth_asking_again(status: int, error_type: str, again: bool) -
     [("12", 12.0), (12, 12.0), ("1.5", 1.5), (0, 0.0), ("true", None), ("ERROR: denied", None), (None, None),
      ({".error": True, "error": "denied"}, None), ([1], None)],
 )  # fmt: skip
-def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: Any, number: float | None) -> None:
+def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(
+    value: Any, number: float | None
+) -> None:
     rows = ListingDecoder(wire.ConsumerNumbers, "x")(
-        listing([{"id": "1", "messagesInTransit": value}, {"id": 2, "messagesInTransit": "7"}])
+        listing(
+            [
+                {"id": "1", "messagesInTransit": value},
+                {"id": 2, "messagesInTransit": "7"},
+            ]
+        )
     )
     first, second = rows.rows
     np.testing.assert_equal(first.buffered, np.nan if number is None else number)
@@ -104,10 +132,20 @@ def test_numbers_in_every_form_and_what_is_none_is_missing_and_counted(value: An
 
 
 @pytest.mark.parametrize(
-    ("value", "flag"), [("true", 1.0), ("false", 0.0), (True, 1.0), (False, 0.0), (None, np.nan), ("ERROR: x", np.nan)]
+    ("value", "flag"),
+    [
+        ("true", 1.0),
+        ("false", 0.0),
+        (True, 1.0),
+        (False, 0.0),
+        (None, np.nan),
+        ("ERROR: x", np.nan),
+    ],
 )
 def test_flags(value: Any, flag: float) -> None:
-    rows = ListingDecoder(wire.QueueNumbers, "x")(listing([{"id": "1", "paused": value}]))
+    rows = ListingDecoder(wire.QueueNumbers, "x")(
+        listing([{"id": "1", "paused": value}])
+    )
     np.testing.assert_array_equal(matrix(rows.rows, ["paused"]), [[flag]])
 
 
@@ -118,7 +156,9 @@ def test_fields_that_are_not_there_are_missing_and_not_counted() -> None:
 
 
 def test_a_row_without_its_id_is_no_row() -> None:
-    rows = ListingDecoder(wire.ConsumerNumbers, "x")(listing([{"id": "one"}, {"id": "2"}]))
+    rows = ListingDecoder(wire.ConsumerNumbers, "x")(
+        listing([{"id": "one"}, {"id": "2"}])
+    )
     assert [row.id for row in rows.rows] == [2]
     assert rows.unreadable == 1
 
@@ -129,7 +169,9 @@ def test_a_listing_that_is_no_text(value: Any) -> None:
         page(value)
 
 
-@pytest.mark.parametrize("value", [None, "", "[]", "{}", '{"data":3}', '{"data":[3]}', "{"])
+@pytest.mark.parametrize(
+    "value", [None, "", "[]", "{}", '{"data":3}', '{"data":[3]}', "{"]
+)
 def test_what_is_no_listing(value: Any) -> None:
     with pytest.raises(BadAnswer, match="listConsumers"):
         ListingDecoder(wire.ConsumerNumbers, "listConsumers")(page(value))
@@ -138,11 +180,21 @@ def test_what_is_no_listing(value: Any) -> None:
 def test_a_pattern_read_with_one_attribute_denied() -> None:
     decode = Decoder(wire.QueueSizes).many
     names, rows = decode(
-        reply({"a": {"PersistentSize": 5, "DeliveringSize": "ERROR: User not authorized"}, "b": {"PersistentSize": 6}}),
+        reply(
+            {
+                "a": {
+                    "PersistentSize": 5,
+                    "DeliveringSize": "ERROR: User not authorized",
+                },
+                "b": {"PersistentSize": 6},
+            }
+        ),
         "sizes",
     )
     assert names == ["a", "b"]
-    np.testing.assert_array_equal(matrix(rows.rows, sizes.COLUMNS)[1:], [[5, 6], [np.nan, np.nan]])
+    np.testing.assert_array_equal(
+        matrix(rows.rows, sizes.COLUMNS)[1:], [[5, 6], [np.nan, np.nan]]
+    )
     assert rows.unreadable == 1
 
 
@@ -151,9 +203,24 @@ def test_a_pattern_read_with_one_attribute_denied() -> None:
     "value",
     [
         {f"m{n}": {"PersistentSize": n} for n in range(20)},
-        {"a": {"PersistentSize": 1}, 'b},"c\\': {"PersistentSize": 2}, "": {"PersistentSize": 3}},
-        {"a": {"PersistentSize": 1, "Other": {"x": {"y": 1}, "z": {"u": 3}}, "More": 3}, "b": {"PersistentSize": 2}},
-        {"a": {"PersistentSize": 1, "Other": '"},"'}, "b": {"PersistentSize": "ERROR"}, "c": {"PersistentSize": 4}},
+        {
+            "a": {"PersistentSize": 1},
+            'b},"c\\': {"PersistentSize": 2},
+            "": {"PersistentSize": 3},
+        },
+        {
+            "a": {
+                "PersistentSize": 1,
+                "Other": {"x": {"y": 1}, "z": {"u": 3}},
+                "More": 3,
+            },
+            "b": {"PersistentSize": 2},
+        },
+        {
+            "a": {"PersistentSize": 1, "Other": '"},"'},
+            "b": {"PersistentSize": "ERROR"},
+            "c": {"PersistentSize": 4},
+        },
         {"a": {}, "b": {}},
     ],
 )
@@ -171,7 +238,10 @@ def test_a_pattern_read_in_pieces_is_what_it_is_as_a_whole(
 
 
 def test_a_pattern_that_matches_nothing_is_empty_and_no_error() -> None:
-    assert Decoder(wire.QueueSizes).many(reply(None, 404, error="No MBean"), "sizes")[0] == []
+    assert (
+        Decoder(wire.QueueSizes).many(reply(None, 404, error="No MBean"), "sizes")[0]
+        == []
+    )
 
 
 @pytest.mark.parametrize("value", [None, 3, [], "x", {"a": 3}, {"a": None}])
@@ -181,14 +251,28 @@ def test_what_is_no_pattern_read(value: Any) -> None:
 
 
 def test_settings_of_every_version() -> None:
-    new, _ = wire.settings(reply('{"addressFullMessagePolicy":"DROP","maxSizeBytes":10,"deadLetterAddress":"D"}'), "s")
-    old, _ = wire.settings(reply('{"DLA":"D","maxSizeMessages":-1,"defaultRingSize":7}'), "s")
-    assert (new.address_full_message_policy, new.max_size_bytes, new.dead_letter_address) == ("DROP", 10, "D")
+    new, _ = wire.settings(
+        reply(
+            '{"addressFullMessagePolicy":"DROP","maxSizeBytes":10,"deadLetterAddress":"D"}'
+        ),
+        "s",
+    )
+    old, _ = wire.settings(
+        reply('{"DLA":"D","maxSizeMessages":-1,"defaultRingSize":7}'), "s"
+    )
+    assert (
+        new.address_full_message_policy,
+        new.max_size_bytes,
+        new.dead_letter_address,
+    ) == ("DROP", 10, "D")
     assert (old.old_dead_letter_address, old.default_ring_size) == ("D", 7)
     with pytest.raises(BadAnswer):
         wire.settings(reply("not JSON"), "s")
     # Thousands of addresses have the same: they are kept once.
-    same = [wire.settings(reply('{"DLA":"D","maxSizeMessages":9}'), name) for name in ("s", "t")]
+    same = [
+        wire.settings(reply('{"DLA":"D","maxSizeMessages":9}'), name)
+        for name in ("s", "t")
+    ]
     assert same[0][0] is same[1][0]
     assert same[0][0].max_size_messages == 9
 
@@ -213,17 +297,33 @@ def test_whether_an_attribute_could_be_read(value: Any, status: int, yes: bool) 
 def test_an_id_that_stands_on_two_pages_counts_once() -> None:
     consumers = tables.ConsumerBuilder((), numbers=True)
     pages = [
-        consumers.page(listing([{"id": str(i), "queue": f"q{i}", "messagesInTransit": str(n)} for i, n in rows], 3))
+        consumers.page(
+            listing(
+                [
+                    {"id": str(i), "queue": f"q{i}", "messagesInTransit": str(n)}
+                    for i, n in rows
+                ],
+                3,
+            )
+        )
         for rows in ([(2, 20), (1, 10)], [(1, 99), (3, 30)])
     ]
     table = consumers.table(pages)
-    assert [(row.id, row.queue) for row in table.index] == [("1", "q1"), ("2", "q2"), ("3", "q3")]
+    assert [(row.id, row.queue) for row in table.index] == [
+        ("1", "q1"),
+        ("2", "q2"),
+        ("3", "q3"),
+    ]
     assert table["buffered"].tolist() == [10, 20, 30]
 
 
 def test_times_are_seconds_and_0_is_never() -> None:
     consumers = tables.ConsumerBuilder((), numbers=True)
-    one = consumers.page(listing([{"id": 1, "lastDeliveredTime": 1795216145868, "lastAcknowledgedTime": 0}]))
+    one = consumers.page(
+        listing(
+            [{"id": 1, "lastDeliveredTime": 1795216145868, "lastAcknowledgedTime": 0}]
+        )
+    )
     table = consumers.table([one])
     np.testing.assert_array_equal(table["last_delivery"], [1795216145.868])
     assert np.isnan(table["last_acknowledgement"]).all()
@@ -237,11 +337,24 @@ FIELDS = [
     "BlockedViaManagement",
 ]  # fmt: skip
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.sampled_from(["1", "-1", "true", "ERROR: x"])
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.sampled_from(["1", "-1", "true", "ERROR: x"]),
 )
 row_like = st.dictionaries(st.sampled_from(FIELDS), scalars)
-listing_like = st.builds(lambda rows, n: json.dumps({"data": rows, "count": n}), st.lists(row_like), st.integers(0, 9))
-any_value = st.one_of(listing_like, st.dictionaries(st.text(max_size=3), row_like), st.recursive(scalars, st.lists))
+listing_like = st.builds(
+    lambda rows, n: json.dumps({"data": rows, "count": n}),
+    st.lists(row_like),
+    st.integers(0, 9),
+)
+any_value = st.one_of(
+    listing_like,
+    st.dictionaries(st.text(max_size=3), row_like),
+    st.recursive(scalars, st.lists),
+)
 
 
 def suppressed(function: Callable[[], object]) -> None:
@@ -256,9 +369,17 @@ def decode_listings(body: bytes) -> None:
     addresses, connections = tables.AddressBuilder(), ConnectionBuilder(())
     for _ in range(2):  # what was there at the poll before is read otherwise
         suppressed(lambda: consumers.table([consumers.page(one)]))
-        suppressed(lambda: queues.table([queues.page(one, refresh=True)], NO_ROLES, from_attributes=False))
+        suppressed(
+            lambda: queues.table(
+                [queues.page(one, refresh=True)], NO_ROLES, from_attributes=False
+            )
+        )
         suppressed(lambda: addresses.table([addresses.page(one)], {}, None))
-        suppressed(lambda: connections.table([connections.sessions(one)], [connections.connections(one)]))
+        suppressed(
+            lambda: connections.table(
+                [connections.sessions(one)], [connections.connections(one)]
+            )
+        )
     suppressed(lambda: connections.producer_table([connections.producers(one)], ["a"]))
 
 
@@ -266,7 +387,9 @@ def decode_reads(body: bytes) -> None:
     """Everything that reads another answer."""
     one = wire.replies(body, 1)[0]
     queues, addresses = tables.QueueBuilder(), tables.AddressBuilder()
-    suppressed(lambda: queues.table([queues.attributes(one)], NO_ROLES, from_attributes=True))
+    suppressed(
+        lambda: queues.table([queues.attributes(one)], NO_ROLES, from_attributes=True)
+    )
     suppressed(lambda: addresses.table([addresses.attributes(one)], {}, None))
     suppressed(lambda: Decoder(wire.BrokerAttributes).many(one, "broker"))
     suppressed(lambda: Decoder(wire.AddressBlocked).many(one, "blocked"))
@@ -287,11 +410,25 @@ def test_any_value_gives_a_table_or_a_source_error(value: Any, status: int) -> N
 
 
 @pytest.mark.slow  # a large broker
-@given(st.lists(row_like.map(lambda row: {**row, "id": row.get("id", 1), "name": str(row.get("name", "n"))})))
+@given(
+    st.lists(
+        row_like.map(
+            lambda row: {
+                **row,
+                "id": row.get("id", 1),
+                "name": str(row.get("name", "n")),
+            }
+        )
+    )
+)
 @patiently
 def test_any_rows_give_a_table_or_a_source_error(rows: list[dict[str, Any]]) -> None:
-    decode_all(bulk({"value": json.dumps({"data": rows, "count": len(rows)}), "status": 200}))
-    decode_all(bulk({"value": {str(n): row for n, row in enumerate(rows)}, "status": 200}))
+    decode_all(
+        bulk({"value": json.dumps({"data": rows, "count": len(rows)}), "status": 200})
+    )
+    decode_all(
+        bulk({"value": {str(n): row for n, row in enumerate(rows)}, "status": 200})
+    )
 
 
 @given(st.binary())
@@ -302,11 +439,22 @@ def test_any_bytes_give_an_answer_or_a_source_error(body: bytes) -> None:
     decode_all(b'[{"status":200,"value":{"a":{"Name":1,"ID":"' + body + b'"}}}]')
 
 
-@pytest.mark.parametrize("around", [b"%s", b'[{"status":200,"value":%s', b'[{"status":200,"value":"%s"}]'])
+@pytest.mark.parametrize(
+    "around", [b"%s", b'[{"status":200,"value":%s', b'[{"status":200,"value":"%s"}]']
+)
 @pytest.mark.parametrize("inside", [b"[", b'{\\"data\\":'])
 def test_nesting_without_end_is_a_bad_answer(around: bytes, inside: bytes) -> None:
     decode_all(around % (inside * 50_000))
 
 
 def test_an_id_that_is_no_64_bit_number_is_a_bad_answer() -> None:
-    decode_all(bulk({"value": json.dumps({"data": [{"id": str(2**70), "name": "q"}], "count": 1}), "status": 200}))
+    decode_all(
+        bulk(
+            {
+                "value": json.dumps(
+                    {"data": [{"id": str(2**70), "name": "q"}], "count": 1}
+                ),
+                "status": 200,
+            }
+        )
+    )

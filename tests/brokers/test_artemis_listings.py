@@ -18,7 +18,13 @@ from penstock.brokers.artemis import listings, tables
 from penstock.brokers.artemis import requests as ask
 from penstock.brokers.artemis.connections import ConnectionBuilder
 from penstock.brokers.artemis.kinds import Roles
-from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader, listing_page
+from penstock.brokers.artemis.listings import (
+    ListingDecoder,
+    ListingPage,
+    Numbers,
+    NumbersReader,
+    listing_page,
+)
 from penstock.brokers.rows import integers, matrix
 from penstock.core.errors import BadAnswer, Refused
 from penstock.core.table import Positions
@@ -28,13 +34,29 @@ FIELDS = ("buffered", "delivered")
 Row = dict[str, Any]
 
 
-def body(rows: Sequence[Row], total: int | None = None, *, separators: tuple[str, str] = (",", ":")) -> bytes:
-    text = json.dumps({"data": rows, "count": len(rows) if total is None else total}, separators=separators)
-    return json.dumps([{"request": {"type": "exec"}, "value": text, "status": 200}], separators=(",", ":")).encode()
+def body(
+    rows: Sequence[Row],
+    total: int | None = None,
+    *,
+    separators: tuple[str, str] = (",", ":"),
+) -> bytes:
+    text = json.dumps(
+        {"data": rows, "count": len(rows) if total is None else total},
+        separators=separators,
+    )
+    return json.dumps(
+        [{"request": {"type": "exec"}, "value": text, "status": 200}],
+        separators=(",", ":"),
+    ).encode()
 
 
 def row(number: int, in_transit: object = 0, **more: object) -> Row:
-    return {"id": str(number), "messagesInTransit": str(in_transit), "messagesDelivered": "7", **more}
+    return {
+        "id": str(number),
+        "messagesInTransit": str(in_transit),
+        "messagesDelivered": "7",
+        **more,
+    }
 
 
 def reader() -> NumbersReader[wire.ConsumerNumbers]:
@@ -83,7 +105,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(monkeypatch)
 
 
-@pytest.fixture(autouse=True, params=[1, listings.TEXT_BYTES], ids=["row by row", "as it is"])
+@pytest.fixture(
+    autouse=True, params=[1, listings.TEXT_BYTES], ids=["row by row", "as it is"]
+)
 def _pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever pieces a page is read, it reads the same."""
     monkeypatch.setattr(listings, "TEXT_BYTES", request.param)
@@ -103,10 +127,21 @@ def test_a_page_in_the_brokers_form_is_cut_into_its_rows(operation: str) -> None
     assert json.loads(page.some(np.array([0, 2])))["data"] == [rows[0], rows[2]]
 
 
-AWKWARD = st.text(alphabet=st.sampled_from('{}[],:"\\id\n\u00e9\U0001f600 '), max_size=12)
+AWKWARD = st.text(
+    alphabet=st.sampled_from('{}[],:"\\id\n\u00e9\U0001f600 '), max_size=12
+)
 
 
-@given(st.lists(st.builds(lambda a, b, n: row(n, n, clientID=a, filter=b), AWKWARD, AWKWARD, st.integers(0, 99))))
+@given(
+    st.lists(
+        st.builds(
+            lambda a, b, n: row(n, n, clientID=a, filter=b),
+            AWKWARD,
+            AWKWARD,
+            st.integers(0, 99),
+        )
+    )
+)
 @patiently
 def test_what_clients_write_into_their_rows_cuts_none_of_them(rows: list[Row]) -> None:
     page = listing_page(body(rows))
@@ -125,7 +160,15 @@ def test_what_clients_write_into_their_rows_cuts_none_of_them(rows: list[Row]) -
         body([]),
         body([{"other": "x"}]),
     ],
-    ids=["spaces", "an object within a row", "objects within rows", "another order", "a space", "no rows", "no id"],
+    ids=[
+        "spaces",
+        "an object within a row",
+        "objects within rows",
+        "another order",
+        "a space",
+        "no rows",
+        "no id",
+    ],
 )
 def test_what_cannot_be_cut_or_not_be_read_in_parts_is_read_whole(page: bytes) -> None:
     read = reader()
@@ -135,7 +178,9 @@ def test_what_cannot_be_cut_or_not_be_read_in_parts_is_read_whole(page: bytes) -
         read.together([found])
 
 
-def test_a_row_that_two_oddities_put_in_anothers_place_is_no_row_of_the_next_poll() -> None:
+def test_a_row_that_two_oddities_put_in_anothers_place_is_no_row_of_the_next_poll() -> (
+    None
+):
     """One row more by an object within a row, one less by another order of fields: the number of rows is right."""
     read, nested = reader(), row(3, 30, inner={"id": "99"})
     first = body([row(1, 10), {"status": "OK", **row(2, 20)}, nested])
@@ -147,7 +192,8 @@ def test_a_row_that_two_oddities_put_in_anothers_place_is_no_row_of_the_next_pol
 
 
 @pytest.mark.parametrize(
-    ("there", "instead"), [(b"},{", b"}{"), (b'}],\\"count', b'},],\\"count'), (b'data\\":[', b'data\\":[:')]
+    ("there", "instead"),
+    [(b"},{", b"}{"), (b'}],\\"count', b'},],\\"count'), (b'data\\":[', b'data\\":[:')],
 )
 def test_broken_json_between_rows_is_no_listing(there: bytes, instead: bytes) -> None:
     page = body([row(1), row(2)])
@@ -158,7 +204,14 @@ def test_broken_json_between_rows_is_no_listing(there: bytes, instead: bytes) ->
 
 def test_no_texts_are_read_where_none_are_wanted(counted: Counted) -> None:
     decoder = ListingDecoder(wire.ConsumerTexts, "listConsumers")
-    assert decoder.at_least(listing_page(body([row(1)], separators=(", ", ": "))), np.array([], np.intp), 1) == []
+    assert (
+        decoder.at_least(
+            listing_page(body([row(1)], separators=(", ", ": "))),
+            np.array([], np.intp),
+            1,
+        )
+        == []
+    )
     assert counted.rows["all"] == 0
 
 
@@ -185,9 +238,17 @@ def test_only_rows_that_read_otherwise_are_decoded_again(counted: Counted) -> No
 
 def test_a_row_is_found_on_whatever_page_it_stands(counted: Counted) -> None:
     read, rows = reader(), [row(n, n) for n in range(40)]
-    read.together([read(listing_page(body(rows[:20], 40))), read(listing_page(body(rows[20:], 40)))])
+    read.together(
+        [
+            read(listing_page(body(rows[:20], 40))),
+            read(listing_page(body(rows[20:], 40))),
+        ]
+    )
     counted.rows.clear()
-    pages = [read(listing_page(body(rows[10:30], 40))), read(listing_page(body(rows[30:] + rows[:10], 40)))]
+    pages = [
+        read(listing_page(body(rows[10:30], 40))),
+        read(listing_page(body(rows[30:] + rows[:10], 40))),
+    ]
     assert counted.rows["some"] <= 8
     keys, values = read.together(pages)
     assert keys.tolist() == values[0].tolist() == [*range(10, 40), *range(10)]
@@ -195,14 +256,19 @@ def test_a_row_is_found_on_whatever_page_it_stands(counted: Counted) -> None:
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(0, 15), st.sampled_from([0, 1, "ERROR: denied"])), max_size=12),
+        st.lists(
+            st.tuples(st.integers(0, 15), st.sampled_from([0, 1, "ERROR: denied"])),
+            max_size=12,
+        ),
         min_size=1,
         max_size=6,
     ),
     st.integers(1, 5),
 )
 @patiently
-def test_polls_read_as_if_each_were_the_first(polls: list[list[tuple[int, object]]], size: int) -> None:
+def test_polls_read_as_if_each_were_the_first(
+    polls: list[list[tuple[int, object]]], size: int
+) -> None:
     read = reader()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listings, "RESTING", 1)
@@ -210,11 +276,16 @@ def test_polls_read_as_if_each_were_the_first(polls: list[list[tuple[int, object
 
 
 def read_all(
-    read: NumbersReader[wire.ConsumerNumbers], polls: Sequence[Sequence[tuple[int, object]]], size: int
+    read: NumbersReader[wire.ConsumerNumbers],
+    polls: Sequence[Sequence[tuple[int, object]]],
+    size: int,
 ) -> None:
     for poll in polls:
         rows = [row(n, value) for n, value in poll]
-        bodies = [body(rows[at : at + size], len(rows)) for at in range(0, max(len(rows), 1), size)]
+        bodies = [
+            body(rows[at : at + size], len(rows))
+            for at in range(0, max(len(rows), 1), size)
+        ]
         pages = [read(listing_page(one)) for one in bodies]
         for page, one in zip(pages, bodies, strict=True):
             same(page, whole(one))
@@ -230,8 +301,14 @@ def test_a_value_that_cannot_be_read_is_told_at_every_poll() -> None:
         read.together([found])
 
 
-def test_the_other_pages_of_a_poll_are_remembered_where_one_has_a_bad_value(counted: Counted) -> None:
-    read, good, bad = reader(), body([row(1, 5), row(2, 6)], 3), body([row(3, "ERROR: denied")], 3)
+def test_the_other_pages_of_a_poll_are_remembered_where_one_has_a_bad_value(
+    counted: Counted,
+) -> None:
+    read, good, bad = (
+        reader(),
+        body([row(1, 5), row(2, 6)], 3),
+        body([row(3, "ERROR: denied")], 3),
+    )
     for poll in range(3):
         read.together([read(listing_page(good)), read(listing_page(bad))])
         assert counted.rows["some"] == (2 if poll == 0 else 0)
@@ -246,7 +323,9 @@ def test_after_pages_that_stood_in_rows_are_compared_again_at_once() -> None:
     assert read(listing_page(page)).found >= 8
 
 
-def test_where_nearly_all_rows_change_they_are_not_compared_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nearly_all_rows_change_they_are_not_compared_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(listings, "RESTING", 3)
     read, compared = reader(), []
     for poll in range(12):
@@ -258,7 +337,9 @@ def test_where_nearly_all_rows_change_they_are_not_compared_for_a_while(monkeypa
     assert compared == [True, True, False, False, False] * 2 + [True, True]
 
 
-def test_after_a_poll_that_broke_off_rows_are_compared_with_the_last_whole_one() -> None:
+def test_after_a_poll_that_broke_off_rows_are_compared_with_the_last_whole_one() -> (
+    None
+):
     read, rows = reader(), [row(n, n) for n in range(10)]
     read.together([read(listing_page(body(rows)))])
     read(listing_page(body([row(n, 99) for n in range(5)])))
@@ -272,7 +353,13 @@ def test_after_a_poll_that_broke_off_rows_are_compared_with_the_last_whole_one()
 
 def sessions(connections: Sequence[str]) -> ListingPage:
     rows = [
-        {"id": f"s{connection}", "user": "u", "consumerCount": 1, "producerCount": 0, "connectionID": connection}
+        {
+            "id": f"s{connection}",
+            "user": "u",
+            "consumerCount": 1,
+            "producerCount": 0,
+            "connectionID": connection,
+        }
         for connection in connections
     ]
     return listing_page(body(rows))
@@ -285,7 +372,10 @@ def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> No
     for poll in range(30):
         passing = [f"passing-{poll}-{n}" for n in range(60)]
         pages = [made.sessions(sessions(here + passing))]
-        unknown = [{"connectionID": name, "remoteAddress": "h:1", "clientID": name} for name in here + passing]
+        unknown = [
+            {"connectionID": name, "remoteAddress": "h:1", "clientID": name}
+            for name in here + passing
+        ]
         table = made.table(pages, [made.connections(listing_page(body(unknown)))])
         assert {row.id for row in table.index} == {*here, *passing}
         assert (table["sessions"] == 1).all()
@@ -294,26 +384,51 @@ def test_sessions_keep_their_connection_whatever_came_and_went_meanwhile() -> No
         assert [table.index.rows[i].id for i in at] == here
 
 
-def test_a_producer_waits_once_for_an_address_that_was_created_after_the_addresses_were_listed() -> None:
+def test_a_producer_waits_once_for_an_address_that_was_created_after_the_addresses_were_listed() -> (
+    None
+):
     made = ConnectionBuilder(())
 
     def shown(addresses: Sequence[str], *producers: str) -> list[str]:
-        rows = [{"id": "1", "session": f"s-{to}", "address": to, "msgSent": 3} for to in producers]
-        table = made.producer_table([made.producers(listing_page(body(rows)))], addresses)
+        rows = [
+            {"id": "1", "session": f"s-{to}", "address": to, "msgSent": 3}
+            for to in producers
+        ]
+        table = made.producer_table(
+            [made.producers(listing_page(body(rows)))], addresses
+        )
         assert table["produced"].tolist() == [3.0] * len(table)
         return [row.address for row in table.index]
 
     assert shown([], "unlisted") == ["unlisted"]  # no addresses could be read
-    assert shown(["a"], "unlisted", "a", "new", "ANONYMOUS") == ["unlisted", "a", ANONYMOUS]
-    assert shown(["a", "new"], "unlisted", "a", "new", "gone") == ["unlisted", "a", "new"]
+    assert shown(["a"], "unlisted", "a", "new", "ANONYMOUS") == [
+        "unlisted",
+        "a",
+        ANONYMOUS,
+    ]
+    assert shown(["a", "new"], "unlisted", "a", "new", "gone") == [
+        "unlisted",
+        "a",
+        "new",
+    ]
     assert shown(["a"], "gone") == ["gone"]
 
 
 def test_what_an_operator_changed_of_a_queue_is_seen_when_texts_are_refreshed() -> None:
     made = tables.QueueBuilder()
     for poll, said in enumerate(["", "a = 1", "a = 1", "a = 1"]):
-        queue = {"id": "1", "name": "q", "address": "q", "filter": said, "messageCount": "1"}
-        table = made.table([made.page(listing_page(body([queue])), refresh=poll == 3)], Roles(), from_attributes=False)
+        queue = {
+            "id": "1",
+            "name": "q",
+            "address": "q",
+            "filter": said,
+            "messageCount": "1",
+        }
+        table = made.table(
+            [made.page(listing_page(body([queue])), refresh=poll == 3)],
+            Roles(),
+            from_attributes=False,
+        )
         assert table.index.rows[0].filter == ("a = 1" if poll == 3 else "")
 
 
@@ -341,17 +456,23 @@ class Seen:
 
 
 @pytest.mark.slow  # a large broker
-def test_no_more_than_a_piece_of_a_page_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_a_piece_of_a_page_is_decoded_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen = Seen()
     monkeypatch.setattr(listings, "_text", seen)
     read = reader()
     first = body([row(n, n) for n in range(6000)])
     read.together([read(listing_page(first))])  # every row is new
-    second = read(listing_page(body([row(n, n + 1) for n in range(6000)])))  # and another one
+    second = read(
+        listing_page(body([row(n, n + 1) for n in range(6000)]))
+    )  # and another one
     read.together([second])
     assert second.keys.tolist() == list(range(6000))
     assert second.values[0].tolist() == [n + 1 for n in range(6000)]
-    all_texts = ListingDecoder(wire.ConsumerNumbers, "listConsumers")(listing_page(first))
+    all_texts = ListingDecoder(wire.ConsumerNumbers, "listConsumers")(
+        listing_page(first)
+    )
     assert len(all_texts) == all_texts.total == 6000
     assert len(first) > 3 * listings.TEXT_BYTES
     assert max(seen.sizes) < listings.TEXT_BYTES + len(first) / 10

@@ -19,7 +19,12 @@ from penstock.model import LinkRow, ProducerRow, QueueKind, RingSource
 
 
 def sent_to(*addresses: str) -> Table[ProducerRow]:
-    return Table(Index.of([ProducerRow("1", address, "the-source", "s") for address in addresses]), {})
+    return Table(
+        Index.of(
+            [ProducerRow("1", address, "the-source", "s") for address in addresses]
+        ),
+        {},
+    )
 
 
 def test_a_mirror_is_known_by_the_connection_of_its_source() -> None:
@@ -27,7 +32,9 @@ def test_a_mirror_is_known_by_the_connection_of_its_source() -> None:
     assert mirror_of(there, None) == "the-source"
     assert mirror_of(sent_to("orders"), None) == mirror_of(None, None) == ""
     both = Table(Index.of([LinkRow("dr", "mirror", "$ACTIVEMQ_ARTEMIS_MIRROR_dr")]), {})
-    assert mirror_of(there, both) == "", "who mirrors is none: else of two that mirror each other neither would count"
+    assert mirror_of(there, both) == "", (
+        "who mirrors is none: else of two that mirror each other neither would count"
+    )
 
 
 # --- names of MBeans
@@ -65,12 +72,16 @@ def test_properties_of_a_name_come_back(values: dict[str, str]) -> None:
 
 
 def test_properties_without_quotes() -> None:
-    name = 'org.apache.activemq.artemis:address="a,\\"b",component=addresses,broker="b=1"'
+    name = (
+        'org.apache.activemq.artemis:address="a,\\"b",component=addresses,broker="b=1"'
+    )
     expected = {"address": 'a,"b', "component": "addresses", "broker": "b=1"}
     assert {key: key_of(name, key) for key in expected} == expected
 
 
-@pytest.mark.parametrize("name", ["d:", "d:address=a", "", "d:=,", 'd:broke"r=x', 'd:a="b'])
+@pytest.mark.parametrize(
+    "name", ["d:", "d:address=a", "", "d:=,", 'd:broke"r=x', 'd:a="b']
+)
 def test_a_name_without_the_key_is_no_answer(name: str) -> None:
     with pytest.raises(BadAnswer, match="without broker in its name"):
         key_of(name, "broker")
@@ -121,9 +132,16 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
         ("notification", "notification", "anycast", "", None),
     ],
 )  # fmt: skip
-def test_kinds(name: str, address: str, routing_type: str, flags: str, kind: QueueKind | None) -> None:
+def test_kinds(
+    name: str, address: str, routing_type: str, flags: str, kind: QueueKind | None
+) -> None:
     found = queue_kind(
-        name, address, routing_type, temporary="T" in flags, internal="I" in flags, retroactive="R" in flags
+        name,
+        address,
+        routing_type,
+        temporary="T" in flags,
+        internal="I" in flags,
+        retroactive="R" in flags,
     )
     assert found is kind
 
@@ -140,7 +158,15 @@ def test_kinds(name: str, address: str, routing_type: str, flags: str, kind: Que
 )
 def test_ordinary_kinds(address: str, routing_type: str, kind: QueueKind) -> None:
     roles = Roles({"a": ("DLQ", "ExpiryQueue"), "b": ("DLQ.orders", ""), "c": ("", "")})
-    assert ordinary_kind(address, routing_type, roles.dead_letter_addresses(), roles.expiry_addresses()) is kind
+    assert (
+        ordinary_kind(
+            address,
+            routing_type,
+            roles.dead_letter_addresses(),
+            roles.expiry_addresses(),
+        )
+        is kind
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,7 +181,9 @@ def test_ordinary_kinds(address: str, routing_type: str, kind: QueueKind) -> Non
         (5, 5, False, RingSource.AMBIGUOUS),
     ],
 )
-def test_ring_sources(size: int, default: int | None, auto_created: bool, source: RingSource) -> None:
+def test_ring_sources(
+    size: int, default: int | None, auto_created: bool, source: RingSource
+) -> None:
     assert ring_source(size, default, auto_created=auto_created) is source
 
 
@@ -238,7 +266,11 @@ def test_client_names(client_id: str, user: str, address: str, name: str) -> Non
 
 
 def test_names_are_mapped_in_order_and_never_to_nothing() -> None:
-    names = ((re.compile(r"-\w{5}$"), ""), (re.compile("^shop$"), "store"), (re.compile(".*x.*"), ""))
+    names = (
+        (re.compile(r"-\w{5}$"), ""),
+        (re.compile("^shop$"), "store"),
+        (re.compile(".*x.*"), ""),
+    )
     assert client_name("shop-ab12c", "", "", "AMQP", names) == "store"
     assert client_name("axe", "", "", "AMQP", names) == "axe"
     assert client_name("", "", "", "", names) == "unknown"

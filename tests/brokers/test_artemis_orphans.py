@@ -9,9 +9,14 @@ from penstock.brokers.artemis.tables import ConsumerBuilder
 
 
 def page(first: int, *statuses: str) -> ListingPage:
-    rows = [{"id": str(first + i), "queue": "q", "messagesInTransit": "1", "status": s} for i, s in enumerate(statuses)]
+    rows = [
+        {"id": str(first + i), "queue": "q", "messagesInTransit": "1", "status": s}
+        for i, s in enumerate(statuses)
+    ]
     text = json.dumps({"data": rows, "count": len(rows)}, separators=(",", ":"))
-    return listing_page(json.dumps([{"status": 200, "value": text}], separators=(",", ":")).encode())
+    return listing_page(
+        json.dumps([{"status": 200, "value": text}], separators=(",", ":")).encode()
+    )
 
 
 def orphans(consumers: ConsumerBuilder, *pages: ListingPage) -> list[int]:

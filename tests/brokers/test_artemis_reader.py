@@ -43,12 +43,16 @@ COUNTS = {"GroupCount": 20, "PreparedTransactionMessageCount": 4}
 class Broker:
     """Answers as Artemis does; `wrong`: what the next calls of an operation or attribute answer in its place."""
 
-    def __init__(self, version: str = "2.44.0", queues: Sequence[str] = NAMES, consumers: int = 3) -> None:
+    def __init__(
+        self, version: str = "2.44.0", queues: Sequence[str] = NAMES, consumers: int = 3
+    ) -> None:
         self.about: dict[str, Any] = {
             "Version": version, "NodeID": "n1", "Active": True, "Started": True, "UptimeMillis": 5000,
         }  # fmt: skip
         self.queues = {10 + number: name for number, name in enumerate(queues)}
-        self.consumers = {100 + number: queues[number % len(queues)] for number in range(consumers)}
+        self.consumers = {
+            100 + number: queues[number % len(queues)] for number in range(consumers)
+        }
         self.bridges: dict[str, dict[str, Any]] = {}
         self.prepared: list[str] = []
         self.delivering: dict[str, str] = {}
@@ -75,7 +79,9 @@ class Broker:
         return Answer(json.dumps(responses).encode(), self.stamp, self.seconds)
 
     def what(self, request: Request) -> str:
-        return str(request.get("operation", "").partition("(")[0] or request["attribute"][0])
+        return str(
+            request.get("operation", "").partition("(")[0] or request["attribute"][0]
+        )
 
     def respond(self, request: Request) -> dict[str, Any]:
         what = self.what(request)
@@ -91,44 +97,85 @@ class Broker:
 
     def text(self, operation: str, arguments: list[Any]) -> str | list[str]:
         if operation == "listPreparedTransactions":
-            return [f"11/22/26, 6:31\u202fPM base64: {xid} XidImpl (21 bq:116 base64:{xid}" for xid in self.prepared]
+            return [
+                f"11/22/26, 6:31\u202fPM base64: {xid} XidImpl (21 bq:116 base64:{xid}"
+                for xid in self.prepared
+            ]
         if operation == "getAddressSettingsAsJSON":
-            return json.dumps({"addressFullMessagePolicy": "PAGE", "maxSizeBytes": 1000, "deadLetterAddress": "DLQ"})
+            return json.dumps(
+                {
+                    "addressFullMessagePolicy": "PAGE",
+                    "maxSizeBytes": 1000,
+                    "deadLetterAddress": "DLQ",
+                }
+            )
         options, page, rows = arguments
         of: dict[str, list[dict[str, Any]]] = {
             "listQueues": [self.queue_row(i, name) for i, name in self.queues.items()],
-            "listAddresses": [{"name": name, "addressSize": "5"} for name in self.queues.values()],
-            "listConsumers": [self.consumer_row(i, q) for i, q in self.consumers.items()],
-            "listSessions": [{"id": f"s{i}", "connectionID": f"c{i}", "consumerCount": 1} for i in self.consumers],
-            "listConnections": [{"connectionID": f"c{i}", "clientID": f"client{i}"} for i in self.consumers],
+            "listAddresses": [
+                {"name": name, "addressSize": "5"} for name in self.queues.values()
+            ],
+            "listConsumers": [
+                self.consumer_row(i, q) for i, q in self.consumers.items()
+            ],
+            "listSessions": [
+                {"id": f"s{i}", "connectionID": f"c{i}", "consumerCount": 1}
+                for i in self.consumers
+            ],
+            "listConnections": [
+                {"connectionID": f"c{i}", "clientID": f"client{i}"}
+                for i in self.consumers
+            ],
             "listProducers": [],
         }
         found, wanted = of[operation], json.loads(options)
         if "sortOrder" in wanted:
             found = sorted(found, key=lambda row: -int(row[wanted["sortField"]]))
-        return json.dumps({"data": found[(page - 1) * rows : page * rows], "count": len(found)})
+        return json.dumps(
+            {"data": found[(page - 1) * rows : page * rows], "count": len(found)}
+        )
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
-        row = {"id": str(number), "name": name, "address": name, "messageCount": str(number), "consumerCount": "1"}
+        row = {
+            "id": str(number),
+            "name": name,
+            "address": name,
+            "messageCount": str(number),
+            "consumerCount": "1",
+        }
         return row | {"deliveringCount": self.delivering.get(name, "0")}
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
-        row = {"id": str(number), "queue": queue, "address": queue, "session": f"s{number}"}
+        row = {
+            "id": str(number),
+            "queue": queue,
+            "address": queue,
+            "session": f"s{number}",
+        }
         return row | {"messagesInTransit": self.buffered.get(number, "2")}
 
     def read(self, request: Request) -> dict[str, Any]:
         mbean, broker = request["mbean"], prefixed("b")
         if "component=bridges" in mbean:
-            return {f"{broker},component=bridges,name={quote(n)}": v for n, v in self.bridges.items()}
+            return {
+                f"{broker},component=bridges,name={quote(n)}": v
+                for n, v in self.bridges.items()
+            }
         if "broker-connections" in mbean:
             return {}
         if of_one := COUNTS.keys() & set(request["attribute"]):
             return {name: COUNTS[name] for name in of_one}
         if "subcomponent=queues" in mbean:
-            return {self.mbean(name): self.attributes(number, name) for number, name in self.queues.items()}
+            return {
+                self.mbean(name): self.attributes(number, name)
+                for number, name in self.queues.items()
+            }
         if "component=addresses" in mbean:
             return {
-                f"{broker},component=addresses,address={quote(n)}": {"Address": n, "AddressSize": 6}
+                f"{broker},component=addresses,address={quote(n)}": {
+                    "Address": n,
+                    "AddressSize": 6,
+                }
                 for n in self.queues.values()
             }
         return {broker: self.about}
@@ -144,11 +191,15 @@ class Broker:
         }  # fmt: skip
 
 
-async def poll(broker: Broker, times: int = 1, options: ReaderOptions | None = None) -> Snapshot:
+async def poll(
+    broker: Broker, times: int = 1, options: ReaderOptions | None = None
+) -> Snapshot:
     return await polled(ArtemisReader(broker, options), broker, times)
 
 
-async def polled(artemis: ArtemisReader, broker: Broker, times: int = 1, every: float = 15.0) -> Snapshot:
+async def polled(
+    artemis: ArtemisReader, broker: Broker, times: int = 1, every: float = 15.0
+) -> Snapshot:
     for _ in range(times):
         broker.stamp += every
         broker.calls.clear()
@@ -157,12 +208,22 @@ async def polled(artemis: ArtemisReader, broker: Broker, times: int = 1, every: 
 
 
 def errors(snapshot: Snapshot) -> dict[str, str]:
-    return {name: collector.error for name, collector in snapshot.collectors.items() if collector.error}
+    return {
+        name: collector.error
+        for name, collector in snapshot.collectors.items()
+        if collector.error
+    }
 
 
 def messages(snapshot: Snapshot) -> dict[str, float]:
     assert snapshot.queues is not None
-    return dict(zip([row.name for row in snapshot.queues.index], snapshot.queues["messages"].tolist(), strict=True))
+    return dict(
+        zip(
+            [row.name for row in snapshot.queues.index],
+            snapshot.queues["messages"].tolist(),
+            strict=True,
+        )
+    )
 
 
 def calls(broker: Broker) -> list[str]:
@@ -192,13 +253,22 @@ async def test_everything_that_is_asked_is_a_named_read(version: str) -> None:
     for request in broker.asked:
         if request["type"] == "exec":
             operation = request["operation"].partition("(")[0]
-            assert operation in (*requests.LISTINGS, "getAddressSettingsAsJSON", "listPreparedTransactions")
+            assert operation in (
+                *requests.LISTINGS,
+                "getAddressSettingsAsJSON",
+                "listPreparedTransactions",
+            )
             assert request["operation"].endswith(")")
             continue
         assert request["type"] == "read"
         assert request["attribute"]
-        of_queue, of_address = "subcomponent=queues" in request["mbean"], "component=addresses" in request["mbean"]
-        denied = DENIED - ({"MessageCount"} if of_queue else {"Paused"} if of_address else set())
+        of_queue, of_address = (
+            "subcomponent=queues" in request["mbean"],
+            "component=addresses" in request["mbean"],
+        )
+        denied = DENIED - (
+            {"MessageCount"} if of_queue else {"Paused"} if of_address else set()
+        )
         assert not denied & set(request["attribute"])
 
 
@@ -207,8 +277,14 @@ async def test_counters_of_queues_are_read_after_what_they_are_compared_with() -
     await poll(broker)
     order = calls(broker)
     assert order[0] == "Version"
-    assert order.index("listConsumers") < order.index("listAddresses") < order.index("listQueues")
-    assert order.index("listQueues") < order.index("AcknowledgeAttempts"), "the counters say which queues are asked"
+    assert (
+        order.index("listConsumers")
+        < order.index("listAddresses")
+        < order.index("listQueues")
+    )
+    assert order.index("listQueues") < order.index("AcknowledgeAttempts"), (
+        "the counters say which queues are asked"
+    )
 
 
 # --- listings
@@ -217,18 +293,28 @@ async def test_counters_of_queues_are_read_after_what_they_are_compared_with() -
 async def test_pages_are_put_together() -> None:
     broker = Broker(consumers=7)
     found = await poll(broker, options=ReaderOptions(page_rows=3))
-    assert calls(broker).count("listConsumers") == 6, "the first time twice: nothing is known yet that could be missed"
+    assert calls(broker).count("listConsumers") == 6, (
+        "the first time twice: nothing is known yet that could be missed"
+    )
     assert found.consumers is not None
-    assert [row.id for row in found.consumers.index] == [str(i) for i in broker.consumers]
+    assert [row.id for row in found.consumers.index] == [
+        str(i) for i in broker.consumers
+    ]
     assert found.queues is not None
     at = found.queues.index.positions(found.consumer_queue)
-    assert [found.queues.index.rows[i].name for i in at] == list(broker.consumers.values())
+    assert [found.queues.index.rows[i].name for i in at] == list(
+        broker.consumers.values()
+    )
     assert found.connections is not None
     at = found.connections.index.positions(found.consumer_connection)
-    assert [found.connections.index.rows[i].id for i in at] == [f"c{i}" for i in broker.consumers]
+    assert [found.connections.index.rows[i].id for i in at] == [
+        f"c{i}" for i in broker.consumers
+    ]
 
 
-async def test_a_listing_that_something_vanished_from_is_asked_again_a_few_times() -> None:
+async def test_a_listing_that_something_vanished_from_is_asked_again_a_few_times() -> (
+    None
+):
     broker = Broker()
     broker.wrong = {"listConsumers": [NULL_POINTER, UNSORTABLE]}
     found = await poll(broker)
@@ -241,7 +327,9 @@ async def test_a_listing_that_something_vanished_from_is_asked_again_a_few_times
     assert messages(found) == {"orders": 10, "bills": 11}
 
 
-async def test_queues_vanishing_twice_are_read_by_pattern_and_listed_the_next_time() -> None:
+async def test_queues_vanishing_twice_are_read_by_pattern_and_listed_the_next_time() -> (
+    None
+):
     broker, artemis = Broker(), None
     artemis = ArtemisReader(broker)
     broker.wrong = {"listQueues": [NULL_POINTER, NULL_POINTER]}
@@ -263,10 +351,15 @@ async def test_a_listing_that_waits_for_a_lock_is_left_alone_for_a_while() -> No
     assert given <= 30 * engine.SHARE
     await polled(artemis, broker, every=reader.AFTER_LOCK - 1)
     assert "listQueues" not in calls(broker)
-    assert messages(await polled(artemis, broker, every=1)) == {"orders": 10, "bills": 11}
+    assert messages(await polled(artemis, broker, every=1)) == {
+        "orders": 10,
+        "bills": 11,
+    }
 
 
-async def test_a_broker_that_stops_lists_no_queues_and_none_is_taken_for_deleted() -> None:
+async def test_a_broker_that_stops_lists_no_queues_and_none_is_taken_for_deleted() -> (
+    None
+):
     """At a failback it still says that it is active."""
     broker = Broker()
     artemis = ArtemisReader(broker)
@@ -283,7 +376,9 @@ async def test_a_broker_that_stops_lists_no_queues_and_none_is_taken_for_deleted
 # --- prepared transactions
 
 
-async def test_queues_are_asked_for_what_is_in_doubt_only_where_something_may_be() -> None:
+async def test_queues_are_asked_for_what_is_in_doubt_only_where_something_may_be() -> (
+    None
+):
     """Not before a transaction was there at the poll before; not where consumers have all that is in delivery."""
     broker = Broker()
     artemis = ArtemisReader(broker)
@@ -302,7 +397,11 @@ async def test_queues_are_asked_for_what_is_in_doubt_only_where_something_may_be
     found = await polled(artemis, broker)
     assert found.queues is not None
     np.testing.assert_array_equal(found.queues["in_doubt"], [4, np.nan])
-    asked = [one["mbean"] for one in broker.asked if "PreparedTransactionMessageCount" in one.get("attribute", ())]
+    asked = [
+        one["mbean"]
+        for one in broker.asked
+        if "PreparedTransactionMessageCount" in one.get("attribute", ())
+    ]
     assert len(asked) == 1
     assert 'queue="orders"' in asked[0]
     assert calls(broker)[-1] == "listPreparedTransactions", "one call"
@@ -310,9 +409,16 @@ async def test_queues_are_asked_for_what_is_in_doubt_only_where_something_may_be
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [("[]", "another form"), (["11/22/26 XidImpl"], "without an Xid"), (None, "another form")]
+    ("value", "told"),
+    [
+        ("[]", "another form"),
+        (["11/22/26 XidImpl"], "without an Xid"),
+        (None, "another form"),
+    ],
 )
-async def test_a_list_of_transactions_in_another_form_is_not_taken_for_none(value: Any, told: str) -> None:
+async def test_a_list_of_transactions_in_another_form_is_not_taken_for_none(
+    value: Any, told: str
+) -> None:
     broker = Broker()
     broker.wrong = {"listPreparedTransactions": [{"status": 200, "value": value}]}
     found = await poll(broker)
@@ -326,8 +432,12 @@ async def test_a_count_that_is_refused_is_missing_and_said() -> None:
     broker.prepared, broker.delivering = ["dHgx"], {"orders": "8"}
     artemis = ArtemisReader(broker)
     await polled(artemis, broker)
-    refused = {"PreparedTransactionMessageCount": "ERROR: User not authorized to access attribute"}
-    broker.wrong = {"PreparedTransactionMessageCount": [{"status": 200, "value": refused}]}
+    refused = {
+        "PreparedTransactionMessageCount": "ERROR: User not authorized to access attribute"
+    }
+    broker.wrong = {
+        "PreparedTransactionMessageCount": [{"status": 200, "value": refused}]
+    }
     found = await polled(artemis, broker)
     assert "1 values" in errors(found)["transactions"]
     assert found.queues is not None
@@ -341,7 +451,9 @@ async def test_a_count_that_is_refused_is_missing_and_said() -> None:
 GROUPS = "GroupCount"
 
 
-async def test_queues_are_asked_for_message_groups_where_one_consumer_has_all_and_another_nothing() -> None:
+async def test_queues_are_asked_for_message_groups_where_one_consumer_has_all_and_another_nothing() -> (
+    None
+):
     """Once in a while, and not where all have some; one that cannot be asked is as one that has none."""
     broker = Broker()
     broker.consumers = {1: "orders", 2: "orders", 3: "bills", 4: "bills"}
@@ -376,7 +488,9 @@ async def test_queues_are_asked_for_message_groups_where_one_consumer_has_all_an
         ("listPreparedTransactions", "transactions", "transactions"),
     ],
 )
-async def test_each_part_fails_alone(what: str, collector: str, table: str | None) -> None:
+async def test_each_part_fails_alone(
+    what: str, collector: str, table: str | None
+) -> None:
     broker = Broker()
     broker.wrong = {what: [BadAnswer("broken")] * 3}
     found = await poll(broker)
@@ -402,8 +516,12 @@ async def test_links_are_not_known_without_queues() -> None:
     assert found.links is None
 
 
-@pytest.mark.parametrize("seconds", [3600, 9, 2], ids=["hangs", "too slow", "slow pages"])
-@pytest.mark.parametrize("listing", ["listConsumers", "listAddresses", "listQueues", "listSessions", DIVERTS])
+@pytest.mark.parametrize(
+    "seconds", [3600, 9, 2], ids=["hangs", "too slow", "slow pages"]
+)
+@pytest.mark.parametrize(
+    "listing", ["listConsumers", "listAddresses", "listQueues", "listSessions", DIVERTS]
+)
 async def test_a_slow_listing_leaves_time_for_all_that_is_read_after_it(
     listing: str, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,17 +557,26 @@ async def test_consumers_whose_listing_hangs_are_asked_at_each_poll_and_cost_no_
     artemis = ArtemisReader(broker)
     given = []
     for takes in (1.0, 1.0, 3.0, 3.0):  # the rest begins to be slow
-        broker.takes = {"listConsumers": 3600.0, "listQueues": takes, "listSessions": takes / 10}
+        broker.takes = {
+            "listConsumers": 3600.0,
+            "listQueues": takes,
+            "listSessions": takes / 10,
+        }
         found = await polled(artemis, broker)
         assert list(errors(found)) == ["consumers"]
         assert messages(found) == {"orders": 10, "bills": 11}
         given += [seconds for what, seconds in broker.calls if what == "listConsumers"]
-    np.testing.assert_allclose(given, np.multiply(30, [engine.SHARE, engine.MOST, engine.MOST, 1 - 3 * 3.3 / 30]))
+    np.testing.assert_allclose(
+        given,
+        np.multiply(30, [engine.SHARE, engine.MOST, engine.MOST, 1 - 3 * 3.3 / 30]),
+    )
     broker.takes = {}
     assert not errors(await polled(artemis, broker))
 
 
-async def test_two_that_hang_leave_time_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_that_hang_leave_time_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broker = Broker()
     monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: broker.passed)
     broker.takes = dict.fromkeys(["listConsumers", "listAddresses", DIVERTS], 60.0)
@@ -458,7 +585,9 @@ async def test_two_that_hang_leave_time_for_the_rest(monkeypatch: pytest.MonkeyP
     assert messages(found) == {"orders": 10, "bills": 11}
 
 
-async def test_a_used_up_deadline_fails_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_used_up_deadline_fails_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broker, now = Broker(), [time.monotonic()]
     monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: now[0])
 
@@ -494,15 +623,41 @@ STOPPING = "ERROR: java.lang.IllegalStateException: AMQ229013: broker is not sta
     ("answer", "kind", "told"),
     [
         (NOTHING, BadAnswer, "no Artemis broker"),
-        ({"status": 200, "value": {prefixed("a"): {}, prefixed("b"): {}}}, BadAnswer, "2 Artemis brokers"),
-        ({"status": 200, "value": {prefixed("a"): {"Version": None}}}, BadAnswer, "did not return its version"),
-        ({"status": 200, "value": {prefixed("a"): {"Version": STOPPING}}}, BadAnswer, "it is starting or stopping"),
-        ({"status": 200, "value": {prefixed("a"): {"Version": "?"}}}, BadAnswer, "it is starting or stopping"),
-        ({"status": 200, "value": {prefixed("a"): {"Version": "2.20.0"}}}, Unsupported, "too old"),
-        ({"status": 500, "error": "Broker is not started"}, BadAnswer, "Broker is not started"),
+        (
+            {"status": 200, "value": {prefixed("a"): {}, prefixed("b"): {}}},
+            BadAnswer,
+            "2 Artemis brokers",
+        ),
+        (
+            {"status": 200, "value": {prefixed("a"): {"Version": None}}},
+            BadAnswer,
+            "did not return its version",
+        ),
+        (
+            {"status": 200, "value": {prefixed("a"): {"Version": STOPPING}}},
+            BadAnswer,
+            "it is starting or stopping",
+        ),
+        (
+            {"status": 200, "value": {prefixed("a"): {"Version": "?"}}},
+            BadAnswer,
+            "it is starting or stopping",
+        ),
+        (
+            {"status": 200, "value": {prefixed("a"): {"Version": "2.20.0"}}},
+            Unsupported,
+            "too old",
+        ),
+        (
+            {"status": 500, "error": "Broker is not started"},
+            BadAnswer,
+            "Broker is not started",
+        ),
     ],
 )
-async def test_without_a_broker_there_is_no_poll(answer: dict[str, Any], kind: type[SourceError], told: str) -> None:
+async def test_without_a_broker_there_is_no_poll(
+    answer: dict[str, Any], kind: type[SourceError], told: str
+) -> None:
     broker = Broker()
     broker.wrong = {"Version": [answer]}
     with pytest.raises(kind, match=told):
@@ -519,9 +674,16 @@ async def test_an_attribute_that_could_not_be_read_is_no_other_broker() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"UptimeMillis": 100}, {"NodeID": "n2", "UptimeMillis": 9000}, {"Version": "2.45.0"}]
+    "change",
+    [
+        {"UptimeMillis": 100},
+        {"NodeID": "n2", "UptimeMillis": 9000},
+        {"Version": "2.45.0"},
+    ],
 )
-async def test_after_a_restart_an_id_may_be_another_queue(change: dict[str, Any]) -> None:
+async def test_after_a_restart_an_id_may_be_another_queue(
+    change: dict[str, Any],
+) -> None:
     broker = Broker()
     artemis = ArtemisReader(broker)
     await polled(artemis, broker)
@@ -550,19 +712,31 @@ async def test_settings_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in (2, 2, 1, 0):
         broker.asked.clear()
         found = await polled(artemis, broker)
-        assert sum("Settings" in request.get("operation", "") for request in broker.asked) == number
+        assert (
+            sum("Settings" in request.get("operation", "") for request in broker.asked)
+            == number
+        )
     assert found.addresses is not None
     assert found.addresses["limit_bytes"].tolist() == [1000] * 5
     broker.asked.clear()
     await polled(artemis, broker, every=cadence.SETTINGS_AGE)
-    assert sum("Settings" in request.get("operation", "") for request in broker.asked) == 2
+    assert (
+        sum("Settings" in request.get("operation", "") for request in broker.asked) == 2
+    )
 
 
 async def test_roles_are_read_when_due_or_when_a_queue_is_new() -> None:
     broker = Broker()
     artemis = ArtemisReader(broker)
     read = []
-    for every, new in ((10.0, ""), (10.0, ""), (10.0, "more"), (10.0, ""), (10.0, ""), (50.0, "")):
+    for every, new in (
+        (10.0, ""),
+        (10.0, ""),
+        (10.0, "more"),
+        (10.0, ""),
+        (10.0, ""),
+        (50.0, ""),
+    ):
         if new:
             broker.queues[20] = new
         await polled(artemis, broker, every=every)

@@ -18,7 +18,11 @@ from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
 
 NAMES = tuple(f"q{number}" for number in range(10))
-GONE = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "gone"}
+GONE = {
+    "status": 404,
+    "error_type": "javax.management.InstanceNotFoundException",
+    "error": "gone",
+}
 ODD = ('a"b', "a,b=c", "st*r?", "back\\slash", "line\nend", "{'}", "日本", " ")
 SECONDS = 15.0
 
@@ -29,12 +33,25 @@ class Idle(Broker):
     def __init__(self, queues: Sequence[str] = NAMES, version: str = "2.44.0") -> None:
         super().__init__(version, queues, consumers=0)
         zero = {"messageCount": 0, "deliveringCount": 0, "scheduledCount": 0}
-        counted = {"messagesAdded": 9, "messagesAcked": 9, "messagesExpired": 0, "messagesKilled": 0}
-        self.rows: dict[str, dict[str, int]] = {name: {**zero, **counted} for name in queues}
+        counted = {
+            "messagesAdded": 9,
+            "messagesAcked": 9,
+            "messagesExpired": 0,
+            "messagesKilled": 0,
+        }
+        self.rows: dict[str, dict[str, int]] = {
+            name: {**zero, **counted} for name in queues
+        }
         self.sizes: dict[str, list[Any]] = {name: [9, 0, 0] for name in queues}
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
-        about = {"id": str(number), "name": name, "address": name, "routingType": "ANYCAST", "consumerCount": "0"}
+        about = {
+            "id": str(number),
+            "name": name,
+            "address": name,
+            "routingType": "ANYCAST",
+            "consumerCount": "0",
+        }
         return about | {field: str(value) for field, value in self.rows[name].items()}
 
     def attributes(self, number: int, name: str) -> dict[str, Any]:
@@ -47,7 +64,11 @@ class Idle(Broker):
 
     def respond(self, request: Request) -> dict[str, Any]:
         of_queue = "subcomponent=queues" in request.get("mbean", "")
-        by_name = of_queue and "queue=*" not in request["mbean"] and "FirstMessageAge" not in request["attribute"]
+        by_name = (
+            of_queue
+            and "queue=*" not in request["mbean"]
+            and "FirstMessageAge" not in request["attribute"]
+        )
         if not by_name or self.wrong.get(self.what(request)):
             return super().respond(request)
         found = self.read(request).get(request["mbean"])
@@ -67,11 +88,19 @@ class Idle(Broker):
 
     def asked_sizes(self) -> list[str]:
         """Of the last poll: the queues that were asked by name, or "all"."""
-        asked = [r["mbean"] for r in self.asked if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))]
-        return ["all" if "queue=*" in mbean else key_of(mbean, "queue") for mbean in asked]
+        asked = [
+            r["mbean"]
+            for r in self.asked
+            if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))
+        ]
+        return [
+            "all" if "queue=*" in mbean else key_of(mbean, "queue") for mbean in asked
+        ]
 
 
-async def once(artemis: ArtemisReader, broker: Idle, seconds: float = SECONDS) -> Snapshot:
+async def once(
+    artemis: ArtemisReader, broker: Idle, seconds: float = SECONDS
+) -> Snapshot:
     broker.asked.clear()
     return await polled(artemis, broker, every=seconds)
 
@@ -97,14 +126,18 @@ async def test_what_has_nothing_and_had_nothing_is_not_asked() -> None:
     artemis = ArtemisReader(broker)
     for _ in range(2):
         await once(artemis, broker)
-        assert broker.asked_sizes() == ["all"], "a reading right after a change may be too early"
+        assert broker.asked_sizes() == ["all"], (
+            "a reading right after a change may be too early"
+        )
     found = await once(artemis, broker)
     assert broker.asked_sizes() == []
     assert shown(found) == broker.sizes
     assert not errors(found)
 
 
-async def test_a_queue_that_changed_is_asked_at_once_and_until_its_counters_have_settled() -> None:
+async def test_a_queue_that_changed_is_asked_at_once_and_until_its_counters_have_settled() -> (
+    None
+):
     broker = Idle()
     artemis = await settled(broker)
     broker.send("q3")
@@ -133,8 +166,12 @@ async def test_what_holds_messages_is_always_asked(field: str) -> None:
         assert broker.asked_sizes() in (["q5"], ["all"])
 
 
-@pytest.mark.parametrize("field", ["messagesAdded", "messagesAcked", "messagesExpired", "messagesKilled"])
-async def test_messages_that_came_and_went_between_two_polls_are_seen(field: str) -> None:
+@pytest.mark.parametrize(
+    "field", ["messagesAdded", "messagesAcked", "messagesExpired", "messagesKilled"]
+)
+async def test_messages_that_came_and_went_between_two_polls_are_seen(
+    field: str,
+) -> None:
     broker = Idle()
     artemis = await settled(broker)
     broker.rows["q5"][field] += 1
@@ -158,14 +195,21 @@ async def test_all_are_read_now_and_then_whatever_the_listing_says() -> None:
     broker = Idle()
     artemis = await settled(broker)
     broker.sizes["q7"] = [11, 12, 13]  # by what no rule foresees
-    late = [shown(await once(artemis, broker))["q7"] == [9, 0, 0] for _ in range(int(sizes.ALL_AGE / SECONDS))]
+    late = [
+        shown(await once(artemis, broker))["q7"] == [9, 0, 0]
+        for _ in range(int(sizes.ALL_AGE / SECONDS))
+    ]
     assert late == [True, True, True, False]
 
 
 async def test_a_new_queue_and_one_made_again_are_asked_at_once() -> None:
     broker = Idle()
     artemis = await settled(broker)
-    broker.queues[99], broker.rows["new"], broker.sizes["new"] = "new", dict(broker.rows["q0"]), [1, 2, 3]
+    broker.queues[99], broker.rows["new"], broker.sizes["new"] = (
+        "new",
+        dict(broker.rows["q0"]),
+        [1, 2, 3],
+    )
     del broker.queues[10]
     broker.queues[98], broker.sizes["q0"] = "q0", [4, 5, 6]
     found = await once(artemis, broker)
@@ -202,7 +246,9 @@ async def test_a_listing_by_pattern_says_as_well_what_changed() -> None:
     assert shown(await once(artemis, broker)) == broker.sizes
 
 
-async def test_a_row_that_moved_out_of_sight_between_two_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_row_that_moved_out_of_sight_between_two_pages_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its counters are those of an earlier poll."""
     monkeypatch.setattr(reader, "QUEUE_PAGE_ROWS", 4)
     broker = Idle()
@@ -234,7 +280,9 @@ async def test_what_could_not_be_read_when_its_row_changed_is_asked_again() -> N
     found = await once(artemis, broker)
     assert list(errors(found)) == ["sizes"]
     assert found.queues is not None
-    assert "bytes" not in found.queues, "what stands in for it is not the reader's to say"
+    assert "bytes" not in found.queues, (
+        "what stands in for it is not the reader's to say"
+    )
     assert shown(await once(artemis, broker))["q3"] == [10, 0, 0]
     assert broker.asked_sizes() == ["q3"]
 
@@ -248,7 +296,9 @@ async def test_a_value_that_cannot_be_read_is_missing_and_asked_again() -> None:
         found = await once(artemis, broker)
         assert broker.asked_sizes() in (["q3"], ["all"])
         assert np.isnan(shown(found)["q3"][1])
-        assert errors(found) == {"sizes": "1 values could not be read and are left out: PersistentSize"}
+        assert errors(found) == {
+            "sizes": "1 values could not be read and are left out: PersistentSize"
+        }
         assert found.collectors["sizes"].all_rows
     broker.sizes["q3"][1] = 0
     assert shown(await once(artemis, broker))["q3"] == [9, 0, 0]
@@ -287,7 +337,9 @@ async def test_a_queue_that_goes_between_two_calls_is_no_error() -> None:
     assert broker.asked_sizes() == ["q4"]
 
 
-async def test_one_that_is_listed_and_not_found_by_its_name_is_found_by_pattern() -> None:
+async def test_one_that_is_listed_and_not_found_by_its_name_is_found_by_pattern() -> (
+    None
+):
     broker = Idle()
     artemis = await settled(broker)
     broker.send("q3")
@@ -330,9 +382,19 @@ async def test_long_names_go_in_several_bulks(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bulks_are_bounded_by_number_and_by_length() -> None:
-    short = [requests.of_queue("b", "a", str(number), "anycast") for number in range(2 * requests.BULK + 1)]
-    assert [len(bulk) for bulk in requests.in_bulks(short)] == [requests.BULK, requests.BULK, 1]
-    long = [requests.of_queue("b", "a", "x" * requests.BULK_CHARACTERS, "anycast") for _ in range(3)]
+    short = [
+        requests.of_queue("b", "a", str(number), "anycast")
+        for number in range(2 * requests.BULK + 1)
+    ]
+    assert [len(bulk) for bulk in requests.in_bulks(short)] == [
+        requests.BULK,
+        requests.BULK,
+        1,
+    ]
+    long = [
+        requests.of_queue("b", "a", "x" * requests.BULK_CHARACTERS, "anycast")
+        for _ in range(3)
+    ]
     assert [len(bulk) for bulk in requests.in_bulks(long)] == [1, 1, 1]
     assert list(requests.in_bulks([])) == []
 
@@ -353,7 +415,9 @@ async def replayed(
     async def counted(asked: Sequence[Request], timeout: float) -> Answer:
         nonlocal by_name
         by_name += sum(
-            r.get("attribute") == list(attributes(answers.QueueSizes)) and "=*" not in r["mbean"] for r in asked
+            r.get("attribute") == list(attributes(answers.QueueSizes))
+            and "=*" not in r["mbean"]
+            for r in asked
         )
         return await ask(asked, timeout)
 
@@ -369,8 +433,12 @@ async def replayed(
 
 
 @pytest.mark.slow  # a large broker
-@pytest.mark.parametrize("name", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0", "demo-artemis"])
-async def test_a_recording_of_reads_by_pattern_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0", "demo-artemis"]
+)
+async def test_a_recording_of_reads_by_pattern_says_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = RECORDINGS / f"{name}.jsonl.gz"
     all_read, none = await replayed(path, monkeypatch, -1.0)
     found, some = await replayed(path, monkeypatch, 1.0)

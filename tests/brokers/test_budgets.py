@@ -26,7 +26,9 @@ TEN = [f"q{number}" for number in range(10)]
 class Fleet(Broker):
     """Each consumer a client of its own, which counts what it settles; queues with sizes of their own."""
 
-    def __init__(self, queues: list[str], consumers: int = 0, version: str = "2.44.0") -> None:
+    def __init__(
+        self, queues: list[str], consumers: int = 0, version: str = "2.44.0"
+    ) -> None:
         super().__init__(version, queues, 0)
         self.depth = {name: 10 * number for number, name in enumerate(queues)}
         self.added: dict[str, int] = {}
@@ -54,13 +56,24 @@ class Fleet(Broker):
         return super().text(operation, arguments)
 
     def queue_row(self, number: int, name: str) -> dict[str, str]:
-        told = {"messageCount": str(self.depth[name]), "messagesAdded": str(self.added.get(name, 0))}
+        told = {
+            "messageCount": str(self.depth[name]),
+            "messagesAdded": str(self.added.get(name, 0)),
+        }
         told |= {"address": self.address} if self.address else {}
-        return super().queue_row(number, name) | told | ({"temporary": "true"} if self.temporary else {})
+        return (
+            super().queue_row(number, name)
+            | told
+            | ({"temporary": "true"} if self.temporary else {})
+        )
 
     def consumer_row(self, number: int, queue: str) -> dict[str, Any]:
         settled = str(self.settled[number])
-        told = {"clientID": f"client-{number}", "messagesAcknowledged": settled, "messagesDelivered": settled}
+        told = {
+            "clientID": f"client-{number}",
+            "messagesAcknowledged": settled,
+            "messagesDelivered": settled,
+        }
         return super().consumer_row(number, queue) | told
 
 
@@ -79,15 +92,24 @@ async def test_of_more_queues_than_may_be_read_the_largest_are() -> None:
     for _ in range(3):
         found = await polled(artemis, broker)
         assert messages(found) == {"q7": 70, "q8": 80, "q9": 90}
-        assert found.observation.left_out == (LeftOut("queues", 7, 10), LeftOut("addresses", 6, 10))
+        assert found.observation.left_out == (
+            LeftOut("queues", 7, 10),
+            LeftOut("addresses", 6, 10),
+        )
         assert "not read: 7 of 10 queues (budgets.queues)" in found.notes
         assert not errors(found)
-    assert calls(broker).count("listQueues") == 1, "it is known by now that there are more"
+    assert calls(broker).count("listQueues") == 1, (
+        "it is known by now that there are more"
+    )
     assert broker.rows_asked["listQueues"] == 3
-    assert not {"AcknowledgeAttempts", "DeadLetterAddress"} & set(calls(broker)), "a pattern answers for all of them"
+    assert not {"AcknowledgeAttempts", "DeadLetterAddress"} & set(calls(broker)), (
+        "a pattern answers for all of them"
+    )
 
 
-async def test_a_queue_that_grows_comes_into_view_and_none_is_shown_with_old_numbers() -> None:
+async def test_a_queue_that_grows_comes_into_view_and_none_is_shown_with_old_numbers() -> (
+    None
+):
     broker = Fleet(TEN)
     artemis = reader(broker, queues=3)
     await polled(artemis, broker)
@@ -123,8 +145,15 @@ async def test_of_a_broker_that_shrinks_again_all_is_read() -> None:
         found = await polled(artemis, broker)
         assert names(found) == {"q6", "q7", "q8", "q9"}
         assert found.observation.left_out == ()
-    last = [one for one in broker.asked if one.get("operation", "").startswith("list") and one["arguments"]][-1]
-    assert "sortOrder" not in last["arguments"][0] or calls(broker).count("listQueues") == 1
+    last = [
+        one
+        for one in broker.asked
+        if one.get("operation", "").startswith("list") and one["arguments"]
+    ][-1]
+    assert (
+        "sortOrder" not in last["arguments"][0]
+        or calls(broker).count("listQueues") == 1
+    )
     assert "AcknowledgeAttempts" in calls(broker)
 
 
@@ -138,7 +167,9 @@ async def test_a_reading_that_shrank_keeps_none_that_are_gone() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.21.0", "2.28.0", "2.40.0"])
-async def test_addresses_that_only_a_pattern_shows_are_left_out_after_reading(version: str) -> None:
+async def test_addresses_that_only_a_pattern_shows_are_left_out_after_reading(
+    version: str,
+) -> None:
     broker = Fleet(TEN, version=version)
     artemis = reader(broker, addresses=4)
     found = await polled(artemis, broker, 2)
@@ -154,12 +185,23 @@ async def test_of_more_consumers_the_oldest_are_read_always_the_same() -> None:
         broker.join()
         found = await polled(artemis, broker)
         assert found.consumers is not None
-        assert [row.id for row in found.consumers.index] == ["100", "101", "102", "103", "104", "105"]
+        assert [row.id for row in found.consumers.index] == [
+            "100",
+            "101",
+            "102",
+            "103",
+            "104",
+            "105",
+        ]
         assert "leaving" not in found.consumers.columns
-    assert calls(broker).count("listConsumers") == 3, "as many pages as the budget allows"
+    assert calls(broker).count("listConsumers") == 3, (
+        "as many pages as the budget allows"
+    )
 
 
-async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern() -> None:
+async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern() -> (
+    None
+):
     broker = Fleet(TEN)
     broker.address = "a"
     artemis = reader(broker, queues=3)
@@ -167,13 +209,20 @@ async def test_of_very_many_queues_on_one_address_none_is_ever_read_by_a_pattern
         for _ in range(2):
             found = await polled(artemis, broker)
             assert not errors(found)
-            assert not {*attributes(answers.QueueSizes), *attributes(answers.QueueDeadLetters)} & set(calls(broker))
+            assert not {
+                *attributes(answers.QueueSizes),
+                *attributes(answers.QueueDeadLetters),
+            } & set(calls(broker))
         assert found.queues is not None
-        assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}, "by the address's settings"
+        assert {row.dead_letter_address for row in found.queues.index} == {"DLQ"}, (
+            "by the address's settings"
+        )
         broker.about["NodeID"] = "n2"
 
 
-async def test_where_queues_must_not_be_listed_their_roles_are_read_all_the_same() -> None:
+async def test_where_queues_must_not_be_listed_their_roles_are_read_all_the_same() -> (
+    None
+):
     broker = Fleet(TEN)
     broker.wrong["listQueues"] = [{"status": 403, "error": "not for you"}] * 2
     artemis = reader(broker)
@@ -183,7 +232,9 @@ async def test_where_queues_must_not_be_listed_their_roles_are_read_all_the_same
         assert calls(broker).count("DeadLetterAddress") == asked
 
 
-async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more() -> None:
+async def test_connections_that_could_not_be_read_and_left_are_left_out_no_more() -> (
+    None
+):
     broker = Fleet(["q"], 8)
     artemis = reader(broker, connections=5)
     found = await polled(artemis, broker, 2)
@@ -212,10 +263,17 @@ async def test_a_broker_that_turns_passive_leaves_nothing_out() -> None:
     assert not found.observation.late, "all of it is new to this reader"
 
 
-@pytest.mark.parametrize("failure", [Unreachable("no answer in time"), BadAnswer("no listing")])
-async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(failure: SourceError) -> None:
+@pytest.mark.parametrize(
+    "failure", [Unreachable("no answer in time"), BadAnswer("no listing")]
+)
+async def test_no_pattern_takes_the_place_of_a_listing_that_has_just_shown_too_many(
+    failure: SourceError,
+) -> None:
     broker = Fleet(TEN)
-    broker.wrong["listQueues"] = [lambda: {"status": 200, "value": broker.text("listQueues", ["{}", 1, 5000])}, failure]
+    broker.wrong["listQueues"] = [
+        lambda: {"status": 200, "value": broker.text("listQueues", ["{}", 1, 5000])},
+        failure,
+    ]
     artemis = reader(broker, queues=3)
     found = await polled(artemis, broker)
     assert calls(broker).count("listQueues") == 2
@@ -242,7 +300,10 @@ class Agent:
 
     def clients(self) -> dict[str, float]:
         table = self.assessor.tables["client"]
-        return {row.client: n for row, n in zip(table.index, table["acknowledged"].tolist(), strict=True)}
+        return {
+            row.client: n
+            for row, n in zip(table.index, table["acknowledged"].tolist(), strict=True)
+        }
 
     def added(self) -> float:
         (number,) = self.assessor.tables["queue"]["added"].tolist()
@@ -250,7 +311,9 @@ class Agent:
 
 
 @pytest.mark.slow  # a large broker
-async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budget_and_shrinks_again() -> None:
+async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budget_and_shrinks_again() -> (
+    None
+):
     broker = Fleet(["q"], 4)
     agent = Agent(broker, reader(broker, page_rows=2, consumers=6))
     for _ in range(3):
@@ -262,7 +325,9 @@ async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budg
         broker.work()
         found = await agent.poll()
     assert found.observation.left_out == (LeftOut("consumers", 3, 9),)
-    assert agent.clients() == {f"client-{n}": broker.settled[n] for n in range(100, 106)}
+    assert agent.clients() == {
+        f"client-{n}": broker.settled[n] for n in range(100, 106)
+    }
     for gone in (100, 101, 102):
         del broker.consumers[gone]
     broker.work()
@@ -274,12 +339,16 @@ async def test_counters_of_clients_are_exact_while_a_listing_grows_over_its_budg
         await agent.poll()
     seen_from_birth = {f"client-{n}": broker.settled[n] for n in (103, 104, 105)}
     # These had settled 40 when they came into view: who counted that nobody knows.
-    assert agent.clients() == seen_from_birth | {f"client-{n}": 20 for n in (106, 107, 108)}
+    assert agent.clients() == seen_from_birth | {
+        f"client-{n}": 20 for n in (106, 107, 108)
+    }
     del broker.consumers[103]
     broker.join()
     broker.work()
     await agent.poll()
-    assert agent.clients()["client-109"] == 10, "of one that came while all were in view, all counts"
+    assert agent.clients()["client-109"] == 10, (
+        "of one that came while all were in view, all counts"
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -293,7 +362,9 @@ async def test_what_a_late_consumer_did_before_is_no_progress_of_this_poll() -> 
     await agent.poll()
     activity = agent.assessor.state.judgement.activity
     assert agent.assessor.state.judgement.seen.consumers.index.keys.tolist() == [101]
-    assert activity.window.sum(DELIVERED).tolist() == [0], "and not a million, none of which came in this poll"
+    assert activity.window.sum(DELIVERED).tolist() == [0], (
+        "and not a million, none of which came in this poll"
+    )
     broker.work(7)
     await agent.poll()
     assert agent.assessor.state.judgement.activity.window.sum(DELIVERED).tolist() == [7]
@@ -315,7 +386,9 @@ async def test_a_summed_queue_that_leaves_and_returns_is_not_counted_twice() -> 
 
 
 @pytest.mark.slow  # many polls
-async def test_a_summed_queue_whose_dead_letter_address_is_learned_later_is_not_counted_twice() -> None:
+async def test_a_summed_queue_whose_dead_letter_address_is_learned_later_is_not_counted_twice() -> (
+    None
+):
     broker = Fleet(["t0", "t1"])
     broker.temporary = True
     agent = Agent(broker, reader(broker))
@@ -352,14 +425,17 @@ async def test_labels_of_64_kb_are_cut_and_stay_apart() -> None:
     assert len(shown) == 3
     assert len({labels["queue"] for labels, _ in shown}) == 3
     assert {len(labels["queue"].encode()) for labels, _ in shown} == {1023}
-    assert names(await agent.poll()) == {f"{long}-{number}" for number in range(3)}, "the API knows them whole"
+    assert names(await agent.poll()) == {f"{long}-{number}" for number in range(3)}, (
+        "the API knows them whole"
+    )
 
 
 # --- the arithmetic
 
 
 @pytest.mark.parametrize(
-    ("most", "rows", "pages"), [(5, 2, (2, 3)), (6, 2, (2, 3)), (1, 5000, (1, 1)), (10, 4, (4, 3))]
+    ("most", "rows", "pages"),
+    [(5, 2, (2, 3)), (6, 2, (2, 3)), (1, 5000, (1, 1)), (10, 4, (4, 3))],
 )
 def test_pages_of_a_budget(most: int, rows: int, pages: tuple[int, int]) -> None:
     assert Budget("queues", most).pages(rows) == pages

@@ -22,8 +22,14 @@ from penstock.transports.transport import Answer, Reader, Request
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 Response = dict[str, Any]
-ABSENT = {"status": 404, "error": "none", "error_type": "javax.management.InstanceNotFoundException"}
-UNRECORDED: dict[str, Response] = {"listPreparedTransactions()": {"status": 200, "value": []}}
+ABSENT = {
+    "status": 404,
+    "error": "none",
+    "error_type": "javax.management.InstanceNotFoundException",
+}
+UNRECORDED: dict[str, Response] = {
+    "listPreparedTransactions()": {"status": 200, "value": []}
+}
 """Answers to what was not asked yet when the recordings were made."""
 NEWER = {"NextMessageID", "TotalSessionCount"}
 """Attributes that were not read yet."""
@@ -74,20 +80,32 @@ class Answering:
         assert timeout > 0
         self.now += self.lag
         self.given.append(timeout)
-        return Answer(json.dumps([self._respond(request, timeout) for request in requests]).encode(), self.now, 0.001)
+        return Answer(
+            json.dumps(
+                [self._respond(request, timeout) for request in requests]
+            ).encode(),
+            self.now,
+            0.001,
+        )
 
     def _respond(self, request: Request, timeout: float) -> Response:
         what = self.subject.what(request)
         self.asked[what] += 1
         if self.slow in what:
             self.clock += timeout
-        return {"status": 403, "error": "not for you"} if self.refused in what else self.subject.respond(request)
+        return (
+            {"status": 403, "error": "not for you"}
+            if self.refused in what
+            else self.subject.respond(request)
+        )
 
     async def close(self) -> None:
         """Nothing is held."""
 
     def settings_asked(self) -> int:
-        return sum(count for what, count in self.asked.items() if self.subject.settings in what)
+        return sum(
+            count for what, count in self.asked.items() if self.subject.settings in what
+        )
 
 
 def of_toy() -> Subject:
@@ -123,7 +141,9 @@ def of_classic() -> Subject:
     )  # fmt: skip
 
 
-def of_recording(name: str, start: tuple[str, int], *, polls: int = 1, **subject: Any) -> Subject:
+def of_recording(
+    name: str, start: tuple[str, int], *, polls: int = 1, **subject: Any
+) -> Subject:
     """The last of the first `polls` polls. start: the attribute that moves by so much when the process is another."""
     responses: dict[str, Response] = {}
     call: RecordedCall
@@ -141,19 +161,27 @@ def of_recording(name: str, start: tuple[str, int], *, polls: int = 1, **subject
                     row[attribute] += step
 
     def what(request: Request) -> str:
-        return str(request.get("operation") or [request.get("mbean"), *request.get("attribute", ())])
+        return str(
+            request.get("operation")
+            or [request.get("mbean"), *request.get("attribute", ())]
+        )
 
     def respond(request: Request) -> Response:
         """Also to what asks for an attribute that the version of the recording did not read."""
         known = [name for name in request.get("attribute", ()) if name not in NEWER]
         before = {**request, "attribute": known} if known else request
         unrecorded = UNRECORDED.get(what(request), ABSENT)
-        return responses.get(json.dumps(request), responses.get(json.dumps(before), unrecorded))
+        return responses.get(
+            json.dumps(request), responses.get(json.dumps(before), unrecorded)
+        )
 
     return Subject(respond=respond, what=what, restart=restart, **subject)
 
 
-@pytest.fixture(params=[of_toy, of_artemis, of_openmq, of_classic], ids=["toy", "artemis", "openmq", "classic"])
+@pytest.fixture(
+    params=[of_toy, of_artemis, of_openmq, of_classic],
+    ids=["toy", "artemis", "openmq", "classic"],
+)
 def broker(request: pytest.FixtureRequest) -> Answering:
     return Answering(request.param())
 
@@ -176,7 +204,9 @@ async def test_a_poll_has_all_parts(broker: Answering, reader: Reader) -> None:
     assert errors(found) == {}
     assert found.broker is not None
     assert found.broker.kind is broker.subject.kind.about
-    assert {"broker", "consumers", "queues", "connections", "settings"} <= set(found.collectors)
+    assert {"broker", "consumers", "queues", "connections", "settings"} <= set(
+        found.collectors
+    )
     for table in (found.addresses, found.queues, found.consumers, found.connections):
         assert table is not None
         assert len(table)
@@ -185,17 +215,24 @@ async def test_a_poll_has_all_parts(broker: Answering, reader: Reader) -> None:
     assert {one.stamp for one in found.collectors.values()} == {found.stamp}
 
 
-async def test_each_part_says_when_it_was_read(broker: Answering, reader: Reader) -> None:
+async def test_each_part_says_when_it_was_read(
+    broker: Answering, reader: Reader
+) -> None:
     """What is compared over two parts is out by what happened in between."""
     broker.lag = 0.25
     found = await reader.poll(10)
     stamps = {name: one.stamp for name, one in found.collectors.items()}
     assert stamps["broker"] == found.stamp
-    assert len({stamps[name] for name in ("broker", "consumers", "queues", "connections")}) == 4
+    assert (
+        len({stamps[name] for name in ("broker", "consumers", "queues", "connections")})
+        == 4
+    )
     assert max(stamps.values()) == broker.now
 
 
-async def test_a_part_without_rights_fails_alone(broker: Answering, reader: Reader) -> None:
+async def test_a_part_without_rights_fails_alone(
+    broker: Answering, reader: Reader
+) -> None:
     part, whole = broker.subject.part, await reading(Answering(broker.subject)).poll(10)
     broker.refused = broker.subject.part_words
     partial = await reader.poll(10)
@@ -208,13 +245,17 @@ async def test_a_part_without_rights_fails_alone(broker: Answering, reader: Read
     assert errors(await reader.poll(10)) == {}
 
 
-async def test_without_the_broker_itself_there_is_no_poll(broker: Answering, reader: Reader) -> None:
+async def test_without_the_broker_itself_there_is_no_poll(
+    broker: Answering, reader: Reader
+) -> None:
     broker.refused = broker.subject.about
     with pytest.raises(Refused, match="status 403"):
         await reader.poll(10)
 
 
-async def test_settings_are_asked_once_until_they_are_old(broker: Answering, reader: Reader) -> None:
+async def test_settings_are_asked_once_until_they_are_old(
+    broker: Answering, reader: Reader
+) -> None:
     await reader.poll(10)
     once = broker.settings_asked()
     assert once
@@ -226,7 +267,9 @@ async def test_settings_are_asked_once_until_they_are_old(broker: Answering, rea
     assert broker.settings_asked() == 2 * once
 
 
-async def test_nothing_of_an_earlier_process_is_used(broker: Answering, reader: Reader) -> None:
+async def test_nothing_of_an_earlier_process_is_used(
+    broker: Answering, reader: Reader
+) -> None:
     await reader.poll(10)
     once = broker.settings_asked()
     broker.subject.restart()

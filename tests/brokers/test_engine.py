@@ -15,13 +15,22 @@ BEFORE = Process("n1", clock=1000.0, uptime=600.0, session="7")
     ("now", "same"),
     [
         (Process("n1", 1015.0, 615.0, "7"), True),
-        (Process("n1", 1015.0, 614.0, "7"), True),  # as far apart as two readings may be
+        (
+            Process("n1", 1015.0, 614.0, "7"),
+            True,
+        ),  # as far apart as two readings may be
         (Process("n1", 1015.0, 10.0, "7"), False),
-        (Process("n1", 5015.0, 700.0, "7"), False),  # a gap longer than the process before lived
+        (
+            Process("n1", 5015.0, 700.0, "7"),
+            False,
+        ),  # a gap longer than the process before lived
         (Process("n2", 1015.0, 615.0, "7"), False),
         (Process("n1", 1015.0, 615.0, "8"), False),
         (Process("n1", 1015.0, 615.0), True),  # the session is not shown this time
-        (Process("n1", 400.0, 0.0, "7"), True),  # the clock was set back, and an uptime taken from it
+        (
+            Process("n1", 400.0, 0.0, "7"),
+            True,
+        ),  # the clock was set back, and an uptime taken from it
         (Process("n1", NAN, 615.0, "7"), True),
         (Process("n1", NAN, 10.0, "7"), False),
         (Process("n1", NAN, NAN, "7"), True),
@@ -38,13 +47,17 @@ def test_a_slow_call_is_made_less_often() -> None:
     assert not Cadence(100.0, seconds=1.0).due(150.0, age=60.0)
 
 
-def test_settings_of_new_things_are_due_at_once_and_those_of_gone_ones_are_forgotten() -> None:
+def test_settings_of_new_things_are_due_at_once_and_those_of_gone_ones_are_forgotten() -> (
+    None
+):
     aged: Aged[str, int] = Aged()
     names = ["a", "b"]
     assert aged.due(names, 0.0, names) == names
     assert aged.note(["a"], {"a": 1}, 0.0)
     assert aged.due(names, 1.0, names) == ["b"]
-    assert not aged.note(["b"], {}, 1.0), "what cannot be read is not tried at every poll"
+    assert not aged.note(["b"], {}, 1.0), (
+        "what cannot be read is not tried at every poll"
+    )
     values = aged.values
     assert aged.due(names, 2.0, names) == []
     assert aged.due(names, SETTINGS_AGE, names) == ["a"]

@@ -8,9 +8,16 @@ from penstock.brokers.openmq.answers import Depth, Destination
 from penstock.brokers.openmq.depths import LEFT_ALONE, TOO_LONG, Depths
 
 
-def row(name: str = "q", entered: float = 0, left: float = 0, size: float = 10) -> Destination:
+def row(
+    name: str = "q", entered: float = 0, left: float = 0, size: float = 10
+) -> Destination:
     return Destination(
-        name=name, type="q", messages_added=entered, removed=left, added_bytes=entered * size, removed_bytes=left * size
+        name=name,
+        type="q",
+        messages_added=entered,
+        removed=left,
+        added_bytes=entered * size,
+        removed_bytes=left * size,
     )
 
 
@@ -25,7 +32,13 @@ def test_between_readings_the_counters_carry_it_on() -> None:
     assert depths.carried(row(entered=1000, left=400)).exact
     depths.begin(115)
     found = depths.carried(row(entered=1100, left=450))
-    assert (found.messages, found.bytes, found.pending, found.uncommitted, found.exact) == (650, 6500, 3, 2, False)
+    assert (
+        found.messages,
+        found.bytes,
+        found.pending,
+        found.uncommitted,
+        found.exact,
+    ) == (650, 6500, 3, 2, False)
 
 
 def test_messages_reloaded_at_a_start_are_not_lost() -> None:
@@ -61,7 +74,9 @@ def test_large_ones_keep_to_their_share_of_the_time() -> None:
         if depths.may_read_all(500_000):  # 2 s of CPU each
             depths.spend_on_all(500_000, 1, 2.0)
             read += 1
-    assert 200 <= read <= 235  # 15,000 s at 3 % of a core, and what was saved up at first
+    assert (
+        200 <= read <= 235
+    )  # 15,000 s at 3 % of a core, and what was saved up at first
 
 
 def test_the_longest_unread_comes_first() -> None:
@@ -74,7 +89,9 @@ def test_the_longest_unread_comes_first() -> None:
     assert costly == []
 
 
-@pytest.mark.parametrize(("after", "again"), [(LEFT_ALONE - 1, False), (LEFT_ALONE + 1, True)])
+@pytest.mark.parametrize(
+    ("after", "again"), [(LEFT_ALONE - 1, False), (LEFT_ALONE + 1, True)]
+)
 def test_what_held_the_lock_too_long_is_left_alone(after: float, again: bool) -> None:
     depths = Depths()
     depths.begin(0)

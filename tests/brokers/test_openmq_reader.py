@@ -15,9 +15,19 @@ from penstock.model import LeftOut, Snapshot, TransactionState
 from penstock.transports.portmapper import request_epoch
 from penstock.transports.transport import Answer, Request
 
-OPERATIONS = {"getConsumerInfo", "getConsumerInfoByID", "getConsumerIDs", "getProducerInfo", "getTransactionInfo"}
+OPERATIONS = {
+    "getConsumerInfo",
+    "getConsumerInfoByID",
+    "getConsumerIDs",
+    "getProducerInfo",
+    "getTransactionInfo",
+}
 """All of them reads."""
-GONE = {"status": 500, "error": "x", "error_type": "java.lang.reflect.InvocationTargetException"}
+GONE = {
+    "status": 500,
+    "error": "x",
+    "error_type": "java.lang.reflect.InvocationTargetException",
+}
 START = 1_795_000_000_000
 
 
@@ -40,7 +50,9 @@ class Broker:
         self.stamp = 1000.0
         self.start, self.uptime = START, 60_000
         self.session: str | None = "1"
-        self.lists: dict[str, Any] = dict.fromkeys(("getProducerInfo", "getTransactionInfo"))
+        self.lists: dict[str, Any] = dict.fromkeys(
+            ("getProducerInfo", "getTransactionInfo")
+        )
         self.lists["getConsumerInfo"] = [consumer(1)]
         self.of_connection: list[str] = ["1"]
         self.by_id: dict[str, Any] = {}
@@ -63,7 +75,10 @@ class Broker:
         return Answer(json.dumps(body).encode(), self.stamp, 0.001)
 
     def respond(self, request: Request) -> Any:
-        what = str(request.get("operation") or request.get("mbean", "").partition("type=")[2].partition(",")[0])
+        what = str(
+            request.get("operation")
+            or request.get("mbean", "").partition("type=")[2].partition(",")[0]
+        )
         if self.wrong.get(what):
             wrong = self.wrong[what].pop(0)
             if isinstance(wrong, SourceError):
@@ -71,7 +86,11 @@ class Broker:
             return wrong
         if request == request_epoch(7676):
             return self.epoch()
-        return {"status": 200, "value": self.value(request, what), "timestamp": (self.start + self.uptime) // 1000}
+        return {
+            "status": 200,
+            "value": self.value(request, what),
+            "timestamp": (self.start + self.uptime) // 1000,
+        }
 
     state: Any = " RED "
     service = "jms"
@@ -104,8 +123,17 @@ class Broker:
         if what != "Destination":
             return said[what]
         if "Config" in request["mbean"]:
-            return {"Name": "q", "Type": "q", "LimitBehavior": "REJECT_NEWEST", "MaxNumMsgs": -1}
-        row = {name: value for name, value in self.destination.items() if name in request["attribute"]}
+            return {
+                "Name": "q",
+                "Type": "q",
+                "LimitBehavior": "REJECT_NEWEST",
+                "MaxNumMsgs": -1,
+            }
+        row = {
+            name: value
+            for name, value in self.destination.items()
+            if name in request["attribute"]
+        }
         others = {name: row | {"Name": name} | said for name, said in self.more.items()}
         return {"x": row} | others if "*" in request["mbean"] else row
 
@@ -136,24 +164,40 @@ async def test_a_poll(broker: Broker, reader: OpenMQReader) -> None:
     assert (snapshot.broker.node_id, snapshot.broker.resource_state) == ("h:7676", 3)
     assert np.isnan(snapshot.broker.memory_limit_bytes)  # -1 is no limit
     queues, consumers = snapshot.queues, snapshot.consumers
-    assert [number(queues, name) for name in ("messages", "delivering", "added", "removed")] == [12, 2, 20, 8]
-    assert [number(consumers, name) for name in ("buffered", "waiting", "delivered", "acknowledged")] == [2, 1, 5, 3]
+    assert [
+        number(queues, name) for name in ("messages", "delivering", "added", "removed")
+    ] == [12, 2, 20, 8]
+    assert [
+        number(consumers, name)
+        for name in ("buffered", "waiting", "delivered", "acknowledged")
+    ] == [2, 1, 5, 3]
     assert np.isnan(number(consumers, "last_acknowledgement"))
-    operations = {request["operation"] for request in broker.asked if request["type"] == "exec"}
+    operations = {
+        request["operation"] for request in broker.asked if request["type"] == "exec"
+    }
     assert operations <= OPERATIONS
-    assert {request["type"] for request in broker.asked if request != request_epoch(7676)} <= {"read", "exec"}
+    assert {
+        request["type"] for request in broker.asked if request != request_epoch(7676)
+    } <= {"read", "exec"}
 
 
-async def test_the_memory_state_is_unknown_in_an_application_server(broker: Broker, reader: OpenMQReader) -> None:
+async def test_the_memory_state_is_unknown_in_an_application_server(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     """There the attribute fails, at each poll, and all else can be read."""
-    broker.state = {"error_type": "javax.management.MBeanException", "error": "no state"}
+    broker.state = {
+        "error_type": "javax.management.MBeanException",
+        "error": "no state",
+    }
     snapshot = await reader.poll(10)
     assert errors(snapshot) == {}
     assert snapshot.broker is not None
     assert np.isnan(snapshot.broker.resource_state)
 
 
-async def test_applications_of_a_server_are_explained(broker: Broker, reader: OpenMQReader) -> None:
+async def test_applications_of_a_server_are_explained(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     assert not any("message-driven" in note for note in (await reader.poll(10)).notes)
     broker.service = "jmsdirect"
     notes = (await reader.poll(10)).notes
@@ -161,10 +205,17 @@ async def test_applications_of_a_server_are_explained(broker: Broker, reader: Op
     assert any("clientId" in note for note in notes)
 
 
-async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_consumers_are(broker: Broker) -> None:
-    broker.more = {f"q{number}": {"NumMsgsIn": 100 * number, "NumMsgsOut": 50 * number} for number in range(5)}
+async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_consumers_are(
+    broker: Broker,
+) -> None:
+    broker.more = {
+        f"q{number}": {"NumMsgsIn": 100 * number, "NumMsgsOut": 50 * number}
+        for number in range(5)
+    }
     broker.lists["getConsumerInfo"] = [consumer(number) for number in (5, 3, 9, 4)]
-    reader = OpenMQReader(broker, ReaderOptions(name="o", budgets=RowBudgets(queues=2, consumers=3)))
+    reader = OpenMQReader(
+        broker, ReaderOptions(name="o", budgets=RowBudgets(queues=2, consumers=3))
+    )
     for _ in range(2):
         found = await reader.poll(10)
         assert not errors(found)
@@ -172,7 +223,10 @@ async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_
         assert found.consumers is not None
         assert {row.name for row in found.queues.index} == {"q3", "q4"}
         assert [row.id for row in found.consumers.index] == ["3", "4", "5"]
-        assert found.observation.left_out == (LeftOut("queues", 4, 6), LeftOut("consumers", 1, 4))
+        assert found.observation.left_out == (
+            LeftOut("queues", 4, 6),
+            LeftOut("consumers", 1, 4),
+        )
         assert "not read: 4 of 6 queues (budgets.queues)" in found.notes
         assert not found.observation.late
     del broker.more["q4"]
@@ -180,25 +234,42 @@ async def test_of_more_than_may_be_read_the_deepest_destinations_and_the_oldest_
     assert found.queues is not None
     assert {row.name for row in found.queues.index} == {"q2", "q3"}
     (late,) = found.observation.late["queues"]
-    assert found.queues.index.rows[found.queues.index.positions(np.array([late]))[0]].name == "q2"
+    assert (
+        found.queues.index.rows[found.queues.index.positions(np.array([late]))[0]].name
+        == "q2"
+    )
 
 
-async def test_versions_without_delayed_delivery_have_none(broker: Broker, reader: OpenMQReader) -> None:
+async def test_versions_without_delayed_delivery_have_none(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     del broker.destination["NumMsgsInDelayDelivery"]
     snapshot = await reader.poll(10)
-    assert (number(snapshot.queues, "scheduled"), number(snapshot.queues, "delivering")) == (0, 2)
+    assert (
+        number(snapshot.queues, "scheduled"),
+        number(snapshot.queues, "delivering"),
+    ) == (0, 2)
 
 
 async def test_messages_in_open_transactions_and_delayed_ones_are_in_nobodys_hands(
     broker: Broker, reader: OpenMQReader
 ) -> None:
-    broker.destination |= {"NumMsgsPendingAcks": 9, "NumMsgsHeldInTransaction": 4, "NumMsgsInDelayDelivery": 3}
+    broker.destination |= {
+        "NumMsgsPendingAcks": 9,
+        "NumMsgsHeldInTransaction": 4,
+        "NumMsgsInDelayDelivery": 3,
+    }
     snapshot = await reader.poll(10)
-    found = [number(snapshot.queues, name) for name in ("delivering", "scheduled", "uncommitted")]
+    found = [
+        number(snapshot.queues, name)
+        for name in ("delivering", "scheduled", "uncommitted")
+    ]
     assert found == [2, 3, 4]
 
 
-async def test_the_brokers_own_consumers_are_left_out(broker: Broker, reader: OpenMQReader) -> None:
+async def test_the_brokers_own_consumers_are_left_out(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     broker.lists["getConsumerInfo"] = [consumer(1), consumer(2, ServiceName="admin")]
     snapshot = await reader.poll(10)
     assert snapshot.consumers is not None
@@ -206,7 +277,9 @@ async def test_the_brokers_own_consumers_are_left_out(broker: Broker, reader: Op
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_listing_that_breaks_is_asked_once_more(broker: Broker, reader: OpenMQReader, times: int) -> None:
+async def test_a_listing_that_breaks_is_asked_once_more(
+    broker: Broker, reader: OpenMQReader, times: int
+) -> None:
     """Broken twice it is missing, not empty: nobody may think that the consumers are gone."""
     broker.wrong["getConsumerInfo"] = [GONE] * times
     snapshot = await reader.poll(10)
@@ -215,23 +288,39 @@ async def test_a_listing_that_breaks_is_asked_once_more(broker: Broker, reader: 
     assert errors(await reader.poll(10)) == {}
 
 
-async def test_what_the_policy_denies_names_the_policy(broker: Broker, reader: OpenMQReader) -> None:
+async def test_what_the_policy_denies_names_the_policy(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     broker.wrong["getTransactionInfo"] = [{"status": 403, "error": "no access"}]
     snapshot = await reader.poll(10)
     assert snapshot.transactions is None
     assert "policy file" in errors(snapshot)["transactions"]
 
 
-async def test_a_transaction_that_ends_while_it_is_listed_is_none(broker: Broker, reader: OpenMQReader) -> None:
-    ended = {"TransactionID": "1", "State": None, "NumMsgs": 0, "NumAcks": 0, "CreationTime": START, "XID": None}
-    broker.lists["getTransactionInfo"] = [ended, {**ended, "TransactionID": "2", "State": 1, "NumAcks": 4}]
+async def test_a_transaction_that_ends_while_it_is_listed_is_none(
+    broker: Broker, reader: OpenMQReader
+) -> None:
+    ended = {
+        "TransactionID": "1",
+        "State": None,
+        "NumMsgs": 0,
+        "NumAcks": 0,
+        "CreationTime": START,
+        "XID": None,
+    }
+    broker.lists["getTransactionInfo"] = [
+        ended,
+        {**ended, "TransactionID": "2", "State": 1, "NumAcks": 4},
+    ]
     snapshot = await reader.poll(10)
     assert errors(snapshot) == {}
     assert number(snapshot.transactions, "state") == TransactionState.STARTED
     assert number(snapshot.transactions, "acknowledgements") == 4
 
 
-async def test_a_number_that_is_none_is_missing_and_told(broker: Broker, reader: OpenMQReader) -> None:
+async def test_a_number_that_is_none_is_missing_and_told(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     broker.lists["getConsumerInfo"] = [consumer(1, NumMsgs="many")]
     snapshot = await reader.poll(10)
     assert np.isnan(number(snapshot.consumers, "delivered"))
@@ -239,16 +328,36 @@ async def test_a_number_that_is_none_is_missing_and_told(broker: Broker, reader:
     assert "1 values" in errors(snapshot)["consumers"]
 
 
-async def test_a_count_beyond_32_bits_goes_on(broker: Broker, reader: OpenMQReader) -> None:
+async def test_a_count_beyond_32_bits_goes_on(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     """The broker counts a consumer's messages in 32 bits."""
     broker.lists["getConsumerInfo"] = [consumer(1, NumMsgs=-(2**31))]
     assert number((await reader.poll(10)).consumers, "delivered") == 2**31
 
 
-async def test_members_behind_a_subscription(broker: Broker, reader: OpenMQReader) -> None:
+async def test_members_behind_a_subscription(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     topic: dict[str, Any] = {"DestinationName": "q", "DestinationType": "t"}
-    row = consumer(1, **topic, ConnectionID=None, Durable=True, DurableName="d", DurableActive=True, ClientID="c")
-    member = consumer(2, **topic, ConnectionID=None, Host=None, User=None, ServiceName=None, NumMsgsPendingAcks=1)
+    row = consumer(
+        1,
+        **topic,
+        ConnectionID=None,
+        Durable=True,
+        DurableName="d",
+        DurableActive=True,
+        ClientID="c",
+    )
+    member = consumer(
+        2,
+        **topic,
+        ConnectionID=None,
+        Host=None,
+        User=None,
+        ServiceName=None,
+        NumMsgsPendingAcks=1,
+    )
     broker.destination["Type"] = "t"
     broker.lists["getConsumerInfo"], broker.of_connection = [row], ["2"]
     broker.by_id["2"] = {**member, "Durable": True, "DurableName": "d", "ClientID": "c"}
@@ -261,23 +370,42 @@ async def test_members_behind_a_subscription(broker: Broker, reader: OpenMQReade
     assert list(snapshot.consumer_connection) == [7]
 
 
-async def test_consumers_that_are_left_out_are_no_members_and_members_count_as_consumers(broker: Broker) -> None:
-    topic: dict[str, Any] = {"DestinationName": "q", "DestinationType": "t", "ConnectionID": None}
+async def test_consumers_that_are_left_out_are_no_members_and_members_count_as_consumers(
+    broker: Broker,
+) -> None:
+    topic: dict[str, Any] = {
+        "DestinationName": "q",
+        "DestinationType": "t",
+        "ConnectionID": None,
+    }
     named = {"Durable": True, "DurableName": "d", "ClientID": "c"}
     alone = [consumer(number) for number in range(10, 30)]
-    broker.lists["getConsumerInfo"] = [consumer(5, **topic, **named, DurableActive=True), *alone]
-    members = {str(number): consumer(number, **topic, **named) for number in (6, 90, 91)}
+    broker.lists["getConsumerInfo"] = [
+        consumer(5, **topic, **named, DurableActive=True),
+        *alone,
+    ]
+    members = {
+        str(number): consumer(number, **topic, **named) for number in (6, 90, 91)
+    }
     broker.by_id = {row["ConsumerID"]: row for row in alone} | members
     broker.of_connection = list(broker.by_id)
-    reader = OpenMQReader(broker, ReaderOptions(name="o", budgets=RowBudgets(consumers=5)))
+    reader = OpenMQReader(
+        broker, ReaderOptions(name="o", budgets=RowBudgets(consumers=5))
+    )
     for _ in range(2):
         broker.asked.clear()
         found = await reader.poll(10)
         assert not errors(found)
         assert found.consumers is not None
-        assert [row.id for row in found.consumers.index] == ["6", "10", "11", "12"], "with the subscription, the oldest"
+        assert [row.id for row in found.consumers.index] == ["6", "10", "11", "12"], (
+            "with the subscription, the oldest"
+        )
         assert found.observation.left_out == (LeftOut("consumers", 19, 24),)
-        by_id = [one["arguments"] for one in broker.asked if one.get("operation") == "getConsumerInfoByID"]
+        by_id = [
+            one["arguments"]
+            for one in broker.asked
+            if one.get("operation") == "getConsumerInfoByID"
+        ]
         assert by_id == [["6"]]
     # Without the members there is still not more than that, and the subscription stands for its own.
     broker.wrong["getConsumerIDs"] = [Unreachable("no answer")]
@@ -289,10 +417,14 @@ async def test_consumers_that_are_left_out_are_no_members_and_members_count_as_c
     assert found.observation.left_out == (LeftOut("consumers", 16, 21),)
 
 
-async def test_a_destination_that_goes_between_two_calls_is_passed_over(broker: Broker, reader: OpenMQReader) -> None:
+async def test_a_destination_that_goes_between_two_calls_is_passed_over(
+    broker: Broker, reader: OpenMQReader
+) -> None:
     await reader.poll(10)
     broker.lists["getConsumerInfo"] = None
-    broker.wrong["Destination"] = [{"status": 404, "error": "gone", "error_type": "InstanceNotFoundException"}]
+    broker.wrong["Destination"] = [
+        {"status": 404, "error": "gone", "error_type": "InstanceNotFoundException"}
+    ]
     snapshot = await reader.poll(10)
     assert errors(snapshot) == {}
     assert snapshot.queues is not None
@@ -327,7 +459,10 @@ async def test_what_is_compared_is_read_in_the_order_in_which_skew_tells_no_loss
 ) -> None:
     """Producers, destinations, consumers."""
     await reader.poll(10)
-    asked = [str(request.get("operation") or request.get("mbean")) for request in broker.asked]
+    asked = [
+        str(request.get("operation") or request.get("mbean"))
+        for request in broker.asked
+    ]
     order = [
         next(i for i, one in enumerate(asked) if what in one)
         for what in ("getProducerInfo", "type=Destination,", "getConsumerInfo")
@@ -359,13 +494,21 @@ async def test_uncommitted_sends_with_a_delay_are_counted_once(
     }  # fmt: skip
     broker.lists["getConsumerInfo"] = [consumer(1, NumMsgsPendingAcks=held)]
     snapshot = await reader.poll(10)
-    assert (number(snapshot.queues, "delivering"), number(snapshot.queues, "scheduled")) == wanted
+    assert (
+        number(snapshot.queues, "delivering"),
+        number(snapshot.queues, "scheduled"),
+    ) == wanted
     assert number(snapshot.addresses, "scheduled") == wanted[1]
 
 
 @pytest.mark.parametrize(
     ("said", "sent"),
-    [("ID:9-127.0.0.1(b2:1)-1-1795331096313", 1795331096.313), ("", np.nan), (None, np.nan), ("odd-id", np.nan)],
+    [
+        ("ID:9-127.0.0.1(b2:1)-1-1795331096313", 1795331096.313),
+        ("", np.nan),
+        (None, np.nan),
+        ("odd-id", np.nan),
+    ],
 )
 async def test_when_the_next_message_was_sent(
     broker: Broker, reader: OpenMQReader, said: str | None, sent: float

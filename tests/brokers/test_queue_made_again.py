@@ -14,7 +14,13 @@ def listed(*rows: dict[str, object]) -> ListingPage:
 
 
 def queue(key: int, name: str, messages: int) -> dict[str, object]:
-    found = {"id": key, "name": name, "address": name, "messageCount": messages, "messagesAdded": messages}
+    found = {
+        "id": key,
+        "name": name,
+        "address": name,
+        "messageCount": messages,
+        "messagesAdded": messages,
+    }
     return found | {"routingType": "ANYCAST", "durable": "true"}
 
 
@@ -25,8 +31,16 @@ def test_the_one_before_is_gone() -> None:
     def messages(*rows: dict[str, object]) -> dict[str, list[float]]:
         page = queues.page(listed(*rows), refresh=False)
         table = queues.table([page], Roles(), from_attributes=False)
-        return {row.name: table["messages"][table.index.rows == row].tolist() for row in table.index}
+        return {
+            row.name: table["messages"][table.index.rows == row].tolist()
+            for row in table.index
+        }
 
-    assert messages(queue(1, "orders", 900), queue(2, "z", 3)) == {"orders": [900.0], "z": [3.0]}
+    assert messages(queue(1, "orders", 900), queue(2, "z", 3)) == {
+        "orders": [900.0],
+        "z": [3.0],
+    }
     found = messages(queue(7, "orders", 5), unreadable)
-    assert found == {"orders": [5.0], "z": [3.0]}, "z may be the row that could not be read"
+    assert found == {"orders": [5.0], "z": [3.0]}, (
+        "z may be the row that could not be read"
+    )

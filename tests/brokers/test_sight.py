@@ -31,7 +31,11 @@ class Moving:
             self.places.append(len(self.places) if self.by_key else self.dice.random())
 
     def move(self, most: int) -> None:
-        self.there -= set(self.dice.sample(sorted(self.there), min(self.dice.randint(0, most), len(self.there))))
+        self.there -= set(
+            self.dice.sample(
+                sorted(self.there), min(self.dice.randint(0, most), len(self.there))
+            )
+        )
         self.come(self.dice.randint(0, most))
 
     def pages(self, rows: int, most: int) -> list[list[int]]:
@@ -48,10 +52,18 @@ class Moving:
         return np.array([self.places[key] for key in keys.tolist()])
 
 
-def read(sight: Sight, pages: list[list[int]], gone: tuple[int, ...] = (), *, lost: int = 0) -> list[int]:
+def read(
+    sight: Sight, pages: list[list[int]], gone: tuple[int, ...] = (), *, lost: int = 0
+) -> list[int]:
     """What is known after a listing in which each row says its key."""
     keys = np.concatenate([np.array(page, np.int64) for page in pages])
-    keys, numbers = sight.whole([len(page) for page in pages], keys, keys[None].astype(np.float64), gone, lost=lost)
+    keys, numbers = sight.whole(
+        [len(page) for page in pages],
+        keys,
+        keys[None].astype(np.float64),
+        gone,
+        lost=lost,
+    )
     assert (numbers[0] == keys).all(), "each with the number that it said last"
     assert len(set(keys.tolist())) == len(keys), "each once"
     return list(map(int, keys))
@@ -79,9 +91,13 @@ def test_what_is_there_stays_and_what_is_gone_goes(
     for _ in range(POLLS):
         there = set(moving.there)
         found = set(read(sight, moving.pages(sight.page_rows(rows), most)))
-        assert known & there & moving.there <= found, "a row that was known and was there all the time"
+        assert known & there & moving.there <= found, (
+            "a row that was known and was there all the time"
+        )
         known = found
-    for _ in range(MOST_ABSENCES):  # such small pages may end at the same place for some time
+    for _ in range(
+        MOST_ABSENCES
+    ):  # such small pages may end at the same place for some time
         found = set(read(sight, moving.pages(sight.page_rows(rows), 0)))
     assert found == moving.there, "once nothing moves, what is gone goes"
     assert not sight.stayed
@@ -90,8 +106,14 @@ def test_what_is_there_stays_and_what_is_gone_goes(
 def test_a_row_between_two_pages_may_be_hidden_one_within_a_page_is_gone() -> None:
     sight = by_key()
     read(sight, [[1, 2, 3], [4, 5, 6, 7]])
-    assert (read(sight, [[1, 3, 4], [6, 7]]), sight.stayed) == ([1, 3, 4, 6, 7, 5], True)
-    assert (read(sight, [[1, 3, 4], [5, 6, 7]]), sight.stayed) == ([1, 3, 4, 5, 6, 7], False)
+    assert (read(sight, [[1, 3, 4], [6, 7]]), sight.stayed) == (
+        [1, 3, 4, 6, 7, 5],
+        True,
+    )
+    assert (read(sight, [[1, 3, 4], [5, 6, 7]]), sight.stayed) == (
+        [1, 3, 4, 5, 6, 7],
+        False,
+    )
     assert read(sight, [[1, 3], [4, 7]]) == [1, 3, 4, 7]
 
 
@@ -143,7 +165,9 @@ def test_a_row_that_must_be_proven_gone_twice_is_leaving_in_between() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[[1, 4, 3], [5]], [[1, 3], []]])
-def test_a_listing_that_is_not_sorted_or_ends_early_proves_nothing(wrong: list[list[int]]) -> None:
+def test_a_listing_that_is_not_sorted_or_ends_early_proves_nothing(
+    wrong: list[list[int]],
+) -> None:
     sight = by_key()
     read(sight, [[1, 2, 3], [4, 5]])
     assert set(read(sight, wrong)) == {1, 2, 3, 4, 5}
@@ -173,7 +197,10 @@ def test_the_numbers_of_a_listing_are_held_once_while_others_stay() -> None:
     sight.whole([3, 3], np.arange(6), np.arange(12.0).reshape(2, 6))
     listed = np.arange(10.0).reshape(2, 5) + 100
     keys, numbers = sight.whole([3, 2], np.array([0, 1, 2, 4, 5]), listed)
-    assert (keys.tolist(), numbers[0].tolist()) == ([0, 1, 2, 4, 5, 3], [100, 101, 102, 103, 104, 3])
+    assert (keys.tolist(), numbers[0].tolist()) == (
+        [0, 1, 2, 4, 5, 3],
+        [100, 101, 102, 103, 104, 3],
+    )
     together = weakref.ref(numbers)
     del numbers
     assert together() is None  # of the listing the reader has them

@@ -66,11 +66,16 @@ async def until(url: str, holds: Callable[[Scrape], object]) -> Scrape:
 
 
 def polls(scrape: Scrape, result: str) -> float:
-    return sum(value for _, value in scrape.find("penstock_polls_total", broker="t", result=result))
+    return sum(
+        value
+        for _, value in scrape.find("penstock_polls_total", broker="t", result=result)
+    )
 
 
 def stalled(scrape: Scrape) -> bool:
-    return bool(scrape.find("mq_client_unhealthy_consumers", client="billing", cause="stalled"))
+    return bool(
+        scrape.find("mq_client_unhealthy_consumers", client="billing", cause="stalled")
+    )
 
 
 @pytest.mark.slow  # polls until a condition stands
@@ -79,13 +84,20 @@ async def test_a_kind_of_its_own_through_the_whole_agent(tmp_path: Path) -> None
     async with serving(broker) as url:
         async with running(tmp_path, url) as metrics:
             scrape = await until(metrics, lambda scrape: polls(scrape, "ok"))
-            assert scrape.value("mq_broker_info", kind="toy", version="1.0", node_id="toy-1") == 1
+            assert (
+                scrape.value(
+                    "mq_broker_info", kind="toy", version="1.0", node_id="toy-1"
+                )
+                == 1
+            )
             assert scrape.value("mq_queue_messages", queue="orders") == 25
             assert scrape.value("mq_client_buffered_messages", client="billing") == 0
 
             broker.refused = {"connections"}
             scrape = await until(metrics, lambda scrape: polls(scrape, "partial"))
-            assert scrape.value("penstock_collector_success", collector="connections") == 0
+            assert (
+                scrape.value("penstock_collector_success", collector="connections") == 0
+            )
             assert scrape.value("penstock_collector_success", collector="queues") == 1
             assert scrape.value("mq_queue_messages", queue="orders") == 25
 
@@ -93,18 +105,34 @@ async def test_a_kind_of_its_own_through_the_whole_agent(tmp_path: Path) -> None
             scrape = await until(metrics, stalled)
             assert scrape.value("mq_client_buffered_messages", client="billing") == 10
             assert polls(scrape, "failed") == 0
-            since = scrape.value("mq_client_blocked_since_timestamp_seconds", client="billing")
+            since = scrape.value(
+                "mq_client_blocked_since_timestamp_seconds", client="billing"
+            )
             assert broker.asked["queues"] >= 5
             assert broker.asked["settings"] == 2, "once for each queue"
         before = broker.asked["queues"]
         async with running(tmp_path, url) as metrics:
             scrape = await until(metrics, stalled)
-            assert broker.asked["queues"] - before <= 2, "read from the state file, not found again"
-            assert scrape.value("mq_client_blocked_since_timestamp_seconds", client="billing") == since
+            assert broker.asked["queues"] - before <= 2, (
+                "read from the state file, not found again"
+            )
+            assert (
+                scrape.value(
+                    "mq_client_blocked_since_timestamp_seconds", client="billing"
+                )
+                == since
+            )
 
 
-def test_a_kind_that_is_not_registered_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_a_kind_that_is_not_registered_is_refused_with_those_that_are(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "penstock.yaml"
-    file.write_text(CONFIG.format(url="http://127.0.0.1:1/toy").replace("toy,", "other,"))
-    with pytest.raises(ConfigError, match="kind: must be one of 'artemis' or 'openmq' or 'classic' or 'toy'"):
+    file.write_text(
+        CONFIG.format(url="http://127.0.0.1:1/toy").replace("toy,", "other,")
+    )
+    with pytest.raises(
+        ConfigError,
+        match="kind: must be one of 'artemis' or 'openmq' or 'classic' or 'toy'",
+    ):
         load(file)

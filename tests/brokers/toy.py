@@ -78,15 +78,33 @@ class ToyReader(BrokerReader[Reply]):
         (reply,) = await poll.begin([ask("about")])
         about = ABOUTS.one(reply, "about")
         self.begins(model.Process(about.node, about.clock, about.uptime))
-        linked = await poll.collect("connections", self._listed(poll, "connections", CONNECTIONS))
-        rows = await poll.collect("consumers", self._listed(poll, "consumers", CONSUMERS))
-        queues = await poll.collect("queues", self._listed(poll, "queues", QUEUES))  # its counters last
+        linked = await poll.collect(
+            "connections", self._listed(poll, "connections", CONNECTIONS)
+        )
+        rows = await poll.collect(
+            "consumers", self._listed(poll, "consumers", CONSUMERS)
+        )
+        queues = await poll.collect(
+            "queues", self._listed(poll, "queues", QUEUES)
+        )  # its counters last
         if queues is not None:
             await poll.collect("settings", self._read_settings(poll, queues))
-        consumers = None if rows is None else self._consumer_table(rows, {q.id: q.name for q in queues or ()})
+        consumers = (
+            None
+            if rows is None
+            else self._consumer_table(rows, {q.id: q.name for q in queues or ()})
+        )
         return model.Snapshot(
             poll.now,
-            model.Broker(ABOUT, about.version, "", about.node, model.Role.ACTIVE, about.clock, about.uptime),
+            model.Broker(
+                ABOUT,
+                about.version,
+                "",
+                about.node,
+                model.Role.ACTIVE,
+                about.clock,
+                about.uptime,
+            ),
             addresses=None if queues is None else self._address_table(queues),
             queues=None if queues is None else self._queue_table(queues),
             consumers=consumers,
@@ -96,39 +114,66 @@ class ToyReader(BrokerReader[Reply]):
             collectors=poll.collectors,
         )
 
-    async def _listed(self, poll: Poll[Reply], what: str, rows: Decoder[RowT]) -> tuple[list[RowT], str]:
+    async def _listed(
+        self, poll: Poll[Reply], what: str, rows: Decoder[RowT]
+    ) -> tuple[list[RowT], str]:
         (reply,) = await poll.ask([ask(what)])
         found = await poll.work(rows.listed, reply, what)
         return found.rows, unreadable([found])
 
-    async def _read_settings(self, poll: Poll[Reply], queues: Sequence[Queue]) -> tuple[None, str]:
+    async def _read_settings(
+        self, poll: Poll[Reply], queues: Sequence[Queue]
+    ) -> tuple[None, str]:
         due = self._settings.due([row.name for row in queues], poll.now)
         found = await poll.ask([ask("settings", name) for name in due]) if due else []
-        read, error = read_each(due, found, lambda reply, name: SETTINGS.one(reply, f"settings of {name}"))
+        read, error = read_each(
+            due, found, lambda reply, name: SETTINGS.one(reply, f"settings of {name}")
+        )
         self._settings.note(due, read, poll.now)
         return None, error
 
     def _address_table(self, rows: Sequence[Queue]) -> Table[model.AddressRow]:
         make = [model.AddressRow(row.name, "") for row in rows]
         limits = [self._settings.values.get(row.name, Settings()).limit for row in rows]
-        return self._addresses(integers(rows, "id"), make.__getitem__, {"limit_messages": np.array(limits)})[0]
+        return self._addresses(
+            integers(rows, "id"), make.__getitem__, {"limit_messages": np.array(limits)}
+        )[0]
 
-    def _connection_table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
-        make = [model.ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows]
+    def _connection_table(
+        self, rows: Sequence[Connection]
+    ) -> Table[model.ConnectionRow]:
+        make = [
+            model.ConnectionRow(str(row.id), row.client, "TOY", "", "") for row in rows
+        ]
         return self._connections(integers(rows, "id"), make.__getitem__, {})[0]
 
     def _queue_table(self, rows: Sequence[Queue]) -> Table[model.QueueRow]:
         kind, ring = model.QueueKind.USER, model.RingSource.NONE
-        make = [model.QueueRow(r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", "") for r in rows]
-        return self._queues(integers(rows, "id"), make.__getitem__, present(columns(rows, *QUEUE_NUMBERS)))[0]
+        make = [
+            model.QueueRow(
+                r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", ""
+            )
+            for r in rows
+        ]
+        return self._queues(
+            integers(rows, "id"),
+            make.__getitem__,
+            present(columns(rows, *QUEUE_NUMBERS)),
+        )[0]
 
-    def _consumer_table(self, rows: Sequence[Consumer], queues: dict[int, str]) -> Table[model.ConsumerRow]:
+    def _consumer_table(
+        self, rows: Sequence[Consumer], queues: dict[int, str]
+    ) -> Table[model.ConsumerRow]:
         names = [queues.get(row.queue, "") for row in rows]
         make = [
             model.ConsumerRow(str(r.id), n, n, r.client, "", "TOY", "", "", "")
             for r, n in zip(rows, names, strict=True)
         ]
-        return self._consumers(integers(rows, "id"), make.__getitem__, present(columns(rows, *CONSUMER_NUMBERS)))[0]
+        return self._consumers(
+            integers(rows, "id"),
+            make.__getitem__,
+            present(columns(rows, *CONSUMER_NUMBERS)),
+        )[0]
 
 
 KIND = Kind(about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy"))

@@ -12,7 +12,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from causes.situations.register import COLD, INTERVAL, PLAYS, SECONDS, TREND, TRUTHS, Truth, read_settings_often
+from causes.situations.register import (
+    COLD,
+    INTERVAL,
+    PLAYS,
+    SECONDS,
+    TREND,
+    TRUTHS,
+    Truth,
+    read_settings_often,
+)
 from flowbench.advice import wrong
 from flowbench.bench import Run, play
 from flowbench.scene import Label, Scenario, Scene
@@ -34,22 +43,33 @@ def take(found: Found, truth: Truth, poller: Poller, queues: Collection[str]) ->
     for one in poller.assessor.state.judgement.conditions:
         if one.name == truth.condition and one.queue in queues:
             found.verdicts, found.polls = one.verdicts, found.polls + 1
-    found.wrong |= set(wrong(poller, (truth.condition,), queues, " ".join(sorted(truth.true))))
+    found.wrong |= set(
+        wrong(poller, (truth.condition,), queues, " ".join(sorted(truth.true)))
+    )
 
 
 def conclude(found: Found, truth: Truth) -> None:
-    found.wrong |= {f"{one} is not proven" for one in truth.proves - {*named(found, CauseState.PROVEN)}}
+    found.wrong |= {
+        f"{one} is not proven"
+        for one in truth.proves - {*named(found, CauseState.PROVEN)}
+    }
     if not found.polls:
         found.wrong.add(f"{truth.condition} did not come")
 
 
 def played(only: str, seconds: float, cold: float, folder: Path) -> dict[str, Found]:
-    chosen = {name: truth for name, truth in TRUTHS.items() if any(part in name for part in only.split(","))}
+    chosen = {
+        name: truth
+        for name, truth in TRUTHS.items()
+        if any(part in name for part in only.split(","))
+    }
     known = {name: Found() for name in chosen}
 
     def scenario(name: str, truth: Truth) -> Scenario:
         def go(scene: Scene) -> None:
-            scene.each_poll = lambda poller: take(known[name], truth, poller, scene.queues)
+            scene.each_poll = lambda poller: take(
+                known[name], truth, poller, scene.queues
+            )
             PLAYS[name](scene)
 
         return Scenario(name, Label(), truth.place, go)
@@ -66,9 +86,13 @@ def named(found: Found, state: CauseState) -> list[str]:
     return [name for name, one in found.verdicts.items() if one.state is state]
 
 
-def report(known: Mapping[str, Found], truths: Mapping[str, Truth], *, facts: bool) -> int:
+def report(
+    known: Mapping[str, Found], truths: Mapping[str, Truth], *, facts: bool
+) -> int:
     """Prints the table; facts: also that of each cause. 1 if something is wrong."""
-    lines = ["| situation | condition | true | proven | possible | excluded | |\n|---|---|---|---|---|---|---|"]
+    lines = [
+        "| situation | condition | true | proven | possible | excluded | |\n|---|---|---|---|---|---|---|"
+    ]
     for name, found in known.items():
         truth = truths[name]
         states = (", ".join(named(found, state)) or "-" for state in CauseState)
@@ -79,19 +103,27 @@ def report(known: Mapping[str, Found], truths: Mapping[str, Truth], *, facts: bo
     bad = sum(bool(found.wrong) for found in known.values())
     lines.append(f"\n{len(known) - bad} of {len(known)} situations are right")
     for name, found in known.items() if facts else ():
-        lines += [f"{name}: {cause}: {one.state}: {one.fact}" for cause, one in found.verdicts.items()]
+        lines += [
+            f"{name}: {cause}: {one.state}: {one.fact}"
+            for cause, one in found.verdicts.items()
+        ]
     print("\n".join(lines))  # noqa: T201 - the result
     return int(bad > 0)
 
 
 def run(
-    program: str, play_those: Callable[[str, float, Path], dict[str, Found]], truths: Mapping[str, Truth], most: float
+    program: str,
+    play_those: Callable[[str, float, Path], dict[str, Found]],
+    truths: Mapping[str, Truth],
+    most: float,
 ) -> int:
     """Play what the command line asks for (by default all, for `most` seconds) and print the table."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--seconds", type=float, default=most)
-    parser.add_argument("--facts", action="store_true", help="also the fact of each cause")
+    parser.add_argument(
+        "--facts", action="store_true", help="also the fact of each cause"
+    )
     wanted = parser.parse_args()
     read_settings_often()
     with tempfile.TemporaryDirectory(prefix="penstock-causes-") as folder:
@@ -100,7 +132,12 @@ def run(
 
 
 def main() -> int:
-    return run("causes", lambda only, seconds, folder: played(only, seconds, COLD, folder), TRUTHS, SECONDS)
+    return run(
+        "causes",
+        lambda only, seconds, folder: played(only, seconds, COLD, folder),
+        TRUTHS,
+        SECONDS,
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from causes.live import Found, conclude, run, take
 from causes.situations.register import COLD, INTERVAL, Truth
-from flowbench.openmq import LIMITED, Options, Scenario, clients_of, consume, observed, prepared, produce
+from flowbench.openmq import (
+    LIMITED,
+    Options,
+    Scenario,
+    clients_of,
+    consume,
+    observed,
+    prepared,
+    produce,
+)
 from penstock.agent import Poller
 
 SECONDS = 130.0
@@ -20,7 +29,12 @@ SITUATIONS: dict[str, tuple[Truth, Scenario]] = {}
 
 
 def situation(
-    name: str, condition: str, roles: Roles, *true: str, proves: tuple[str, ...] = (), **more: object
+    name: str,
+    condition: str,
+    roles: Roles,
+    *true: str,
+    proves: tuple[str, ...] = (),
+    **more: object,
 ) -> None:
     truth = Truth(condition, frozenset(true), frozenset(proves))
     SITUATIONS[name] = truth, Scenario(name.replace("-", "_"), roles, **more)  # type: ignore[arg-type]
@@ -28,8 +42,18 @@ def situation(
 
 TRANSACTED = {"ack": "transacted"}
 
-situation("listener-hangs", "stalled", [consume(listener="true", hang=20), produce(rate=20)], "listener_hangs")
-situation("listener-hangs-at-once", "stalled", [consume(listener="true", hang=1), produce(rate=20)], "listener_hangs")
+situation(
+    "listener-hangs",
+    "stalled",
+    [consume(listener="true", hang=20), produce(rate=20)],
+    "listener_hangs",
+)
+situation(
+    "listener-hangs-at-once",
+    "stalled",
+    [consume(listener="true", hang=1), produce(rate=20)],
+    "listener_hangs",
+)
 situation(
     "hangs-beside-one-that-works", "stalled",
     [
@@ -38,13 +62,28 @@ situation(
     ], "listener_hangs",
 )  # fmt: skip
 situation("long-job", "stalled", [consume(delay=200_000), produce(rate=20)], "long_job")
-situation("never-receives", "stalled", [consume(receive="never"), produce(rate=20)], "never_receives")
 situation(
-    "never-acknowledges", "stalled", [consume(ack="client", acknowledge=0), produce(rate=20)], "never_acknowledges"
+    "never-receives",
+    "stalled",
+    [consume(receive="never"), produce(rate=20)],
+    "never_receives",
+)
+situation(
+    "never-acknowledges",
+    "stalled",
+    [consume(ack="client", acknowledge=0), produce(rate=20)],
+    "never_acknowledges",
 )
 situation("frozen", "stalled", [consume(delay=5), produce(rate=20)], "frozen", own=True)
-situation("stomp-never-acknowledges", "stalled", [produce(rate=5)], "stomp_reader", stomp=True)
-situation("never-commits", "open_transaction", [consume(commit=0, **TRANSACTED), produce(count=50)], "never_commits")
+situation(
+    "stomp-never-acknowledges", "stalled", [produce(rate=5)], "stomp_reader", stomp=True
+)
+situation(
+    "never-commits",
+    "open_transaction",
+    [consume(commit=0, **TRANSACTED), produce(count=50)],
+    "never_commits",
+)
 situation(
     "hangs-within-a-transaction", "open_transaction", [consume(commit=0, hang=20, **TRANSACTED), produce(count=200)],
     "listener_hangs", "never_commits",
@@ -59,8 +98,18 @@ situation(
 situation(
     "recovers", "redelivery_loop", [consume(ack="client", returns=1000, delay=5), produce(rate=2)], "recovers",
 )  # fmt: skip
-situation("not-started", "not_dispatching", [consume(start="false"), produce(rate=5)], "not_started")
-situation("selector", "not_dispatching", [consume(selector="colour='red'"), produce(rate=5)], "selector")
+situation(
+    "not-started",
+    "not_dispatching",
+    [consume(start="false"), produce(rate=5)],
+    "not_started",
+)
+situation(
+    "selector",
+    "not_dispatching",
+    [consume(selector="colour='red'"), produce(rate=5)],
+    "selector",
+)
 situation(
     "asks-for-none", "stalled", [consume(receive="never", imqConsumerFlowLimitPrefetch="false"), produce(rate=5)],
     "never_receives",
@@ -89,8 +138,20 @@ situation(
     "backups-stand-by", "falling_behind", [produce(rate=20), consume(delay=200), consume(delay=200)], "max_consumers",
     proves=("max_consumers",), settings={"MaxNumActiveConsumers": 1, "MaxNumBackupConsumers": 3},
 )  # fmt: skip
-situation("paused", "paused", [produce(rate=5), consume()], "paused", proves=("paused",), pauses="CONSUMERS")
-situation("nobody-reads", "no_consumer", [produce(rate=5), consume(leave=50)], "application_down")
+situation(
+    "paused",
+    "paused",
+    [produce(rate=5), consume()],
+    "paused",
+    proves=("paused",),
+    pauses="CONSUMERS",
+)
+situation(
+    "nobody-reads",
+    "no_consumer",
+    [produce(rate=5), consume(leave=50)],
+    "application_down",
+)
 situation(
     "limit-of-the-connection", "connection_paused",
     [
@@ -101,8 +162,15 @@ situation(
 
 
 def played(only: str, seconds: float, folder: Path) -> dict[str, Found]:
-    chosen = {name: one for name, one in SITUATIONS.items() if any(part in name for part in only.split(","))}
-    known, scenarios = {name: Found() for name in chosen}, [scenario for _, scenario in chosen.values()]
+    chosen = {
+        name: one
+        for name, one in SITUATIONS.items()
+        if any(part in name for part in only.split(","))
+    }
+    known, scenarios = (
+        {name: Found() for name in chosen},
+        [scenario for _, scenario in chosen.values()],
+    )
 
     def each(poller: Poller) -> None:
         for name, (truth, scenario) in chosen.items():
@@ -110,9 +178,13 @@ def played(only: str, seconds: float, folder: Path) -> dict[str, Found]:
 
     with ExitStack() as stack:
         broker, classes = stack.enter_context(prepared(folder, scenarios))
-        watching = threading.Thread(target=observed, args=(broker, folder, each, INTERVAL, seconds, COLD))
+        watching = threading.Thread(
+            target=observed, args=(broker, folder, each, INTERVAL, seconds, COLD)
+        )
         watching.start()
-        stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
+        stack.enter_context(
+            clients_of(broker, scenarios, classes, folder / "clients.log")
+        )
         watching.join()
     for name, (truth, _) in chosen.items():
         conclude(known[name], truth)

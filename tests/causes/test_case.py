@@ -13,7 +13,14 @@ from penstock.causes.case import Case, ConsumerCase, positions_of_addresses, sib
 from penstock.causes.evidence import NumberRead, Truth, known, unread
 from penstock.causes.verdict import AGAINST, CauseState
 from penstock.core.table import Index, Table
-from penstock.model import ANONYMOUS, AddressRow, BrokerKind, Collector, LeftOut, ProducerRow
+from penstock.model import (
+    ANONYMOUS,
+    AddressRow,
+    BrokerKind,
+    Collector,
+    LeftOut,
+    ProducerRow,
+)
 from penstock.observation.poll import RuleInputs
 
 INTERVAL = 15.0
@@ -41,7 +48,10 @@ def test_a_case_of_a_queue() -> None:
 
 
 def test_a_case_of_a_consumer() -> None:
-    poll = with_values(two_queues(), {"snapshot.consumers.delivered": [5, 7], "found.consumer.queue": [1, 0]})
+    poll = with_values(
+        two_queues(),
+        {"snapshot.consumers.delivered": [5, 7], "found.consumer.queue": [1, 0]},
+    )
     here = ConsumerCase(poll, SECOND, NOW)
     assert (here.queue_at, here.queue_row.name, here.consumer_row.id) == (0, "q", "d")
     assert here.consumer("delivered", "deliveries") == NumberRead("deliveries", 7)
@@ -70,7 +80,8 @@ def test_numbers_of_addresses() -> None:
 
 def test_an_address_that_is_not_listed_has_no_numbers() -> None:
     listed = Table(
-        Index.of([AddressRow("other", "page"), AddressRow("another", "page")]), {"pages": np.array([5.0, 7.0])}
+        Index.of([AddressRow("other", "page"), AddressRow("another", "page")]),
+        {"pages": np.array([5.0, 7.0])},
     )
     here = case(changed(two_queues(), snapshot__addresses=listed))
     assert here.address_row is None
@@ -86,14 +97,18 @@ def test_the_first_address_is_one() -> None:
 
 def test_classic_shows_with_the_settings_how_full_an_address_is() -> None:
     classic = changed(two_queues(), broker__kind=BrokerKind.CLASSIC)
-    assert case(classic).fullness("pages", "pages").source == "the settings of its address"
+    assert (
+        case(classic).fullness("pages", "pages").source == "the settings of its address"
+    )
 
 
 def test_settings_are_read_with_the_settings_of_the_address() -> None:
     poll = with_values(two_queues(), {"snapshot.addresses.limit_bytes": [5, np.nan]})
     limit = case(poll, row=0).limit("limit_bytes", "its limit")
     assert limit == NumberRead("its limit", 5, 0.0, "the settings of its address")
-    assert case(poll).setting("limit_bytes", "its limit").lack == "its limit was not read"
+    assert (
+        case(poll).setting("limit_bytes", "its limit").lack == "its limit was not read"
+    )
     assert case(poll).limit("limit_bytes", "its limit").value == np.inf
     never = with_values(poll, {"snapshot.addresses.settings_stamp": np.nan})
     assert np.isnan(case(never).limit("limit_bytes", "its limit").value)
@@ -101,13 +116,17 @@ def test_settings_are_read_with_the_settings_of_the_address() -> None:
 
 def test_numbers_of_the_broker() -> None:
     poll = changed(plain(), broker__memory_used_bytes=5.0)
-    assert case(poll, row=0).broker_number("memory_used_bytes", "memory") == NumberRead("memory", 5)
+    assert case(poll, row=0).broker_number("memory_used_bytes", "memory") == NumberRead(
+        "memory", 5
+    )
 
 
 # --- when it was read
 
 
-@pytest.mark.parametrize(("since", "age"), [(NOW - 100, 100), (NOW, 0), (NOW + 5, 0), (np.nan, 0)])
+@pytest.mark.parametrize(
+    ("since", "age"), [(NOW - 100, 100), (NOW, 0), (NOW + 5, 0), (np.nan, 0)]
+)
 def test_how_long_it_is_active(since: float, age: float) -> None:
     assert Case(plain(), 0, since).age == age
 
@@ -126,12 +145,19 @@ def test_settings_are_stale_by_how_long_before_it_began_they_were_read(
     seconds_ago: float, active_for: float, stale: float
 ) -> None:
     """It may have begun at any time after the poll before."""
-    poll = with_values(two_queues(), {"snapshot.addresses.settings_stamp": [np.nan, STAMP - seconds_ago]})
+    poll = with_values(
+        two_queues(),
+        {"snapshot.addresses.settings_stamp": [np.nan, STAMP - seconds_ago]},
+    )
     assert case(poll, seconds=active_for).settings_stale == stale
 
 
-@pytest.mark.parametrize(("interval", "stale"), [(INTERVAL, 85), (np.nan, 100), (-1.0, 100)])
-def test_without_an_interval_it_began_at_the_poll(interval: float, stale: float) -> None:
+@pytest.mark.parametrize(
+    ("interval", "stale"), [(INTERVAL, 85), (np.nan, 100), (-1.0, 100)]
+)
+def test_without_an_interval_it_began_at_the_poll(
+    interval: float, stale: float
+) -> None:
     poll = with_values(two_queues(), {
         "snapshot.addresses.settings_stamp": STAMP - 100,
         "found.interval": interval,
@@ -142,7 +168,9 @@ def test_without_an_interval_it_began_at_the_poll(interval: float, stale: float)
 def test_a_part_that_was_read_is_fresh() -> None:
     assert case(plain(), row=0).part_is_fresh("producers", "the list") == known(True)
     never = changed(plain(), snapshot__producers=None)
-    assert case(never, row=0).part_is_fresh("producers", "the list") == unread("the list")
+    assert case(never, row=0).part_is_fresh("producers", "the list") == unread(
+        "the list"
+    )
     assert case(never, row=0).stale("producers") == np.inf
     assert not case(never, row=0).was_ever_read("producers")
 
@@ -174,7 +202,9 @@ FULL, ROOM, NOT_READ = Truth.YES, Truth.NO, Truth.UNKNOWN
         ((1.0, 9.0), (0.1, np.nan), NOT_READ),
     ],
 )
-def test_a_broker_is_full(memory: tuple[float, float], disk: tuple[float, float], is_full: Truth) -> None:
+def test_a_broker_is_full(
+    memory: tuple[float, float], disk: tuple[float, float], is_full: Truth
+) -> None:
     about = {
         "broker__memory_used_bytes": memory[0],
         "broker__memory_limit_bytes": memory[1],
@@ -196,7 +226,9 @@ def test_what_was_not_read_of_the_broker_is_named() -> None:
         broker__disk_limit_ratio=np.nan,
     )
     here = case(nothing, row=0)
-    assert here.memory_is_full == unread("the broker's memory use", "the broker's memory limit")
+    assert here.memory_is_full == unread(
+        "the broker's memory use", "the broker's memory limit"
+    )
     assert here.disk_is_full == unread("the disk use", "max-disk-usage")
 
 
@@ -205,7 +237,9 @@ def test_what_was_not_read_of_the_broker_is_named() -> None:
 
 def test_why_it_is_not_known_what_all_consumers_want() -> None:
     not_counted = with_values(plain(), {"snapshot.queues.consumers": np.nan})
-    assert case(not_counted, row=0).all_consumers_are_listed == unread("the number of consumers")
+    assert case(not_counted, row=0).all_consumers_are_listed == unread(
+        "the number of consumers"
+    )
     one_more = with_values(plain(), {"snapshot.queues.consumers": 2})
     unlisted = "what consumers want that are not listed, as those of a bridge,"
     assert case(one_more, row=0).all_consumers_are_listed == unread(unlisted)
@@ -222,7 +256,9 @@ def test_why_it_is_not_known_what_all_consumers_want() -> None:
     ],
 )
 def test_all_consumers_are_listed(counted: float, left_out: Any, truth: Truth) -> None:
-    poll = changed(with_values(plain(), {"snapshot.queues.consumers": counted}), left_out=left_out)
+    poll = changed(
+        with_values(plain(), {"snapshot.queues.consumers": counted}), left_out=left_out
+    )
     assert case(poll, row=0).all_consumers_are_listed.truth is truth
     assert case(poll, row=0).left_out is bool(left_out)
 
@@ -230,13 +266,19 @@ def test_all_consumers_are_listed(counted: float, left_out: Any, truth: Truth) -
 def test_old_versions_list_consumers_without_numbers() -> None:
     assert case(plain(), row=0).consumers_show_numbers == known(True)
     old = changed(plain(), found__counted=False)
-    assert case(old, row=0).consumers_show_numbers == unread("what each consumer buffers")
+    assert case(old, row=0).consumers_show_numbers == unread(
+        "what each consumer buffers"
+    )
 
 
 def test_protocols_are_without_their_version() -> None:
-    rows = np.array([SimpleNamespace(protocol=name) for name in ("MQTT5", "X5", "")], object)
+    rows = np.array(
+        [SimpleNamespace(protocol=name) for name in ("MQTT5", "X5", "")], object
+    )
     index = SimpleNamespace(rows=rows)
-    poll: Any = SimpleNamespace(found=SimpleNamespace(consumer=SimpleNamespace(index=index)))
+    poll: Any = SimpleNamespace(
+        found=SimpleNamespace(consumer=SimpleNamespace(index=index))
+    )
     assert [*Case(poll, 0).protocols(np.array([0, 1, 2]))] == ["MQTT", "X", ""]
     assert ConsumerCase(poll, 0).protocol == "MQTT"
 
@@ -246,13 +288,17 @@ def test_protocols_are_without_their_version() -> None:
     [([7, 7, 8], [0], True), ([7, 8, 8], [2], True), ([7, 8, 9], [], True), ([7, -1, -1], [], False), ([], [], False),
      ([0, 0, 8], [0], True)],
 )  # fmt: skip
-def test_the_other_consumers_of_its_connection(keys: list[int], siblings: list[int], is_known: bool) -> None:
+def test_the_other_consumers_of_its_connection(
+    keys: list[int], siblings: list[int], is_known: bool
+) -> None:
     snapshot: Any = SimpleNamespace(consumer_connection=np.array(keys, np.int64))
     assert siblings_of(snapshot, SECOND).tolist() == siblings
     poll: Any = SimpleNamespace(snapshot=snapshot)
     here = ConsumerCase(poll, SECOND)
     assert here.siblings.tolist() == siblings
-    assert here.connection_is_known == (known(True) if is_known else unread("its connection"))
+    assert here.connection_is_known == (
+        known(True) if is_known else unread("its connection")
+    )
 
 
 def test_one_consumer_alone_has_a_connection() -> None:
@@ -282,7 +328,9 @@ def test_consumers_of_a_queue() -> None:
         ([NOW, np.nan], [np.nan, np.nan], []),
     ],
 )
-def test_other_clients_that_stopped_with_it(since: list[float], acknowledged: list[float], names: list[str]) -> None:
+def test_other_clients_that_stopped_with_it(
+    since: list[float], acknowledged: list[float], names: list[str]
+) -> None:
     poll = with_values(two_consumers(), {
         "unacked.unacked_since": since,
         "found.consumer.last_acknowledgement": acknowledged,
@@ -290,15 +338,28 @@ def test_other_clients_that_stopped_with_it(since: list[float], acknowledged: li
     rows = np.array([SimpleNamespace(client=name) for name in ("app", "other")], object)
     index = poll.found.consumer.index
     named: Index[Any] = Index(index.keys, rows, index.origin, None)
-    assert surroundings.stopped_with(changed(poll, found__consumer__index=named), 0) == names
+    assert (
+        surroundings.stopped_with(changed(poll, found__consumer__index=named), 0)
+        == names
+    )
 
 
 def addresses(percent: list[float], paging: list[float], **broker: float) -> RuleInputs:
     """Of two addresses "q" and "r", where the broker has room unless it is said."""
-    room = {"memory_used_bytes": 1.0, "memory_limit_bytes": 9.0, "disk_used_ratio": 0.1, "disk_limit_ratio": 0.9}
-    columns = {"snapshot.addresses.limit_percent": percent, "snapshot.addresses.paging": paging}
+    room = {
+        "memory_used_bytes": 1.0,
+        "memory_limit_bytes": 9.0,
+        "disk_used_ratio": 0.1,
+        "disk_limit_ratio": 0.9,
+    }
+    columns = {
+        "snapshot.addresses.limit_percent": percent,
+        "snapshot.addresses.paging": paging,
+    }
     poll = with_values(two_queues(), columns)
-    return changed(poll, **{f"broker__{name}": value for name, value in (room | broker).items()})
+    return changed(
+        poll, **{f"broker__{name}": value for name, value in (room | broker).items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -320,7 +381,9 @@ def addresses(percent: list[float], paging: list[float], **broker: float) -> Rul
         (changed(addresses([0, 0], [0, 0]), snapshot__addresses=None), None),
     ],
 )  # fmt: skip
-def test_addresses_whose_producers_wait(poll: RuleInputs, full: dict[str, str] | None) -> None:
+def test_addresses_whose_producers_wait(
+    poll: RuleInputs, full: dict[str, str] | None
+) -> None:
     """None where that is not known of all."""
     assert surroundings.full_addresses(poll) == full
 
@@ -335,30 +398,49 @@ def test_where_memory_is_full_those_wait_that_write_no_pages() -> None:
 
 
 @pytest.mark.parametrize(("error", "full"), [("", {}), ("no answer", None)])
-def test_addresses_that_were_not_read_now_are_not_known(error: str, full: dict[str, str] | None) -> None:
+def test_addresses_that_were_not_read_now_are_not_known(
+    error: str, full: dict[str, str] | None
+) -> None:
     collectors = {"addresses": Collector(0.1, STAMP, error)}
     poll = changed(addresses([0, 0], [0, 0]), snapshot__collectors=collectors)
     assert surroundings.full_addresses(poll) == full
 
 
 def test_it_is_said_what_of_the_broker_is_full() -> None:
-    assert surroundings.full_broker(addresses([0, 0], [0, 0], memory_used_bytes=9.0).broker) == "memory"
-    assert surroundings.full_broker(addresses([0, 0], [0, 0], disk_used_ratio=0.9).broker) == "disk"
+    assert (
+        surroundings.full_broker(
+            addresses([0, 0], [0, 0], memory_used_bytes=9.0).broker
+        )
+        == "memory"
+    )
+    assert (
+        surroundings.full_broker(addresses([0, 0], [0, 0], disk_used_ratio=0.9).broker)
+        == "disk"
+    )
 
 
 def sends(poll: RuleInputs, *rows: tuple[str, str, float]) -> RuleInputs:
     """Address, session and what it has sent, of each producer."""
-    producers = [ProducerRow(f"p{at}", address, "app", session) for at, (address, session, _) in enumerate(rows)]
+    producers = [
+        ProducerRow(f"p{at}", address, "app", session)
+        for at, (address, session, _) in enumerate(rows)
+    ]
     produced = np.array([number for *_, number in rows])
-    return changed(poll, snapshot__producers=Table(Index.of(producers), {"produced": produced}))
+    return changed(
+        poll, snapshot__producers=Table(Index.of(producers), {"produced": produced})
+    )
 
 
 def test_sessions_that_sent_to_a_full_address() -> None:
-    full = changed(addresses([100, 0], [0, 0]), timers__blocked=np.array([NOW - 50, NOW]))
+    full = changed(
+        addresses([100, 0], [0, 0]), timers__blocked=np.array([NOW - 50, NOW])
+    )
     poll = sends(full, ("q", "one", 5.0), ("q", "two", 0.0), ("r", "three", 5.0))
     assert surroundings.sends_to(poll) == {"one": ("q", NOW - 50)}
     assert surroundings.sends_to(changed(full, snapshot__producers=None)) == {}
-    assert surroundings.sends_to(sends(addresses([0, 0], [0, 0]), ("q", "one", 5.0))) == {}
+    assert (
+        surroundings.sends_to(sends(addresses([0, 0], [0, 0]), ("q", "one", 5.0))) == {}
+    )
 
 
 # --- silence
@@ -395,12 +477,16 @@ def test_another_queue_gets_as_much_since(values: dict[str, Any], to: str) -> No
     assert verdict.state is CauseState.POSSIBLE
     assert verdict.likely is bool(to)
     assert verdict.fact == (
-        f"{to} gets as much since" if to else f"{AGAINST}no other queue of this broker began to get as much"
+        f"{to} gets as much since"
+        if to
+        else f"{AGAINST}no other queue of this broker began to get as much"
     )
 
 
 def test_of_two_others_the_first_is_named() -> None:
-    poll = with_values(two_queues(), GETS_AS_MUCH | {"usual.began": NOW - 900, "trend.rate_in": 2})
+    poll = with_values(
+        two_queues(), GETS_AS_MUCH | {"usual.began": NOW - 900, "trend.rate_in": 2}
+    )
     assert silence.moved(poll, 1) == ""
     assert silence.moved(poll, 0) == "q"
 
@@ -417,11 +503,15 @@ POSSIBLE, EXCLUDED = CauseState.POSSIBLE, CauseState.EXCLUDED
         ([("r", "s", 0.0)], POSSIBLE, EXCLUDED),
     ],
 )
-def test_producers_are_gone_or_idle(rows: list[tuple[str, str, float]], gone: CauseState, idle: CauseState) -> None:
+def test_producers_are_gone_or_idle(
+    rows: list[tuple[str, str, float]], gone: CauseState, idle: CauseState
+) -> None:
     verdicts = silence.silent(case(sends(two_queues(), *rows), row=0))
     assert verdicts["producer_gone"].state is gone
     assert verdicts["producer_idle"].state is idle
-    own, others = (sum(row[0] == address for row in rows) for address in ("q", ANONYMOUS))
+    own, others = (
+        sum(row[0] == address for row in rows) for address in ("q", ANONYMOUS)
+    )
     fact = f"{own} producers of q are connected, and {others} that name an address with each message"
     assert verdicts["producer_gone"].fact == fact
 

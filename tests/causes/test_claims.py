@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, Truth, all_of, any_of, known, lacks_of, negated, unread
+from penstock.causes.evidence import (
+    UNKNOWN,
+    Claim,
+    NumberRead,
+    Truth,
+    all_of,
+    any_of,
+    known,
+    lacks_of,
+    negated,
+    unread,
+)
 from penstock.causes.verdict import (
     CauseState,
     OnDemand,
@@ -26,8 +37,13 @@ def test_what_was_not_read_is_named() -> None:
     assert lacks_of(LACKING, LACKS_TWO, YES) == LACKS_TWO.lacks
 
 
-@pytest.mark.parametrize(("claim", "opposite"), [(YES, NO), (NO, YES), (UNKNOWN, UNKNOWN), (LACKING, LACKING)])
-def test_the_opposite_of_what_is_not_known_is_not_known(claim: Claim, opposite: Claim) -> None:
+@pytest.mark.parametrize(
+    ("claim", "opposite"),
+    [(YES, NO), (NO, YES), (UNKNOWN, UNKNOWN), (LACKING, LACKING)],
+)
+def test_the_opposite_of_what_is_not_known_is_not_known(
+    claim: Claim, opposite: Claim
+) -> None:
     assert negated(claim) == opposite
 
 
@@ -43,7 +59,9 @@ def test_the_opposite_of_what_is_not_known_is_not_known(claim: Claim, opposite: 
         ([], YES, NO),
     ],
 )
-def test_claims_are_joined(claims: list[Claim], found_all: Claim, found_any: Claim) -> None:
+def test_claims_are_joined(
+    claims: list[Claim], found_all: Claim, found_any: Claim
+) -> None:
     assert all_of(*claims) == found_all
     assert any_of(*claims) == found_any
 
@@ -89,12 +107,22 @@ def test_with_what_it_is_compared_may_not_have_been_read() -> None:
     [
         (MISSING, False, "the depth was not read"),
         (STALE, False, "the depth: last read 1 min 30 s before this began"),
-        (STALE._replace(source="the settings"), False, "the settings: last read 1 min 30 s before this began"),
-        (STALE._replace(stale_seconds=np.inf), False, "the depth: last read at an unknown time"),
+        (
+            STALE._replace(source="the settings"),
+            False,
+            "the settings: last read 1 min 30 s before this began",
+        ),
+        (
+            STALE._replace(stale_seconds=np.inf),
+            False,
+            "the depth: last read at an unknown time",
+        ),
         (MISSING._replace(stale_seconds=90.0), False, "the depth was not read"),
     ],
 )
-def test_why_a_number_says_nothing(number: NumberRead, is_known: bool, lack: str) -> None:
+def test_why_a_number_says_nothing(
+    number: NumberRead, is_known: bool, lack: str
+) -> None:
     assert number.is_known is is_known
     assert number.lack == lack
     assert number.satisfies(lambda _: True) == Claim(Truth.UNKNOWN, (lack,))
@@ -121,7 +149,9 @@ LIMIT = NumberRead("the limit", 5.0)
         (DEPTH, LIMIT._replace(value=np.nan), unread("the limit")),
     ],
 )
-def test_a_number_reaches_another_one(number: NumberRead, limit: NumberRead, expected: Claim) -> None:
+def test_a_number_reaches_another_one(
+    number: NumberRead, limit: NumberRead, expected: Claim
+) -> None:
     assert number.reaches(limit) == expected
 
 
@@ -138,11 +168,19 @@ def test_a_number_reaches_another_one(number: NumberRead, limit: NumberRead, exp
         (NO, NO, possible("why", True)),
         (UNKNOWN, UNKNOWN, possible("why", True)),
         (LACKING, NO, possible("why; the depth was not read", True)),
-        (LACKING, unread("the limit"), possible("why; the depth was not read; the limit was not read", True)),
+        (
+            LACKING,
+            unread("the limit"),
+            possible("why; the depth was not read; the limit was not read", True),
+        ),
     ],
 )
-def test_only_what_is_known_excludes_or_proves(excluded_by: Claim, proof: Claim, expected: Verdict) -> None:
-    made = concluded("why", excluded_by=excluded_by, proof=proof, otherwise="why not", likely=True)
+def test_only_what_is_known_excludes_or_proves(
+    excluded_by: Claim, proof: Claim, expected: Verdict
+) -> None:
+    made = concluded(
+        "why", excluded_by=excluded_by, proof=proof, otherwise="why not", likely=True
+    )
     assert made == expected
 
 
@@ -159,8 +197,16 @@ TEXTS = {"crash": "a crash", "stop": "a stop", "pause": "a pause"}
     ("verdicts", "rivals", "fact"),
     [
         ({"crash": proven("seen", likely=True)}, {}, "seen"),
-        ({"crash": proven("seen", likely=True)}, {"crash": ("stop",)}, "seen; it may as well be a stop"),
-        ({"crash": proven("seen", likely=True), "stop": excluded("no")}, {"crash": ("stop",)}, "seen"),
+        (
+            {"crash": proven("seen", likely=True)},
+            {"crash": ("stop",)},
+            "seen; it may as well be a stop",
+        ),
+        (
+            {"crash": proven("seen", likely=True), "stop": excluded("no")},
+            {"crash": ("stop",)},
+            "seen",
+        ),
         (
             {"crash": proven("seen", likely=True), "stop": possible()},
             {"crash": ("stop", "pause")},
@@ -181,7 +227,10 @@ def test_a_cause_is_proven_only_where_its_rivals_are_excluded(
 def test_what_is_not_proven_has_no_rivals() -> None:
     verdicts = {"crash": possible("seen"), "stop": proven("read")}
     assert held_to_rivals(verdicts, {"crash": ("pause",)}, TEXTS) == verdicts
-    assert held_to_rivals(verdicts, {"stop": ("pause",)}, TEXTS)["stop"].state is CauseState.POSSIBLE
+    assert (
+        held_to_rivals(verdicts, {"stop": ("pause",)}, TEXTS)["stop"].state
+        is CauseState.POSSIBLE
+    )
 
 
 def test_what_is_excluded() -> None:
@@ -198,5 +247,9 @@ def test_verdicts_are_worked_out_once_when_they_are_looked_at() -> None:
 
     verdicts = OnDemand(decide, 1, 2)
     assert asked == []
-    assert (len(verdicts), [*verdicts], verdicts["crash"]) == (1, ["crash"], proven("seen"))
+    assert (len(verdicts), [*verdicts], verdicts["crash"]) == (
+        1,
+        ["crash"],
+        proven("seen"),
+    )
     assert asked == [(1, 2)]

@@ -12,14 +12,23 @@ from penstock.causes.verdict import Verdict
 from penstock.model import QueueKind
 
 
-def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, **queue: Any) -> Mapping[str, Verdict]:
+def grows(
+    *consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, **queue: Any
+) -> Mapping[str, Verdict]:
     """100 come at each poll; so many are acknowledged at each, `later` in the second half."""
 
     def said(i: int, now: float) -> dict[str, Any]:
         done = pace * min(i, 12) + later * max(i - 12, 0)
         works = {"T": 1.0, "C": done, "N": done + 1, "L": now - 1, "Ld": now - 1}
         rows = {f"c{n}": {**works, **one} for n, one in enumerate(consumers or ({},))}
-        numbers = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 1.0, "max_consumers": -1.0, **queue}
+        numbers = {
+            "A": 100.0 * i,
+            "K": done,
+            "M": 100.0 * i - done,
+            "D": 1.0,
+            "max_consumers": -1.0,
+            **queue,
+        }
         return {"queues": {"q": numbers}, "consumers": rows}
 
     return verdicts("falling_behind", said, polls=24)
@@ -28,20 +37,32 @@ def grows(*consumers: dict[str, Any], pace: float = 50.0, later: float = 50.0, *
 @pytest.mark.slow  # many polls
 def test_a_pool_that_works_needs_more_consumers() -> None:
     found = grows({}, {})
-    assert (states(found)[proven], states(found)[possible]) == (set(), {"too_few_consumers", "became_slower"})
-    assert found["too_few_consumers"].fact == ("4 at this pace keep up, without message groups, or with as many groups")
+    assert (states(found)[proven], states(found)[possible]) == (
+        set(),
+        {"too_few_consumers", "became_slower"},
+    )
+    assert found["too_few_consumers"].fact == (
+        "4 at this pace keep up, without message groups, or with as many groups"
+    )
 
 
 @pytest.mark.slow  # many polls
 def test_a_subscription_is_shared_and_not_doubled() -> None:
     found = grows(kind=QueueKind.SUBSCRIPTION, routing_type="multicast")
-    assert found["too_few_consumers"].fact.endswith("keep up, that share this subscription")
+    assert found["too_few_consumers"].fact.endswith(
+        "keep up, that share this subscription"
+    )
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("queue", [{"groups": 0.0}, {"groups": 20.0, "grouped": 1.0}])
-def test_groups_that_are_shared_out_anew_gain_by_more_consumers(queue: dict[str, float]) -> None:
-    assert states(grows({}, {}, **queue))[possible] == {"too_few_consumers", "became_slower"}
+def test_groups_that_are_shared_out_anew_gain_by_more_consumers(
+    queue: dict[str, float],
+) -> None:
+    assert states(grows({}, {}, **queue))[possible] == {
+        "too_few_consumers",
+        "became_slower",
+    }
 
 
 @pytest.mark.slow  # many polls
@@ -49,11 +70,22 @@ def test_who_gives_back_more_than_it_settles_needs_no_company() -> None:
     """Of 16 messages 15 came back, and as many consumers were asked for as would fail alike."""
 
     def said(i: int, now: float) -> dict[str, Any]:
-        row = {"T": 1.0, "C": 320.0 * i, "N": 320.0 * i + 1, "L": now - 1, "Ld": now - 1}
-        return {"queues": {"q": {"A": 100.0 * i, "K": 20.0 * i, "M": 80.0 * i, "D": 1.0}}, "consumers": {"c": row}}
+        row = {
+            "T": 1.0,
+            "C": 320.0 * i,
+            "N": 320.0 * i + 1,
+            "L": now - 1,
+            "Ld": now - 1,
+        }
+        return {
+            "queues": {"q": {"A": 100.0 * i, "K": 20.0 * i, "M": 80.0 * i, "D": 1.0}},
+            "consumers": {"c": row},
+        }
 
     found = verdicts("falling_behind", said, polls=24)
-    assert found["too_few_consumers"].fact.startswith("first fix these: 2100 messages came back, 140 were settled")
+    assert found["too_few_consumers"].fact.startswith(
+        "first fix these: 2100 messages came back, 140 were settled"
+    )
 
 
 HOLDS = {"T": 80.0, "C": 0.0, "L": float("nan"), "Ld": 1_700_000_000.0}
@@ -111,7 +143,9 @@ def test_a_pool_with_selectors_that_buffers_messages_may_be_too_small_or_slow() 
 def test_consumers_that_are_slower_than_usual_are_not_made_more() -> None:
     found = grows({}, {}, later=20.0)
     assert found["became_slower"].state is proven
-    spoiled = next(action for action in ACTIONS if action.name == "add_consumers").spoiled
+    spoiled = next(
+        action for action in ACTIONS if action.name == "add_consumers"
+    ).spoiled
     assert {"became_slower", "holders"} <= spoiled
 
 
@@ -126,7 +160,10 @@ def openmq_grows(**queue: float) -> Mapping[str, Verdict]:
 
     def said(i: int) -> dict[str, Any]:
         done = 50.0 * i
-        rows = {name: {"T": 1.0, "N": done / 2 + 1, "L": world.now + 14} for name in ("c", "d")}
+        rows = {
+            name: {"T": 1.0, "N": done / 2 + 1, "L": world.now + 14}
+            for name in ("c", "d")
+        }
         numbers = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 2.0, **queue}
         return {"queues": {"q": numbers}, "consumers": rows}
 
@@ -135,7 +172,9 @@ def openmq_grows(**queue: float) -> Mapping[str, Verdict]:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("active", [2.0, float("nan")])
-def test_openmq_may_take_no_more_active_consumers_and_does_not_say_so(active: float) -> None:
+def test_openmq_may_take_no_more_active_consumers_and_does_not_say_so(
+    active: float,
+) -> None:
     """maxNumActiveConsumers is not read, and a consumer beyond it is refused."""
     found = openmq_grows(active_consumers=active)
     assert found["max_consumers"].state is possible
@@ -152,7 +191,9 @@ def test_openmq_consumers_that_stand_by_show_that_no_more_are_taken() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("setting", ["exclusive", "max_consumers", "groups"])
-def test_a_setting_that_was_not_read_leaves_it_open_whether_more_would_help(setting: str) -> None:
+def test_a_setting_that_was_not_read_leaves_it_open_whether_more_would_help(
+    setting: str,
+) -> None:
     found = grows({}, {}, **{setting: float("nan")})
     assert found[setting].state is possible
     assert "was not read" in found["too_few_consumers"].fact

@@ -46,10 +46,23 @@ def polled(said: Said, polls: int = POLLS, **options: Any) -> Judged:
 def core_hangs() -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         done, last = 100.0 * min(i, 3), now - 15 * max(i - 3, 0) - 1
-        mine = {"T": 40.0, "C": done, "N": done + 40, "L": last, "Ld": last, "buffered_bytes": 0.3 * MIB}
+        mine = {
+            "T": 40.0,
+            "C": done,
+            "N": done + 40,
+            "L": last,
+            "Ld": last,
+            "buffered_bytes": 0.3 * MIB,
+        }
         idle = {"queue": "r", "T": 0.0, "N": 0.0}
         consumers = {"o": idle} | ({"c": mine} if i else {})
-        numbers = {"A": 2000.0, "K": done, "M": 2000 - done, "D": 40.0, "delivering_bytes": 0.3 * MIB}
+        numbers = {
+            "A": 2000.0,
+            "K": done,
+            "M": 2000 - done,
+            "D": 40.0,
+            "delivering_bytes": 0.3 * MIB,
+        }
         return {
             "queues": {"q": numbers, "r": {"A": 0.0, "M": 0.0}},
             "consumers": consumers,
@@ -61,9 +74,27 @@ def core_hangs() -> Judged:
 
 def mqtt_is_silent() -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
-        silent = {"T": 9.0, "C": 0.0, "N": 9.0, "Ld": START, "protocol": "MQTT", "connection": 7}
-        works = {"queue": "r", "T": 0.0, "C": 9.0 * i, "N": 9.0 * i, "L": now - 1, "Ld": now - 1, "connection": 7}
-        queues = {"q": {"A": 9.0, "M": 9.0, "D": 9.0}, "r": {"A": 9.0 * i, "K": 9.0 * i, "M": 0.0}}
+        silent = {
+            "T": 9.0,
+            "C": 0.0,
+            "N": 9.0,
+            "Ld": START,
+            "protocol": "MQTT",
+            "connection": 7,
+        }
+        works = {
+            "queue": "r",
+            "T": 0.0,
+            "C": 9.0 * i,
+            "N": 9.0 * i,
+            "L": now - 1,
+            "Ld": now - 1,
+            "connection": 7,
+        }
+        queues = {
+            "q": {"A": 9.0, "M": 9.0, "D": 9.0},
+            "r": {"A": 9.0 * i, "K": 9.0 * i, "M": 0.0},
+        }
         return {"queues": queues, "consumers": {"c": silent, "d": works}}
 
     return polled(said)
@@ -72,7 +103,15 @@ def mqtt_is_silent() -> Judged:
 def amqp_never_commits() -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         more = 5.0 * i
-        row = {"T": 10.0, "W": more, "C": more, "N": 10 + more, "L": now - 1, "Ld": now - 1, "protocol": "AMQP"}
+        row = {
+            "T": 10.0,
+            "W": more,
+            "C": more,
+            "N": 10 + more,
+            "L": now - 1,
+            "Ld": now - 1,
+            "protocol": "AMQP",
+        }
         queue = {"A": 200.0, "M": 200.0, "D": 10 + more, "delivering_bytes": 1000.0}
         return {"queues": {"q": queue}, "consumers": {"c": row}}
 
@@ -82,7 +121,14 @@ def amqp_never_commits() -> Judged:
 def comes_back(protocol: str) -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         done, back = 1.0 * i, 10.0 * i
-        row = {"T": 10.0, "C": done + back, "N": done + back + 10, "L": now - 1, "Ld": now - 1, "protocol": protocol}
+        row = {
+            "T": 10.0,
+            "C": done + back,
+            "N": done + back + 10,
+            "L": now - 1,
+            "Ld": now - 1,
+            "protocol": protocol,
+        }
         numbers = {"A": 12 + done, "K": done, "M": 12.0, "D": 10.0, "Att": done}
         return {"queues": {"q": numbers}, "consumers": {"c": row}}
 
@@ -93,7 +139,14 @@ def dies(delivered: float, dead: float) -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         gone, given = 5.0 * i, delivered * i
         row = {"T": 1.0, "C": given, "N": given + 1, "L": now - 1, "Ld": now - 1}
-        queue = {"A": 900.0, "X": gone, "M": 900 - gone, "D": 1.0, "Att": given, "dead_letter_address": "dead"}
+        queue = {
+            "A": 900.0,
+            "X": gone,
+            "M": 900 - gone,
+            "D": 1.0,
+            "Att": given,
+            "dead_letter_address": "dead",
+        }
         settings = {"max_delivery_attempts": 10.0, "slow_consumer_kills": 0.0}
         return {
             "queues": {"q": queue, "dead": {"A": dead * i, "M": dead * i}},
@@ -114,8 +167,18 @@ def expires() -> Judged:
 
 def not_dispatching(protocol: str, selector: str = "") -> Judged:
     def said(i: int, _: float) -> dict[str, Any]:
-        idle = {"T": 0.0, "N": 0.0, "C": 0.0, "connection": 7, "protocol": protocol, "filter": selector}
-        return {"queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "K": 5.0}}, "consumers": {"c": idle}}
+        idle = {
+            "T": 0.0,
+            "N": 0.0,
+            "C": 0.0,
+            "connection": 7,
+            "protocol": protocol,
+            "filter": selector,
+        }
+        return {
+            "queues": {"q": {"A": 50.0 + i, "M": 50.0 + i, "K": 5.0}},
+            "consumers": {"c": idle},
+        }
 
     return polled(said)
 
@@ -123,7 +186,10 @@ def not_dispatching(protocol: str, selector: str = "") -> Judged:
 def unread() -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         there = {"c": {"T": 0.0, "N": 5.0, "C": 5.0, "L": now}} if i < 3 else {}
-        return {"queues": {"q": {"A": 15.0 + i, "K": 5.0, "M": 10.0 + i}}, "consumers": there}
+        return {
+            "queues": {"q": {"A": 15.0 + i, "K": 5.0, "M": 10.0 + i}},
+            "consumers": there,
+        }
 
     return polled(said, 40, about={"authentication_failures": 0.0})
 
@@ -133,20 +199,43 @@ def paused() -> Judged:
 
 
 def blocked(percent: float, **about: float) -> Judged:
-    address = {"policy": "block", "limit_percent": percent, "memory_used_ratio": percent / 100, "limit_bytes": 1e5}
-    return polled(lambda _, __: {"queues": {"q": {"A": 9.0, "M": 9.0}}, "addresses": {"q": address}}, about=about)
+    address = {
+        "policy": "block",
+        "limit_percent": percent,
+        "memory_used_ratio": percent / 100,
+        "limit_bytes": 1e5,
+    }
+    return polled(
+        lambda _, __: {
+            "queues": {"q": {"A": 9.0, "M": 9.0}},
+            "addresses": {"q": address},
+        },
+        about=about,
+    )
 
 
 def rejects() -> Judged:
     address = {"limit_percent": 117.0, "paging": 1.0, "pages": 0.0, "policy": "drop"}
-    return polled(lambda _, __: {"queues": {"q": {"A": 9.0, "M": 9.0}}, "addresses": {"q": address}})
+    return polled(
+        lambda _, __: {
+            "queues": {"q": {"A": 9.0, "M": 9.0}},
+            "addresses": {"q": address},
+        }
+    )
 
 
 def grows(**queue: float) -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
         done = 50.0 * i
         works = {"T": 1.0, "C": done, "N": done + 1, "L": now - 1, "Ld": now - 1}
-        numbers = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 1.0, "max_consumers": -1.0, **queue}
+        numbers = {
+            "A": 100.0 * i,
+            "K": done,
+            "M": 100.0 * i - done,
+            "D": 1.0,
+            "max_consumers": -1.0,
+            **queue,
+        }
         return {"queues": {"q": numbers}, "consumers": {"c": works}}
 
     return polled(said, 24)
@@ -173,7 +262,9 @@ def openmq_hangs() -> Judged:
 
 def openmq_transaction() -> Judged:
     world = openmq()
-    world.transactions = {"t": {"state": 2.0, "acknowledgements": 100.0, "messages": 0.0, "connection": 7}}
+    world.transactions = {
+        "t": {"state": 2.0, "acknowledgements": 100.0, "messages": 0.0, "connection": 7}
+    }
     mode = AcknowledgeMode.TRANSACTED
     return openmq_polls(world, POLLS, lambda _: {
         "queues": {"q": {"A": 500, "K": 0, "M": 500, "D": 100}},
@@ -196,7 +287,12 @@ def openmq_idle() -> Judged:
 
 
 def openmq_full() -> Judged:
-    address = {"limit_messages": 50, "max_producers": 50, "producers": 1, "producers_paused": 0.0}
+    address = {
+        "limit_messages": 50,
+        "max_producers": 50,
+        "producers": 1,
+        "producers_paused": 0.0,
+    }
     return openmq_polls(openmq(), POLLS, lambda _: {
         "queues": {"q": {"A": 50, "M": 50, "bytes": 10.0}},
         "addresses": {"q": {"policy": "flow_control", **address}},
@@ -218,7 +314,13 @@ def openmq_grows() -> Judged:
     def said(i: int) -> dict[str, Any]:
         done = 50.0 * i
         works = {"T": 1.0, "N": done + 1, "L": world.now + 14}
-        queue = {"A": 100.0 * i, "K": done, "M": 100.0 * i - done, "D": 1.0, "active_consumers": 1.0}
+        queue = {
+            "A": 100.0 * i,
+            "K": done,
+            "M": 100.0 * i - done,
+            "D": 1.0,
+            "active_consumers": 1.0,
+        }
         return {"queues": {"q": queue}, "consumers": {"c": works}}
 
     return openmq_polls(world, 24, said)
@@ -234,12 +336,18 @@ SCENARIOS: dict[str, tuple[str, Callable[[], Judged]]] = {
     "an_operator_purges": ("dead_lettering", lambda: dies(0.0, 0.0)),
     "messages_expire": ("expiring", expires),
     "amqp_has_no_credit": ("not_dispatching", lambda: not_dispatching("AMQP")),
-    "stomp_selects_nothing": ("not_dispatching", lambda: not_dispatching("STOMP", "k = '1'")),
+    "stomp_selects_nothing": (
+        "not_dispatching",
+        lambda: not_dispatching("STOMP", "k = '1'"),
+    ),
     "core_is_not_started": ("not_dispatching", lambda: not_dispatching("CORE")),
     "nobody_reads": ("no_consumer", unread),
     "it_is_paused": ("paused", paused),
     "an_address_is_full": ("producers_blocked", lambda: blocked(117.0)),
-    "the_disk_is_full": ("producers_blocked", lambda: blocked(5.0, disk_used_ratio=0.95)),
+    "the_disk_is_full": (
+        "producers_blocked",
+        lambda: blocked(5.0, disk_used_ratio=0.95),
+    ),
     "it_drops": ("rejecting", rejects),
     "it_grows": ("falling_behind", grows),
     "it_is_exclusive": ("falling_behind", lambda: grows(exclusive=1.0)),
@@ -273,12 +381,20 @@ class Trial:
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.condition, self.poll, self.row, self.since = active(name)._of
-        self.change: Callable[[str, str, NumberRead], NumberRead] = lambda _, __, reading: reading
+        self.change: Callable[[str, str, NumberRead], NumberRead] = (
+            lambda _, __, reading: reading
+        )
         self.asked: dict[tuple[str, str], None] = {}
-        for owner, reader in [(Case, one) for one in READERS[:-1]] + [(ConsumerCase, READERS[-1])]:
-            monkeypatch.setattr(owner, reader, self._watched(reader, getattr(owner, reader)))
+        for owner, reader in [(Case, one) for one in READERS[:-1]] + [
+            (ConsumerCase, READERS[-1])
+        ]:
+            monkeypatch.setattr(
+                owner, reader, self._watched(reader, getattr(owner, reader))
+            )
 
-    def _watched(self, reader: str, real: Callable[..., NumberRead]) -> Callable[..., NumberRead]:
+    def _watched(
+        self, reader: str, real: Callable[..., NumberRead]
+    ) -> Callable[..., NumberRead]:
         def read(case: Case, column: str, name: str) -> NumberRead:
             self.asked[reader, column] = None
             return self.change(reader, column, real(case, column, name))
@@ -288,8 +404,12 @@ class Trial:
     def judged(self, poll: Any = None) -> Verdicts:
         return decided(self.condition, poll or self.poll, self.row, self.since)
 
-    def with_input(self, where: tuple[str, str], change: Callable[[NumberRead], NumberRead]) -> Verdicts:
-        self.change = lambda reader, column, reading: change(reading) if (reader, column) == where else reading
+    def with_input(
+        self, where: tuple[str, str], change: Callable[[NumberRead], NumberRead]
+    ) -> Verdicts:
+        self.change = lambda reader, column, reading: (
+            change(reading) if (reader, column) == where else reading
+        )
         try:
             return self.judged()
         finally:
@@ -297,10 +417,16 @@ class Trial:
 
 
 def certain(verdicts: Verdicts) -> dict[str, CauseState]:
-    return {name: one.state for name, one in verdicts.items() if one.state is not CauseState.POSSIBLE}
+    return {
+        name: one.state
+        for name, one in verdicts.items()
+        if one.state is not CauseState.POSSIBLE
+    }
 
 
-def differing(without: Verdicts, with_value: Verdicts) -> dict[str, tuple[CauseState, CauseState]]:
+def differing(
+    without: Verdicts, with_value: Verdicts
+) -> dict[str, tuple[CauseState, CauseState]]:
     """Causes that are certain without the input, and another one with a value of it."""
     return {
         name: (state, with_value[name].state)
@@ -316,20 +442,38 @@ BY_DAY = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.slow) for name in SCENARIOS]
+    "name",
+    [
+        pytest.param(name, marks=() if name in BY_DAY else pytest.mark.slow)
+        for name in SCENARIOS
+    ],
 )
-def test_an_input_that_was_not_read_decides_no_cause(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_was_not_read_decides_no_cause(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial = Trial(name, monkeypatch)
     trial.judged()
     # Where the settings were read, a limit that is not in them is none.
-    limits = {("setting", column) for reader, column in trial.asked if reader == "limit"}
+    limits = {
+        ("setting", column) for reader, column in trial.asked if reader == "limit"
+    }
     for where in trial.asked.keys() - limits:
-        missing = trial.with_input(where, lambda reading: reading._replace(value=np.nan))
-        stale = trial.with_input(where, lambda reading: reading._replace(stale_seconds=600.0))
+        missing = trial.with_input(
+            where, lambda reading: reading._replace(value=np.nan)
+        )
+        stale = trial.with_input(
+            where, lambda reading: reading._replace(stale_seconds=600.0)
+        )
         for value in VALUES:
-            found = trial.with_input(where, partial(NumberRead._replace, value=value, stale_seconds=0.0))
-            assert not differing(missing, found), f"{where} is missing, and may be {value}"
-            assert not differing(stale, found), f"{where} was read 10 min before, and may be {value}"
+            found = trial.with_input(
+                where, partial(NumberRead._replace, value=value, stale_seconds=0.0)
+            )
+            assert not differing(missing, found), (
+                f"{where} is missing, and may be {value}"
+            )
+            assert not differing(stale, found), (
+                f"{where} was read 10 min before, and may be {value}"
+            )
 
 
 def knocked_out(poll: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -337,14 +481,34 @@ def knocked_out(poll: Any) -> Iterator[tuple[str, Any, Any]]:
     snapshot = poll.snapshot
     for part in ("connections", "producers", "transactions", "addresses"):
         if getattr(snapshot, part) is not None:
-            yield part, replace(poll, snapshot=replace(snapshot, **{part: None}), _results={}), poll
+            yield (
+                part,
+                replace(poll, snapshot=replace(snapshot, **{part: None}), _results={}),
+                poll,
+            )
     consumers = poll.found.consumer.index
-    for field, other in (("protocol", "AMQP"), ("protocol", "CORE"), ("protocol", "MQTT")):
-        yield field, with_rows(poll, consumers, **{field: ""}), with_rows(poll, consumers, **{field: other})
+    for field, other in (
+        ("protocol", "AMQP"),
+        ("protocol", "CORE"),
+        ("protocol", "MQTT"),
+    ):
+        yield (
+            field,
+            with_rows(poll, consumers, **{field: ""}),
+            with_rows(poll, consumers, **{field: other}),
+        )
     queues = poll.found.queues
     for flag in ("purge_on_no_consumers", "auto_delete"):
-        yield flag, with_rows(poll, queues, **{flag: None}), with_rows(poll, queues, **{flag: True})
-        yield flag, with_rows(poll, queues, **{flag: None}), with_rows(poll, queues, **{flag: False})
+        yield (
+            flag,
+            with_rows(poll, queues, **{flag: None}),
+            with_rows(poll, queues, **{flag: True}),
+        )
+        yield (
+            flag,
+            with_rows(poll, queues, **{flag: None}),
+            with_rows(poll, queues, **{flag: False}),
+        )
 
 
 def with_rows(poll: Any, index: Any, **texts: Any) -> Any:
@@ -355,12 +519,18 @@ def with_rows(poll: Any, index: Any, **texts: Any) -> Any:
     other = type(index)(index.keys, rows, index.origin, None)
     if index is poll.found.queues:
         return replace(poll, found=replace(poll.found, queues=other), _results={})
-    return replace(poll, found=replace(poll.found, consumer=replace(poll.found.consumer, index=other)), _results={})
+    return replace(
+        poll,
+        found=replace(poll.found, consumer=replace(poll.found.consumer, index=other)),
+        _results={},
+    )
 
 
 @pytest.mark.slow  # each scenario judged with each of many texts
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_text_or_a_part_that_was_not_read_decides_no_cause(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_or_a_part_that_was_not_read_decides_no_cause(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trial = Trial(name, monkeypatch)
     for what, without, with_it in knocked_out(trial.poll):
         found = differing(trial.judged(without), trial.judged(with_it))
@@ -369,10 +539,17 @@ def test_a_text_or_a_part_that_was_not_read_decides_no_cause(name: str, monkeypa
 
 @pytest.mark.slow  # plays all scenarios, where other workers play them too
 def test_every_rule_of_causes_has_a_scenario() -> None:
-    rules = {one.decide for condition in CONDITIONS.values() for one in all_kinds(condition) if one.decide}
+    rules = {
+        one.decide
+        for condition in CONDITIONS.values()
+        for one in all_kinds(condition)
+        if one.decide
+    }
     covered = {active(name)._of[0].decide for name in SCENARIOS}
     missing = {f"{rule.__module__}.{rule.__name__}" for rule in rules - covered}
-    assert {name for name in missing if not any(one in name for one in ELSEWHERE)} == set()
+    assert {
+        name for name in missing if not any(one in name for one in ELSEWHERE)
+    } == set()
 
 
 def all_kinds(condition: Condition) -> list[Condition]:
@@ -382,5 +559,8 @@ def all_kinds(condition: Condition) -> list[Condition]:
 def test_rivals_are_causes_of_the_same_condition() -> None:
     for condition in CONDITIONS.values():
         for one in all_kinds(condition):
-            named = {*one.rivals, *(rival for rivals in one.rivals.values() for rival in rivals)}
+            named = {
+                *one.rivals,
+                *(rival for rivals in one.rivals.values() for rival in rivals),
+            }
             assert named <= one.causes.keys(), one.name

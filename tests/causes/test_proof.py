@@ -37,11 +37,33 @@ def pool(
         busy = [n for n in range(min(i, 9) + 1) if not gap or n * STEP >= gap or n == 0]
         hung = START + STEP * (busy[-1] + 1) - 1
         done, other = 50.0 * len(busy), rate * STEP * i
-        first = {"T": 40.0, "C": done, "N": done + 40, "L": hung, "Ld": hung, "connection": 7}
-        second = {"T": 5.0, "C": other, "N": other + 5, "L": now - 1, "Ld": now - 1, "client": client}
+        first = {
+            "T": 40.0,
+            "C": done,
+            "N": done + 40,
+            "L": hung,
+            "Ld": hung,
+            "connection": 7,
+        }
+        second = {
+            "T": 5.0,
+            "C": other,
+            "N": other + 5,
+            "L": now - 1,
+            "Ld": now - 1,
+            "client": client,
+        }
         settled = done + other
-        numbers = {"A": settled + waits + 45, "K": settled, "M": waits + 45, "D": 45.0, **queue}
-        world.poll({"q": numbers}, {"c": first, "d": {**second, "connection": connection}})
+        numbers = {
+            "A": settled + waits + 45,
+            "K": settled,
+            "M": waits + 45,
+            "D": 45.0,
+            **queue,
+        }
+        world.poll(
+            {"q": numbers}, {"c": first, "d": {**second, "connection": connection}}
+        )
     return world.names
 
 
@@ -74,7 +96,10 @@ def evicting(seconds: float, lost: float = 20.0, ready: float = 100.0) -> set[st
         consumer = {"T": 40.0, "C": done, "N": done + 40, "L": last, "Ld": last}
         ring = {"ring": 100.0, "ring_source": RingSource.QUEUE}
         added = done + ready + 40 + lost * max(i - 9, 0)
-        world.poll({"q": {"A": added, "K": done, "M": ready + 40, "D": 40.0, **ring}}, {"c": consumer})
+        world.poll(
+            {"q": {"A": added, "K": done, "M": ready + 40, "D": 40.0, **ring}},
+            {"c": consumer},
+        )
     return world.names - {"ring_losing"}
 
 
@@ -92,7 +117,9 @@ def test_a_ring_that_loses_nothing_proves_none(options: dict[str, float]) -> Non
 def connection(seconds: float, limit: int | None) -> set[str]:
     """OpenMQ: one consumer of a connection buffers 200 and takes no more, another one gets nothing from 50 s on."""
     world = OpenmqJudged(constants=Constants(), step=STEP)
-    world.policy = replace(world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),)))
+    world.policy = replace(
+        world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),))
+    )
     for i in range(int(50 + seconds) // 5 + 1):
         done, waits = 10.0 * min(i, 9), 10.0 * max(i - 9, 0)
         fed = {"A": done + waits, "K": done, "M": waits}
@@ -107,7 +134,9 @@ def connection(seconds: float, limit: int | None) -> set[str]:
 
 
 @pytest.mark.slow  # many polls
-def test_a_connection_at_the_limit_that_the_operator_gives_starves_others_at_once() -> None:
+def test_a_connection_at_the_limit_that_the_operator_gives_starves_others_at_once() -> (
+    None
+):
     assert connection(5, 200) == set()
     assert connection(30, 200) == {"connection_paused"}
 

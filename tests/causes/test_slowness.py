@@ -28,8 +28,14 @@ def test_a_slow_disk_is_not_excluded_by_queues_of_which_nothing_is_known() -> No
 @pytest.mark.slow  # many polls
 def test_nor_are_a_slow_client_and_a_slow_host() -> None:
     found = slowed()
-    assert found["client_slow"][:2] == (possible, "the pace of its clients on another queue is not known")
-    assert found["host_slow"][:2] == (possible, "the pace of another queue on their hosts is not known")
+    assert found["client_slow"][:2] == (
+        possible,
+        "the pace of its clients on another queue is not known",
+    )
+    assert found["host_slow"][:2] == (
+        possible,
+        "the pace of another queue on their hosts is not known",
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -38,4 +44,7 @@ def test_a_producer_may_have_moved_to_where_no_queue_shows_it() -> None:
     judged = knowing(q=steady(20.0))
     Flow(judged).run(600, 20.0).run(600, 0.0)
     found = judged.one("producer_silent").verdicts["moved"]
-    assert found[:2] == (possible, "against it: no other queue of this broker began to get as much")
+    assert found[:2] == (
+        possible,
+        "against it: no other queue of this broker began to get as much",
+    )

@@ -16,7 +16,14 @@ from penstock.insight.answers import Action
 from penstock.model import AcknowledgeMode, TransactionState
 
 NAN = float("nan")
-WORKED = {"T": 834.0, "C": 50.0, "N": 884.0, "buffered_bytes": 0.98 * MIB, "L": START - 40, "Ld": START - 38}
+WORKED = {
+    "T": 834.0,
+    "C": 50.0,
+    "N": 884.0,
+    "buffered_bytes": 0.98 * MIB,
+    "L": START - 40,
+    "Ld": START - 38,
+}
 """A Core listener that hung at its 51st message, its window is full."""
 NEVER = {"T": 881.0, "C": 0.0, "N": 881.0, "buffered_bytes": MIB, "Ld": START - 38}
 BEHIND = {"A": 1700.0, "M": 1650.0, "D": 834.0}
@@ -24,8 +31,19 @@ BEHIND = {"A": 1700.0, "M": 1650.0, "D": 834.0}
 NONE_WAITS = {"A": 884.0, "M": 834.0, "D": 834.0}
 
 
-def stalled(consumer: dict[str, Any], queue: dict[str, Any] = BEHIND, **more: Any) -> dict[CauseState, set[str]]:
-    return states(verdicts("stalled", lambda _, __: {"queues": {"q": queue}, "consumers": {"c": consumer}, **more}))
+def stalled(
+    consumer: dict[str, Any], queue: dict[str, Any] = BEHIND, **more: Any
+) -> dict[CauseState, set[str]]:
+    return states(
+        verdicts(
+            "stalled",
+            lambda _, __: {
+                "queues": {"q": queue},
+                "consumers": {"c": consumer},
+                **more,
+            },
+        )
+    )
 
 
 FOREIGN = {
@@ -40,7 +58,10 @@ NO_FULL_ADDRESS = {"blocked_in_send"}
 
 
 OTHERS = [
-    pytest.param(protocol, marks=pytest.mark.slow if protocol in {"OPENWIRE", "STOMP", "MQTT5"} else ())
+    pytest.param(
+        protocol,
+        marks=pytest.mark.slow if protocol in {"OPENWIRE", "STOMP", "MQTT5"} else (),
+    )
     for protocol in FOREIGN
 ]
 
@@ -58,14 +79,24 @@ def test_a_missing_puback_is_proven_only_where_the_process_is_seen_to_work() -> 
 
     def said(i: int, now: float) -> dict[str, Any]:
         silent = {**NEVER, "protocol": "MQTT", "connection": 7}
-        works = {"queue": "r", "T": 0.0, "C": 9.0 * i, "N": 9.0 * i, "L": now - 1, "Ld": now - 1, "connection": 7}
+        works = {
+            "queue": "r",
+            "T": 0.0,
+            "C": 9.0 * i,
+            "N": 9.0 * i,
+            "L": now - 1,
+            "Ld": now - 1,
+            "connection": 7,
+        }
         queues = {"q": NONE_WAITS, "r": {"A": 9.0 * i, "K": 9.0 * i, "M": 0.0}}
         return {"queues": queues, "consumers": {"c": silent, "d": works}}
 
     assert verdicts("stalled", said)["puback_missing"].state is proven
 
 
-def hangs(each_poll: float, address: dict[str, float] | None = None, **said: Any) -> Any:
+def hangs(
+    each_poll: float, address: dict[str, float] | None = None, **said: Any
+) -> Any:
     """One that comes at the second poll, takes so many at three polls, and then none."""
 
     selector = {"filter": said.pop("filter")} if "filter" in said else {}
@@ -77,25 +108,43 @@ def hangs(each_poll: float, address: dict[str, float] | None = None, **said: Any
         consumers = {"o": other} | ({"c": mine} if i else {})
         numbers = {"A": 2000.0, "K": done, "M": 2000 - done, "D": 40.0, **said}
         queues = {"q": numbers, "r": {"A": 0.0, "M": 0.0}}
-        return {"queues": queues, "consumers": consumers, "addresses": {"q": address or {}}}
+        return {
+            "queues": queues,
+            "consumers": consumers,
+            "addresses": {"q": address or {}},
+        }
 
     return verdicts("stalled", poll)
 
 
 @pytest.mark.slow  # many polls
-def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledged() -> None:
+def test_a_core_listener_that_hangs_after_it_worked_has_received_and_acknowledged() -> (
+    None
+):
     found = hangs(100.0)
-    assert states(found)[excluded] == {"never_acknowledges", "never_commits", "puback_missing"}
+    assert states(found)[excluded] == {
+        "never_acknowledges",
+        "never_commits",
+        "puback_missing",
+    }
     none = "nothing was delivered to it for 2 min 1 s while 1660 wait"
     assert found["listener_hangs"].fact == f"it took 300 messages; {none}"
-    assert found["never_commits"].fact == f"it would go on taking messages, 6.8 each second as before; {none}"
+    assert (
+        found["never_commits"].fact
+        == f"it would go on taking messages, 6.8 each second as before; {none}"
+    )
 
 
 @pytest.mark.slow  # many polls
-def test_one_that_takes_longer_for_its_window_may_receive_and_acknowledge_no_more() -> None:
+def test_one_that_takes_longer_for_its_window_may_receive_and_acknowledge_no_more() -> (
+    None
+):
     found = hangs(2.0)
     assert found["never_acknowledges"].state is possible
-    assert found["never_receives"][:2] == (possible, "it has taken 6 messages before, and may ask for no more since")
+    assert found["never_receives"][:2] == (
+        possible,
+        "it has taken 6 messages before, and may ask for no more since",
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -106,9 +155,18 @@ def test_so_may_one_of_which_it_is_not_known_how_fast_it_was() -> None:
 
 @pytest.mark.slow  # many polls
 def test_one_that_acknowledged_nothing_since_it_came_may_never_have_received() -> None:
-    found = verdicts("stalled", lambda _, __: {"queues": {"q": BEHIND}, "consumers": {"c": NEVER}})
-    assert states(found)[possible] >= {"never_receives", "listener_hangs", "never_acknowledges", "never_commits"}
-    assert found["never_acknowledges"].fact.startswith("only if it receives less than 2.7 messages each second")
+    found = verdicts(
+        "stalled", lambda _, __: {"queues": {"q": BEHIND}, "consumers": {"c": NEVER}}
+    )
+    assert states(found)[possible] >= {
+        "never_receives",
+        "listener_hangs",
+        "never_acknowledges",
+        "never_commits",
+    }
+    assert found["never_acknowledges"].fact.startswith(
+        "only if it receives less than 2.7 messages each second"
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -139,7 +197,10 @@ def test_no_delivery_excludes_nothing_where_the_consumer_had_no_right_to_one(
 @pytest.mark.slow  # many polls
 def test_paging_below_the_limit_of_reads_holds_nothing_up() -> None:
     address = {"paging": 1.0, "page_read_limit_bytes": 1e7}
-    assert hangs(100.0, address, delivering_bytes=9e5)["never_acknowledges"].state is excluded
+    assert (
+        hangs(100.0, address, delivering_bytes=9e5)["never_acknowledges"].state
+        is excluded
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -149,9 +210,18 @@ def test_nor_where_it_chooses_by_a_selector() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
-    "protocol", ["AMQP", *(pytest.param(other, marks=pytest.mark.slow) for other in ("STOMP", "OPENWIRE"))]
+    "protocol",
+    [
+        "AMQP",
+        *(
+            pytest.param(other, marks=pytest.mark.slow)
+            for other in ("STOMP", "OPENWIRE")
+        ),
+    ],
 )  # many polls
-def test_credit_that_acknowledgements_give_is_used_up_by_a_forgotten_one_too(protocol: str) -> None:
+def test_credit_that_acknowledgements_give_is_used_up_by_a_forgotten_one_too(
+    protocol: str,
+) -> None:
     assert "never_acknowledges" in stalled({**WORKED, "protocol": protocol})[possible]
 
 
@@ -172,7 +242,9 @@ def test_more_than_a_window_in_hand_says_that_it_receives() -> None:
         "consumers": {"c": {**NEVER, "buffered_bytes": (1 + i / 10) * MIB, "T": 900.0 + 90 * i, "Ld": now - 1}},
     })  # fmt: skip
     assert found["never_acknowledges"].state is possible
-    assert found["never_acknowledges"].fact.startswith("2.1 MiB are buffered: it receives")
+    assert found["never_acknowledges"].fact.startswith(
+        "2.1 MiB are buffered: it receives"
+    )
 
 
 # --- the connection, other clients
@@ -181,12 +253,29 @@ def test_more_than_a_window_in_hand_says_that_it_receives() -> None:
 @pytest.mark.slow  # many polls
 def test_a_sibling_that_works_excludes_a_frozen_process() -> None:
     def said(i: int, now: float) -> dict[str, Any]:
-        good = {"queue": "r", "T": 1.0, "C": 20.0 * i, "N": 20.0 * i + 1, "L": now - 1, "Ld": now - 1, "connection": 7}
-        queues = {"q": BEHIND, "r": {"A": 20.0 * i + 1, "K": 20.0 * i, "M": 1.0, "D": 1.0}}
-        return {"queues": queues, "consumers": {"c": {**WORKED, "connection": 7}, "d": good}}
+        good = {
+            "queue": "r",
+            "T": 1.0,
+            "C": 20.0 * i,
+            "N": 20.0 * i + 1,
+            "L": now - 1,
+            "Ld": now - 1,
+            "connection": 7,
+        }
+        queues = {
+            "q": BEHIND,
+            "r": {"A": 20.0 * i + 1, "K": 20.0 * i, "M": 1.0, "D": 1.0},
+        }
+        return {
+            "queues": queues,
+            "consumers": {"c": {**WORKED, "connection": 7}, "d": good},
+        }
 
     found = verdicts("stalled", said)
-    assert found["frozen"][:2] == (excluded, "another consumer of its connection works on r")
+    assert found["frozen"][:2] == (
+        excluded,
+        "another consumer of its connection works on r",
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -221,44 +310,92 @@ def test_siblings_that_stand_too_leave_a_frozen_process_possible(
     (0.5, "a1, a2 stopped within 2 s of it", True),
     (5.0, f"{AGAINST}no other client stopped within 2 s of it", False),
 ])  # fmt: skip
-def test_three_clients_that_stop_at_once_wait_for_something_in_common(apart: float, fact: str, likely: bool) -> None:
+def test_three_clients_that_stop_at_once_wait_for_something_in_common(
+    apart: float, fact: str, likely: bool
+) -> None:
     world = Beside()
     rows = {
-        str(n): {**WORKED, "T": 10.0, "client": f"a{n}", "L": START + 5 + apart * n, "Ld": START + 5} for n in range(3)
+        str(n): {
+            **WORKED,
+            "T": 10.0,
+            "client": f"a{n}",
+            "L": START + 5 + apart * n,
+            "Ld": START + 5,
+        }
+        for n in range(3)
     }
     for i in range(12):
         before = {key: {**row, "C": 40.0, "L": START} for key, row in rows.items()}
-        world.poll({"q": {**BEHIND, "K": 120.0 if i == 0 else 150.0}}, before if i == 0 else rows)
-    found = {one.client: one.verdicts["outside"] for one in world.conditions if one.name == "stalled"}
+        world.poll(
+            {"q": {**BEHIND, "K": 120.0 if i == 0 else 150.0}},
+            before if i == 0 else rows,
+        )
+    found = {
+        one.client: one.verdicts["outside"]
+        for one in world.conditions
+        if one.name == "stalled"
+    }
     assert found["a0"] == (possible, fact, likely)
 
 
 @pytest.mark.slow  # many polls
-def test_a_client_that_goes_on_acknowledging_and_never_commits_has_not_stopped() -> None:
+def test_a_client_that_goes_on_acknowledging_and_never_commits_has_not_stopped() -> (
+    None
+):
     world = Beside()
     for i in range(12):
         done = 40.0 + 5.0 * i
-        stalled = {"queue": "q", "client": "stalled", "T": 10.0, "C": 0.0, "N": 10.0, "Ld": START + world.step - 1}
-        open_transaction = {"queue": "other", "client": "goes on", "W": done, "C": done, "N": done}
+        stalled = {
+            "queue": "q",
+            "client": "stalled",
+            "T": 10.0,
+            "C": 0.0,
+            "N": 10.0,
+            "Ld": START + world.step - 1,
+        }
+        open_transaction = {
+            "queue": "other",
+            "client": "goes on",
+            "W": done,
+            "C": done,
+            "N": done,
+        }
         latest = world.now + world.step - 1
-        queues = {"q": {"A": 40.0 + i, "M": 40.0 + i, "D": 10.0}, "other": {"A": done, "M": done, "D": done}}
-        world.poll(queues, {"c": stalled, "d": {**open_transaction, "L": latest, "Ld": latest}})
+        queues = {
+            "q": {"A": 40.0 + i, "M": 40.0 + i, "D": 10.0},
+            "other": {"A": done, "M": done, "D": done},
+        }
+        world.poll(
+            queues, {"c": stalled, "d": {**open_transaction, "L": latest, "Ld": latest}}
+        )
     found = {one.client: one for one in world.conditions}
     assert found["goes on"].name == "open_transaction"
-    assert found["stalled"].verdicts["outside"].fact == f"{AGAINST}no other client stopped within 2 s of it"
+    assert (
+        found["stalled"].verdicts["outside"].fact
+        == f"{AGAINST}no other client stopped within 2 s of it"
+    )
 
 
 # --- a send that does not return
 
 
-def blocked(closed_at: int, *, sends: str = "sc", policy: str = "block", **broker: Any) -> Any:
+def blocked(
+    closed_at: int, *, sends: str = "sc", policy: str = "block", **broker: Any
+) -> Any:
     """The consumer stops at the fourth poll; nothing comes in to the reply address from poll `closed_at` on."""
 
     def said(i: int, now: float) -> dict[str, Any]:
         stopped, closed = min(i, 3), min(i, closed_at)
         done = 10.0 * (stopped + 1)
         acknowledged = now - 15 * (i - stopped) - 1
-        consumer = {"T": 20.0, "C": done, "N": done + 20, "L": acknowledged, "Ld": acknowledged, "connection": 7}
+        consumer = {
+            "T": 20.0,
+            "C": done,
+            "N": done + 20,
+            "L": acknowledged,
+            "Ld": acknowledged,
+            "connection": 7,
+        }
         came, percent = 10.0 * (closed + 1), 117.0 if i >= closed_at else 50.0
         return {
             "queues": {"q": {"A": done + 20, "K": done, "M": 20.0, "D": 20.0}, "reply": {"A": came, "M": came}},
@@ -267,11 +404,15 @@ def blocked(closed_at: int, *, sends: str = "sc", policy: str = "block", **broke
         }  # fmt: skip
 
     producers = {"p": {"address": "reply", "session": sends, "produced": 40}}
-    return verdicts("stalled", said, **{"producers": producers, **broker})["blocked_in_send"]
+    return verdicts("stalled", said, **{"producers": producers, **broker})[
+        "blocked_in_send"
+    ]
 
 
 @pytest.mark.slow  # many polls
-def test_a_session_that_sends_to_an_address_that_closed_as_it_stopped_is_blocked_by_it() -> None:
+def test_a_session_that_sends_to_an_address_that_closed_as_it_stopped_is_blocked_by_it() -> (
+    None
+):
     found = blocked(3)
     assert found[:2] == (
         proven,
@@ -313,7 +454,15 @@ def uncommitted(
     def said(i: int, now: float) -> dict[str, Any]:
         done = many + (20.0 * i if goes_on else 0.0)
         last = now - 1 if goes_on else START + 15
-        consumer = {"T": 0.0, "W": done, "C": done, "N": done, "L": last, "Ld": last, "protocol": protocol}
+        consumer = {
+            "T": 0.0,
+            "W": done,
+            "C": done,
+            "N": done,
+            "L": last,
+            "Ld": last,
+            "protocol": protocol,
+        }
         queue = {"A": 1000.0, "M": 1000.0, "D": done, "delivering_bytes": done * each}
         return {"queues": {"q": queue}, "consumers": {"c": consumer}}
 
@@ -321,7 +470,9 @@ def uncommitted(
 
 
 @pytest.mark.parametrize("protocol", ["AMQP", "STOMP", "OPENWIRE"])
-def test_one_that_goes_on_acknowledging_works_and_does_not_commit(protocol: str) -> None:
+def test_one_that_goes_on_acknowledging_works_and_does_not_commit(
+    protocol: str,
+) -> None:
     assert uncommitted(protocol, goes_on=True) == {
         proven: {"never_commits"}, possible: set(),
         excluded: {"never_acknowledges", "acknowledges_one_by_one", "listener_hangs"},
@@ -330,7 +481,10 @@ def test_one_that_goes_on_acknowledging_works_and_does_not_commit(protocol: str)
 
 def test_one_that_stopped_may_hang_within_its_transaction() -> None:
     found = uncommitted("AMQP", goes_on=False)
-    assert (found[proven], found[possible]) == (set(), {"never_commits", "listener_hangs"})
+    assert (found[proven], found[possible]) == (
+        set(),
+        {"never_commits", "listener_hangs"},
+    )
 
 
 def test_core_shows_a_missing_commit_and_a_missing_acknowledge_alike() -> None:
@@ -353,25 +507,44 @@ def test_core_that_acknowledged_less_than_a_batch_sends_each_acknowledgement() -
 
 @pytest.mark.slow  # many polls
 def test_openmq_says_how_a_session_acknowledges() -> None:
-    for mode, missing in ((AcknowledgeMode.AUTO, False), (AcknowledgeMode.CLIENT, True)):
+    for mode, missing in (
+        (AcknowledgeMode.AUTO, False),
+        (AcknowledgeMode.CLIENT, True),
+    ):
         row = {"N": 50, "T": 50, "acknowledge_mode": mode}
         world = openmq()
         for _ in range(12):
             world.poll({"q": {"A": 100, "K": 0, "M": 100, "D": 50}}, {"c": row})
-        assert (world.one("stalled").verdicts["never_acknowledges"].state is possible) is missing
+        assert (
+            world.one("stalled").verdicts["never_acknowledges"].state is possible
+        ) is missing
 
 
 @pytest.mark.slow  # many polls
 def test_openmq_says_that_a_transaction_has_failed() -> None:
-    for state, known in ((TransactionState.FAILED, proven), (TransactionState.STARTED, excluded)):
-        world = openmq(transactions={"t": {"connection": 7, "state": state, "acknowledgements": 50, "messages": 0}})
+    for state, known in (
+        (TransactionState.FAILED, proven),
+        (TransactionState.STARTED, excluded),
+    ):
+        world = openmq(
+            transactions={
+                "t": {
+                    "connection": 7,
+                    "state": state,
+                    "acknowledgements": 50,
+                    "messages": 0,
+                }
+            }
+        )
         openmq_polls(world, 12, lambda _: {
             "queues": {"q": {"A": 100, "K": 0, "M": 100, "D": 100}},
             "consumers": {
                 "c": {"N": 100, "T": 100, "acknowledge_mode": AcknowledgeMode.TRANSACTED, "connection": 7},
             },
         })  # fmt: skip
-        assert world.one("open_transaction").verdicts["transaction_failed"].state is known
+        assert (
+            world.one("open_transaction").verdicts["transaction_failed"].state is known
+        )
 
 
 @pytest.mark.slow  # many polls
@@ -379,7 +552,9 @@ def test_what_the_broker_does_not_say_is_no_number() -> None:
     """Neither bytes nor times."""
     world = busy()
     work(world, 20)
-    facts = [verdict.fact for one in world.conditions for verdict in one.verdicts.values()]
+    facts = [
+        verdict.fact for one in world.conditions for verdict in one.verdicts.values()
+    ]
     assert len(facts) > 10
     assert not [fact for fact in facts if "nan" in fact]
 
@@ -397,8 +572,19 @@ def never_commits(**more: float) -> Beside:
     world = Beside()
     for i in range(14):
         now = START + (i + 1) * world.step
-        row = {"T": 0.0, "W": 5.0 * i, "C": 5.0 * i, "N": 5.0 * i, "L": now - 1, "Ld": now - 1, **more}
-        world.poll({"q": {"A": 200.0, "M": 200.0, "D": 5.0 * i, "delivering_bytes": 1000.0}}, {"c": row})
+        row = {
+            "T": 0.0,
+            "W": 5.0 * i,
+            "C": 5.0 * i,
+            "N": 5.0 * i,
+            "L": now - 1,
+            "Ld": now - 1,
+            **more,
+        }
+        world.poll(
+            {"q": {"A": 200.0, "M": 200.0, "D": 5.0 * i, "delivering_bytes": 1000.0}},
+            {"c": row},
+        )
     return world
 
 
@@ -410,7 +596,10 @@ def test_what_is_done_first_follows_no_cause_that_is_excluded() -> None:
     actions = offered("open_transaction", world)
     assert actions[0].name == "commit_in_client"
     assert actions[0].do.startswith("It does not hang: ")
-    assert not any("f it hangs" in action.do or "thread dumps" in action.do + action.never for action in actions)
+    assert not any(
+        "f it hangs" in action.do or "thread dumps" in action.do + action.never
+        for action in actions
+    )
     assert actions[0].check.startswith("Its uncommitted messages fall")
 
 
@@ -421,14 +610,21 @@ def test_one_that_buffers_has_these_to_fall() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_where_it_may_hang_the_dumps_come_first_and_the_short_advice_does_not_close_it_before() -> None:
+def test_where_it_may_hang_the_dumps_come_first_and_the_short_advice_does_not_close_it_before() -> (
+    None
+):
     world = Beside()
     for i in range(14):
         done = 5.0 * min(i, 2)
         last = START + min(i + 1, 3) * world.step
         row = {"T": 10.0, "W": done, "C": done, "N": done + 10, "L": last, "Ld": last}
-        world.poll({"q": {"A": 200.0, "M": 200.0, "D": done + 10, "delivering_bytes": 1000.0}}, {"c": row})
+        world.poll(
+            {"q": {"A": 200.0, "M": 200.0, "D": done + 10, "delivering_bytes": 1000.0}},
+            {"c": row},
+        )
     actions = offered("open_transaction", world)
     assert actions[0].name == "thread_dump"
     one = world.one("open_transaction")
-    assert "before you close its connection" in action_text(on("artemis", one.name), one.evidence)
+    assert "before you close its connection" in action_text(
+        on("artemis", one.name), one.evidence
+    )

@@ -13,9 +13,14 @@ def unread(*, read: bool = True, **about: float) -> Mapping[str, Verdict]:
     """A consumer is there at the first polls, where somebody `read`; messages come."""
 
     def said(i: int, now: float) -> dict[str, Any]:
-        there = {"c": {"T": 0.0, "N": 5.0, "C": 5.0, "L": now}} if read and i < 3 else {}
+        there = (
+            {"c": {"T": 0.0, "N": 5.0, "C": 5.0, "L": now}} if read and i < 3 else {}
+        )
         done = 5.0 if read else 0.0
-        return {"queues": {"q": {"A": 10.0 + i + done, "K": done, "M": 10.0 + i}}, "consumers": there}
+        return {
+            "queues": {"q": {"A": 10.0 + i + done, "K": done, "M": 10.0 + i}},
+            "consumers": there,
+        }
 
     return verdicts("no_consumer", said, polls=40, about=about)
 
@@ -32,7 +37,9 @@ def test_one_that_was_read_is_meant_for_somebody() -> None:
     (5.0, possible, "5 logins were refused since the broker's start"),
     (float("nan"), possible, "the number of refused logins was not read"),
 ])  # fmt: skip
-def test_a_refused_login_needs_one_that_was(refused: float, state: Any, fact: str) -> None:
+def test_a_refused_login_needs_one_that_was(
+    refused: float, state: Any, fact: str
+) -> None:
     assert unread(authentication_failures=refused)["login_refused"][:2] == (state, fact)
 
 
@@ -41,7 +48,11 @@ def test_a_refused_login_needs_one_that_was(refused: float, state: Any, fact: st
     ({}, {"paused": 1.0}, "its address, which stops 2 queues"),
     ({"paused": 1.0}, {"paused": 1.0}, "the queue itself and its address, which stops 2 queues"),
 ])  # fmt: skip
-def test_what_is_paused_is_said(queue: dict[str, float], address: dict[str, float], fact: str) -> None:
+def test_what_is_paused_is_said(
+    queue: dict[str, float], address: dict[str, float], fact: str
+) -> None:
     rows = {name: {"A": 9.0, "M": 9.0, "address": "a", **queue} for name in ("q", "r")}
-    found = verdicts("paused", lambda _, __: {"queues": rows, "addresses": {"a": address}})
+    found = verdicts(
+        "paused", lambda _, __: {"queues": rows, "addresses": {"a": address}}
+    )
     assert found["paused"][:2] == (proven, fact)

@@ -14,7 +14,12 @@ POLLS = 12
 COLD = Constants(cold=60.0)
 MIB = 2.0**20
 State = Mapping[str, CauseState]
-HAS_ROOM = {"memory_used_bytes": 1.0, "memory_limit_bytes": 100.0, "disk_used_ratio": 0.1, "disk_limit_ratio": 0.9}
+HAS_ROOM = {
+    "memory_used_bytes": 1.0,
+    "memory_limit_bytes": 100.0,
+    "disk_used_ratio": 0.1,
+    "disk_limit_ratio": 0.9,
+}
 """What a broker says of itself that is not full."""
 
 proven, possible, excluded = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.EXCLUDED
@@ -36,10 +41,16 @@ class Beside(Judged):
         super().__post_init__()
 
     def snapshot(
-        self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
+        self,
+        queues: Mapping[str, Numbers],
+        consumers: Mapping[str, Numbers],
+        addresses: Mapping[str, Numbers],
     ) -> Snapshot:
         by_itself = {"purge_on_no_consumers": self.purges, "auto_delete": self.purges}
-        queues = {name: by_itself | {"groups": 0.0} | dict(said) for name, said in queues.items()}
+        queues = {
+            name: by_itself | {"groups": 0.0} | dict(said)
+            for name, said in queues.items()
+        }
         self.read = super().snapshot(queues, consumers, addresses)
         return self.read
 
@@ -48,7 +59,9 @@ Said = Callable[[int, float], dict[str, Any]]
 """What is said at a poll, by its number and the broker's clock: keywords of `poll`."""
 
 
-def verdicts(condition: str, said: Said, *, polls: int = POLLS, **options: Any) -> Mapping[str, Verdict]:
+def verdicts(
+    condition: str, said: Said, *, polls: int = POLLS, **options: Any
+) -> Mapping[str, Verdict]:
     """What is known of the causes of the one that is active after these polls."""
     world = Beside(**options)
     for i in range(polls):
@@ -59,4 +72,7 @@ def verdicts(condition: str, said: Said, *, polls: int = POLLS, **options: Any) 
 
 
 def states(found: Mapping[str, Verdict]) -> dict[CauseState, set[str]]:
-    return {state: {name for name, one in found.items() if one.state is state} for state in CauseState}
+    return {
+        state: {name for name, one in found.items() if one.state is state}
+        for state in CauseState
+    }

@@ -30,15 +30,26 @@ class Desk:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder = tmp_path_factory.mktemp("desk")
     with Scenario() as scenario:
-        said = yaml.safe_load(scenario.config_yaml(interval="1s")) | {"judgement": {"cold": "3s"}}
+        said = yaml.safe_load(scenario.config_yaml(interval="1s")) | {
+            "judgement": {"cold": "3s"}
+        }
         with Agent(tmp_path_factory.mktemp("agent") / "it", **said) as agent:
             (folder / "penstock.yaml").write_text(yaml.safe_dump(said))
             (folder / "values.yaml").write_text("severities: {critical: page}\n")
-            (folder / "web.yml").write_text("http_server_config: {headers: {X-Frame-Options: deny}}\n")
-            for place in ("etc/penstock", ".local/share/bash-completion/completions", ".config/fish/completions"):
+            (folder / "web.yml").write_text(
+                "http_server_config: {headers: {X-Frame-Options: deny}}\n"
+            )
+            for place in (
+                "etc/penstock",
+                ".local/share/bash-completion/completions",
+                ".config/fish/completions",
+            ):
                 (folder / place).mkdir(parents=True)
             agent.until(
-                lambda scrape: {labels["cause"] for labels, _ in scrape.find("mq_queue_unhealthy")} >= JUDGED,
+                lambda scrape: (
+                    {labels["cause"] for labels, _ in scrape.find("mq_queue_unhealthy")}
+                    >= JUDGED
+                ),
                 expected=True,
                 timeout=60,
             )

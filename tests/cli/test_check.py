@@ -11,7 +11,8 @@ from penstock.cli import main
 from penstock.config import Broker, load
 
 BROKERS = (
-    "brokers:\n- {name: b, kind: artemis, url: 'http://h:8161/console/jolokia/', username: u, password_file: secret}\n"
+    "brokers:\n"
+    "- {name: b, kind: artemis, url: 'http://h:8161/console/jolokia/', username: u, password_file: secret}\n"
 )
 
 
@@ -24,14 +25,20 @@ def config(tmp_path: Path) -> Path:
 
 
 def check(config: Path) -> tuple[int, str]:
-    done = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(config)])
+    done = CliRunner().invoke(
+        main, ["check", "--offline", "--config.file", str(config)]
+    )
     return done.exit_code, done.output
 
 
-def test_history_without_pyarrow_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_without_pyarrow_is_refused(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config.write_text(BROKERS + "history: {enabled: true}\n")
     assert check(config)[0] == 0
-    monkeypatch.delitem(sys.modules, "penstock.history.compact", raising=False)  # which imports it
+    monkeypatch.delitem(
+        sys.modules, "penstock.history.compact", raising=False
+    )  # which imports it
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     status, said = check(config)
     assert status == 2
@@ -55,7 +62,9 @@ def test_a_password_that_everybody_can_read_is_told(config: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["x ", " x", "x\t\n"])
-def test_a_password_with_a_blank_at_an_end_is_named_and_not_shown(config: Path, content: str) -> None:
+def test_a_password_with_a_blank_at_an_end_is_named_and_not_shown(
+    config: Path, content: str
+) -> None:
     assert "blank or line end" not in check(config)[1]
     secret = config.with_name("secret")
     secret.write_text(content.replace("x", "canary-7f3a"))
@@ -66,7 +75,9 @@ def test_a_password_with_a_blank_at_an_end_is_named_and_not_shown(config: Path, 
     assert "canary" not in said
 
 
-def test_so_is_one_of_the_environment(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_is_one_of_the_environment(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A Kubernetes Secret that was made with `echo`."""
     monkeypatch.setenv("SECRET", "canary-7f3a\n")
     config.write_text(BROKERS.replace("password_file: secret", "password: '${SECRET}'"))
@@ -79,18 +90,37 @@ def test_so_is_one_of_the_environment(config: Path, monkeypatch: pytest.MonkeyPa
 def test_a_user_whose_password_takes_seconds_to_check_is_named(config: Path) -> None:
     web = config.with_name("web.yml")
     web.write_text(f"basic_auth_users: {{canary: '$2b$15${'x' * 53}'}}\n")
-    words = ["check", "--offline", "--config.file", str(config), "--web.config.file", str(web)]
+    words = [
+        "check",
+        "--offline",
+        "--config.file",
+        str(config),
+        "--web.config.file",
+        str(web),
+    ]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0
-    assert f"{web}: basic_auth_users: user 1 has a bcrypt hash of cost 15: the first login takes seconds" in done.output
+    assert (
+        f"{web}: basic_auth_users: user 1 has a bcrypt hash of cost 15: the first login takes seconds"
+        in done.output
+    )
     assert "canary" not in done.output
 
 
-@pytest.mark.parametrize("content", ["", "# nothing\n", "---\n", "{}", "\ufeff", "tls_server_config: {}\n"])
+@pytest.mark.parametrize(
+    "content", ["", "# nothing\n", "---\n", "{}", "\ufeff", "tls_server_config: {}\n"]
+)
 def test_an_empty_web_configuration_is_taken(config: Path, content: str) -> None:
     web = config.with_name("web.yml")
     web.write_text(content)
-    words = ["check", "--offline", "--config.file", str(config), "--web.config.file", str(web)]
+    words = [
+        "check",
+        "--offline",
+        "--config.file",
+        str(config),
+        "--web.config.file",
+        str(web),
+    ]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     assert f"{web}: valid" in done.output
@@ -108,7 +138,16 @@ def test_an_empty_web_configuration_is_taken(config: Path, content: str) -> None
         ["explain", "--url", "nowhere"],
         ["alerts", "write", "FOLDER", "--values", "BROKEN"],
         ["trends", "run", "--history", "h", "--out", "o", "--rules", "BROKEN"],
-        ["trends", "run", "--history", "h", "--out", "o", "--conf", "spark.driver.memory"],
+        [
+            "trends",
+            "run",
+            "--history",
+            "h",
+            "--out",
+            "o",
+            "--conf",
+            "spark.driver.memory",
+        ],
         ["trends", "run", "--history", "h", "--out", "o", "--spark.file", "BROKEN"],
     ],
     ids=" ".join,
@@ -116,7 +155,11 @@ def test_an_empty_web_configuration_is_taken(config: Path, content: str) -> None
 def test_a_wrong_configuration_is_exit_status_2(config: Path, words: list[str]) -> None:
     broken = config.with_name("broken.yml")
     broken.write_text("[]\n")
-    places = {"CONFIG": str(config), "BROKEN": str(broken), "FOLDER": str(config.parent / "folder")}
+    places = {
+        "CONFIG": str(config),
+        "BROKEN": str(broken),
+        "FOLDER": str(config.parent / "folder"),
+    }
     done = CliRunner().invoke(main, [places.get(word, word) for word in words])
     assert done.exit_code == 2, done.output
     assert "Traceback" not in done.output
@@ -132,7 +175,9 @@ def test_a_wrong_configuration_is_exit_status_2(config: Path, words: list[str]) 
         ({"kind": "openmq", "url": "http://h:8778/jolokia/"}, None),
     ],
 )
-def test_the_origin_is_the_host_of_the_url(config: Path, more: dict[str, str], origin: str | None) -> None:
+def test_the_origin_is_the_host_of_the_url(
+    config: Path, more: dict[str, str], origin: str | None
+) -> None:
     config.write_text(BROKERS)
     (broker,) = load(config, {}).brokers
     made = Broker.model_construct(**{**dict(broker), **more})

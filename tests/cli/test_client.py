@@ -48,7 +48,13 @@ async def _events(_: web.Request) -> web.Response:
 
 async def events(tmp_path: Path, url: str, http: str) -> Result:
     (tmp_path / "http.yml").write_text(http)
-    arguments = ["events", "--url", url, "--http.config.file", str(tmp_path / "http.yml")]
+    arguments = [
+        "events",
+        "--url",
+        url,
+        "--http.config.file",
+        str(tmp_path / "http.yml"),
+    ]
     return await asyncio.to_thread(CliRunner().invoke, main, arguments)
 
 
@@ -59,7 +65,9 @@ async def test_with_user_and_authority(tmp_path: Path, url: str) -> None:
     assert (result.exit_code, result.stderr) == (0, "penstock: no matching events\n")
 
 
-async def test_a_password_file_that_is_gone_later_is_named(tmp_path: Path, url: str) -> None:
+async def test_a_password_file_that_is_gone_later_is_named(
+    tmp_path: Path, url: str
+) -> None:
     """As while `penstock top` runs; it is read again at the next look."""
     (tmp_path / "secret.txt").write_text(PASSWORD)
     login = "basic_auth: {username: me, password_file: secret.txt}\ntls_config: {ca_file: ca.pem}\n"
@@ -76,15 +84,29 @@ async def test_a_password_file_that_is_gone_later_is_named(tmp_path: Path, url: 
 @pytest.mark.parametrize(
     ("http", "told"),
     [
-        ("tls_config: {ca_file: ca.pem}", "asks for a user and password, or refuses those given"),
-        ("basic_auth: {username: me, password: hush-hush}\ntls_config: {ca_file: ca.pem}", "or refuses those given"),
+        (
+            "tls_config: {ca_file: ca.pem}",
+            "asks for a user and password, or refuses those given",
+        ),
+        (
+            "basic_auth: {username: me, password: hush-hush}\ntls_config: {ca_file: ca.pem}",
+            "or refuses those given",
+        ),
         ("basic_auth: {username: me, password: hush-hush}", "tls_config: ca_file"),
-        ("basic_auth: {user: me}", "http.yml:1: basic_auth.user: unknown key; did you mean username?"),
+        (
+            "basic_auth: {user: me}",
+            "http.yml:1: basic_auth.user: unknown key; did you mean username?",
+        ),
         ("tls_config: {ca_file: nope.pem}", "cannot read"),
-        ("basic_auth: {username: me, password: '${PENSTOCK_NOT_SET}'}", "PENSTOCK_NOT_SET is not set"),
+        (
+            "basic_auth: {username: me, password: '${PENSTOCK_NOT_SET}'}",
+            "PENSTOCK_NOT_SET is not set",
+        ),
     ],
 )
-async def test_what_is_wrong_is_told(tmp_path: Path, url: str, http: str, told: str) -> None:
+async def test_what_is_wrong_is_told(
+    tmp_path: Path, url: str, http: str, told: str
+) -> None:
     result = await events(tmp_path, url, http)
     assert result.exit_code in (1, 2)
     assert told in result.stderr
@@ -93,7 +115,14 @@ async def test_what_is_wrong_is_told(tmp_path: Path, url: str, http: str, told: 
 
 
 @pytest.mark.parametrize(
-    "url", ["http://me:hush@127.0.0.1:1", "ftp://127.0.0.1", "127.0.0.1:19771", "http://", "http://[::"]
+    "url",
+    [
+        "http://me:hush@127.0.0.1:1",
+        "ftp://127.0.0.1",
+        "127.0.0.1:19771",
+        "http://",
+        "http://[::",
+    ],
 )
 def test_what_is_no_url_of_an_agent(url: str) -> None:
     result = CliRunner().invoke(main, ["events", "--url", url])
@@ -103,7 +132,8 @@ def test_what_is_no_url_of_an_agent(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(200, "[]"), (200, '{"other": 1}'), (404, "[1]"), (404, '"x"'), (200, "<p>")]
+    ("status", "body"),
+    [(200, "[]"), (200, '{"other": 1}'), (404, "[1]"), (404, '"x"'), (200, "<p>")],
 )
 async def test_what_answers_is_something_else(status: int, body: str) -> None:
     async def other(_: web.Request) -> web.Response:
@@ -126,7 +156,9 @@ async def answering(handler: Handler, description: str = "") -> AsyncIterator[st
         return web.Response(text=description, status=200 if description else 404)
 
     app = web.Application()
-    app.add_routes([web.get("/api/v1/openapi.json", described), web.get("/{any:.*}", handler)])
+    app.add_routes(
+        [web.get("/api/v1/openapi.json", described), web.get("/{any:.*}", handler)]
+    )
     async with serve(app, ["127.0.0.1:0"]) as (address,):
         yield f"http://127.0.0.1:{address.port}"
 
@@ -135,10 +167,15 @@ async def asked(url: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, main, ["events", "--url", url])
 
 
-MANY = [{"time": 1795219200.0 + second, "change": "agent_start", "detail": "x" * 100} for second in range(2000)]
+MANY = [
+    {"time": 1795219200.0 + second, "change": "agent_start", "detail": "x" * 100}
+    for second in range(2000)
+]
 
 
-@pytest.mark.parametrize("piece", [pytest.param(1400, marks=pytest.mark.slow), 2**20])  # many pieces
+@pytest.mark.parametrize(
+    "piece", [pytest.param(1400, marks=pytest.mark.slow), 2**20]
+)  # many pieces
 async def test_a_large_answer_is_read_to_its_end(piece: int) -> None:
     async def events(request: web.Request) -> web.StreamResponse:
         body = json.dumps({"events": MANY}).encode()
@@ -161,7 +198,9 @@ async def test_an_answer_that_breaks_off_is_no_fault_of_the_agent(said: str) -> 
 
     async def half(request: web.Request) -> web.StreamResponse:
         body = json.dumps({"events": MANY}).encode()
-        response = web.StreamResponse(headers={"Content-Length": str(len(body))} if said == "length" else {})
+        response = web.StreamResponse(
+            headers={"Content-Length": str(len(body))} if said == "length" else {}
+        )
         response.force_close()
         if said == "none":
             request._version = HttpVersion10  # no chunks
@@ -182,7 +221,8 @@ OLDER = '{"info": {"title": "Penstock", "version": "0.0.7"}}'
 
 
 @pytest.mark.parametrize(
-    ("status", "body"), [(200, '{"others": 1}'), (404, "404: Not Found"), (400, "[]"), (500, "oh")]
+    ("status", "body"),
+    [(200, '{"others": 1}'), (404, "404: Not Found"), (400, "[]"), (500, "oh")],
 )
 async def test_an_agent_of_another_version_is_named_so(status: int, body: str) -> None:
     async def other(_: web.Request) -> web.Response:
@@ -198,14 +238,20 @@ async def test_an_agent_of_another_version_is_named_so(status: int, body: str) -
 @pytest.mark.parametrize(
     ("status", "headers", "told"),
     [
-        (302, {"Location": "https://login.example/"}, "redirects to https://login.example/; give the agent's own"),
+        (
+            302,
+            {"Location": "https://login.example/"},
+            "redirects to https://login.example/; give the agent's own",
+        ),
         (421, {}, "does not take this host name"),
         (502, {}, "a proxy in front of it cannot reach it"),
         (503, {}, "has too many connections, or a proxy"),
         (504, {}, "has too many connections, or a proxy"),
     ],
 )
-async def test_what_a_proxy_says_is_not_said_of_the_agent(status: int, headers: dict[str, str], told: str) -> None:
+async def test_what_a_proxy_says_is_not_said_of_the_agent(
+    status: int, headers: dict[str, str], told: str
+) -> None:
     async def refuses(_: web.Request) -> web.Response:
         return web.Response(status=status, text="<html>", headers=headers)
 

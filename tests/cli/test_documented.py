@@ -43,24 +43,37 @@ PARSED = [line for line in LINES if line not in RUN]
 
 def at(desk: Desk, line: str) -> str:
     """The line with the agent of this test and places within its directory."""
-    line = line.replace("http://127.0.0.1:19771", desk.url).replace("127.0.0.1:19771", "127.0.0.1:0")
+    line = line.replace("http://127.0.0.1:19771", desk.url).replace(
+        "127.0.0.1:19771", "127.0.0.1:0"
+    )
     return line.replace(" /etc/", " etc/").replace("${fpath[1]}", ".")
 
 
 def environment(desk: Desk) -> dict[str, str]:
     path = f"{BIN}:{os.environ['PATH']}"
-    own = {"PATH": path, "HOME": str(desk.folder), "PENSTOCK_URL": desk.url, "PENSTOCK_DEMO_MINUTES": "0.2"}
+    own = {
+        "PATH": path,
+        "HOME": str(desk.folder),
+        "PENSTOCK_URL": desk.url,
+        "PENSTOCK_DEMO_MINUTES": "0.2",
+    }
     return {**os.environ, **own}
 
 
 def test_there_are_some() -> None:
     assert len(RUN) > 25
     assert "make demo" in PARSED
-    assert [reason for reason in NOT_RUN if not any(re.match(reason, line) for line in LINES)] == []
+    assert [
+        reason
+        for reason in NOT_RUN
+        if not any(re.match(reason, line) for line in LINES)
+    ] == []
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("line", [line for line in RUN if not re.match(r"penstock (run|demo)\b", line)])
+@pytest.mark.parametrize(
+    "line", [line for line in RUN if not re.match(r"penstock (run|demo)\b", line)]
+)
 def test_it_runs(desk: Desk, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = at(desk, line)
     allowed = (0, 1) if re.match(UNHEALTHY, line) else (0,)
@@ -68,8 +81,13 @@ def test_it_runs(desk: Desk, line: str, monkeypatch: pytest.MonkeyPatch) -> None
         pytest.skip("no curl here")
     if line.startswith("penstock ") and not re.search(r"[>|$]", line):
         monkeypatch.chdir(desk.folder)
-        result = CliRunner().invoke(main, shlex.split(command, comments=True)[1:], env=environment(desk))
-        assert (result.exit_code in allowed, result.stdout != "" or result.stderr != "") == (True, True), result.output
+        result = CliRunner().invoke(
+            main, shlex.split(command, comments=True)[1:], env=environment(desk)
+        )
+        assert (
+            result.exit_code in allowed,
+            result.stdout != "" or result.stderr != "",
+        ) == (True, True), result.output
         return
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
@@ -84,17 +102,23 @@ def test_it_runs(desk: Desk, line: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("line", [line for line in RUN if re.match(r"penstock (run|demo)\b", line)])
+@pytest.mark.parametrize(
+    "line", [line for line in RUN if re.match(r"penstock (run|demo)\b", line)]
+)
 def test_it_serves_until_it_is_ended(desk: Desk, line: str, tmp_path: Path) -> None:
     words = shlex.split(at(desk, line), comments=True)
     if "--web.listen-address" not in words:
         words += ["--web.listen-address", "127.0.0.1:0"]
     log = tmp_path / "log"
     with log.open("w") as file:
-        child = subprocess.Popen(words, cwd=desk.folder, env=environment(desk), stdout=file, stderr=file)
+        child = subprocess.Popen(
+            words, cwd=desk.folder, env=environment(desk), stdout=file, stderr=file
+        )
     try:
         deadline = time.monotonic() + SECONDS
-        while not re.search(r"serving /metrics on|^Open ", log.read_text(), re.MULTILINE):
+        while not re.search(
+            r"serving /metrics on|^Open ", log.read_text(), re.MULTILINE
+        ):
             assert child.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
@@ -114,7 +138,11 @@ def test_it_is_understood(line: str) -> None:
         return
     words = shlex.split(line, comments=True)
     done = subprocess.run(
-        ["make", "--dry-run", "--always-make", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+        ["make", "--dry-run", "--always-make", *words[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

@@ -53,7 +53,12 @@ def test_memory_rate_and_connection() -> None:
     assert found["least_threshold"] == 20
     assert (found["connection_most"], found["connection_resume_at"]) == (299, 199)
     assert found["limit_that_binds"] == "connection"
-    assert numbers("openmq", "--limit", "10", "--connection-limit", "200")["limit_that_binds"] == "consumer"
+    assert (
+        numbers("openmq", "--limit", "10", "--connection-limit", "200")[
+            "limit_that_binds"
+        ]
+        == "consumer"
+    )
 
 
 def test_no_limit() -> None:
@@ -62,7 +67,17 @@ def test_no_limit() -> None:
 
 
 def test_artemis() -> None:
-    found = numbers("artemis", "--message-size", "1000", "--consumers", "3", "--ring", "1000", "--memory", "3MB")
+    found = numbers(
+        "artemis",
+        "--message-size",
+        "1000",
+        "--consumers",
+        "3",
+        "--ring",
+        "1000",
+        "--memory",
+        "3MB",
+    )
     assert found == {
         "window_bytes": 1048576,
         "held_messages": 1049,

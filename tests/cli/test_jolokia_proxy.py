@@ -13,7 +13,11 @@ from penstock.config import Broker, load
 from transports.test_jolokia import serving
 
 JOLOKIA_2 = {"agent": "2.2.8", "protocol": "8.0", "config": {"agentId": "a"}}
-JOLOKIA_1 = {"agent": "1.7.0", "protocol": "7.2", "info": {"product": "jetty", "vendor": "Eclipse"}}
+JOLOKIA_1 = {
+    "agent": "1.7.0",
+    "protocol": "7.2",
+    "info": {"product": "jetty", "vendor": "Eclipse"},
+}
 REFUSING = "org.jolokia.http.Jsr160ProxyNotEnabledByDefaultAnymoreDispatcher"
 OPENING = "org.jolokia.jsr160.Jsr160RequestDispatcher"
 
@@ -22,16 +26,28 @@ def of_version(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"request": {"type": "version"}, "value": value, "status": 200}]
 
 
-ON, UNKNOWN = "proxy is switched on", "it is not known whether Jolokia's proxy is switched off"
+ON, UNKNOWN = (
+    "proxy is switched on",
+    "it is not known whether Jolokia's proxy is switched off",
+)
 ANSWERS: dict[str, tuple[object, str]] = {
     "2, on": (of_version({**JOLOKIA_2, "info": {"proxy": {}, "jmx": {}}}), ON),
     "2, off": (of_version({**JOLOKIA_2, "info": {"jmx": {}}}), ""),
     "2, without its handlers": (of_version(JOLOKIA_2), UNKNOWN),
     "1, on": (of_version({**JOLOKIA_1, "config": {"dispatcherClasses": OPENING}}), ON),
-    "1, on beside another": (of_version({**JOLOKIA_1, "config": {"dispatcherClasses": f"a.B,{OPENING}"}}), ON),
-    "1, off": (of_version({**JOLOKIA_1, "config": {"dispatcherClasses": REFUSING}}), ""),
+    "1, on beside another": (
+        of_version({**JOLOKIA_1, "config": {"dispatcherClasses": f"a.B,{OPENING}"}}),
+        ON,
+    ),
+    "1, off": (
+        of_version({**JOLOKIA_1, "config": {"dispatcherClasses": REFUSING}}),
+        "",
+    ),
     "1, without its dispatchers": (of_version(JOLOKIA_1), UNKNOWN),
-    "refused": ([{"status": 403, "error": "no version"}], f"{UNKNOWN}: Jolokia answers .* with status 403"),
+    "refused": (
+        [{"status": 403, "error": "no version"}],
+        f"{UNKNOWN}: Jolokia answers .* with status 403",
+    ),
     "another form": ([{"status": 200, "value": "2.2.8"}], UNKNOWN),
     "no answer": ([], UNKNOWN),
     "no list": ({}, UNKNOWN),
@@ -40,7 +56,11 @@ ANSWERS: dict[str, tuple[object, str]] = {
 
 def configured(folder: Path, **broker: object) -> Broker:
     file = folder / "penstock.yaml"
-    file.write_text(json.dumps({"interval": "60s", "brokers": [{"name": "b", "kind": "artemis", **broker}]}))
+    file.write_text(
+        json.dumps(
+            {"interval": "60s", "brokers": [{"name": "b", "kind": "artemis", **broker}]}
+        )
+    )
     return load(file).brokers[0]
 
 

@@ -35,7 +35,13 @@ def estate() -> World:
     for number in range(QUEUES):
         forgotten = number < FORGOTTEN
         name = f"orders.region-{number % 40:02}.customer-{number:05}.confirmations"
-        world.queue(number + 1, name, messages=5 if forgotten else 0, added=9, acknowledged=4 if forgotten else 9)
+        world.queue(
+            number + 1,
+            name,
+            messages=5 if forgotten else 0,
+            added=9,
+            acknowledged=4 if forgotten else 9,
+        )
     return world
 
 

@@ -51,14 +51,22 @@ print(json.dumps(results))
 """
 """Each command in a process of its own, with these descriptors as its output and its errors (0: read by this test)."""
 
-pytestmark = pytest.mark.skipif(not FULL_DISK.exists(), reason="this system has no /dev/full")
+pytestmark = pytest.mark.skipif(
+    not FULL_DISK.exists(), reason="this system has no /dev/full"
+)
 
 
 def filled(words: Sequence[str], folder: Path) -> list[str]:
     """The command, with files of its own."""
     config = folder / "penstock.yaml"
-    config.write_text("brokers:\n  - {name: a, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia/'}\n")
-    places = {"CONFIG": str(config), "ALERTS": str(folder / "alerts"), "DASHBOARDS": str(folder / "dashboards")}
+    config.write_text(
+        "brokers:\n  - {name: a, kind: artemis, url: 'http://127.0.0.1:1/console/jolokia/'}\n"
+    )
+    places = {
+        "CONFIG": str(config),
+        "ALERTS": str(folder / "alerts"),
+        "DASHBOARDS": str(folder / "dashboards"),
+    }
     return [places.get(word, word) for word in words]
 
 
@@ -94,12 +102,19 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return Outcomes(ended[: len(commands)], ended[len(commands) : -2], ended[-2:])
 
 
-def forked(cases: Sequence[tuple[Sequence[str], int, int]], descriptors: Sequence[int]) -> list[Outcome]:
+def forked(
+    cases: Sequence[tuple[Sequence[str], int, int]], descriptors: Sequence[int]
+) -> list[Outcome]:
     """Of each case: a command, the descriptor of its output, that of its errors (0: they are read)."""
     driver = [sys.executable, "-c", FORKS, json.dumps(cases)]
-    printed = subprocess.run(driver, check=True, stdout=subprocess.PIPE, pass_fds=descriptors).stdout
+    printed = subprocess.run(
+        driver, check=True, stdout=subprocess.PIPE, pass_fds=descriptors
+    ).stdout
     names = [" ".join(words) for words, _, _ in cases]
-    return [(name, status, errors) for name, (status, errors) in zip(names, json.loads(printed), strict=True)]
+    return [
+        (name, status, errors)
+        for name, (status, errors) in zip(names, json.loads(printed), strict=True)
+    ]
 
 
 @pytest.mark.slow  # two seconds: all commands are imported and run
@@ -108,12 +123,18 @@ def test_a_full_disk_is_one_line_and_status_1(outcomes: Outcomes) -> None:
 
 
 @pytest.mark.slow  # two seconds: all commands are imported and run
-def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(outcomes: Outcomes) -> None:
+def test_a_reader_that_has_gone_ends_it_silently_as_a_signal_does(
+    outcomes: Outcomes,
+) -> None:
     assert [one for one in outcomes.abandoned if one[1:] != (-signal.SIGPIPE, "")] == []
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--config.file", "CONFIG"]], ids=" ".join)
-def test_an_output_that_is_closed_is_one_line_and_status_1(words: Sequence[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--config.file", "CONFIG"]], ids=" ".join
+)
+def test_an_output_that_is_closed_is_one_line_and_status_1(
+    words: Sequence[str], tmp_path: Path
+) -> None:
     """Also of commands that print nothing: their sockets and files would get the descriptor of standard output."""
     done = closed([*PENSTOCK, *filled(words, tmp_path)], 1)
     assert (done.returncode, done.stderr) == (1, CLOSED)
@@ -121,13 +142,23 @@ def test_an_output_that_is_closed_is_one_line_and_status_1(words: Sequence[str],
 
 @pytest.mark.slow  # a second: it imports the agent first
 def test_a_worker_process_needs_an_output_too(tmp_path: Path) -> None:
-    worker = [sys.executable, "-m", "penstock.cli.worker", "error", "logfmt", str(tmp_path), "9"]
+    worker = [
+        sys.executable,
+        "-m",
+        "penstock.cli.worker",
+        "error",
+        "logfmt",
+        str(tmp_path),
+        "9",
+    ]
     done = closed(worker, 1)
     assert (done.returncode, done.stderr) == (1, CLOSED)
 
 
 @pytest.mark.slow  # two seconds: all commands are imported and run
-def test_errors_that_cannot_be_written_leave_the_exit_status(outcomes: Outcomes) -> None:
+def test_errors_that_cannot_be_written_leave_the_exit_status(
+    outcomes: Outcomes,
+) -> None:
     assert [status for _, status, _ in outcomes.errors_lost] == [2, 2]
 
 
@@ -158,4 +189,6 @@ def test_what_was_begun_is_ended_before(tmp_path: Path) -> None:
 def closed(command: Sequence[str], descriptor: int) -> subprocess.CompletedProcess[str]:
     """The command with this standard stream closed; `stderr` of it is read, unless that is the one."""
     shell = ["sh", "-c", f'exec "$@" {descriptor}>&-', "sh", *command]
-    return subprocess.run(shell, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        shell, check=False, capture_output=True, text=True, timeout=60
+    )

@@ -33,7 +33,10 @@ class Served:
 
     async def reload(self) -> tuple[int, str]:
         """Status and text of the answer."""
-        async with ClientSession() as client, client.post(f"{self.url}/-/reload", ssl=self.trust) as answer:
+        async with (
+            ClientSession() as client,
+            client.post(f"{self.url}/-/reload", ssl=self.trust) as answer,
+        ):
             return answer.status, await answer.text()
 
 
@@ -41,7 +44,9 @@ class Served:
 async def served(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Served]:
-    monkeypatch.setattr(authentication, "CHECK_SECONDS", 3600.0)  # only the reload takes a changed file
+    monkeypatch.setattr(
+        authentication, "CHECK_SECONDS", 3600.0
+    )  # only the reload takes a changed file
     authority = trustme.CA()
     pair = authority.issue_cert("localhost")
     pair.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")
@@ -68,11 +73,16 @@ async def served(
 
 @pytest.mark.slow  # a third of a second: keys are made
 @pytest.mark.parametrize("name", ["server.pem", "server.key", "web.yml"])
-async def test_a_file_of_the_web_configuration_that_cannot_be_used_fails_the_reload(served: Served, name: str) -> None:
+async def test_a_file_of_the_web_configuration_that_cannot_be_used_fails_the_reload(
+    served: Served, name: str
+) -> None:
     assert (await served.reload())[0] == 200
     file = served.folder / name
     whole = file.read_bytes()
-    for broken in (b"nothing: of use", trustme.CA().issue_cert("localhost").private_key_pem.bytes()):
+    for broken in (
+        b"nothing: of use",
+        trustme.CA().issue_cert("localhost").private_key_pem.bytes(),
+    ):
         file.write_bytes(broken)
         status, text = await served.reload()
         assert status == 500
@@ -90,6 +100,8 @@ async def test_an_emptied_web_configuration_fails_the_reload(served: Served) -> 
     assert "the server goes on with TLS, restart it to serve plain HTTP" in text
 
 
-async def test_a_change_of_the_web_configuration_is_in_force_when_the_reload_is_answered(served: Served) -> None:
+async def test_a_change_of_the_web_configuration_is_in_force_when_the_reload_is_answered(
+    served: Served,
+) -> None:
     (served.folder / "web.yml").write_text(TLS + "rate_limit: {interval: 1h}\n")
     assert [(await served.reload())[0] for _ in range(3)] == [200, 200, 429]

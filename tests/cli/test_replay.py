@@ -20,7 +20,10 @@ def run(*arguments: str) -> Result:
 
 
 def recorded() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
+    return [
+        json.loads(line)
+        for line in gzip.decompress(RECORDING.read_bytes()).splitlines()
+    ]
 
 
 @pytest.fixture
@@ -35,7 +38,10 @@ def with_an_outage(tmp_path: Path) -> Path:
     path = tmp_path / "outage.jsonl.gz"
     path.write_bytes(
         gzip.compress(
-            "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines).encode()
+            "".join(
+                json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+                for line in lines
+            ).encode()
         )
     )
     return path
@@ -43,13 +49,22 @@ def with_an_outage(tmp_path: Path) -> Path:
 
 def test_a_quiet_recording_tells_nothing() -> None:
     result = run("replay", str(RECORDING))
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "3 polls, 0 changes\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        0,
+        "",
+        "3 polls, 0 changes\n",
+    )
 
 
-def test_an_outage_is_told_with_the_times_of_the_recording(with_an_outage: Path) -> None:
+def test_an_outage_is_told_with_the_times_of_the_recording(
+    with_an_outage: Path,
+) -> None:
     result = run("replay", str(with_an_outage), "--format", "json")
     down, up = (json.loads(line) for line in result.stdout.splitlines())
-    assert (down["change"], down["detail"]) == ("broker_down", "http://b/: cannot connect")
+    assert (down["change"], down["detail"]) == (
+        "broker_down",
+        "http://b/: cannot connect",
+    )
     assert up["change"] == "broker_up"
     assert down["time"] in [line.get("stamp") for line in recorded()]
     plain = run("replay", str(with_an_outage))
@@ -79,7 +94,10 @@ def test_a_recording_with_a_broken_line_is_no_outage(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"".join(lines)))
     result = run("replay", str(path))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "the recording ends after 2 whole polls: a line is no recorded call" in result.stderr
+    assert (
+        "the recording ends after 2 whole polls: a line is no recorded call"
+        in result.stderr
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -88,16 +106,28 @@ def test_the_rules_of_a_configuration(tmp_path: Path) -> None:
     config = tmp_path / "p.yml"
 
     def told(rules: str) -> set[str]:
-        config.write_text(f"brokers: [{{name: any, kind: artemis, url: 'http://h/'}}]\nrules: [{rules}]\n")
-        result = run("replay", str(RECORDING), "--config.file", str(config), "--format", "json")
-        return {json.loads(line)["condition"] for line in result.stdout.splitlines()} - {""}  # of an incident
+        config.write_text(
+            f"brokers: [{{name: any, kind: artemis, url: 'http://h/'}}]\nrules: [{rules}]\n"
+        )
+        result = run(
+            "replay", str(RECORDING), "--config.file", str(config), "--format", "json"
+        )
+        return {
+            json.loads(line)["condition"] for line in result.stdout.splitlines()
+        } - {""}  # of an incident
 
     assert told("") == set()
     assert told("{expected_consumers: 50}") == {"too_few_consumers"}
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no gzip", gzip.compress(b"{}\n", mtime=0), gzip.compress(b'{"penstock": 9}\n', mtime=0)]
+    "content",
+    [
+        b"",
+        b"no gzip",
+        gzip.compress(b"{}\n", mtime=0),
+        gzip.compress(b'{"penstock": 9}\n', mtime=0),
+    ],
 )
 def test_what_is_no_recording(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.gz"

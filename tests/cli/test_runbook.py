@@ -22,7 +22,14 @@ def shown(*arguments: str) -> str:
 @of_each({name: name for name in NAMES})
 def test_every_alert_has_one(name: str) -> None:
     text = shown(name)
-    for part in ("**Means**", "**Do**", "**Clears**", "Evidence", "kubectl exec", "PENSTOCK_URL="):
+    for part in (
+        "**Means**",
+        "**Do**",
+        "**Clears**",
+        "Evidence",
+        "kubectl exec",
+        "PENSTOCK_URL=",
+    ):
         assert part in text
     assert not re.search(r"\{[a-z_]+\}", re.sub(r"(?s)```.*?```", "", text))
 
@@ -39,7 +46,9 @@ def test_names_are_filled_in_for_a_shell() -> None:
 
 def test_what_fits_one_proven_cause_only_comes_last_and_says_so() -> None:
     text = shown("ClientStalled", "prod", "q")
-    assert text.index("Take two thread dumps") < text.index("(only where `penstock explain` proves blocked_in_send)")
+    assert text.index("Take two thread dumps") < text.index(
+        "(only where `penstock explain` proves blocked_in_send)"
+    )
 
 
 def test_of_an_incident_it_prints_the_steps_of_each_kind() -> None:

@@ -13,12 +13,18 @@ from rig.prometheus import Prometheus
 from rig.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.prometheus]
-(EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/keda.md").read_text(), re.DOTALL)
+(EXAMPLE,) = re.findall(
+    r"```yaml\n(.*?)```", (ROOT / "docs/keda.md").read_text(), re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")
-def prometheus(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with Prometheus(tmp_path_factory.mktemp("prometheus"), f"127.0.0.1:{desk.agent.port}") as running:
+def prometheus(
+    desk: Desk, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    with Prometheus(
+        tmp_path_factory.mktemp("prometheus"), f"127.0.0.1:{desk.agent.port}"
+    ) as running:
         yield running
 
 
@@ -36,7 +42,9 @@ def values(prometheus: Prometheus, queue: str) -> list[float]:
 
 def test_a_queue_that_flows_needs_no_more_consumers(prometheus: Prometheus) -> None:
     target = float(trigger()["threshold"])
-    eventually(lambda: [drain < target for drain in values(prometheus, "orders")], [True])
+    eventually(
+        lambda: [drain < target for drain in values(prometheus, "orders")], [True]
+    )
 
 
 def test_a_queue_that_only_grows_needs_more(prometheus: Prometheus) -> None:

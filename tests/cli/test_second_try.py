@@ -40,10 +40,14 @@ class Scripted:
 
 
 @pytest.fixture
-def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, int]]:
+def check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, int]]:
     """`penstock check` of a broker whose first polls fail so: exit status, output, and number of polls."""
     config = tmp_path / "penstock.yaml"
-    config.write_text(f"brokers: [{{name: b, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}]\n")
+    config.write_text(
+        f"brokers: [{{name: b, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}]\n"
+    )
 
     def run(*failures: PenstockError | str) -> tuple[int, str, int]:
         readers: list[Scripted] = []
@@ -59,7 +63,9 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return run
 
 
-def test_a_broker_that_answers_is_polled_once(check: Callable[..., tuple[int, str, int]]) -> None:
+def test_a_broker_that_answers_is_polled_once(
+    check: Callable[..., tuple[int, str, int]],
+) -> None:
     status, output, polls = check()
     assert (status, polls) == (0, 1)
     assert "second poll" not in output
@@ -77,17 +83,24 @@ def test_one_that_was_slow_once_is_polled_again(
     assert str(failure) in note
 
 
-@pytest.mark.parametrize("failures", [(SLOW, SLOW), (NO_TIME, NO_TIME), (SLOW, NO_TIME)])
+@pytest.mark.parametrize(
+    "failures", [(SLOW, SLOW), (NO_TIME, NO_TIME), (SLOW, NO_TIME)]
+)
 def test_one_that_is_slow_twice_fails(
-    check: Callable[..., tuple[int, str, int]], failures: tuple[PenstockError | str, ...]
+    check: Callable[..., tuple[int, str, int]],
+    failures: tuple[PenstockError | str, ...],
 ) -> None:
     status, output, polls = check(*failures)
     assert (status, polls) == (1, 2)
-    assert f"FAILED    {'' if failures[1] is SLOW else 'queues: '}{failures[1]}" in output
+    assert (
+        f"FAILED    {'' if failures[1] is SLOW else 'queues: '}{failures[1]}" in output
+    )
     assert "second poll" not in output
 
 
-def test_one_that_refuses_the_login_is_left_alone(check: Callable[..., tuple[int, str, int]]) -> None:
+def test_one_that_refuses_the_login_is_left_alone(
+    check: Callable[..., tuple[int, str, int]],
+) -> None:
     """More failed logins would lock the account."""
     status, output, polls = check(Refused("check username and password"))
     assert (status, polls) == (1, 1)

@@ -41,7 +41,10 @@ WORKER = SLOW_IMPORT.replace(
 
 
 def configuration(*names: str) -> str:
-    brokers = [f"{{name: {name}, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}" for name in names]
+    brokers = [
+        f"{{name: {name}, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}"
+        for name in names
+    ]
     return f"interval: 1h\nbrokers: [{', '.join(brokers)}]\n"
 
 
@@ -86,7 +89,10 @@ def inbox(tmp_path: Path) -> Iterator[Inbox]:
 
 @contextmanager
 def running(
-    folder: Path, file: Path, inbox: Inbox, program: str = "from penstock.cli import main; main()"
+    folder: Path,
+    file: Path,
+    inbox: Inbox,
+    program: str = "from penstock.cli import main; main()",
 ) -> Iterator[subprocess.Popen[str]]:
     words = [
         "run",
@@ -99,7 +105,12 @@ def running(
     ]
     environ = {**os.environ, "NOTIFY_SOCKET": str(inbox.path)}
     with subprocess.Popen(
-        [sys.executable, "-c", program, *words], text=True, env=environ, stdin=PIPE, stdout=PIPE, stderr=PIPE
+        [sys.executable, "-c", program, *words],
+        text=True,
+        env=environ,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
     ) as process:
         watchdog = threading.Timer(SECONDS, process.kill)
         watchdog.start()
@@ -131,24 +142,34 @@ def stopped(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.slow  # starts the agent: a second or two
-def test_a_hangup_while_the_configuration_is_read_is_a_reload_after_the_start(tmp_path: Path, inbox: Inbox) -> None:
+def test_a_hangup_while_the_configuration_is_read_is_a_reload_after_the_start(
+    tmp_path: Path, inbox: Inbox
+) -> None:
     fifo = Fifo(tmp_path)
     with running(tmp_path, fifo.path, inbox) as process:
         with fifo.opened() as write:
             process.send_signal(signal.SIGHUP)
             process.send_signal(signal.SIGHUP)
             write(configuration("one"))
-        assert inbox.next() == {"READY": "1", "STATUS": "The configuration is in force."}
+        assert inbox.next() == {
+            "READY": "1",
+            "STATUS": "The configuration is in force.",
+        }
         assert inbox.next().keys() == {"RELOADING", "MONOTONIC_USEC"}
         with fifo.opened() as write:
             write(configuration("one", "two"))
-        assert inbox.next() == {"READY": "1", "STATUS": "The configuration is in force."}
+        assert inbox.next() == {
+            "READY": "1",
+            "STATUS": "The configuration is in force.",
+        }
         said = stopped(process)
     assert said.count("2 brokers") == said.count("configuration reloaded") == 1
 
 
 @pytest.mark.slow  # starts the agent: a second or two
-def test_a_hangup_before_the_agent_is_imported_is_a_reload_too(tmp_path: Path, inbox: Inbox) -> None:
+def test_a_hangup_before_the_agent_is_imported_is_a_reload_too(
+    tmp_path: Path, inbox: Inbox
+) -> None:
     file = tmp_path / "penstock.yaml"
     file.write_text(configuration("one"))
     with running(tmp_path, file, inbox, SLOW_IMPORT) as process:
@@ -183,10 +204,25 @@ def test_a_signal_to_stop_before_the_agent_is_imported_ends_it_in_good_order(
 @pytest.mark.slow  # starts the agent: a second or two
 def test_a_worker_process_ignores_a_hangup_while_it_is_imported(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
-    words = [sys.executable, "-c", WORKER, "info", "logfmt", str(tmp_path / "worker-1"), str(theirs.fileno())]
+    words = [
+        sys.executable,
+        "-c",
+        WORKER,
+        "info",
+        "logfmt",
+        str(tmp_path / "worker-1"),
+        str(theirs.fileno()),
+    ]
     with (
         ours,
-        subprocess.Popen(words, text=True, pass_fds=[theirs.fileno()], stdin=PIPE, stdout=PIPE, stderr=PIPE) as process,
+        subprocess.Popen(
+            words,
+            text=True,
+            pass_fds=[theirs.fileno()],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        ) as process,
     ):
         theirs.close()
         assert process.stdin is not None
@@ -200,7 +236,9 @@ def test_a_worker_process_ignores_a_hangup_while_it_is_imported(tmp_path: Path) 
 
 
 @pytest.mark.slow  # starts the agent: a second or two
-def test_a_reload_that_is_refused_is_reported_with_its_reason(tmp_path: Path, inbox: Inbox) -> None:
+def test_a_reload_that_is_refused_is_reported_with_its_reason(
+    tmp_path: Path, inbox: Inbox
+) -> None:
     file = tmp_path / "penstock.yaml"
     file.write_text(configuration("one"))
     with running(tmp_path, file, inbox) as process:
@@ -211,7 +249,8 @@ def test_a_reload_that_is_refused_is_reported_with_its_reason(tmp_path: Path, in
         assert time.monotonic() - SECONDS < begun < time.monotonic()
         status = inbox.next()["STATUS"]
         assert re.search(
-            r"was refused, the configuration before it stays in force: .*penstock.yaml:1: intervall", status
+            r"was refused, the configuration before it stays in force: .*penstock.yaml:1: intervall",
+            status,
         )
         until_logged(process, "the old one stays")
         stopped(process)
@@ -223,12 +262,16 @@ def test_without_a_service_manager_nothing_is_sent() -> None:
     manager.stopping()
 
 
-def test_a_socket_that_is_gone_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_socket_that_is_gone_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     ServiceManager(str(tmp_path / "gone")).ready("The configuration is in force.")
     assert "the service manager does not take READY=1" in caplog.text
 
 
-def test_programs_that_the_agent_starts_do_not_get_the_socket(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_the_agent_starts_do_not_get_the_socket(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(inbox.path))
     ServiceManager.from_environment().ready("line\nsecond")
     assert "NOTIFY_SOCKET" not in os.environ

@@ -14,7 +14,9 @@ from cli.conftest import Desk
 
 pytestmark = [
     pytest.mark.broker,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux: apt-get install tmux"),
+    pytest.mark.skipif(
+        shutil.which("tmux") is None, reason="needs tmux: apt-get install tmux"
+    ),
 ]
 PENSTOCK = f"env -u COLUMNS -u LINES {Path(sys.executable).with_name('penstock')}"
 """readline, which pytest may load, leaves these in the environment; the terminal's own size counts."""
@@ -27,10 +29,19 @@ class Terminal:
     def __init__(self, folder: Path, command: str, width: int, height: int) -> None:
         self._tmux = ["tmux", "-S", str(folder / "tmux")]
         size = ["-x", str(width), "-y", str(height)]
-        self._do("-f", "/dev/null", "new-session", "-d", *size, f"cd {folder}; {command}; echo ended; sleep 60")
+        self._do(
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            *size,
+            f"cd {folder}; {command}; echo ended; sleep 60",
+        )
 
     def _do(self, *arguments: str) -> str:
-        return subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            [*self._tmux, *arguments], check=True, capture_output=True, text=True
+        ).stdout
 
     def press(self, *keys: str) -> None:
         self._do("send-keys", *keys)
@@ -68,7 +79,9 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
         one.end()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", [(80, 24), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 def test_from_the_worst_queue_to_the_reason(
     desk: Desk, terminal: Callable[..., Terminal], size: tuple[int, int]
 ) -> None:
@@ -94,7 +107,9 @@ def test_from_the_worst_queue_to_the_reason(
     view.until("ended")
 
 
-def test_a_terminal_that_grows_shows_more(desk: Desk, terminal: Callable[..., Terminal]) -> None:
+def test_a_terminal_that_grows_shows_more(
+    desk: Desk, terminal: Callable[..., Terminal]
+) -> None:
     view = terminal(f"{PENSTOCK} top --agent {desk.url}", (80, 24))
     assert "Out/s" not in view.until("^!! stalled ")
     view.resize(200, 50)
@@ -103,9 +118,19 @@ def test_a_terminal_that_grows_shows_more(desk: Desk, terminal: Callable[..., Te
     view.until(r"^(?!.*Out/s).*Queue")
 
 
-def test_the_broker_itself_without_colours(desk: Desk, terminal: Callable[..., Terminal]) -> None:
-    view = terminal(f"NO_COLOR=1 {PENSTOCK} top --config.file {desk.folder}/penstock.yaml", (80, 24))
+def test_the_broker_itself_without_colours(
+    desk: Desk, terminal: Callable[..., Terminal]
+) -> None:
+    view = terminal(
+        f"NO_COLOR=1 {PENSTOCK} top --config.file {desk.folder}/penstock.yaml", (80, 24)
+    )
     view.until(r"^!! stalled +stock\.updates ")
-    assert re.findall(r"\x1b\[[0-9;]*?\b(?:3[0-7]|4[0-7]|38|48)[0-9;]*m", view.screen(colours=True)) == []
+    assert (
+        re.findall(
+            r"\x1b\[[0-9;]*?\b(?:3[0-7]|4[0-7]|38|48)[0-9;]*m",
+            view.screen(colours=True),
+        )
+        == []
+    )
     view.press("q")
     view.until("ended")

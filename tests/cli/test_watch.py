@@ -35,7 +35,9 @@ class Watched:
 
     def begin(self) -> asyncio.Task[None]:
         read = self._looks.of([self.file])
-        return asyncio.create_task(run._changes(self.file, self._looks, read, self._reload))
+        return asyncio.create_task(
+            run._changes(self.file, self._looks, read, self._reload)
+        )
 
     def _reload(self) -> None:
         self.reloads.append(self.file.read_bytes())
@@ -50,7 +52,9 @@ class Watched:
 
 
 @pytest.fixture
-async def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+async def watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Watched]:
     monkeypatch.setattr(run, "WATCH_SECONDS", 0.001)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -63,7 +67,9 @@ async def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     await end(task)
 
 
-async def test_a_file_that_is_replaced_by_a_link_is_taken_once(watched: Watched) -> None:
+async def test_a_file_that_is_replaced_by_a_link_is_taken_once(
+    watched: Watched,
+) -> None:
     data = watched.folder / "..data"
     await watched.looked_at()
     assert watched.reloads == []

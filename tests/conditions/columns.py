@@ -15,7 +15,10 @@ from penstock.observation.poll import RuleInputs
 
 Read = set[Any]
 """Paths such as `found.consumer.held`, and rules whose result is taken as it is."""
-DERIVED = {"found.consumer.place": "found.consumer.queue", "found.consumer.unplaced": "found.consumer.queue"}
+DERIVED = {
+    "found.consumer.place": "found.consumer.queue",
+    "found.consumer.unplaced": "found.consumer.queue",
+}
 """Columns that say the same as another one."""
 
 
@@ -66,7 +69,9 @@ class Noting:
         if isinstance(value, np.ndarray | Window) or inspect.isfunction(value):
             below._note()
             return value
-        if isinstance(value, Mapping) or (is_dataclass(value) and not isinstance(value, type | Index)):
+        if isinstance(value, Mapping) or (
+            is_dataclass(value) and not isinstance(value, type | Index)
+        ):
             return below
         return value
 

@@ -43,7 +43,9 @@ class Connected:
         """-1 of one that is not known."""
         return -1 if connection == UNKNOWN else self.connections.key(connection)
 
-    def connection_table(self, consumers: Said, producers: Said) -> Table[ConnectionRow]:
+    def connection_table(
+        self, consumers: Said, producers: Said
+    ) -> Table[ConnectionRow]:
         """One row for each connection that a consumer or a producer names."""
         rows: dict[str, ConnectionRow] = {}
         numbers: dict[str, dict[str, float]] = {}
@@ -54,7 +56,9 @@ class Connected:
                 if connection == UNKNOWN:
                     continue
                 rows.setdefault(connection, connection_row(connection, said))
-                counts = numbers.setdefault(connection, {"consumers": 0.0, "producers": 0.0})
+                counts = numbers.setdefault(
+                    connection, {"consumers": 0.0, "producers": 0.0}
+                )
                 counts[kind] += 1
                 sessions.setdefault(connection, set()).add(session_of(name, said))
         for connection, names in sessions.items():
@@ -63,11 +67,16 @@ class Connected:
 
     def keys_of(self, things: Said, names: Iterable[str]) -> Keys:
         """Of the connections of these consumers or producers."""
-        return np.array([self.key_of(connection_of(name, things[name])) for name in names], np.int64)
+        return np.array(
+            [self.key_of(connection_of(name, things[name])) for name in names], np.int64
+        )
 
     def producer_table(self, producers: Said) -> Table[ProducerRow]:
         rows = {name: producer_row(name, said) for name, said in producers.items()}
-        numbers = {name: {"produced": float(said.get("produced", 0))} for name, said in producers.items()}
+        numbers = {
+            name: {"produced": float(said.get("produced", 0))}
+            for name, said in producers.items()
+        }
         return self.producers.table(rows, numbers, {})
 
 
@@ -82,8 +91,15 @@ def session_of(name: str, said: Said) -> str:
 
 def connection_row(connection: str, said: Said) -> ConnectionRow:
     protocol = str(said.get("protocol", "CORE"))
-    return ConnectionRow(connection, str(said.get("client", "app")), protocol, user="u", remote_host="h")
+    return ConnectionRow(
+        connection, str(said.get("client", "app")), protocol, user="u", remote_host="h"
+    )
 
 
 def producer_row(name: str, said: Said) -> ProducerRow:
-    return ProducerRow(name, str(said["address"]), str(said.get("client", "app")), session_of(name, said))
+    return ProducerRow(
+        name,
+        str(said["address"]),
+        str(said.get("client", "app")),
+        session_of(name, said),
+    )

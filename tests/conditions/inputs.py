@@ -28,7 +28,9 @@ def kept_inputs() -> Iterator[list[RuleInputs]]:
         yield kept
 
 
-def inputs_after(world: Judged, polls: int, said: Callable[[int], Mapping[str, Any]]) -> RuleInputs:
+def inputs_after(
+    world: Judged, polls: int, said: Callable[[int], Mapping[str, Any]]
+) -> RuleInputs:
     """What the rules read at the last of so many polls.
 
     said: what `world.poll` is given, by the number of the poll.
@@ -53,7 +55,10 @@ def with_value(thing: Any, path: list[str], value: Any) -> Any:
         return replace(thing, columns=with_value(thing.columns, path, value))
     first, *rest = path
     if isinstance(thing, Mapping):
-        return {**thing, first: with_value(thing[first], rest, value) if rest else value}
+        return {
+            **thing,
+            first: with_value(thing[first], rest, value) if rest else value,
+        }
     new = with_value(getattr(thing, first), rest, value) if rest else value
     return replace(thing, **{first: new})
 

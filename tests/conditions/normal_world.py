@@ -21,21 +21,36 @@ def steady(rate: float) -> dict[str, Column]:
     """As the history has it: so many messages a second come and go."""
     came = np.full(len(BEFORE), 3600.0 * rate)
     zero = np.zeros(len(BEFORE))
-    return {"inflow": came, "outflow": came, "expired": zero, "killed": zero, "peak": came / 12, "backlog": zero}
+    return {
+        "inflow": came,
+        "outflow": came,
+        "expired": zero,
+        "killed": zero,
+        "peak": came / 12,
+        "backlog": zero,
+    }
 
 
 def last(weeks: int, columns: Mapping[str, Column]) -> dict[str, Column]:
     """Of so many weeks, before which nothing is known."""
-    return {name: np.where(BEFORE[-1] + 1 - weeks * HOURS <= BEFORE, of, np.nan) for name, of in columns.items()}
+    return {
+        name: np.where(BEFORE[-1] + 1 - weeks * HOURS <= BEFORE, of, np.nan)
+        for name, of in columns.items()
+    }
 
 
 def history(**queues: Mapping[str, Column]) -> Profile:
-    return by_broker(("b", (name, name), profile_of(BEFORE, columns)) for name, columns in queues.items())["b"]
+    return by_broker(
+        ("b", (name, name), profile_of(BEFORE, columns))
+        for name, columns in queues.items()
+    )["b"]
 
 
 def knowing(step: float = 15.0, **queues: Mapping[str, Column]) -> Judged:
     judged = Judged(step=step)
-    judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(history(**queues)))
+    judged.state = type(judged.state)(
+        judgement=judged.state.judgement.with_profile(history(**queues))
+    )
     return judged
 
 
@@ -57,9 +72,29 @@ class Flow:
             came = round(rate * step)
             gone, dead = round(came * expires), round(came * dies)
             left = min(self.depth + came - gone - dead, settles * step)
-            self.added, self.expired, self.killed = self.added + came, self.expired + gone, self.killed + dead
-            self.settled, self.depth = self.settled + left, self.depth + came - gone - dead - left
-            said = {"A": self.added, "K": self.settled, "E": self.expired, "X": self.killed, "M": self.depth}
-            consumer = {**FREE, "T": self.depth, "N": self.settled + self.depth, "C": self.settled}
-            self.judged.poll({"q": {**said, "D": self.depth}, **others}, {"c": consumer})
+            self.added, self.expired, self.killed = (
+                self.added + came,
+                self.expired + gone,
+                self.killed + dead,
+            )
+            self.settled, self.depth = (
+                self.settled + left,
+                self.depth + came - gone - dead - left,
+            )
+            said = {
+                "A": self.added,
+                "K": self.settled,
+                "E": self.expired,
+                "X": self.killed,
+                "M": self.depth,
+            }
+            consumer = {
+                **FREE,
+                "T": self.depth,
+                "N": self.settled + self.depth,
+                "C": self.settled,
+            }
+            self.judged.poll(
+                {"q": {**said, "D": self.depth}, **others}, {"c": consumer}
+            )
         return self

@@ -53,7 +53,11 @@ class Pairs:
 
     @property
     def name(self) -> str:
-        return self.of if isinstance(self.of, str) else f"{self.of.__module__}.{self.of.__name__}"
+        return (
+            self.of
+            if isinstance(self.of, str)
+            else f"{self.of.__module__}.{self.of.__name__}"
+        )
 
 
 # --- polls
@@ -63,9 +67,13 @@ HOLDS = {"T": 10.0, "N": 10.0}
 FREE = {"T": 0.0, "N": 0.0}
 
 
-def polled(world: Judged, queues: Mapping[str, Any], consumers: Mapping[str, Any], **more: Any) -> RuleInputs:
+def polled(
+    world: Judged, queues: Mapping[str, Any], consumers: Mapping[str, Any], **more: Any
+) -> RuleInputs:
     """What the rules read at the third of three polls that are alike."""
-    return inputs_after(world, 3, lambda _: {"queues": queues, "consumers": consumers, **more})
+    return inputs_after(
+        world, 3, lambda _: {"queues": queues, "consumers": consumers, **more}
+    )
 
 
 @cache
@@ -83,7 +91,9 @@ def two_consumers() -> RuleInputs:
 @cache
 def two_queues() -> RuleInputs:
     """Of Artemis, with a consumer each."""
-    return polled(Judged(), {"q": QUEUE, "r": QUEUE}, {"c": HOLDS, "d": HOLDS | {"queue": "r"}})
+    return polled(
+        Judged(), {"q": QUEUE, "r": QUEUE}, {"c": HOLDS, "d": HOLDS | {"queue": "r"}}
+    )
 
 
 @cache
@@ -141,7 +151,9 @@ def at_their_queues(poll: RuleInputs) -> RuleInputs:
     """With the columns that also say of which queue each consumer is."""
     queue = poll.found.consumer.queue
     unplaced = np.flatnonzero(queue < 0)
-    return changed(poll, found__consumer__place=queue + 1, found__consumer__unplaced=unplaced)
+    return changed(
+        poll, found__consumer__place=queue + 1, found__consumer__unplaced=unplaced
+    )
 
 
 def placed(poll: RuleInputs, path: str, value: Any) -> RuleInputs:
@@ -173,7 +185,9 @@ def said(rule: Rule, poll: RuleInputs, value: bool) -> Raised:
     return Raised(np.full(len(rule(poll).mask), value))
 
 
-def recent(variables: int, changes: Mapping[int, Sequence[float]], *, step: float = 15.0) -> Window:
+def recent(
+    variables: int, changes: Mapping[int, Sequence[float]], *, step: float = 15.0
+) -> Window:
     """The last polls of one queue, ending now. changes: by variable, one for each poll; 0 of all others."""
     polls = max(map(len, changes.values()))
     window = Window(plain().found.queues)
@@ -185,7 +199,9 @@ def recent(variables: int, changes: Mapping[int, Sequence[float]], *, step: floa
     return window
 
 
-def lines(number: int, values: Mapping[int, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def lines(
+    number: int, values: Mapping[int, float]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A matrix of so many lines for one queue: these values, NaN in all others."""
     matrix = np.full((number, 1), np.nan)
     for line, value in values.items():

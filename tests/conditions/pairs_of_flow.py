@@ -65,7 +65,12 @@ SLOW = {
     "usual.expected.highs": lines(HIGHS, {}),
     "unacked.unacked_since": NOW,
 }
-SLOW_AGAINST_BOUND = SLOW | {"usual.windows": 0, "usual.pace": 3600, "trend.comes": 2, "trend.rate_out": 1}
+SLOW_AGAINST_BOUND = SLOW | {
+    "usual.windows": 0,
+    "usual.pace": 3600,
+    "trend.comes": 2,
+    "trend.rate_out": 1,
+}
 HELD_UP = SLOW | {
     "unacked.unacked_since": LONG_AGO,
     "found.consumers": 2,
@@ -83,7 +88,11 @@ SLOW_BESIDE_LEAK = SLOW | {
 }
 """The consumer of the other queue leaks."""
 
-SURGES = {"trend.rate_in": 10, "usual.expected.highs": lines(HIGHS, {PEAK: 300}), "usual.began": LONG_AGO}
+SURGES = {
+    "trend.rate_in": 10,
+    "usual.expected.highs": lines(HIGHS, {PEAK: 300}),
+    "usual.began": LONG_AGO,
+}
 GIVES_BACK = {
     "openmq.said.balanced": [True, False],
     "found.consumer.queue": 1,

@@ -5,10 +5,29 @@ from typing import Any
 
 import numpy as np
 
-from conditions.pairs import LONG, LONG_AGO, NEVER, NOW, UNKNOWN, Pairs, lines, openmq, plain
+from conditions.pairs import (
+    LONG,
+    LONG_AGO,
+    NEVER,
+    NOW,
+    UNKNOWN,
+    Pairs,
+    lines,
+    openmq,
+    plain,
+)
 from penstock.conditions.in_doubt import LASTING
 from penstock.model import LeftOut
-from penstock.observation.losses import DUPLICATE, LINES, PLACELESS, PURGED, ROLLED_BACK, TARGET, UNEXPLAINED, UNWANTED
+from penstock.observation.losses import (
+    DUPLICATE,
+    LINES,
+    PLACELESS,
+    PURGED,
+    ROLLED_BACK,
+    TARGET,
+    UNEXPLAINED,
+    UNWANTED,
+)
 
 
 def goes_on(line: int) -> dict[Any, Any]:
@@ -36,11 +55,23 @@ def ended(line: int) -> dict[Any, Any]:
 
 KILLED = {"returns.delivered": 10, "returns.settled": 0, "returns.killed": 10}
 """Each after a delivery that settled nothing."""
-REFUSED = {"found.address.limit_percent": 100, "found.address.paging": 1, "found.address.pages": 0}
-FULL = {"found.parked": True, "found.address.limit_percent": 100, "snapshot.addresses": None}
+REFUSED = {
+    "found.address.limit_percent": 100,
+    "found.address.paging": 1,
+    "found.address.pages": 0,
+}
+FULL = {
+    "found.parked": True,
+    "found.address.limit_percent": 100,
+    "snapshot.addresses": None,
+}
 PREPARED = SimpleNamespace(listed=[SimpleNamespace(since=NOW - LASTING)])
 JUST_PREPARED = SimpleNamespace(listed=[SimpleNamespace(since=NOW - LASTING + 1)])
-WITH_NOBODY = {"openmq.queues.unheld": 2, "openmq.prepared.received": 0, "found.consumers": 0}
+WITH_NOBODY = {
+    "openmq.queues.unheld": 2,
+    "openmq.prepared.received": 0,
+    "found.consumers": 0,
+}
 YES, NO = np.array([1.0]), np.array([0.0])
 
 CASES = [

@@ -1,13 +1,29 @@
 """Pairs of the rules of queues whose messages wait, or to which nothing comes."""
 
-from conditions.pairs import LONG, LONG_AGO, NEVER, NOW, UNKNOWN, Pairs, lines, one_connection, plain, two_consumers
+from conditions.pairs import (
+    LONG,
+    LONG_AGO,
+    NEVER,
+    NOW,
+    UNKNOWN,
+    Pairs,
+    lines,
+    one_connection,
+    plain,
+    two_consumers,
+)
 from penstock.conditions.openmq import filling
 from penstock.conditions.starving import starving
 from penstock.core.table import Mask
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import CLOCK, HIGHS
 
-UNREAD = {"timers.ready": LONG_AGO, "timers.absent": LONG_AGO, "found.consumers": 0, "timers.had_consumer": True}
+UNREAD = {
+    "timers.ready": LONG_AGO,
+    "timers.absent": LONG_AGO,
+    "found.consumers": 0,
+    "timers.had_consumer": True,
+}
 STARVES = {
     "timers.ready": LONG_AGO,
     "timers.still": LONG_AGO,
@@ -26,7 +42,10 @@ FROZEN = {
     "found.delivering": 10,
     "found.ready": 5,
 }
-FROZEN_BY_NUMBER = FROZEN | {"found.address.page_read_limit_bytes": 0, "found.address.page_read_limit_messages": 10}
+FROZEN_BY_NUMBER = FROZEN | {
+    "found.address.page_read_limit_bytes": 0,
+    "found.address.page_read_limit_messages": 10,
+}
 FULL = {
     "timers.blocked": LONG_AGO,
     "found.address.d_added": 0,
@@ -45,7 +64,11 @@ FULL_OPENMQ = {
     "found.address.producers_paused": 0,
     "openmq.said.max_producers": UNKNOWN,
 }
-NEARLY_FULL = FULL_OPENMQ | {"found.messages": 19, "openmq.said.limit_messages": 24, "openmq.said.max_producers": 4}
+NEARLY_FULL = FULL_OPENMQ | {
+    "found.messages": 19,
+    "openmq.said.limit_messages": 24,
+    "openmq.said.max_producers": 4,
+}
 """Each of four producers may send six messages more."""
 SILENT = {
     "usual.arrival": NOW - 1000,

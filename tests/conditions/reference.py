@@ -70,20 +70,39 @@ class Reference:
         self.holder: dict[str, dict[str, float]] = {}
         self.standing: dict[Thing, Debounce] = {}
 
-    def poll(self, now: float, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers]) -> dict[Thing, float]:
+    def poll(
+        self,
+        now: float,
+        queues: Mapping[str, Numbers],
+        consumers: Mapping[str, Numbers],
+    ) -> dict[Thing, float]:
         """What stands now, with its beginning."""
         if self.stamps:
             step = now - self.stamps[-1]
-            self.interval = step if isnan(self.interval) else 0.7 * self.interval + 0.3 * step
+            self.interval = (
+                step if isnan(self.interval) else 0.7 * self.interval + 0.3 * step
+            )
         # What the longest window left behind is forgotten, also when a gap makes the window longer afterwards.
         longest = 300.0 if isnan(self.interval) else max(300.0, 9 * self.interval)
-        self.stamps = [*(stamp for stamp in self.stamps if stamp >= now - longest - 1e-6), now]
+        self.stamps = [
+            *(stamp for stamp in self.stamps if stamp >= now - longest - 1e-6),
+            now,
+        ]
         window = 60.0 if isnan(self.interval) else max(60.0, 6 * self.interval)
-        self.recent = [*(stamp for stamp in self.recent if stamp >= now - window - 1e-6), now]
+        self.recent = [
+            *(stamp for stamp in self.recent if stamp >= now - window - 1e-6),
+            now,
+        ]
         told: dict[Thing, tuple[bool, float]] = {}
         known = {name: self._is_known(name, queue) for name, queue in queues.items()}
-        changes = {name: self._consumer_changes(name, one, known) for name, one in consumers.items()}
-        self.holder = {name: self._hold(name, one, changes[name], now) for name, one in consumers.items()}
+        changes = {
+            name: self._consumer_changes(name, one, known)
+            for name, one in consumers.items()
+        }
+        self.holder = {
+            name: self._hold(name, one, changes[name], now)
+            for name, one in consumers.items()
+        }
         for name, one in consumers.items():
             mark = self.holder[name]["mark"]
             late = not isnan(mark) and now - mark >= self._nearly
@@ -99,7 +118,11 @@ class Reference:
         for thing, (holds, begin) in told.items():
             ripe = thing[0] not in PATIENT or now - begin >= self.constants.cold
             self.standing[thing].poll(holds, begin, now, ripe)
-        return {thing: standing.since for thing, standing in self.standing.items() if standing.on}
+        return {
+            thing: standing.since
+            for thing, standing in self.standing.items()
+            if standing.on
+        }
 
     @property
     def _nearly(self) -> float:
@@ -110,27 +133,46 @@ class Reference:
 
     def _is_known(self, name: str, queue: Numbers) -> bool:
         before = self.queues.get(name)
-        return before is not None and all(queue[counter] >= before[counter] for counter in "AKEX")
+        return before is not None and all(
+            queue[counter] >= before[counter] for counter in "AKEX"
+        )
 
     def _is_set_back(self, name: str, queue: Numbers) -> bool:
         before = self.queues.get(name)
-        if before is None or not any(queue[counter] < before[counter] for counter in "AKEX"):
+        if before is None or not any(
+            queue[counter] < before[counter] for counter in "AKEX"
+        ):
             return False
-        anew = all(queue[counter] < before[counter] or not before[counter] for counter in "AKEX")
-        return not anew or queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"] < -3
+        anew = all(
+            queue[counter] < before[counter] or not before[counter]
+            for counter in "AKEX"
+        )
+        return (
+            not anew
+            or queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"] < -3
+        )
 
-    def _consumer_changes(self, name: str, one: Numbers, known: Mapping[str, bool]) -> dict[str, float]:
+    def _consumer_changes(
+        self, name: str, one: Numbers, known: Mapping[str, bool]
+    ) -> dict[str, float]:
         before = self.consumers.get(name)
         if before is None:
             if not known.get(one["queue"], False):
                 return {"N": 0.0, "C": 0.0, "W": 0.0}
             before = {"N": 0.0, "C": 0.0, "W": 0.0}
         fell = {counter: one[counter] < before[counter] for counter in "NC"}
-        changes = {counter: one[counter] - (0 if fell[counter] else before[counter]) for counter in "NC"}
+        changes = {
+            counter: one[counter] - (0 if fell[counter] else before[counter])
+            for counter in "NC"
+        }
         return {**changes, "W": one["W"] - before["W"]}
 
-    def _hold(self, name: str, one: Numbers, change: Mapping[str, float], now: float) -> dict[str, float]:
-        before = self.holder.get(name, {"seen": now, "z": nan, "hold": nan, "mark": nan})
+    def _hold(
+        self, name: str, one: Numbers, change: Mapping[str, float], now: float
+    ) -> dict[str, float]:
+        before = self.holder.get(
+            name, {"seen": now, "z": nan, "hold": nan, "mark": nan}
+        )
         z = before["z"]
         if change["C"] - change["W"] > 0:
             z = now if one["W"] > 0 or isnan(one["L"]) else min(one["L"], now)
@@ -158,19 +200,32 @@ class Reference:
         past = self.past[name]
         before = self.queues[name] if known else queue
         d = {counter: queue[counter] - before[counter] for counter in "AKEX"}
-        left, delivered, uncommitted = (sum(changes[key][what] for key in mine) for what in "CNW")
-        d |= {"N": delivered, "ret": left - d["K"] - d["E"] - d["X"] - uncommitted, "M": queue["M"] - queue["S"]}
+        left, delivered, uncommitted = (
+            sum(changes[key][what] for key in mine) for what in "CNW"
+        )
+        d |= {
+            "N": delivered,
+            "ret": left - d["K"] - d["E"] - d["X"] - uncommitted,
+            "M": queue["M"] - queue["S"],
+        }
         if not known:
             had, set_back = past.had, past.set_back or self._is_set_back(name, queue)
-            past = self.past[name] = replace(self._back(name), had=had, set_back=set_back)
+            past = self.past[name] = replace(
+                self._back(name), had=had, set_back=set_back
+            )
         else:
-            past.polls = [*(one for one in past.polls if one[0] >= self.stamps[0]), (now, d)]
+            past.polls = [
+                *(one for one in past.polls if one[0] >= self.stamps[0]),
+                (now, d),
+            ]
         ready = max(0, queue["M"] - queue["D"] - queue["S"])
         past.had = past.had or (isnan(past.absent) if known else queue["K"] > 0)
         past.absent = _since(not mine and not d["K"] > 0, past.absent, now)
         past.ready = _since(ready > 0, past.ready, now)
         then = self.stamps[-2] if len(self.stamps) > 1 else now
-        past.still = _since(known and not d["K"] > 0 and not delivered > 0, past.still, then)
+        past.still = _since(
+            known and not d["K"] > 0 and not delivered > 0, past.still, then
+        )
         self._evicted(past, queue)
         return {
             ("no_consumer", name): self._no_consumer(past, now),
@@ -180,17 +235,33 @@ class Reference:
         }
 
     def _no_consumer(self, past: Past, now: float) -> tuple[bool, float]:
-        begin = max(past.absent, past.ready) if not isnan(past.absent + past.ready) else nan
+        begin = (
+            max(past.absent, past.ready) if not isnan(past.absent + past.ready) else nan
+        )
         grows = sum(d["A"] for _, d in self._window(past, 300.0)) > 0
         return now - begin >= self._nearly and (past.had or grows), begin
 
     def _not_dispatching(
-        self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], d: Mapping[str, float], now: float
+        self,
+        past: Past,
+        queue: Numbers,
+        mine: Mapping[str, Numbers],
+        d: Mapping[str, float],
+        now: float,
     ) -> tuple[bool, float]:
         cold = self._nearly
-        begin = max(past.still, past.ready) if not isnan(past.still + past.ready) else nan
-        free = [key for key in mine if isnan(self.holder[key]["hold"]) and now - self.holder[key]["seen"] >= cold]
-        if queue.get("exclusive") and any(one["T"] + one["W"] > 0 for one in mine.values()):
+        begin = (
+            max(past.still, past.ready) if not isnan(past.still + past.ready) else nan
+        )
+        free = [
+            key
+            for key in mine
+            if isnan(self.holder[key]["hold"])
+            and now - self.holder[key]["seen"] >= cold
+        ]
+        if queue.get("exclusive") and any(
+            one["T"] + one["W"] > 0 for one in mine.values()
+        ):
             free = []
         wanted = d["A"] > 0 or any(not mine[key].get("filter") for key in free)
         let_go = any(one["C"] - one["W"] > 0 for one in mine.values())
@@ -200,9 +271,15 @@ class Reference:
     @staticmethod
     def _counts(queue: Numbers, mine: Mapping[str, Numbers]) -> bool:
         """Something shows that letting go of a message settles it."""
-        return bool(queue["K"] > 0 or queue["Att"] > 0 or any(one["N"] > queue["A"] for one in mine.values()))
+        return bool(
+            queue["K"] > 0
+            or queue["Att"] > 0
+            or any(one["N"] > queue["A"] for one in mine.values())
+        )
 
-    def _redelivery(self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], now: float) -> tuple[bool, float]:
+    def _redelivery(
+        self, past: Past, queue: Numbers, mine: Mapping[str, Numbers], now: float
+    ) -> tuple[bool, float]:
         seconds = max(60.0, 6 * self.interval) if not isnan(self.interval) else 60.0
         stamps = self.recent
         polls = [(stamp, d) for stamp, d in past.polls if stamp >= stamps[0]]
@@ -220,15 +297,23 @@ class Reference:
         )
         return holds, now - seconds
 
-    def _falling_behind(self, past: Past, queue: Numbers, now: float) -> tuple[bool, float]:
+    def _falling_behind(
+        self, past: Past, queue: Numbers, now: float
+    ) -> tuple[bool, float]:
         seconds = max(300.0, 9 * self.interval) if not isnan(self.interval) else 300.0
         polls, stamps = dict(self._window(past, seconds)), self._stamps(seconds)
         since = now - (stamps[-1] - stamps[0])
         if "ring" in queue or not self._covered([*polls.items()], seconds, 8):
             return False, since
         half = len(stamps) // 2
-        first, second = ([polls[s]["M"] for s in part if s in polls] for part in (stamps[:half], stamps[half:]))
-        settled = [sum(polls[s]["K"] for s in part if s in polls) for part in (stamps[:half], stamps[half:])]
+        first, second = (
+            [polls[s]["M"] for s in part if s in polls]
+            for part in (stamps[:half], stamps[half:])
+        )
+        settled = [
+            sum(polls[s]["K"] for s in part if s in polls)
+            for part in (stamps[:half], stamps[half:])
+        ]
         means = []
         size, more = divmod(len(stamps), 4)
         at = 0
@@ -244,21 +329,30 @@ class Reference:
         turned = stamps[-1] in polls and polls[stamps[-1]]["M"] < means[-1]
         holds = (
             min(settled) > 0
-            and all(later > earlier and later - earlier >= least for earlier, later in pairwise(means))
+            and all(
+                later > earlier and later - earlier >= least
+                for earlier, later in pairwise(means)
+            )
             and not turned
             and min(second) > max(first)
             and means[-1] - means[0] >= max(10, 0.1 * added)
         )
         return holds, since
 
-    def _window(self, past: Past, seconds: float) -> list[tuple[float, dict[str, float]]]:
+    def _window(
+        self, past: Past, seconds: float
+    ) -> list[tuple[float, dict[str, float]]]:
         first = self._stamps(seconds)[0]
         return [(stamp, d) for stamp, d in past.polls if stamp >= first]
 
     def _stamps(self, seconds: float) -> list[float]:
-        return [stamp for stamp in self.stamps if stamp >= self.stamps[-1] - seconds - 1e-6]
+        return [
+            stamp for stamp in self.stamps if stamp >= self.stamps[-1] - seconds - 1e-6
+        ]
 
-    def _covered(self, polls: list[tuple[float, dict[str, float]]], seconds: float, least: int) -> bool:
+    def _covered(
+        self, polls: list[tuple[float, dict[str, float]]], seconds: float, least: int
+    ) -> bool:
         if not polls or isnan(self.interval):
             return False
         long_enough = self.stamps[-1] - polls[0][0] >= seconds - 1.5 * self.interval
@@ -267,7 +361,9 @@ class Reference:
     def _back(self, name: str) -> Past:
         """What is known of a queue of this name that was listed before."""
         before = self.unlisted.get(name, Past())
-        return Past(balance=before.balance, evicted=before.evicted, set_back=before.set_back)
+        return Past(
+            balance=before.balance, evicted=before.evicted, set_back=before.set_back
+        )
 
     def _evicted(self, past: Past, queue: Numbers) -> None:
         if "ring" not in queue:
@@ -275,7 +371,9 @@ class Reference:
         balance = queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"]
         before, past.balance = past.balance, balance
         if not isnan(before):
-            past.evicted = max(0.0 if isnan(past.evicted) else past.evicted, min(before, balance))
+            past.evicted = max(
+                0.0 if isnan(past.evicted) else past.evicted, min(before, balance)
+            )
 
 
 def _since(holds: bool, before: float, now: float) -> float:

@@ -11,7 +11,9 @@ Q = 1
 
 
 def ruled(*rules: Rule, trend: float = 300.0) -> World:
-    return World(Policy("b1", rules=Rules(rules), constants=Constants(cold=60.0, trend=trend)))
+    return World(
+        Policy("b1", rules=Rules(rules), constants=Constants(cold=60.0, trend=trend))
+    )
 
 
 def rule(client: str = "*", **keys: Any) -> Rule:

@@ -39,9 +39,14 @@ def arrivals(queue: Queue, per_second: float) -> Live:
     return lambda seconds: queue.come(rate(seconds))
 
 
-def working(queue: Queue, client: str = "app", per_second: float = np.inf, window: float = 1000) -> Live:
+def working(
+    queue: Queue, client: str = "app", per_second: float = np.inf, window: float = 1000
+) -> Live:
     """A consumer that takes and settles; at most so many per second."""
-    consumer, rate = queue.join(client, window=window), Rate(per_second if np.isfinite(per_second) else 1e9)
+    consumer, rate = (
+        queue.join(client, window=window),
+        Rate(per_second if np.isfinite(per_second) else 1e9),
+    )
 
     def live(seconds: float) -> None:
         queue.take(consumer)
@@ -73,7 +78,10 @@ def one_wedged_of_eight(world: World) -> Live:
     pool = [queue.join("pool", window=1) for _ in range(8)]
     queue.come(1000)
     queue.take(pool[0])
-    jobs = [every(90, partial(queue.next, c), phase=11.0 * n) for n, c in enumerate(pool[1:], 1)]
+    jobs = [
+        every(90, partial(queue.next, c), phase=11.0 * n)
+        for n, c in enumerate(pool[1:], 1)
+    ]
     return together(arrivals(queue, 0.05), *jobs)
 
 
@@ -150,7 +158,10 @@ def paused(world: World) -> Live:
 
 def depaging_frozen(world: World) -> Live:
     """One consumer holds as many bytes as may be read from the pages."""
-    queue = world.queue(delivering_bytes=19e6, address={"paging": 1.0, "pages": 20.0, "page_read_limit_bytes": 20e6})
+    queue = world.queue(
+        delivering_bytes=19e6,
+        address={"paging": 1.0, "pages": 20.0, "page_read_limit_bytes": 20e6},
+    )
     queue.come(5000)
     queue.take(queue.join(window=1000), 1000)
     queue.join()
@@ -218,7 +229,11 @@ FAULTS: dict[str, tuple[Setup, str, set[str]]] = {
     "depaging frozen": (depaging_frozen, "depaging_frozen", {"stalled"}),
     "blocked producers": (blocked_producers, "producers_blocked", {"stalled"}),
     "rejecting": (rejecting, "rejecting", set()),
-    "ring lost by close": (ring_lost_by_close, "ring_lost_by_consumer", {"no_consumer", "stalled"}),
+    "ring lost by close": (
+        ring_lost_by_close,
+        "ring_lost_by_consumer",
+        {"no_consumer", "stalled"},
+    ),
     "too slow": (too_slow, "falling_behind", set()),
     "hoarding": (hoarding, "hoarding", set()),
 }
@@ -235,7 +250,9 @@ def busy(world: World) -> Live:
 
 def busy_pool(world: World) -> Live:
     queue = world.queue()
-    return together(arrivals(queue, 2000), *(working(queue, per_second=600) for _ in range(4)))
+    return together(
+        arrivals(queue, 2000), *(working(queue, per_second=600) for _ in range(4))
+    )
 
 
 def idle(world: World) -> Live:
@@ -249,7 +266,9 @@ def pool_with_long_jobs(world: World) -> Live:
     queue = world.queue()
     pool = [queue.join("pool", window=1) for _ in range(8)]
     queue.come(1000)
-    jobs = [every(240, partial(queue.next, c), phase=30.0 * n) for n, c in enumerate(pool)]
+    jobs = [
+        every(240, partial(queue.next, c), phase=30.0 * n) for n, c in enumerate(pool)
+    ]
     return together(*jobs)
 
 
@@ -264,7 +283,11 @@ def commits(seconds: float) -> Setup:
             queue.take(consumer)
             queue.acknowledge(consumer)
 
-        return together(arrivals(queue, 4), work, every(seconds, lambda: queue.commit(consumer), phase=seconds))
+        return together(
+            arrivals(queue, 4),
+            work,
+            every(seconds, lambda: queue.commit(consumer), phase=seconds),
+        )
 
     return setup
 
@@ -372,7 +395,9 @@ def full_ring(world: World) -> Live:
 def bursts(world: World) -> Live:
     """A thousand at once every two minutes, worked off in between."""
     queue = world.queue()
-    return together(every(120, lambda: queue.come(1000)), working(queue, per_second=15, window=100))
+    return together(
+        every(120, lambda: queue.come(1000)), working(queue, per_second=15, window=100)
+    )
 
 
 def saw_teeth(world: World) -> Live:
@@ -413,11 +438,16 @@ def burst_gone_at_once(world: World) -> Live:
         queue.take(first)
 
     rate = Rate(10)
-    return together(every(60, burst), lambda seconds: queue.settle(first, rate(seconds)))
+    return together(
+        every(60, burst), lambda seconds: queue.settle(first, rate(seconds))
+    )
 
 
 def paging_at_work(world: World) -> Live:
-    queue = world.queue(delivering_bytes=19e6, address={"paging": 1.0, "pages": 20.0, "page_read_limit_bytes": 20e6})
+    queue = world.queue(
+        delivering_bytes=19e6,
+        address={"paging": 1.0, "pages": 20.0, "page_read_limit_bytes": 20e6},
+    )
     queue.come(20_000)
     return together(arrivals(queue, 10), working(queue, per_second=10, window=1000))
 

@@ -17,7 +17,11 @@ PATIENT = Constants(cold=3000.0)
 
 
 def polls(
-    judged: Judged, count: int, queue: Numbers, consumers: Mapping[str, Numbers] | None = None, **address: float
+    judged: Judged,
+    count: int,
+    queue: Numbers,
+    consumers: Mapping[str, Numbers] | None = None,
+    **address: float,
 ) -> Judged:
     """The same numbers at so many polls."""
     for _ in range(count):
@@ -39,7 +43,10 @@ def leaving(counter: str, at: set[int]) -> Judged:
     gone = 0.0
     for n in range(8):
         gone += 5 if n in at else 0
-        judged.poll({"q": {"A": 1000.0, "M": 500.0 - gone, counter: gone}}, {"c": {**HOLDER, "Ld": judged.now}})
+        judged.poll(
+            {"q": {"A": 1000.0, "M": 500.0 - gone, counter: gone}},
+            {"c": {**HOLDER, "Ld": judged.now}},
+        )
     return judged
 
 

@@ -38,7 +38,11 @@ TOY = Condition(
     evidence=lambda poll, at: {"ready": poll.found.ready[at]},
     causes={"toy": "a toy"},
     action="take {ready:.0f} messages",
-    alert=Alert(name="PenstockToy", description="{queue.ready} messages of {in_queue} wait.", runbook="queues"),
+    alert=Alert(
+        name="PenstockToy",
+        description="{queue.ready} messages of {in_queue} wait.",
+        runbook="queues",
+    ),
     variants={"openmq": Variant(causes={"toy": "another toy"})},
 )
 
@@ -70,7 +74,9 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
         f'mq_queue_unhealthy{{broker="b1",address="q",queue="q",cause="{toy.name}"}} 1'
     ]
     view = BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0)
-    (active,) = [one for one in explain(view, "q").conditions if one.condition == toy.name]
+    (active,) = [
+        one for one in explain(view, "q").conditions if one.condition == toy.name
+    ]
     assert (active.rule, [str(one) for one in active.causes]) == (
         "more than three messages wait for 15 s",
         ["possible: a toy"],
@@ -81,7 +87,9 @@ def test_a_registered_condition_is_found_everywhere(toy: Condition) -> None:
     text = generator.conditions("# Conditions\n" + generator.MARK)
     assert "## toy_backlog" in text
     assert "more than three messages wait for 15 s" in text
-    (warning, critical) = [alert for alert in all_alerts() if alert.name == "PenstockToy"]
+    (warning, critical) = [
+        alert for alert in all_alerts() if alert.name == "PenstockToy"
+    ]
     assert f'mq_queue_unhealthy{{cause="{toy.name}"}}' in warning.expr
     assert (warning.severity, critical.severity) == ("warning", "critical")
     assert "`{{ $labels.queue }}`" in warning.description
@@ -98,10 +106,14 @@ def test_what_a_kind_of_broker_does_not_have_silences_nothing_there() -> None:
         conditions = for_kind(kind)
         for condition in conditions.values():
             assert {other.name for other in condition.silenced_by} <= conditions.keys()
-    silences = {other.name for other in for_kind("openmq")["not_dispatching"].silenced_by}
+    silences = {
+        other.name for other in for_kind("openmq")["not_dispatching"].silenced_by
+    }
     assert silences == {"paused", "connection_paused"}
     assert "connection_paused" not in for_kind("artemis")
-    assert all(one.brokers != frozenset({"artemis"}) for one in for_kind("openmq").values())
+    assert all(
+        one.brokers != frozenset({"artemis"}) for one in for_kind("openmq").values()
+    )
 
 
 def test_a_silence_asks_for_the_rule_of_the_same_kind() -> None:
@@ -153,17 +165,24 @@ def literals() -> Iterator[tuple[str, Path]]:
 @pytest.mark.slow  # takes a second
 def test_a_condition_is_named_in_its_own_file_only() -> None:
     """Everything else imports it or gets it from the catalogue."""
-    named: dict[str, set[Path]] = {name: set() for name in CONDITIONS.keys() - ALSO_COLUMNS}
+    named: dict[str, set[Path]] = {
+        name: set() for name in CONDITIONS.keys() - ALSO_COLUMNS
+    }
     for text, file in literals():
         if text in named and str(file.relative_to(PACKAGE)) not in WORDS.get(text, ()):
             named[text].add(file)
     assert named == {name: {PACKAGE / "conditions" / f"{name}.py"} for name in named}
 
 
-TESTED_TOGETHER = {"dead_lettering_unusually": "test_unusual_shares", "expiring_unusually": "test_unusual_shares"}
+TESTED_TOGETHER = {
+    "dead_lettering_unusually": "test_unusual_shares",
+    "expiring_unusually": "test_unusual_shares",
+}
 """Condition → the file of its tests, where several have one rule."""
 
 
 def test_a_condition_has_its_tests() -> None:
     files = {file.stem for file in Path(__file__).parent.glob("test_*.py")}
-    assert {TESTED_TOGETHER.get(name, f"test_{name}") for name in CONDITIONS} - files == set()
+    assert {
+        TESTED_TOGETHER.get(name, f"test_{name}") for name in CONDITIONS
+    } - files == set()

@@ -9,7 +9,9 @@ from penstock.conditions.condition import Severity
 from penstock.settings.constants import Constants
 
 
-def reconnecting(world: World, seconds: float, *, consumers: int = 1, each: float = 20) -> World:
+def reconnecting(
+    world: World, seconds: float, *, consumers: int = 1, each: float = 20
+) -> World:
     """Consumers that take messages, settle none, and come again after so many seconds."""
     queue = world.queue()
     queue.come(50)
@@ -56,7 +58,10 @@ def test_churn_ends_with_its_queue() -> None:
 def test_one_reconnect_is_an_accident() -> None:
     judged = Judged()
     for n in range(60):
-        judged.poll({"q": {**WAIT, "D": 5}}, {f"c{n // 30}": {"T": 5.0, "N": 5.0, "Ld": judged.now}})
+        judged.poll(
+            {"q": {**WAIT, "D": 5}},
+            {f"c{n // 30}": {"T": 5.0, "N": 5.0, "Ld": judged.now}},
+        )
     assert "churn_without_progress" not in judged.names
 
 

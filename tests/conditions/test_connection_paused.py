@@ -11,11 +11,18 @@ from penstock.settings.rules import RuleSettings as Says
 
 
 def shared_connection(
-    victim: int, *, paused: float = 0, waiting: float = 40, moves: int = 0, limit: int | None = None
+    victim: int,
+    *,
+    paused: float = 0,
+    waiting: float = 40,
+    moves: int = 0,
+    limit: int | None = None,
 ) -> OpenmqJudged:
     """A consumer that hangs on `hung`, connection 1, and one of `fed` on the connection `victim` that gets nothing."""
     world = openmq()
-    world.policy = replace(world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),)))
+    world.policy = replace(
+        world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),))
+    )
     return openmq_polls(world, 14, lambda i: {
         "queues": {"hung": {"A": 500, "K": 100, "M": 400, "D": 200}, "fed": {"A": 200 + i, "K": 50, "M": 150 + i}},
         "consumers": {
@@ -42,16 +49,27 @@ def test_who_starves_is_a_victim_of_the_consumer_that_fills_the_connection() -> 
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize("options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}])
-def test_not_dispatching_without_a_blocker_on_its_connection(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"victim": 2}, {"victim": 1, "paused": 1}, {"victim": 1, "moves": 5}]
+)
+def test_not_dispatching_without_a_blocker_on_its_connection(
+    options: dict[str, Any],
+) -> None:
     assert shared_connection(**options).names == {"not_dispatching", "stalled"}
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
-    ("limit", "names"), [(200, {"connection_paused"}), (201, {"not_dispatching"}), (0, {"not_dispatching"})]
+    ("limit", "names"),
+    [
+        (200, {"connection_paused"}),
+        (201, {"not_dispatching"}),
+        (0, {"not_dispatching"}),
+    ],
 )
-def test_a_connection_limit_that_the_operator_gives_must_be_reached(limit: int, names: set[str]) -> None:
+def test_a_connection_limit_that_the_operator_gives_must_be_reached(
+    limit: int, names: set[str]
+) -> None:
     world = shared_connection(1, limit=limit)
     assert world.names == names | {"stalled"}
     if "connection_paused" in names:
@@ -68,7 +86,9 @@ def test_the_connection_and_the_client_that_fill_it_are_named() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("moves", range(4))
-def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_condition_first(moves: int) -> None:
+def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_condition_first(
+    moves: int,
+) -> None:
     """Not for as long again as nothing may be delivered; then `not_dispatching` is what is known."""
     world, names = openmq(), set[str]()
     for i in range(14):
@@ -79,7 +99,14 @@ def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_cond
                 "fed": {"A": 200 + i, "K": 50, "M": 150 + i},
             },
             consumers={
-                "h": {"queue": "hung", "N": 300 + moved, "T": 200, "waiting": 40, "connection": 1, "flow_paused": 0},
+                "h": {
+                    "queue": "hung",
+                    "N": 300 + moved,
+                    "T": 200,
+                    "waiting": 40,
+                    "connection": 1,
+                    "flow_paused": 0,
+                },
                 "v": {"queue": "fed", "N": 50, "T": 0, "connection": 1},
             },
         )

@@ -23,7 +23,14 @@ def good(queue: Queue, per_second: float = 20) -> Live:
     return live
 
 
-def crashing(queue: Queue, each: float = 3.5, held: int = 19, *, settles: int = 0, sight: bool = False) -> Live:
+def crashing(
+    queue: Queue,
+    each: float = 3.5,
+    held: int = 19,
+    *,
+    settles: int = 0,
+    sight: bool = False,
+) -> Live:
     """
     Takes some and is gone after `each` seconds, then is started anew.
 
@@ -61,7 +68,10 @@ def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     condition = world.one("crash_looping")
     assert (condition.client, condition.severity.name) == ("bad", "WARNING")
     assert world.alarms == {"crash_looping"}
-    seen, returned = condition.evidence["consumers_seen"], condition.evidence["given_back"]
+    seen, returned = (
+        condition.evidence["consumers_seen"],
+        condition.evidence["given_back"],
+    )
     assert (returned, 5 <= seen <= 120) == (19 * seen, True)
     assert world.first["crash_looping"] <= 12 * step
     text = action(on("artemis", "crash_looping"), condition.evidence)
@@ -117,7 +127,9 @@ def test_it_is_seen_where_one_in_the_same_moment_had_worked() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("client", ["bad", "fast"])
-def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes_hides_no_others(client: str) -> None:
+def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes_hides_no_others(
+    client: str,
+) -> None:
     """Of the client itself, or of another one that is replaced."""
     world, queue = world_of(10.0)
     work, loop = good(queue), crashing(queue)
@@ -156,7 +168,9 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     memory = as_read(memory)
     world.state = restore(memory, State(), snapshot, world.policy)
     world.run(2, work)
-    assert world.one("crash_looping")._replace(evidence={}) == begun._replace(evidence={})
+    assert world.one("crash_looping")._replace(evidence={}) == begun._replace(
+        evidence={}
+    )
     world.step = 20.0  # nothing happens any more between two polls
     world.run(480, work)
     assert world.one("crash_looping").client == "bad"
@@ -209,7 +223,11 @@ def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
 @pytest.mark.slow  # many polls
 def test_pollers_that_take_three_of_what_was_prefetched() -> None:
     world, queue = world_of(6.0, backlog=3000)
-    world.run(300, together(good(queue), crashing(queue, 5, 2500, settles=3, sight=True)), tick=0.5)
+    world.run(
+        300,
+        together(good(queue), crashing(queue, 5, 2500, settles=3, sight=True)),
+        tick=0.5,
+    )
     assert not world.alarms
 
 

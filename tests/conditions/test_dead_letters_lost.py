@@ -9,9 +9,23 @@ from conditions.things import Numbers
 from penstock.model import QueueKind
 
 
-def killed(broker: Broker, n: float, delivered: float = 1.0, *, more: Numbers | None = None, **texts: Any) -> None:
+def killed(
+    broker: Broker,
+    n: float,
+    delivered: float = 1.0,
+    *,
+    more: Numbers | None = None,
+    **texts: Any,
+) -> None:
     """Two more at each poll, each of which was delivered so many times."""
-    said = {"q": {**queue(100 + 2.0 * n, 100, X=2.0 * n), "has_dead_letter_address": 0.0, **texts}, **(more or {})}
+    said = {
+        "q": {
+            **queue(100 + 2.0 * n, 100, X=2.0 * n),
+            "has_dead_letter_address": 0.0,
+            **texts,
+        },
+        **(more or {}),
+    }
     taker = {"c": {"queue": "q", "client": "t", "N": 2 * delivered * n, "C": 2.0 * n}}
     broker.see(said, consumers=taker)
 
@@ -23,7 +37,10 @@ def test_a_queue_without_a_dead_letter_address(step: float) -> None:
     for n in range(40):
         killed(broker, n)
     found = broker.one("dead_letters_lost")
-    assert (found.why, found.evidence["lost"] >= 20) == ("the queue has no dead-letter address", True)
+    assert (found.why, found.evidence["lost"] >= 20) == (
+        "the queue has no dead-letter address",
+        True,
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -31,7 +48,10 @@ def test_a_dead_letter_address_without_a_queue() -> None:
     broker = Broker()
     for n in range(40):
         killed(broker, n, has_dead_letter_address=1.0, dead_letter_address="nowhere")
-    assert broker.one("dead_letters_lost").why == "its dead-letter address nowhere has no queue"
+    assert (
+        broker.one("dead_letters_lost").why
+        == "its dead-letter address nowhere has no queue"
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -39,7 +59,9 @@ def test_dead_letters_that_arrive_are_healthy() -> None:
     broker = Broker()
     for n in range(40):
         more = {"dlq": {**queue(2.0 * n, 2.0 * n), "kind": QueueKind.DEAD_LETTER}}
-        killed(broker, n, has_dead_letter_address=1.0, dead_letter_address="dlq", more=more)
+        killed(
+            broker, n, has_dead_letter_address=1.0, dead_letter_address="dlq", more=more
+        )
     assert "dead_letters_lost" not in broker.names
 
 

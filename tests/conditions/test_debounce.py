@@ -13,11 +13,19 @@ ONE = Index.of(["thing"])
 T, F = True, False
 
 
-def judged(holds: Sequence[bool], *, step: float = 15.0, begins: float = np.nan, event: bool = False) -> list[Debounce]:
+def judged(
+    holds: Sequence[bool],
+    *,
+    step: float = 15.0,
+    begins: float = np.nan,
+    event: bool = False,
+) -> list[Debounce]:
     stand, found = Debounce().advance(ONE), []
     for n, hold in enumerate(holds):
         at = np.flatnonzero([hold])
-        stand = stand.judge(at, np.full(len(at), begins), n * step, Constants(event=0.0), event=event)
+        stand = stand.judge(
+            at, np.full(len(at), begins), n * step, Constants(event=0.0), event=event
+        )
         found.append(stand)
     return found
 
@@ -75,14 +83,18 @@ def test_an_event_is_shown_for_a_while() -> None:
     shown = []
     for now in range(0, 500, 50):
         at = np.flatnonzero([now == 50])
-        stand = stand.judge(at, np.full(len(at), np.nan), float(now), Constants(), event=True)
+        stand = stand.judge(
+            at, np.full(len(at), np.nan), float(now), Constants(), event=True
+        )
         shown.append(len(stand.active()[0]) > 0)
     assert shown == [F, *[T] * 7, F, F]  # for 300 s
 
 
 @pytest.mark.parametrize(("step", "kept"), [(15.0, True), (20.0, True), (20.1, False)])
 def test_what_returns_within_a_minute_goes_on(step: float, kept: bool) -> None:
-    stands = judged([T, T, F, F, F, T, T], step=step)  # left at the 4th poll, back at the 7th
+    stands = judged(
+        [T, T, F, F, F, T, T], step=step
+    )  # left at the 4th poll, back at the 7th
     assert since(stands[-1]) == (0 if kept else 5 * step)
 
 

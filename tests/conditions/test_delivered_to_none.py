@@ -13,7 +13,14 @@ def whys(world: OpenmqJudged) -> list[str]:
 
 
 def queue(delivering: float, consumers: float = 0.0) -> dict[str, Any]:
-    return {"A": 9, "K": 0, "M": 9, "D": delivering, "uncommitted": 0.0, "consumers": consumers}
+    return {
+        "A": 9,
+        "K": 0,
+        "M": 9,
+        "D": delivering,
+        "uncommitted": 0.0,
+        "consumers": consumers,
+    }
 
 
 def test_delivered_to_no_consumer() -> None:
@@ -43,7 +50,14 @@ def test_what_comes_and_goes_is_with_some() -> None:
 def test_it_is_said_when_transactions_can_be_read_again() -> None:
     """One that has received nothing has none of them."""
     world = openmq()
-    world.transactions = {"7": {"state": 1.0, "messages": 3.0, "acknowledgements": float("nan"), "connection": 1}}
+    world.transactions = {
+        "7": {
+            "state": 1.0,
+            "messages": 3.0,
+            "acknowledgements": float("nan"),
+            "connection": 1,
+        }
+    }
     for _ in range(9):
         world.poll({"q": queue(5)})
     assert not whys(world)
@@ -56,7 +70,12 @@ def test_it_is_said_when_transactions_can_be_read_again() -> None:
 @pytest.mark.slow  # many polls
 def test_what_a_prepared_transaction_received_is_in_doubt() -> None:
     world = openmq()
-    prepared = {"state": float(TransactionState.PREPARED), "messages": 0.0, "acknowledgements": 5.0, "connection": -1}
+    prepared = {
+        "state": float(TransactionState.PREPARED),
+        "messages": 0.0,
+        "acknowledgements": 5.0,
+        "connection": -1,
+    }
     world.transactions = {"7": prepared}
     for _ in range(15):
         world.poll({"q": queue(5)})

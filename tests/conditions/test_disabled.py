@@ -11,13 +11,24 @@ from penstock.model import QueueKind, QueueRow
 
 
 def test_it_is_told_at_the_second_poll_whatever_the_queue_does() -> None:
-    assert polls(Judged(), 2, {"enabled": 0.0}).one("disabled").severity is Severity.WARNING
+    assert (
+        polls(Judged(), 2, {"enabled": 0.0}).one("disabled").severity
+        is Severity.WARNING
+    )
 
 
 @pytest.mark.parametrize(
-    "queue", [{"enabled": 1.0}, {}, {"enabled": 1.0, "paused": 1.0}, {"enabled": 0.0, "kind": QueueKind.TEMPORARY}]
+    "queue",
+    [
+        {"enabled": 1.0},
+        {},
+        {"enabled": 1.0, "paused": 1.0},
+        {"enabled": 0.0, "kind": QueueKind.TEMPORARY},
+    ],
 )
-def test_what_is_enabled_unknown_or_not_judged_is_quiet(queue: dict[str, float]) -> None:
+def test_what_is_enabled_unknown_or_not_judged_is_quiet(
+    queue: dict[str, float],
+) -> None:
     assert "disabled" not in polls(Judged(), 3, queue).names
 
 

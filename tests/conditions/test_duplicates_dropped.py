@@ -7,7 +7,9 @@ from account.world import Broker, queue
 
 def sent(broker: Broker, n: float, dropped: float, **said: float) -> None:
     came = 20.0 * n
-    broker.see({"q": queue(came - dropped, came - dropped, **said)}, senders={"p": ("q", came)})
+    broker.see(
+        {"q": queue(came - dropped, came - dropped, **said)}, senders={"p": ("q", came)}
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -28,7 +30,9 @@ def test_a_client_that_sends_again_after_a_failover_is_healthy() -> None:
     for n in range(60):
         sent(broker, n, min(max(20.0 * (n - 20), 0.0), 40.0))
     low, high = broker.fate("duplicate")
-    assert 20 <= low <= high == 40  # what was sent since the poll before may be on its way
+    assert (
+        20 <= low <= high == 40
+    )  # what was sent since the poll before may be on its way
     assert not {"duplicates_dropped"} & (broker.names | broker.notices)
 
 
@@ -52,7 +56,9 @@ def test_what_open_transactions_sent_is_no_duplicate() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_it_clears_when_no_more_are_dropped_and_stays_over_a_restart_of_the_agent() -> None:
+def test_it_clears_when_no_more_are_dropped_and_stays_over_a_restart_of_the_agent() -> (
+    None
+):
     broker = Broker()
     for n in range(30):
         sent(broker, n, 15.0 * n)

@@ -9,14 +9,25 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from conditions import pairs_of_consumers, pairs_of_flow, pairs_of_losses, pairs_of_waiting, test_slowed_held_up
+from conditions import (
+    pairs_of_consumers,
+    pairs_of_flow,
+    pairs_of_losses,
+    pairs_of_waiting,
+    test_slowed_held_up,
+)
 from conditions.columns import Read, columns_read, mask_of
 from conditions.pairs import Pairs, Rule, Values, with_values
 from penstock.conditions import slowed
 from penstock.conditions.catalogue import for_kind
 from penstock.model import BROKER_KINDS
 
-CASES = [*pairs_of_consumers.CASES, *pairs_of_waiting.CASES, *pairs_of_flow.CASES, *pairs_of_losses.CASES]
+CASES = [
+    *pairs_of_consumers.CASES,
+    *pairs_of_waiting.CASES,
+    *pairs_of_flow.CASES,
+    *pairs_of_losses.CASES,
+]
 WINDOWS = ("activity.window", "activity.trend", "service_window")
 """Not columns, but their values at the last polls."""
 OF_RULE: dict[Rule, list[Pairs]] = {}
@@ -27,7 +38,9 @@ for _case in CASES:
 @pytest.mark.parametrize("pairs", CASES, ids=lambda pairs: pairs.name)
 def test_the_pairs_make_each_rule_true_and_false(pairs: Pairs) -> None:
     assert holds(pairs, {})
-    still_true = [column for column, value in pairs.false.items() if holds(pairs, {column: value})]
+    still_true = [
+        column for column, value in pairs.false.items() if holds(pairs, {column: value})
+    ]
     assert still_true == []
 
 
@@ -38,7 +51,9 @@ def holds(pairs: Pairs, other: Values) -> bool:
     return any(mask_of(pairs.rule(poll)))
 
 
-@pytest.mark.parametrize("rule", OF_RULE, ids=[cases[0].name for cases in OF_RULE.values()])
+@pytest.mark.parametrize(
+    "rule", OF_RULE, ids=[cases[0].name for cases in OF_RULE.values()]
+)
 def test_each_column_that_a_rule_reads_has_a_pair(rule: Rule) -> None:
     cases = OF_RULE[rule]
     decided = decided_by(cases)
@@ -78,9 +93,15 @@ def rules() -> Iterator[tuple[str, Rule]]:
 
 @pytest.mark.parametrize(
     ("pairs", "column"),
-    [pytest.param(one, column, id=f"{one.name} {column}") for one in CASES for column in one.only_since],
+    [
+        pytest.param(one, column, id=f"{one.name} {column}")
+        for one in CASES
+        for column in one.only_since
+    ],
 )
-def test_a_column_that_only_says_since_when_decides_nothing(pairs: Pairs, column: str) -> None:
+def test_a_column_that_only_says_since_when_decides_nothing(
+    pairs: Pairs, column: str
+) -> None:
     if column not in WINDOWS:
         assert holds(pairs, {column: np.nan})
 

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.pairs import LONG_AGO, NEVER, NOW, one_connection, openmq, plain, two_queues, with_values
+from conditions.pairs import (
+    LONG_AGO,
+    NEVER,
+    NOW,
+    one_connection,
+    openmq,
+    plain,
+    two_queues,
+    with_values,
+)
 from conditions.pairs_of_waiting import STARVES
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import Condition, Raised
@@ -78,7 +87,11 @@ def looks_back(constants: Constants, interval: float) -> float:
         (condition(FIRST, stays=lambda _: np.array(NONE)), np.nan, [GOES_ON]),
         (condition(SECOND, window=looks_back), KNOWN_FOR_LESS, [GOES_ON, BEGINS]),
         (condition(SECOND, window=looks_back), KNOWN_FOR_LONG, [ENDS, BEGINS]),
-        (condition(SECOND, window=looks_back, stays=lambda _: np.array(NONE)), KNOWN_FOR_LESS, [ENDS, BEGINS]),
+        (
+            condition(SECOND, window=looks_back, stays=lambda _: np.array(NONE)),
+            KNOWN_FOR_LESS,
+            [ENDS, BEGINS],
+        ),
     ],
 )
 def test_what_is_active_stays_where_the_condition_says_so_or_too_little_was_seen(
@@ -96,18 +109,30 @@ def test_what_is_active_stays_where_the_condition_says_so_or_too_little_was_seen
         (None, 0.0, False),
     ],
 )
-def test_a_window_and_two_polls_must_have_been_seen(window: Any, seconds: float, expected: bool) -> None:
-    assert looks_back_too_far(condition(window=window), plain(), NOW - seconds) is expected
+def test_a_window_and_two_polls_must_have_been_seen(
+    window: Any, seconds: float, expected: bool
+) -> None:
+    assert (
+        looks_back_too_far(condition(window=window), plain(), NOW - seconds) is expected
+    )
 
 
-@pytest.mark.parametrize(("lasting", "expected"), [(None, True), (20.0, True), (20.1, False)])
-def test_it_is_raised_when_it_has_lasted_for_so_long(lasting: float | None, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("lasting", "expected"), [(None, True), (20.0, True), (20.1, False)]
+)
+def test_it_is_raised_when_it_has_lasted_for_so_long(
+    lasting: float | None, expected: bool
+) -> None:
     """It begins at one queue alone, and held at the poll before."""
     poll = plain()
     seconds = None if lasting is None else np.array([lasting])
     one = condition(rule=raising([True], since=np.array([NOW - 20.0]), lasting=seconds))
     assert one.rule is not None
-    held_once = Debounce().advance(poll.found.queues).judge(np.array([0]), np.array([np.nan]), NOW - STEP, Constants())
+    held_once = (
+        Debounce()
+        .advance(poll.found.queues)
+        .judge(np.array([0]), np.array([np.nan]), NOW - STEP, Constants())
+    )
     after = advance_one(held_once, one, one.rule, poll, np.nan)
     assert after.on.tolist() == [expected]
 
@@ -134,7 +159,9 @@ def test_of_what_is_no_event_it_is_not_kept_when_it_happened_last() -> None:
         ((condition(rule=None), condition(FIRST)), SECOND),
     ],
 )
-def test_it_is_silent_where_another_one_is_raised(others: tuple[Condition, ...], expected: list[bool]) -> None:
+def test_it_is_silent_where_another_one_is_raised(
+    others: tuple[Condition, ...], expected: list[bool]
+) -> None:
     one = condition(silenced_by=others)
     raised = Raised(np.array(BOTH))
     assert unsilenced(raised, one, two_queues()).tolist() == expected
@@ -143,9 +170,19 @@ def test_it_is_silent_where_another_one_is_raised(others: tuple[Condition, ...],
 def test_of_nothing_nothing_is_known() -> None:
     nothing = Debounce()
     columns = {name: getattr(nothing, name) for name in ("at", *COLUMNS)}
-    assert {name: len(column) for name, column in columns.items()} == dict.fromkeys(columns, 0)
+    assert {name: len(column) for name, column in columns.items()} == dict.fromkeys(
+        columns, 0
+    )
     kinds = {name: column.dtype.kind for name, column in columns.items()}
-    assert kinds == {"at": "i", "run": "i", "on": "b", "since": "f", "left_since": "f", "left_at": "f", "last": "f"}
+    assert kinds == {
+        "at": "i",
+        "run": "i",
+        "on": "b",
+        "since": "f",
+        "left_since": "f",
+        "left_at": "f",
+        "last": "f",
+    }
 
 
 # --- all conditions of a broker
@@ -154,12 +191,16 @@ def test_of_nothing_nothing_is_known() -> None:
 def test_conditions_of_consumers_need_numbers_of_each_consumer() -> None:
     conditions = for_kind("artemis").values()
     with_rules = {one.name for one in conditions if one.rule is not None}
-    of_consumers = {one.name for one in conditions if one.rule is not None and one.by_consumer}
+    of_consumers = {
+        one.name for one in conditions if one.rule is not None and one.by_consumer
+    }
     counted = with_values(plain(), {"found.counted": True})
     not_counted = with_values(plain(), {"found.counted": False})
     assert of_consumers
     assert advance_conditions({}, counted, np.nan).keys() == with_rules
-    assert advance_conditions({}, not_counted, np.nan).keys() == with_rules - of_consumers
+    assert (
+        advance_conditions({}, not_counted, np.nan).keys() == with_rules - of_consumers
+    )
 
 
 def test_each_kind_of_broker_has_its_own() -> None:
@@ -168,8 +209,12 @@ def test_each_kind_of_broker_has_its_own() -> None:
     assert "ring_losing" not in names
 
 
-@pytest.mark.parametrize(("resumed_at", "expected"), [(NOW - 10, [GOES_ON]), (NOW - 1000, [ENDS])])
-def test_after_a_restart_of_the_agent_what_looks_back_stays(resumed_at: float, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("resumed_at", "expected"), [(NOW - 10, [GOES_ON]), (NOW - 1000, [ENDS])]
+)
+def test_after_a_restart_of_the_agent_what_looks_back_stays(
+    resumed_at: float, expected: list[int]
+) -> None:
     poll = plain()
     before = {"dead_lettering": active(poll.found.queues, 0)}
     after = advance_conditions(before, poll, resumed_at)["dead_lettering"]
@@ -177,11 +222,19 @@ def test_after_a_restart_of_the_agent_what_looks_back_stays(resumed_at: float, e
 
 
 def test_who_uses_up_a_connection_is_known_while_another_one_starves_for_it() -> None:
-    poll = with_values(one_connection(), STARVES | {"openmq.consumers.still_since": LONG_AGO})
+    poll = with_values(
+        one_connection(), STARVES | {"openmq.consumers.still_since": LONG_AGO}
+    )
     connection = int(poll.snapshot.consumer_connection[0])
     starves = active(poll.found.queues, 0)
     assert blockers({"connection_paused": starves}, poll) == ((connection, "app"),)
     assert blockers({"paused": starves}, poll) == ()
     nobody_idle = with_values(poll, {"unacked.hold_since": NOW})
     assert blockers({"connection_paused": starves}, nobody_idle) == ()
-    assert blockers({"connection_paused": Debounce()}, with_values(poll, {"timers.ready": NEVER})) == ()
+    assert (
+        blockers(
+            {"connection_paused": Debounce()},
+            with_values(poll, {"timers.ready": NEVER}),
+        )
+        == ()
+    )

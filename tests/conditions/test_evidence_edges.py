@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conditions.pairs import NEVER, NOW, lines, openmq, plain, recent, two_consumers, two_queues, with_values
+from conditions.pairs import (
+    NEVER,
+    NOW,
+    lines,
+    openmq,
+    plain,
+    recent,
+    two_consumers,
+    two_queues,
+    with_values,
+)
 from conditions.pairs_of_losses import goes_on as loss
 from penstock.conditions import evidence
 from penstock.conditions.condition import Evidence
@@ -27,11 +37,16 @@ def said(numbers: Evidence, poll: Any, at: Any) -> dict[str, list[float]]:
 
 def test_the_numbers_of_a_queue() -> None:
     poll = with_values(two_queues(), {"found.ready": [5, 7], "found.consumers": [1, 2]})
-    assert said(evidence.ready_and_consumers, poll, SECOND) == {"ready": [7], "consumers": [2]}
+    assert said(evidence.ready_and_consumers, poll, SECOND) == {
+        "ready": [7],
+        "consumers": [2],
+    }
 
 
 def test_a_number_is_a_column_or_worked_out() -> None:
-    numbers = evidence.numbers(ready="found.ready", twice=lambda poll: 2 * poll.found.ready)
+    numbers = evidence.numbers(
+        ready="found.ready", twice=lambda poll: 2 * poll.found.ready
+    )
     poll = with_values(two_queues(), {"found.ready": [5, 7]})
     assert said(numbers, poll, SECOND) == {"ready": [7], "twice": [14]}
 
@@ -44,7 +59,13 @@ def test_the_numbers_of_a_consumer() -> None:
         "client_patience": [9, 10],
         "at_risk": 11,
     })  # fmt: skip
-    numbers = {"held": [4], "uncommitted": [6], "age": [8], "patience": [10], "at_risk": [11]}
+    numbers = {
+        "held": [4],
+        "uncommitted": [6],
+        "age": [8],
+        "patience": [10],
+        "at_risk": [11],
+    }
     assert said(evidence.buffered, poll, SECOND) == numbers
     unplaced = with_values(poll, {"found.consumer.queue": [0, -1]})
     assert np.isnan(said(evidence.buffered, unplaced, SECOND)["at_risk"][0])
@@ -94,7 +115,9 @@ def test_without_an_account_what_was_refused_is_not_known() -> None:
     assert np.isnan(said(evidence.full_destination, poll, ONLY)["rejected"][0])
     refused = evidence.accounted("refused")
     np.testing.assert_equal(refused(poll), [np.nan])
-    in_whole_numbers = refused(with_values(openmq(), {"accounted.refused": np.array([4])}))
+    in_whole_numbers = refused(
+        with_values(openmq(), {"accounted.refused": np.array([4])})
+    )
     assert in_whole_numbers.tolist() == [4]
     assert in_whole_numbers.dtype == np.float64
 
@@ -103,9 +126,16 @@ def test_without_an_account_what_was_refused_is_not_known() -> None:
 
 
 def test_what_was_lost_in_all_and_its_share_of_the_spell() -> None:
-    poll = with_values(plain(), loss(UNWANTED) | {"losses.came": 40, "losses.began": lines(LINES, {UNWANTED: 2})})
+    poll = with_values(
+        plain(),
+        loss(UNWANTED)
+        | {"losses.came": 40, "losses.began": lines(LINES, {UNWANTED: 2})},
+    )
     assert said(evidence.lost(UNWANTED), poll, ONLY) == {"lost": [10]}
-    assert said(evidence.lost(UNWANTED, share=True), poll, ONLY) == {"lost": [10], "share": [20]}
+    assert said(evidence.lost(UNWANTED, share=True), poll, ONLY) == {
+        "lost": [10],
+        "share": [20],
+    }
 
 
 def test_a_spell_began_when_it_was_first_seen() -> None:
@@ -119,8 +149,12 @@ def test_a_spell_began_when_it_was_first_seen() -> None:
 # --- for how long
 
 
-@pytest.mark.parametrize(("interval", "seconds"), [(15.0, 85), (0.5, 99.5), (np.nan, 100), (-1.0, 100)])
-def test_one_poll_before_its_time_a_rule_may_begin_to_agree(interval: float, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("interval", "seconds"), [(15.0, 85), (0.5, 99.5), (np.nan, 100), (-1.0, 100)]
+)
+def test_one_poll_before_its_time_a_rule_may_begin_to_agree(
+    interval: float, seconds: float
+) -> None:
     poll = with_values(plain(), {"found.interval": interval})
     assert evidence.nearly(poll, 100.0) == seconds
     assert evidence.nearly(poll, np.array([100.0])).tolist() == [seconds]
@@ -162,7 +196,9 @@ GAP = np.nan
         ([9.0, GAP, GAP, GAP, 9.0, 9.0], False),
     ],
 )
-def test_it_happens_in_both_halves_of_the_window(changes: list[float], expected: bool) -> None:
+def test_it_happens_in_both_halves_of_the_window(
+    changes: list[float], expected: bool
+) -> None:
     """Whatever happens to another queue."""
     poll = with_values(two_queues(), {"activity.window": killed(ALWAYS, changes)})
     assert evidence.goes_on(poll, KILLED).mask.tolist() == [True, expected]
@@ -171,9 +207,13 @@ def test_it_happens_in_both_halves_of_the_window(changes: list[float], expected:
 def test_it_began_when_it_first_happened() -> None:
     changes = [0.0, 5.0, 5.0, 5.0, 5.0, 5.0]
     poll = with_values(two_queues(), {"activity.window": killed(changes, [0.0] * 6)})
-    np.testing.assert_equal(evidence.goes_on(poll, KILLED).since, [NOW - 4 * STEP, NEVER])
+    np.testing.assert_equal(
+        evidence.goes_on(poll, KILLED).since, [NOW - 4 * STEP, NEVER]
+    )
 
 
 def test_its_rate_is_that_of_the_window() -> None:
-    poll = with_values(plain(), {"activity.window": recent(KILLED + 1, {KILLED: [0, 3, 3, 6]})})
+    poll = with_values(
+        plain(), {"activity.window": recent(KILLED + 1, {KILLED: [0, 3, 3, 6]})}
+    )
     assert said(evidence.rate(KILLED), poll, ONLY) == {"rate": [12 / (3 * STEP)]}

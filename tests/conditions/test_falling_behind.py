@@ -9,11 +9,24 @@ from conditions.openmq_world import openmq, openmq_polls
 from conditions.world import Judged
 
 
-def behind(depths: list[float], *, step: float = 15.0, each: float = 50.0, settled: float = 50.0, **said: Any) -> bool:
+def behind(
+    depths: list[float],
+    *,
+    step: float = 15.0,
+    each: float = 50.0,
+    settled: float = 50.0,
+    **said: Any,
+) -> bool:
     judged = Judged(step=step)
     for n, depth in enumerate(depths):
         queue = {"A": each * n, "K": settled * n, "M": depth, **said}
-        busy = {"T": 1.0, "N": settled * n, "C": settled * n, "L": judged.now, "Ld": judged.now}
+        busy = {
+            "T": 1.0,
+            "N": settled * n,
+            "C": settled * n,
+            "L": judged.now,
+            "Ld": judged.now,
+        }
         judged.poll({"q": queue}, {"c": busy})
     return "falling_behind" in judged.names
 
@@ -35,7 +48,11 @@ COURSES: list[tuple[list[float], dict[str, Any], bool]] = [
     ([100.0] * 12 + [200.0] * 12, {}, False),
     (RISES, {"ring": 1000.0}, False),
     (RISES, {"S": 500.0}, True),
-    ([0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)], {}, False),  # a spike
+    (
+        [0.1 * n for n in range(14)] + [20.0 * n for n in range(1, 11)],
+        {},
+        False,
+    ),  # a spike
     ([*RISES[:19], 175.0, 170.0, 168.0, 166.0, 164.0], {}, False),  # it has turned
 ]
 """Depths of a queue poll by poll, what else is said of it and of what comes and is settled, whether it falls behind."""
@@ -47,10 +64,19 @@ def test_falling_behind() -> None:
     for n in range(len(RISES)):
         queues, consumers = {}, {}
         for course, (depths, said, _) in enumerate(COURSES):
-            more = {key: value for key, value in said.items() if key not in ("each", "settled")}
+            more = {
+                key: value
+                for key, value in said.items()
+                if key not in ("each", "settled")
+            }
             settled = said.get("settled", 50.0) * n
             depth = depths[min(n, len(depths) - 1)]
-            queues[f"{course}"] = {"A": said.get("each", 50.0) * n, "K": settled, "M": depth, **more}
+            queues[f"{course}"] = {
+                "A": said.get("each", 50.0) * n,
+                "K": settled,
+                "M": depth,
+                **more,
+            }
             consumers[f"c{course}"] = {
                 "queue": f"{course}", "client": f"app {course}", "T": 1.0, "N": settled, "C": settled,
                 "L": judged.now, "Ld": judged.now,
@@ -66,20 +92,40 @@ def test_falling_behind() -> None:
 def test_scheduled_messages_are_no_backlog() -> None:
     judged = Judged()
     for n in range(24):
-        busy = {"T": 1.0, "N": 50.0 * n, "C": 50.0 * n, "L": judged.now, "Ld": judged.now}
-        judged.poll({"q": {"A": 50.0 * n, "K": 50.0 * n, "M": 10.0 * n, "S": 10.0 * n}}, {"c": busy})
+        busy = {
+            "T": 1.0,
+            "N": 50.0 * n,
+            "C": 50.0 * n,
+            "L": judged.now,
+            "Ld": judged.now,
+        }
+        judged.poll(
+            {"q": {"A": 50.0 * n, "K": 50.0 * n, "M": 10.0 * n, "S": 10.0 * n}},
+            {"c": busy},
+        )
     assert "falling_behind" not in judged.names
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("due", "usual"), [(0.0, 2.0), (150.0, None)])
-def test_the_usual_inflow_is_no_measure_of_scheduled_messages_that_fall_due(due: float, usual: float | None) -> None:
+def test_the_usual_inflow_is_no_measure_of_scheduled_messages_that_fall_due(
+    due: float, usual: float | None
+) -> None:
     judged = knowing(q=steady(2.0))
     for n in range(30):
-        busy = {"T": 1.0, "N": 20.0 * n, "C": 20.0 * n, "L": judged.now, "Ld": judged.now}
+        busy = {
+            "T": 1.0,
+            "N": 20.0 * n,
+            "C": 20.0 * n,
+            "L": judged.now,
+            "Ld": judged.now,
+        }
         later = 9000.0 - due * n
         depth = later + (10.0 + due) * n
-        judged.poll({"q": {"A": 9000.0 + 30.0 * n, "K": 20.0 * n, "M": depth, "S": later}}, {"c": busy})
+        judged.poll(
+            {"q": {"A": 9000.0 + 30.0 * n, "K": 20.0 * n, "M": depth, "S": later}},
+            {"c": busy},
+        )
     evidence = judged.one("falling_behind").evidence
     assert evidence["rate_in"] == pytest.approx(2.0 + due / 15)
     assert evidence.get("usual_high") == (usual and pytest.approx(usual, rel=0.1))

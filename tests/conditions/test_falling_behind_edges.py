@@ -10,7 +10,13 @@ import pytest
 from conditions.inputs import changed, column, inputs_after, mask, positions
 from conditions.world import START, Judged
 from penstock.conditions.condition import Raised
-from penstock.conditions.falling_behind import FALLING_BEHIND, KNOWN, notice, openmq_rule, rule
+from penstock.conditions.falling_behind import (
+    FALLING_BEHIND,
+    KNOWN,
+    notice,
+    openmq_rule,
+    rule,
+)
 from penstock.conditions.stalled import openmq_rule as stalled_rule
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import BACKLOG
@@ -29,12 +35,21 @@ def polled() -> RuleInputs:
     def said(poll: int) -> dict[str, Any]:
         settled = 50.0 * poll
         more = 20.0 * max(0, poll - FLAT_POLLS + 1)
-        consumer = {"T": 1.0, "N": settled, "C": settled, "L": world.now, "Ld": world.now}
+        consumer = {
+            "T": 1.0,
+            "N": settled,
+            "C": settled,
+            "L": world.now,
+            "Ld": world.now,
+        }
         flat = {"A": 100 + settled, "K": settled, "M": 100.0}
         grows = {"A": 100 + settled + more, "K": settled, "M": 100 + more}
         return {
             "queues": {"p": flat, "q": grows},
-            "consumers": {"c": {**consumer, "queue": "p"}, "d": {**consumer, "queue": "q"}},
+            "consumers": {
+                "c": {**consumer, "queue": "p"},
+                "d": {**consumer, "queue": "q"},
+            },
         }
 
     return inputs_after(world, 24, said)
@@ -53,7 +68,10 @@ def test_it_began_when_the_backlog_began_to_grow() -> None:
         ({"trend__behind": mask(False, False)}, [False, False]),
         ({"found__ring": column(np.nan, 100)}, [False, False]),
         ({"found__ring": column(100, np.nan)}, [False, True]),
-        ({"trend__behind": mask(True, True), "found__judged": mask(False, True)}, [False, True]),
+        (
+            {"trend__behind": mask(True, True), "found__judged": mask(False, True)},
+            [False, True],
+        ),
     ],
 )
 def test_each_number_decides(values: dict[str, Any], found: list[bool]) -> None:
@@ -63,7 +81,9 @@ def test_each_number_decides(values: dict[str, Any], found: list[bool]) -> None:
 # --- OpenMQ
 
 
-def openmq(stalls: tuple[bool, bool], held: tuple[float, float], growth: float = 10.0) -> list[bool]:
+def openmq(
+    stalls: tuple[bool, bool], held: tuple[float, float], growth: float = 10.0
+) -> list[bool]:
     """Both consumers are of the second queue, whose backlog grew so much."""
     poll = changed(
         polled(),
@@ -131,6 +151,11 @@ def test_the_usual_inflow_is_said_where_what_comes_is_what_is_sent() -> None:
     """Not where scheduled messages fall due."""
     inflow = polled().usual.expected.inflow.copy()
     inflow[1] = 7200.0
-    poll = changed(polled(), usual__expected__inflow=inflow, trend__comes=column(1, 3), trend__rate_in=column(1, 2))
+    poll = changed(
+        polled(),
+        usual__expected__inflow=inflow,
+        trend__comes=column(1, 3),
+        trend__rate_in=column(1, 2),
+    )
     said = FALLING_BEHIND.evidence(poll, positions(0, 1))["usual_high"]
     np.testing.assert_equal(said, [2.0, np.nan])

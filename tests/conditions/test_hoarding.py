@@ -42,16 +42,31 @@ def test_hoarding() -> None:
         for i, (most, other, pace, idle, said, _) in enumerate(POOLS):
             gone = pace * 15 * n
             of_queue = {key: value for key, value in said.items() if key != "filter"}
-            queues[f"{i}"] = {"A": 1000, "K": gone, "M": most + other, "D": most + other, **of_queue}
+            queues[f"{i}"] = {
+                "A": 1000,
+                "K": gone,
+                "M": most + other,
+                "D": most + other,
+                **of_queue,
+            }
             selector = {"filter": said["filter"]} if "filter" in said else {}
             last = now if pace else np.nan
             pool: dict[str, Numbers] = {
                 "c": {"T": most, "N": most + gone, "C": gone, "L": last, "Ld": now},
                 "d": {"T": other, "N": other, "Ld": now},
-                "e": {"T": 0.0 if idle or n % 2 else 1.0, "N": n, "Ld": now, **selector},
+                "e": {
+                    "T": 0.0 if idle or n % 2 else 1.0,
+                    "N": n,
+                    "Ld": now,
+                    **selector,
+                },
             }
             for name, numbers in pool.items():
-                consumers[f"{i} {name}"] = {"queue": f"{i}", "client": f"app {i}", **numbers}
+                consumers[f"{i} {name}"] = {
+                    "queue": f"{i}",
+                    "client": f"app {i}",
+                    **numbers,
+                }
         judged.poll(queues, consumers)
     assert {i: "hoarding" in judged.names_of(f"{i}") for i in range(len(POOLS))} == {
         i: hoards for i, (*_, hoards) in enumerate(POOLS)
@@ -72,7 +87,9 @@ def test_hoarding_outlives_its_consumers_by_a_poll_without_an_error() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("seconds", "found"), [(10, False), (25, True)])
-def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(seconds: float, found: bool) -> None:
+def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(
+    seconds: float, found: bool
+) -> None:
     """Its peers have been idle all the time; what it works through in the first seconds says little of its pace."""
     judged = Judged(step=5.0, constants=Constants(cold=20.0, floor=10.0))
     gone = 0.0
@@ -82,7 +99,13 @@ def test_one_that_stalled_has_to_work_for_a_while_before_it_hoards(seconds: floa
         queue = {"A": 600, "K": gone, "M": 600 - gone, "D": 600 - gone}
         now = judged.now + 5
         pool: dict[str, dict[str, Any]] = {
-            "c": {"T": 600 - gone, "N": 600, "C": gone, "L": now if works else np.nan, "Ld": START},
+            "c": {
+                "T": 600 - gone,
+                "N": 600,
+                "C": gone,
+                "L": now if works else np.nan,
+                "Ld": START,
+            },
             "e": {"T": 0, "N": 0},
         }
         judged.poll({"q": queue}, pool)

@@ -26,9 +26,14 @@ from penstock.model import ConnectionRow, QueueKind, Snapshot
         (0, 60, QueueKind.INTERNAL, False),
     ],
 )
-def test_a_holder_that_vanished(settled: float, age: float, kind: QueueKind, told: bool) -> None:
+def test_a_holder_that_vanished(
+    settled: float, age: float, kind: QueueKind, told: bool
+) -> None:
     judged = Judged()
-    judged.poll({"q": {"A": 5, "M": 5, "D": 5, "kind": kind}}, {"c": {"T": 5.0, "N": 5.0, "Ld": START + 15 - age}})
+    judged.poll(
+        {"q": {"A": 5, "M": 5, "D": 5, "kind": kind}},
+        {"c": {"T": 5.0, "N": 5.0, "Ld": START + 15 - age}},
+    )
     judged.poll({"q": {"A": 5, "M": 5, "K": settled, "kind": kind}})
     assert ("holder_gone" in judged.notices) is told
     if told:
@@ -44,7 +49,9 @@ def test_a_holder_that_vanished(settled: float, age: float, kind: QueueKind, tol
 @pytest.mark.parametrize("listed", [True, False])
 def test_whether_its_connection_is_listed_says_how_it_went(listed: bool) -> None:
     judged = Judged()
-    judged.poll({"q": {"A": 5, "M": 5, "D": 5}}, {"c": {"T": 5.0, "N": 5.0, "Ld": START - 45}})
+    judged.poll(
+        {"q": {"A": 5, "M": 5, "D": 5}}, {"c": {"T": 5.0, "N": 5.0, "Ld": START - 45}}
+    )
     app = ConnectionRow("8520ed91", "app" if listed else "other", "", "u", "10.0.0.7")
     judged.snapshot = partial(connected, judged.snapshot, app)  # type: ignore[method-assign]
     judged.poll({"q": {"A": 5, "M": 5}})
@@ -53,5 +60,7 @@ def test_whether_its_connection_is_listed_says_how_it_went(listed: bool) -> None
     assert (found["consumer_closed"].state is CauseState.POSSIBLE) is listed
 
 
-def connected(snapshot: Callable[..., Snapshot], row: ConnectionRow, *said: Any) -> Snapshot:
+def connected(
+    snapshot: Callable[..., Snapshot], row: ConnectionRow, *said: Any
+) -> Snapshot:
     return replace(snapshot(*said), connections=Table(Index.of([row]), {}))

@@ -20,7 +20,9 @@ from penstock.settings.policy import Policy
 Setup = Callable[[World, str], Live]
 
 
-def leaky(queue: Queue, consumer: Consumer, one_in: int, per_second: float = 100) -> Live:
+def leaky(
+    queue: Queue, consumer: Consumer, one_in: int, per_second: float = 100
+) -> Live:
     """Messages come at this rate; it acknowledges all but one of so many."""
     rate, seen = Rate(per_second), 0
 
@@ -36,7 +38,9 @@ def leaky(queue: Queue, consumer: Consumer, one_in: int, per_second: float = 100
     return live
 
 
-def leaking(step: float = 2.0, one_in: int = 200, per_second: float = 100) -> tuple[World, Queue, Live]:
+def leaking(
+    step: float = 2.0, one_in: int = 200, per_second: float = 100
+) -> tuple[World, Queue, Live]:
     world = World(step=step)
     queue = world.queue()
     return world, queue, leaky(queue, queue.join(window=np.inf), one_in, per_second)
@@ -53,7 +57,9 @@ def test_a_leak_is_suspected_after_four_windows() -> None:
     assert 120 <= world.first["leaking?"] <= 130
     assert world.notices == {"leaking"}
     assert not world.alarms
-    assert "it leaks 1 of 200 messages, or is 1/200 too slow, and buffers 1" in advice(world)
+    assert "it leaks 1 of 200 messages, or is 1/200 too slow, and buffers 1" in advice(
+        world
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -63,7 +69,11 @@ def test_a_lull_proves_it_to_the_message() -> None:
     held = next(iter(queue.consumers.values())).T
     world.run(12)
     condition = world.one("leaking")
-    assert (condition.severity.name, condition.evidence["leaked"], held) == ("WARNING", held, 55)
+    assert (condition.severity.name, condition.evidence["leaked"], held) == (
+        "WARNING",
+        held,
+        55,
+    )
     assert f"{held} were left when there was nothing to process" in advice(world)
     world.run(60, live)  # which it does not forget
     assert world.one("leaking").evidence["leaked"] == held
@@ -98,7 +108,9 @@ def test_a_leak_at_rest_is_not_said_twice_and_a_stall_is() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_windows() -> None:
+def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_windows() -> (
+    None
+):
     """No window is clear of the one before: up to 23 are in work."""
     world, queue, live = leaking(one_in=500)
     (consumer,), random = queue.consumers.values(), np.random.default_rng(2)
@@ -111,7 +123,9 @@ def test_one_that_has_some_in_work_beside_what_it_leaks_is_suspected_after_six_w
         left += consumer.T - held
         queue.come(24)
         queue.take(consumer)
-        queue.settle(consumer, consumer.T - left - int(random.integers(-12, 24).clip(1)))
+        queue.settle(
+            consumer, consumer.T - left - int(random.integers(-12, 24).clip(1))
+        )
 
     world.run(260, works)
     assert 180 <= world.first["leaking?"] <= 190
@@ -161,7 +175,11 @@ def behind(share: float) -> Setup:
 
     def setup(world: World, name: str) -> Live:
         queue = world.queue(name)
-        consumer, come, settle = queue.join(window=np.inf), Rate(100), Rate(100 * (1 - share))
+        consumer, come, settle = (
+            queue.join(window=np.inf),
+            Rate(100),
+            Rate(100 * (1 - share)),
+        )
 
         def live(seconds: float) -> None:
             queue.come(come(seconds))
@@ -209,7 +227,11 @@ def rollout(world: World, name: str) -> Live:
 def fills_a_window(world: World, name: str) -> Live:
     """Two consumers, one of them slow: its window fills, and it works all the time."""
     queue = world.queue(name)
-    slow, fast, rate = queue.join("slow", window=400), queue.join("fast", window=400), Rate(5)
+    slow, fast, rate = (
+        queue.join("slow", window=400),
+        queue.join("fast", window=400),
+        Rate(5),
+    )
 
     def live(seconds: float) -> None:
         queue.come(int(60 * seconds))
@@ -236,8 +258,12 @@ HEALTHY: dict[str, Setup] = {
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize("step", [2.0, pytest.param(6.0, marks=pytest.mark.nightly), 10.0])
-def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(step: float) -> None:
+@pytest.mark.parametrize(
+    "step", [2.0, pytest.param(6.0, marks=pytest.mark.nightly), 10.0]
+)
+def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(
+    step: float,
+) -> None:
     """All beside each other; in a lull a batch is left over, and nobody acknowledges it."""
     world = World(step=step)
     work = together(*(load(world, name) for name, load in HEALTHY.items()))
@@ -282,7 +308,9 @@ def test_numbers_that_go_up_and_down_rise_by_chance_hardly_ever() -> None:
     for poll in range(3600):
         before, held = held, random.integers(1, 500, size).astype(np.float64)
         left = 1000.0 + before - held
-        consumer = replace(facts.consumer, held=held, d_left=left, d_delivered=np.full(size, 1000.0))
+        consumer = replace(
+            facts.consumer, held=held, d_left=left, d_delivered=np.full(size, 1000.0)
+        )
         buffers = buffers.advance(replace(facts, now=2.0 * poll, consumer=consumer))
         suspected += int(buffers.suspected.sum())
     assert suspected == 0
@@ -307,7 +335,11 @@ def test_a_recorded_leak_and_the_loads_beside_it() -> None:
         for one in state.judgement.conditions:
             if one.name == "leaking":
                 said.setdefault((one.queue, one.severity.name), []).append(one.evidence)
-    assert said.keys() == {("g.leak2", "INFO"), ("g.fb1", "INFO"), ("g.leak2", "WARNING")}
+    assert said.keys() == {
+        ("g.leak2", "INFO"),
+        ("g.fb1", "INFO"),
+        ("g.leak2", "WARNING"),
+    }
     assert said["g.leak2", "WARNING"][-1]["leaked"] == 73
     assert said["g.leak2", "INFO"][-1]["one_in"] == pytest.approx(200, abs=5)
 

@@ -54,13 +54,17 @@ def test_a_queue_that_was_deleted_and_made_again_had_its_consumer() -> None:
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("broker_too", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
-def test_that_it_had_its_consumer_outlives_the_agent(gone: bool, broker_too: bool) -> None:
+def test_that_it_had_its_consumer_outlives_the_agent(
+    gone: bool, broker_too: bool
+) -> None:
     judged = Judged()
     polls(judged, 2, {"A": 50.0, "K": 50.0}, {"c": FREE})
     if gone:
         judged.poll({"other": {}})
         judged._queues.forget("q")
-    snapshot = judged.snapshot({"other": {}} if gone else {"q": {"A": 50.0, "K": 50.0}}, {}, {})
+    snapshot = judged.snapshot(
+        {"other": {}} if gone else {"q": {"A": 50.0, "K": 50.0}}, {}, {}
+    )
     memory = checkpoint_of(judged.state, snapshot, judged.policy)
     assert memory is not None
     memory = as_read(memory)
@@ -165,9 +169,19 @@ def test_no_consumer() -> None:
     judged = Judged()
     for n in range(30):
         depths = [50 + comes * n for _, comes, _, _ in UNREAD]
-        judged.poll({f"{i}": {**said, "A": depths[i], "M": depths[i]} for i, (said, *_) in enumerate(UNREAD)})
-    found = {i: (judged.names_of(f"{i}"), judged.notices_of(f"{i}")) for i in range(len(UNREAD))}
-    assert found == {i: (names, notices) for i, (_, _, names, notices) in enumerate(UNREAD)}
+        judged.poll(
+            {
+                f"{i}": {**said, "A": depths[i], "M": depths[i]}
+                for i, (said, *_) in enumerate(UNREAD)
+            }
+        )
+    found = {
+        i: (judged.names_of(f"{i}"), judged.notices_of(f"{i}"))
+        for i in range(len(UNREAD))
+    }
+    assert found == {
+        i: (names, notices) for i, (_, _, names, notices) in enumerate(UNREAD)
+    }
 
 
 @pytest.mark.slow  # many polls
@@ -175,7 +189,16 @@ def test_a_subscription_that_is_not_durable_is_missed_least() -> None:
     """Its series is that of all of its kind."""
     judged = Judged()
     for n in range(30):
-        judged.poll({"q": {"kind": QueueKind.SUBSCRIPTION, "durable": False, "A": 50 + n, "M": 50 + n}})
+        judged.poll(
+            {
+                "q": {
+                    "kind": QueueKind.SUBSCRIPTION,
+                    "durable": False,
+                    "A": 50 + n,
+                    "M": 50 + n,
+                }
+            }
+        )
     assert (judged.names, judged.notices) == (set(), {"no_consumer"})
 
 
@@ -194,7 +217,9 @@ def test_the_first_consumer_that_ever_comes_makes_an_absence_no_worse() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends_an_absence() -> None:
+def test_a_count_of_consumers_that_is_missing_for_a_poll_neither_begins_nor_ends_an_absence() -> (
+    None
+):
     judged = polls(Judged(), 2, {**WAIT, "K": 1}, {"c": FREE})
     for n in range(30):
         judged.poll({"q": {**WAIT, "K": 1, "consumers": np.nan if n % 7 == 3 else 0.0}})
@@ -263,7 +288,11 @@ def test_an_absence_that_cannot_be_counted_any_more_is_not_told() -> None:
 
 def test_durable_subscription_without_a_consumer() -> None:
     world = openmq()
-    openmq_polls(world, 8, lambda i: {"queues": {"s": subscription(M=100 + i, D=0, durable=True)}})
+    openmq_polls(
+        world,
+        8,
+        lambda i: {"queues": {"s": subscription(M=100 + i, D=0, durable=True)}},
+    )
     assert world.names == {"no_consumer"}
 
 
@@ -272,7 +301,13 @@ def visited(i: int, settles: bool) -> dict[str, Any]:
     visits = i // 3
     at = START + 60.0 * visits if settles and visits else np.nan
     left = 40 * (i % 3)
-    return subscription(M=left + 1 if settles else 40 * i, D=0, durable=True, K=120 * visits, last_acknowledgement=at)
+    return subscription(
+        M=left + 1 if settles else 40 * i,
+        D=0,
+        durable=True,
+        K=120 * visits,
+        last_acknowledgement=at,
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -289,7 +324,10 @@ def test_members_that_come_between_two_polls(settles: bool, told: set[str]) -> N
 
 def causes(tables: Tables) -> dict[str, float]:
     table = tables["queue_cause"]
-    return {row.cause: value for row, value in zip(table.index, table["unhealthy"].tolist(), strict=True)}
+    return {
+        row.cause: value
+        for row, value in zip(table.index, table["unhealthy"].tolist(), strict=True)
+    }
 
 
 @pytest.mark.slow  # many polls

@@ -23,7 +23,12 @@ def test_a_queue_whose_messages_stay_though_acknowledged_may_be_non_destructive(
     queue: Numbers, delivered: float, names: set[str]
 ) -> None:
     judged = Judged(constants=Constants(cold=60.0))
-    polls(judged, 10, {"A": 20.0, "M": 20.0, **queue}, {"c": {"T": 0.0, "N": delivered, "C": delivered}})
+    polls(
+        judged,
+        10,
+        {"A": 20.0, "M": 20.0, **queue},
+        {"c": {"T": 0.0, "N": delivered, "C": delivered}},
+    )
     assert judged.names == names
 
 
@@ -33,14 +38,24 @@ def test_what_no_selector_selects_may_come_in_bursts() -> None:
     judged = Judged()
     for n in range(60):
         some = 10.0 * (n // 3 + 1)
-        judged.poll({"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}})
+        judged.poll(
+            {"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}}
+        )
     assert judged.names == {"not_dispatching"}
     for _ in range(40):
-        judged.poll({"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}})
+        judged.poll(
+            {"q": {**WAIT, "A": some, "M": some}}, {"c": {**FREE, "filter": "x"}}
+        )
     assert not judged.names
 
 
-def told(queue: Numbers, consumers: Mapping[str, Numbers], *, comes: float = 0.0, **address: float) -> set[str]:
+def told(
+    queue: Numbers,
+    consumers: Mapping[str, Numbers],
+    *,
+    comes: float = 0.0,
+    **address: float,
+) -> set[str]:
     judged = Judged()
     for n in range(30):
         more = comes * n
@@ -58,7 +73,12 @@ TOLD: list[tuple[Numbers, Mapping[str, Numbers], float, set[str]]] = [
     ({**WAIT, "D": 10, "exclusive": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
     ({**WAIT, "D": 10, "grouped": 1}, {"c": HOLDER, "d": FREE}, 0, {"stalled"}),
     ({**WAIT, "exclusive": 1}, {"c": FREE, "d": FREE}, 0, {"not_dispatching"}),
-    ({**WAIT, "exclusive": 1, "D": 3}, {"c": {**FREE, "W": 3.0, "L": START}, "d": FREE}, 0, {"open_transaction"}),
+    (
+        {**WAIT, "exclusive": 1, "D": 3},
+        {"c": {**FREE, "W": 3.0, "L": START}, "d": FREE},
+        0,
+        {"open_transaction"},
+    ),
     ({**WAIT, "D": 10}, {"c": HOLDER}, 0, {"stalled"}),
     ({"A": 50.0, "M": 0.0}, {"c": FREE}, 0, set()),
     ({**WAIT, "consumers": 0}, {"c": FREE}, 0, set()),
@@ -73,16 +93,28 @@ def test_not_dispatching() -> None:
     for n in range(30):
         queues, consumers = {}, {}
         for i, (queue, readers, comes, _) in enumerate(TOLD):
-            queues[f"{i}"] = {**queue, "A": queue["A"] + comes * n, "M": queue["M"] + comes * n}
+            queues[f"{i}"] = {
+                **queue,
+                "A": queue["A"] + comes * n,
+                "M": queue["M"] + comes * n,
+            }
             for key, said in readers.items():
-                consumers[f"{i} {key}"] = {"client": f"app {i}", **said, "queue": f"{i}"}
+                consumers[f"{i} {key}"] = {
+                    "client": f"app {i}",
+                    **said,
+                    "queue": f"{i}",
+                }
         judged.poll(queues, consumers)
-    assert {i: judged.names_of(f"{i}") for i in range(len(TOLD))} == {i: names for i, (*_, names) in enumerate(TOLD)}
+    assert {i: judged.names_of(f"{i}") for i in range(len(TOLD))} == {
+        i: names for i, (*_, names) in enumerate(TOLD)
+    }
 
 
 @pytest.mark.slow  # many polls
 def test_not_dispatching_waits_for_both_patience_and_a_consumer_old_enough() -> None:
-    judged = polls(Judged(), 20, WAIT, {"c": FREE})  # still since the second poll: 285 s before the next but one
+    judged = polls(
+        Judged(), 20, WAIT, {"c": FREE}
+    )  # still since the second poll: 285 s before the next but one
     assert not judged.names
     polls(judged, 1, WAIT, {"d": FREE})  # another consumer: it has only come
     polls(judged, 10, WAIT, {"d": FREE})
@@ -96,5 +128,7 @@ def test_not_dispatching_waits_for_both_patience_and_a_consumer_old_enough() -> 
 @pytest.mark.parametrize("silencer", ["paused", "depaging_frozen"])
 def test_what_explains_it_silences_not_dispatching(silencer: str) -> None:
     paused = {"paused": 1.0} if silencer == "paused" else {"delivering_bytes": 95.0}
-    address = {} if silencer == "paused" else {"paging": 1.0, "page_read_limit_bytes": 100.0}
+    address = (
+        {} if silencer == "paused" else {"paging": 1.0, "page_read_limit_bytes": 100.0}
+    )
     assert told({**WAIT, **paused}, {"c": FREE}, **address) == {silencer}

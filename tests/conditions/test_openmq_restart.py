@@ -27,7 +27,13 @@ def losing(i: int) -> Poll:
     consumers: dict[str, Numbers] = {
         "a": {"queue": "full", "N": 110 + 10 * i, "T": 10, "L": 1e9 + i},
         "b": {"queue": "stuck", "N": 60, "T": 60, "flow_paused": 1.0},
-        "c": {"queue": "slow", "N": 100 + 50 * i, "T": 100, "L": 1e9 + i, "flow_paused": 1.0},
+        "c": {
+            "queue": "slow",
+            "N": 100 + 50 * i,
+            "T": 100,
+            "L": 1e9 + i,
+            "flow_paused": 1.0,
+        },
     }
     limits = {"limit_messages": 500.0, "producers": 1.0, "policy": "remove_oldest"}
     return queues, consumers, {"full": limits}
@@ -41,7 +47,9 @@ def restarted(world: OpenmqJudged, poll: Poll, last: Poll) -> OpenmqJudged:
     queues, consumers, addresses = poll
     again = OpenmqJudged(constants=world.constants, now=world.now, uptime=world.uptime)
     again.now, again.uptime = again.now + again.step, again.uptime + again.step
-    snapshot = again.snapshot(dict(reversed(list(queues.items()))), consumers, addresses)
+    snapshot = again.snapshot(
+        dict(reversed(list(queues.items()))), consumers, addresses
+    )
     state = restore(memory, State(), snapshot, again.policy)
     again.state, again.tables = assess(state, snapshot, again.policy)
     return again
@@ -49,7 +57,11 @@ def restarted(world: OpenmqJudged, poll: Poll, last: Poll) -> OpenmqJudged:
 
 def column(world: OpenmqJudged, name: str, queue: str) -> float:
     table = world.tables["consumer"]
-    (value,) = [value for row, value in zip(table.index, table[name], strict=True) if row.queue == queue]
+    (value,) = [
+        value
+        for row, value in zip(table.index, table[name], strict=True)
+        if row.queue == queue
+    ]
     return float(value)
 
 
@@ -62,10 +74,15 @@ def test_what_is_known_goes_on_with_the_queue_of_the_same_name() -> None:
     before = {one.queue: one.since for one in world.conditions if one.name == "stalled"}
     assert world.evicted("full") == 7 * 20
     again = restarted(world, losing(10), losing(9))
-    assert {one.queue: one.since for one in again.conditions if one.name == "stalled"} == before
+    assert {
+        one.queue: one.since for one in again.conditions if one.name == "stalled"
+    } == before
     # What went meanwhile is no more than a bound: clients may have come and gone.
     assert again.evicted("full") == 7 * 20
-    assert (column(again, "flow_limit", "slow"), column(again, "flow_resume", "slow")) == (100, 50)
+    assert (
+        column(again, "flow_limit", "slow"),
+        column(again, "flow_resume", "slow"),
+    ) == (100, 50)
     assert np.isnan(column(again, "flow_limit", "full"))
 
 
@@ -76,7 +93,16 @@ def test_what_moved_while_the_agent_was_away_is_no_stop() -> None:
         world.poll(*losing(i))
     queues, consumers, addresses = losing(10)
     moved: dict[str, Any] = {**queues, "stuck": {"A": 200, "K": 60, "M": 140, "D": 60}}
-    settled = {**consumers, "b": {"queue": "stuck", "N": 120, "T": 60, "L": world.now + 10, "flow_paused": 1.0}}
+    settled = {
+        **consumers,
+        "b": {
+            "queue": "stuck",
+            "N": 120,
+            "T": 60,
+            "L": world.now + 10,
+            "flow_paused": 1.0,
+        },
+    }
     again = restarted(world, (moved, settled, addresses), losing(9))
     for _ in range(2):
         again.poll(moved, settled, addresses)

@@ -20,7 +20,11 @@ def healthy(judged: OpenmqJudged, *, policy: str = "reject_newest") -> float:
     for n in range(1, HEALTHY_POLLS + 1):
         done = 10.0 * n
         queue = {"A": done, "K": done, "M": 0.0, "D": 0.0}
-        judged.poll({"q": queue}, {"c": {"N": done, "T": 0.0, "L": judged.now}}, {"q": {"policy": policy}})
+        judged.poll(
+            {"q": queue},
+            {"c": {"N": done, "T": 0.0, "L": judged.now}},
+            {"q": {"policy": policy}},
+        )
     return 10.0 * HEALTHY_POLLS
 
 
@@ -31,7 +35,10 @@ def hung(judged: OpenmqJudged, done: float, torn: Sequence[float]) -> None:
         held = float(n)
         queue = {"A": done + held, "K": done, "M": held, "D": held}
         wrong = torn[n % len(torn)]
-        judged.poll({"q": queue}, {"c": {"N": done + held, "T": held - wrong, "L": acknowledged_at}})
+        judged.poll(
+            {"q": queue},
+            {"c": {"N": done + held, "T": held - wrong, "L": acknowledged_at}},
+        )
 
 
 @pytest.mark.slow  # many polls
@@ -57,7 +64,9 @@ def test_a_torn_row_teaches_no_threshold(torn: list[float]) -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_what_a_limit_removes_while_its_client_holds_it_is_progress_all_the_same() -> None:
+def test_what_a_limit_removes_while_its_client_holds_it_is_progress_all_the_same() -> (
+    None
+):
     """Its last acknowledgement stands still, as the broker knows these messages no more; what it lets go is counted."""
     judged = OpenmqJudged(step=5.0, constants=COLD)
     done, acknowledged_at = healthy(judged, policy="remove_oldest"), judged.now
@@ -88,7 +97,10 @@ def changes(*polls: tuple[float, float]) -> list[tuple[float, float]]:
     known, late = np.ones(1, np.bool_), np.zeros(1, np.bool_)
     found = []
     for delivered, acknowledged in polls:
-        columns = {"delivered": np.array([delivered]), "acknowledged": np.array([acknowledged])}
+        columns = {
+            "delivered": np.array([delivered]),
+            "acknowledged": np.array([acknowledged]),
+        }
         numbers, facts = consumer_facts(seen, Table(index, columns), join, known, late)
         found.append((float(facts.d_delivered[0]), float(facts.d_left[0])))
         seen = Seen(consumers=SeenConsumers(index, numbers))
@@ -96,7 +108,11 @@ def changes(*polls: tuple[float, float]) -> list[tuple[float, float]]:
 
 
 def test_a_number_that_falls_alone_is_no_restart_of_its_consumer() -> None:
-    assert changes((540, 532), (541, 531), (541, 532), (545, 535)) == [(1, 0), (0, 0), (4, 3)]
+    assert changes((540, 532), (541, 531), (541, 532), (545, 535)) == [
+        (1, 0),
+        (0, 0),
+        (4, 3),
+    ]
 
 
 def test_a_window_that_was_delivered_between_two_numbers_is_none_either() -> None:

@@ -33,7 +33,9 @@ def test_a_configured_patience_wins() -> None:
 def test_fewer_consumers_than_expected_while_messages_wait_or_come() -> None:
     judged = wanted(expected_consumers=2)
     for _ in range(3):
-        judged.poll({"q": HELD, "full": {"A": 0.0}}, {"c": HOLDER, "d": {"queue": "full"}})
+        judged.poll(
+            {"q": HELD, "full": {"A": 0.0}}, {"c": HOLDER, "d": {"queue": "full"}}
+        )
     assert not judged.names
     for n in range(2):
         judged.poll({"q": {**HELD, "A": 11.0 + n}}, {"c": HOLDER})

@@ -13,7 +13,10 @@ from conditions.world import Judged
         ({**HOLDER, "orphaned": 1.0}, {"orphaned"}),
         ({"T": 0.0, "N": 5.0, "C": 5.0, "orphaned": 1.0}, {"orphaned"}),
         ({**HOLDER, "orphaned": 0.0}, set()),
-        ({"T": 0.0, "N": 0.0, "C": 0.0, "orphaned": 1.0}, set()),  # a browser counts nothing
+        (
+            {"T": 0.0, "N": 0.0, "C": 0.0, "orphaned": 1.0},
+            set(),
+        ),  # a browser counts nothing
     ],
 )
 def test_orphaned(consumer: Numbers, names: set[str]) -> None:

@@ -21,23 +21,36 @@ def test_it_is_a_warning_of_the_broker_that_names_the_budget() -> None:
     one = polled(World.with_orders(), QUEUES, LeftOut("series", 5, 10), polls=2)
     found = one.condition("over_budget")
     assert (found.severity, found.broker, found.queue) == (Severity.WARNING, "b1", "")
-    assert found.why == "left out: 850,000 of 1,000,000 queues (budgets.queues), 5 of 10 series (budgets.series)"
+    assert (
+        found.why
+        == "left out: 850,000 of 1,000,000 queues (budgets.queues), 5 of 10 series (budgets.series)"
+    )
     causes = one.tables["broker_cause"]
-    assert [(row.cause, how) for row, how in zip(causes.index, causes["unhealthy"], strict=True)] == [
-        ("over_budget", 1)
-    ]
+    assert [
+        (row.cause, how)
+        for row, how in zip(causes.index, causes["unhealthy"], strict=True)
+    ] == [("over_budget", 1)]
     lines = "\n".join(
-        explanation(explain(BrokerView(one.state, one.tables, one.snapshot(), one.policy, 15.0), "orders"))
+        explanation(
+            explain(
+                BrokerView(one.state, one.tables, one.snapshot(), one.policy, 15.0),
+                "orders",
+            )
+        )
     )
     assert "WARNING  over_budget" in lines
     assert "850,000 of 1,000,000 queues" in lines
     assert "raise these budgets" in lines
 
 
-def test_its_queues_stay_as_they_are_and_one_that_is_not_there_may_be_left_out() -> None:
+def test_its_queues_stay_as_they_are_and_one_that_is_not_there_may_be_left_out() -> (
+    None
+):
     one = polled(World.with_orders(), QUEUES, polls=3)
     snapshot = one.snapshot()
-    snapshot = replace(snapshot, observation=replace(snapshot.observation, left_out=(QUEUES,)))
+    snapshot = replace(
+        snapshot, observation=replace(snapshot.observation, left_out=(QUEUES,))
+    )
     view = BrokerView(one.state, one.tables, snapshot, one.policy, 15.0)
     assert explain(view, "orders").knowledge.state == "watching", (
         "the agent is young; the warning is of the broker alone"

@@ -9,7 +9,8 @@ from penstock.conditions.condition import Severity
 
 
 @pytest.mark.parametrize(
-    ("queue", "address", "names"), [({"paused": 1.0}, {}, {"paused"}), ({}, {"paused": 1.0}, {"paused"})]
+    ("queue", "address", "names"),
+    [({"paused": 1.0}, {}, {"paused"}), ({}, {"paused": 1.0}, {"paused"})],
 )
 def test_paused(queue: Numbers, address: dict[str, float], names: set[str]) -> None:
     assert at_limits(queue, address) == names

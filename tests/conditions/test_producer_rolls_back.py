@@ -10,7 +10,13 @@ BOTH = {"producer_rolls_back", "purged"}
 
 
 def sent(broker: Broker, committed: float, rolled_back: float, **said: Any) -> None:
-    routed = {"q": {"messages_added": committed + rolled_back, "messages_unrouted": 0.0, "policy": "page"}}
+    routed = {
+        "q": {
+            "messages_added": committed + rolled_back,
+            "messages_unrouted": 0.0,
+            "policy": "page",
+        }
+    }
     rows = {"q": queue(committed, committed, **said)}
     broker.see(rows, routed, senders={"p": ("q", committed + rolled_back)})
 

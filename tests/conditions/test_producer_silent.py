@@ -19,7 +19,9 @@ NAME = "producer_silent"
 
 
 @pytest.mark.slow  # many polls
-def test_a_queue_that_never_pauses_a_minute_is_a_notice_at_90_s_and_a_warning_at_6_min() -> None:
+def test_a_queue_that_never_pauses_a_minute_is_a_notice_at_90_s_and_a_warning_at_6_min() -> (
+    None
+):
     judged = knowing(q=steady(20.0))
     flow = Flow(judged).run(300, 20.0)
     assert not judged.conditions
@@ -82,7 +84,9 @@ def test_a_pause_that_a_gap_cuts_was_as_long_as_it_was_seen(uptime: float) -> No
 
 @pytest.mark.slow  # many polls
 def test_a_queue_that_pauses_at_this_hour_is_quiet_until_it_pauses_longer() -> None:
-    judged = knowing(step=60.0, q={**steady(0.1), "pause": np.full(len(BEFORE), 1200.0)})
+    judged = knowing(
+        step=60.0, q={**steady(0.1), "pause": np.full(len(BEFORE), 1200.0)}
+    )
     flow = Flow(judged).run(600, 0.1).run(1200, 0.0)
     assert not judged.conditions
     flow.run(3600, 0.0)
@@ -112,15 +116,26 @@ def test_while_the_agent_was_away_nothing_is_known_of_pauses() -> None:
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize(("address", "idle"), [(ANONYMOUS, True), ("q", True), ("other", False)])
-def test_a_producer_that_names_an_address_with_each_message_may_be_idle(address: str, idle: bool) -> None:
+@pytest.mark.parametrize(
+    ("address", "idle"), [(ANONYMOUS, True), ("q", True), ("other", False)]
+)
+def test_a_producer_that_names_an_address_with_each_message_may_be_idle(
+    address: str, idle: bool
+) -> None:
     """As one of STOMP."""
     scene = Scene()
     scene.step = 30.0
-    scene.state = type(scene.state)(judgement=scene.state.judgement.with_profile(history(q=steady(5.0))))
+    scene.state = type(scene.state)(
+        judgement=scene.state.judgement.with_profile(history(q=steady(5.0)))
+    )
     scene.producers["p"] = {"address": address, "client": "app"}
     scene.queues["q"] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0}
-    scene.run(6, lambda one: one.queues.update(q={"A": 150.0 + one.queues["q"]["A"], "K": 0.0, "M": 0.0, "D": 0.0}))
+    scene.run(
+        6,
+        lambda one: one.queues.update(
+            q={"A": 150.0 + one.queues["q"]["A"], "K": 0.0, "M": 0.0, "D": 0.0}
+        ),
+    )
     scene.run(14)
     assert (scene.one(NAME).verdicts["producer_idle"].state is not excluded) == idle
 
@@ -141,7 +156,9 @@ def test_a_queue_that_appears_within_an_hour_is_known_from_history() -> None:
 def test_history_is_in_utc_and_right_in_every_zone() -> None:
     """Silent from eight to twelve by UTC, in any of the weeks."""
     busy = steady(20.0)
-    busy["inflow"] = np.where(BEFORE % 24 // 4 == START % 86400 // 3600 // 4, 0.0, 72000.0)
+    busy["inflow"] = np.where(
+        BEFORE % 24 // 4 == START % 86400 // 3600 // 4, 0.0, 72000.0
+    )
     for zone, hours in (("Asia/Tokyo", 0), ("America/New_York", 12)):
         judged = knowing(step=60.0, q=busy)
         judged.policy = replace(judged.policy, calendar=Calendar(zone))
@@ -158,7 +175,9 @@ def test_planned_maintenance_and_holidays_are_quiet() -> None:
         Calendar(holidays=frozenset({at.date()})),
     ):
         silent_on_sundays = steady(20.0)
-        silent_on_sundays["inflow"] = np.where(BEFORE % 168 >= 144, 0.0, silent_on_sundays["inflow"])
+        silent_on_sundays["inflow"] = np.where(
+            BEFORE % 168 >= 144, 0.0, silent_on_sundays["inflow"]
+        )
         judged = knowing(step=60.0, q=silent_on_sundays)
         judged.policy = replace(judged.policy, calendar=calendar)
         Flow(judged).run(300, 20.0).run(1800, 0.0)
@@ -206,5 +225,9 @@ def test_a_blocked_producer_is_told_as_that() -> None:
     flow = Flow(judged).run(300, 20.0)
     said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
     for _ in range(30):
-        judged.poll({"q": said}, {"c": {"queue": "q"}}, {"q": {"limit_percent": 100.0, "paging": 0.0}})
+        judged.poll(
+            {"q": said},
+            {"c": {"queue": "q"}},
+            {"q": {"limit_percent": 100.0, "paging": 0.0}},
+        )
     assert judged.names == {"producers_blocked"}

@@ -20,7 +20,9 @@ from conditions.world import Judged
         ({}, {"producers_paused": 1.0}, {"blocked_by_operator"}),
     ],
 )
-def test_the_limit_of_an_address(queue: Numbers, address: dict[str, float], names: set[str]) -> None:
+def test_the_limit_of_an_address(
+    queue: Numbers, address: dict[str, float], names: set[str]
+) -> None:
     assert at_limits(queue, address) == names
 
 
@@ -34,13 +36,17 @@ def test_the_limit_of_an_address(queue: Numbers, address: dict[str, float], name
         ({"disk_used_ratio": 0.9}, False),
     ],
 )
-def test_a_full_broker_blocks_all_producers(about: dict[str, float], blocked: bool) -> None:
+def test_a_full_broker_blocks_all_producers(
+    about: dict[str, float], blocked: bool
+) -> None:
     judged = polls(Judged(about=about), 8, {**WAIT, "D": 10}, {"c": HOLDER})
     assert judged.names == ({"producers_blocked"} if blocked else set())
 
 
 @pytest.mark.parametrize(("step", "polls_needed"), [(5.0, 4), (15.0, 3)])
-def test_nothing_comes_in_for_15_s_and_two_polls(step: float, polls_needed: int) -> None:
+def test_nothing_comes_in_for_15_s_and_two_polls(
+    step: float, polls_needed: int
+) -> None:
     """The second poll knows that nothing came since the first: 15 s from there on, one poll before it may agree."""
     judged = polls(Judged(step=step), polls_needed - 1, WAIT, {"c": HOLDER}, **FULL)
     assert not judged.names
@@ -52,7 +58,13 @@ def test_nothing_comes_in_for_15_s_and_two_polls(step: float, polls_needed: int)
 
 
 def full(policy: str, count: int, **said: Any) -> OpenmqJudged:
-    numbers = {"limit_messages": 1000, "producers": 2, "max_producers": 100, "policy": policy, **said}
+    numbers = {
+        "limit_messages": 1000,
+        "producers": 2,
+        "max_producers": 100,
+        "policy": policy,
+        **said,
+    }
     return openmq_polls(openmq(), count, lambda _: {
         "queues": {"q": {"A": 1000, "K": 0, "M": 1000, "D": 0}},
         "addresses": {"q": numbers},
@@ -63,7 +75,11 @@ def full(policy: str, count: int, **said: Any) -> OpenmqJudged:
 def test_producers_blocked_by_flow_control() -> None:
     assert full("flow_control", 3).names == {"producers_blocked"}
     assert full("flow_control", 2).names == set()
-    for said in ({"producers": 0}, {"limit_messages": 2000}, {"limit_messages": np.nan}):
+    for said in (
+        {"producers": 0},
+        {"limit_messages": 2000},
+        {"limit_messages": np.nan},
+    ):
         assert full("flow_control", 4, **said).names == set()
     assert full("reject_newest", 4).names == set()
 

@@ -18,7 +18,14 @@ from penstock.model import QueueKind
 from penstock.settings.constants import Constants
 
 CONSTANTS = Constants(cold=60.0, factor=0.0, after_restart=0.0)
-COMPARED = {"stalled", "open_transaction", "no_consumer", "not_dispatching", "redelivery_loop", "falling_behind"}
+COMPARED = {
+    "stalled",
+    "open_transaction",
+    "no_consumer",
+    "not_dispatching",
+    "redelivery_loop",
+    "falling_behind",
+}
 FILTERS = ("", "", "", "x = 1")
 
 Regime = Callable[[Random, Queue, list[Consumer]], None]
@@ -76,7 +83,9 @@ def _anything(random: Random, queue: Queue, consumers: list[Consumer]) -> None:
     queue.come(random.randint(0, 10))
     if consumers:
         one = random.choice(consumers)
-        random.choice([queue.take, queue.settle, queue.roll_back, queue.close, queue.acknowledge])(one)
+        random.choice(
+            [queue.take, queue.settle, queue.roll_back, queue.close, queue.acknowledge]
+        )(one)
     if random.random() < 0.3:
         queue.join(random.choice("ab"), window=20, filter=random.choice(FILTERS))
 
@@ -90,7 +99,16 @@ NEVER_NEGATIVE = (
     "lost_by_consumer",
 )  # fmt: skip
 
-REGIMES: tuple[Regime, ...] = (_nothing, _busy, _stuck, _transaction, _loop, _growing, _absent, _anything)
+REGIMES: tuple[Regime, ...] = (
+    _nothing,
+    _busy,
+    _stuck,
+    _transaction,
+    _loop,
+    _growing,
+    _absent,
+    _anything,
+)
 
 
 def history(random: Random, world: World, polls: int) -> Iterator[float]:
@@ -108,7 +126,9 @@ def history(random: Random, world: World, polls: int) -> Iterator[float]:
             if random.random() < 0.06:
                 regime[name] = random.choice(REGIMES)
                 if regime[name] not in (_absent, _nothing) and not queue.consumers:
-                    queue.join(random.choice("ab"), window=50, filter=random.choice(FILTERS))
+                    queue.join(
+                        random.choice("ab"), window=50, filter=random.choice(FILTERS)
+                    )
             if random.random() < 0.004:
                 _set_back(random, queue, [])
             regime[name](random, queue, [*queue.consumers.values()])
@@ -120,7 +140,11 @@ def history(random: Random, world: World, polls: int) -> Iterator[float]:
 
 def said(world: World) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     queues = {name: queue.queue_said() for name, queue in world.queues.items()}
-    return queues, {key: one for queue in world.queues.values() for key, one in queue.consumers_said().items()}
+    return queues, {
+        key: one
+        for queue in world.queues.values()
+        for key, one in queue.consumers_said().items()
+    }
 
 
 # --- the same verdicts
@@ -131,7 +155,9 @@ def stands(judged: Judged) -> dict[Thing, float]:
     found = {}
     for name, standing in judged.state.judgement.debounced.items():
         if name in COMPARED:
-            for i, since in zip(*(one.tolist() for one in standing.active()), strict=True):
+            for i, since in zip(
+                *(one.tolist() for one in standing.active()), strict=True
+            ):
                 row = standing.index.rows[i]
                 found[name, getattr(row, "id", None) or row.name] = since
     return found
@@ -151,17 +177,27 @@ def advance(seed: int, found: Counter[str]) -> None:
             evicted = reference.past[name].evicted
             if reference.past[name].set_back:  # it goes on from what was known
                 continue
-            assert world.evicted(name) == pytest.approx(evicted, nan_ok=True), (seed, name, world.now - START)
+            assert world.evicted(name) == pytest.approx(evicted, nan_ok=True), (
+                seed,
+                name,
+                world.now - START,
+            )
             found["evicted"] += evicted > 0
         found.update(name for name, _ in got)
 
 
 @pytest.mark.slow  # random histories find what no test was written for, seldom what the last change broke
-def test_the_same_verdicts_as_the_rules_in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_verdicts_as_the_rules_in_plain_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """But for the short way to `stalled` by proof, which tests/causes/test_proof.py has, and what is against normal."""
     monkeypatch.setattr(slowed, "TIMES", np.inf)
     monkeypatch.setattr(slowed, "ABOVE_BOUND", np.inf)
-    monkeypatch.setattr(stalled, "hangs", lambda poll: np.zeros(len(poll.found.consumer.queue), np.bool_))
+    monkeypatch.setattr(
+        stalled,
+        "hangs",
+        lambda poll: np.zeros(len(poll.found.consumer.queue), np.bool_),
+    )
     found: Counter[str] = Counter()
     for seed in range(12):
         advance(seed, found)
@@ -175,8 +211,14 @@ def broken(random: Random, numbers: dict[str, Any]) -> dict[str, Any]:
     """Values missing, or jumping, as no honest broker would say."""
     numbers = dict(numbers)
     for name in [*numbers]:
-        if name != "ring" and isinstance(numbers[name], (int, float)) and random.random() < 0.04:
-            numbers[name] = random.choice([np.nan, 0.0, 1e12, numbers[name] + 1000, max(0, numbers[name] - 50)])
+        if (
+            name != "ring"
+            and isinstance(numbers[name], (int, float))
+            and random.random() < 0.04
+        ):
+            numbers[name] = random.choice(
+                [np.nan, 0.0, 1e12, numbers[name] + 1000, max(0, numbers[name] - 50)]
+            )
     return numbers
 
 
@@ -184,10 +226,15 @@ def kind(random: Random) -> QueueKind:
     return random.choice([*QueueKind]) if random.random() < 0.02 else QueueKind.USER
 
 
-def lacking(random: Random, things: dict[str, dict[str, Any]], columns: str) -> dict[str, dict[str, Any]]:
+def lacking(
+    random: Random, things: dict[str, dict[str, Any]], columns: str
+) -> dict[str, dict[str, Any]]:
     """Without a column, in all rows, now and then."""
     gone = {c for c in columns.split() if random.random() < 0.03}
-    return {name: {k: np.nan if k in gone else v for k, v in one.items()} for name, one in things.items()}
+    return {
+        name: {k: np.nan if k in gone else v for k, v in one.items()}
+        for name, one in things.items()
+    }
 
 
 def check(judged: Judged) -> None:
@@ -195,7 +242,9 @@ def check(judged: Judged) -> None:
         assert condition.name in CONDITIONS
         assert condition.severity in Severity
         assert condition.evidence
-        assert all(np.isfinite(value) for value in condition.evidence.values()), condition
+        assert all(np.isfinite(value) for value in condition.evidence.values()), (
+            condition
+        )
         assert condition.since <= judged.now - judged.skew + 1e-6, condition
         assert condition.consumers >= 0
     for name, table in judged.tables.items():
@@ -218,13 +267,30 @@ def test_whatever_a_broker_says_nothing_untrue_is_told(part: int) -> None:
         world = World(constants=replace(CONSTANTS, factor=3.0))
         for step in history(random, world, 50):
             queues, consumers = said(world)
-            queues = {name: {**broken(random, one), "kind": kind(random)} for name, one in queues.items()}
+            queues = {
+                name: {**broken(random, one), "kind": kind(random)}
+                for name, one in queues.items()
+            }
             consumers = {key: broken(random, one) for key, one in consumers.items()}
-            queues = lacking(random, queues, "A K E X M D S consumers Att ring paused exclusive")
+            queues = lacking(
+                random, queues, "A K E X M D S consumers Att ring paused exclusive"
+            )
             consumers = lacking(random, consumers, "T W N C L Ld")
-            pages = {"paging": 1.0, "limit_percent": 100.0, "page_read_limit_bytes": 1.0, "pages": 0.0}
-            addresses = {name: broken(random, pages) if random.random() < 0.2 else {} for name in queues}
-            failed = [name for name in ("queues", "consumers", "addresses") if random.random() < 0.04]
+            pages = {
+                "paging": 1.0,
+                "limit_percent": 100.0,
+                "page_read_limit_bytes": 1.0,
+                "pages": 0.0,
+            }
+            addresses = {
+                name: broken(random, pages) if random.random() < 0.2 else {}
+                for name in queues
+            }
+            failed = [
+                name
+                for name in ("queues", "consumers", "addresses")
+                if random.random() < 0.04
+            ]
             if random.random() < 0.02:
                 world.uptime = 0.0
             if random.random() < 0.05:

@@ -9,10 +9,15 @@ from conditions.test_producer_rolls_back import raised
 from penstock.causes.verdict import CauseState
 
 
-def killed(broker: Broker, purged: float, dead: float = 0.0, polls: int = 1, **settings: Any) -> None:
+def killed(
+    broker: Broker, purged: float, dead: float = 0.0, polls: int = 1, **settings: Any
+) -> None:
     """Of a thousand, so many; the others went to the dead-letter address."""
     gone = {"dead_letter_address": "dlq", "has_dead_letter_address": 1.0, **settings}
-    rows = {"q": queue(1000, 1000 - purged - dead, X=purged + dead, **gone), "dlq": queue(dead, dead)}
+    rows = {
+        "q": queue(1000, 1000 - purged - dead, X=purged + dead, **gone),
+        "dlq": queue(dead, dead),
+    }
     broker.see(rows, senders={"p": ("q", 0.0)}, polls=polls)
 
 
@@ -62,11 +67,17 @@ PROVEN, POSSIBLE, EXCLUDED = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.
     ],
 )
 def test_an_operator_is_proven_only_where_the_queue_does_not_purge_itself(
-    purges: bool | None, deletes: bool | None, operator: CauseState, by_itself: CauseState
+    purges: bool | None,
+    deletes: bool | None,
+    operator: CauseState,
+    by_itself: CauseState,
 ) -> None:
     broker = Broker(step=10.0)
     settings: dict[str, Any] = {"purge_on_no_consumers": purges, "auto_delete": deletes}
     killed(broker, 0, polls=4, **settings)
     killed(broker, 300, polls=3, **settings)
     found = broker.one("purged").verdicts
-    assert (found["operator"].state, found["no_consumers"].state) == (operator, by_itself)
+    assert (found["operator"].state, found["no_consumers"].state) == (
+        operator,
+        by_itself,
+    )

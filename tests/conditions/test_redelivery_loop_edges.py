@@ -11,7 +11,14 @@ from conditions.inputs import changed, column, inputs_after, mask, positions
 from conditions.openmq_world import OpenmqJudged
 from conditions.world import START, Judged
 from penstock.conditions import redelivery_loop
-from penstock.conditions.redelivery_loop import DEFAULT_ATTEMPTS, evidence, notice, only_few_fail, openmq_rule, rule
+from penstock.conditions.redelivery_loop import (
+    DEFAULT_ATTEMPTS,
+    evidence,
+    notice,
+    only_few_fail,
+    openmq_rule,
+    rule,
+)
 from penstock.observation.activity import Returns
 from penstock.observation.poll import RuleInputs
 
@@ -30,8 +37,18 @@ def polled() -> RuleInputs:
 
     def said(poll: int) -> dict[str, Any]:
         back = 40.0 * max(0, poll - QUIET_POLLS + 1)
-        loops = {"queue": "q", "T": 10.0, "N": 11.0 + back, "C": 1.0 + back, "L": START, "Ld": world.now + STEP}
-        return {"queues": {"p": queue, "q": queue}, "consumers": {"c": quiet, "d": loops}}
+        loops = {
+            "queue": "q",
+            "T": 10.0,
+            "N": 11.0 + back,
+            "C": 1.0 + back,
+            "L": START,
+            "Ld": world.now + STEP,
+        }
+        return {
+            "queues": {"p": queue, "q": queue},
+            "consumers": {"c": quiet, "d": loops},
+        }
 
     return inputs_after(world, 12, said)
 
@@ -64,14 +81,19 @@ def test_each_number_decides(values: dict[str, Any], loops: bool) -> None:
 
 
 def test_a_queue_that_is_not_judged_is_none() -> None:
-    poll = changed(polled(), found__judged=mask(False, True), returns__persistent=mask(True, True))
+    poll = changed(
+        polled(), found__judged=mask(False, True), returns__persistent=mask(True, True)
+    )
     assert rule(poll).mask.tolist() == [False, True]
 
 
 def test_of_a_queue_that_keeps_its_messages_nothing_comes_back() -> None:
     """It settles nothing, attempts nothing, and delivers no more than was ever added."""
     nothing = {"found__settled": column(1, 0), "found__attempts": column(0, 0)}
-    few = {"found__consumer__delivered": column(0, 100), "found__added": column(100, 100)}
+    few = {
+        "found__consumer__delivered": column(0, 100),
+        "found__added": column(100, 100),
+    }
     assert rule(changed(polled(), **nothing, **few)).mask.tolist() == [False, False]
     many = few | {"found__consumer__delivered": column(0, 101)}
     assert rule(changed(polled(), **nothing, **many)).mask.tolist() == [False, True]
@@ -99,10 +121,16 @@ def test_a_subscription_has_no_balance() -> None:
     assert raised.mask.tolist() == [False, False]
 
 
-@pytest.mark.parametrize(("seconds", "loops"), [(300.0, True), (299.9, False), (np.nan, False)])
-def test_a_consumer_of_a_subscription_gives_back_for_longer_than_its_threshold(seconds: float, loops: bool) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "loops"), [(300.0, True), (299.9, False), (np.nan, False)]
+)
+def test_a_consumer_of_a_subscription_gives_back_for_longer_than_its_threshold(
+    seconds: float, loops: bool
+) -> None:
     began = polled().found.now - seconds
-    raised = openmq_rule(openmq(balanced=mask(False, True), returning_since=column(began, np.nan)))
+    raised = openmq_rule(
+        openmq(balanced=mask(False, True), returning_since=column(began, np.nan))
+    )
     assert raised.mask.tolist() == [loops, True]
     np.testing.assert_equal(raised.since, [began if loops else np.nan, BEGAN])
 
@@ -154,8 +182,16 @@ def test_a_real_openmq_poll_has_all_that_is_read() -> None:
 # --- how bad
 
 
-def returns(returned: float, *, settled: float = 100.0, killed: float = 0.0, delivered: float = 5_000.0) -> Returns:
-    return Returns(column(returned), column(delivered), column(settled), column(killed), mask(True))
+def returns(
+    returned: float,
+    *,
+    settled: float = 100.0,
+    killed: float = 0.0,
+    delivered: float = 5_000.0,
+) -> Returns:
+    return Returns(
+        column(returned), column(delivered), column(settled), column(killed), mask(True)
+    )
 
 
 SHARE = 100.0
@@ -180,16 +216,31 @@ SPREAD = 30.0
         (returns(0.4, delivered=1.0), 10, True),
     ],
 )
-def test_a_small_share_that_ends_in_the_dead_letters_is_a_notice(found: Returns, attempts: float, few: bool) -> None:
+def test_a_small_share_that_ends_in_the_dead_letters_is_a_notice(
+    found: Returns, attempts: float, few: bool
+) -> None:
     assert only_few_fail(found, column(attempts)).tolist() == [few]
 
 
-@pytest.mark.parametrize(("attempts", "few"), [(np.nan, True), (DEFAULT_ATTEMPTS, True), (2.0, False)])
-def test_the_settings_say_how_often_a_message_comes_back(attempts: float, few: bool) -> None:
+@pytest.mark.parametrize(
+    ("attempts", "few"), [(np.nan, True), (DEFAULT_ATTEMPTS, True), (2.0, False)]
+)
+def test_the_settings_say_how_often_a_message_comes_back(
+    attempts: float, few: bool
+) -> None:
     """Ten times where they do not; the queues are given by their positions."""
-    numbers = {"returned": 1000.0, "killed": 100.0, "settled": 100.0, "delivered": 10_000.0}
+    numbers = {
+        "returned": 1000.0,
+        "killed": 100.0,
+        "settled": 100.0,
+        "delivered": 10_000.0,
+    }
     of_both = {f"returns__{name}": column(0, value) for name, value in numbers.items()}
-    poll = changed(polled(), found__address__max_delivery_attempts=column(np.nan, attempts), **of_both)
+    poll = changed(
+        polled(),
+        found__address__max_delivery_attempts=column(np.nan, attempts),
+        **of_both,
+    )
     assert notice(poll, positions(1)).tolist() == [few]
     assert notice(poll, positions(0, 1, 0)).tolist() == [False, few, False]
 
@@ -198,12 +249,23 @@ def test_the_settings_say_how_often_a_message_comes_back(attempts: float, few: b
 def test_its_numbers_are_those_of_the_window(returned: float) -> None:
     numbers = {"returned": returned, "delivered": 8.0, "settled": 3.0, "killed": 2.0}
     of_both = {f"returns__{name}": column(0, value) for name, value in numbers.items()}
-    poll = changed(polled(), found__address__max_delivery_attempts=column(np.nan, 10), **of_both)
-    said = {name: values.tolist() for name, values in evidence(poll, positions(1)).items()}
-    assert said == {name: [value] for name, value in numbers.items()} | {"max_delivery_attempts": [10]}
+    poll = changed(
+        polled(), found__address__max_delivery_attempts=column(np.nan, 10), **of_both
+    )
+    said = {
+        name: values.tolist() for name, values in evidence(poll, positions(1)).items()
+    }
+    assert said == {name: [value] for name, value in numbers.items()} | {
+        "max_delivery_attempts": [10]
+    }
 
 
 def test_where_nothing_is_counted_it_has_no_numbers() -> None:
-    poll = changed(polled(), returns__returned=column(0, 0), returns__delivered=column(9, 9))
+    poll = changed(
+        polled(), returns__returned=column(0, 0), returns__delivered=column(9, 9)
+    )
     said = evidence(poll, positions(0))
-    assert all(np.isnan(said[name][0]) for name in ("returned", "delivered", "settled", "killed"))
+    assert all(
+        np.isnan(said[name][0])
+        for name in ("returned", "delivered", "settled", "killed")
+    )

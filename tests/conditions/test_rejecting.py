@@ -18,7 +18,9 @@ from penstock.model import QueueKind
         ({}, {"limit_percent": 99.0, "paging": 1.0, "pages": 0.0}, set()),
     ],
 )
-def test_an_address_at_its_limit_that_has_no_pages(queue: Numbers, address: dict[str, float], names: set[str]) -> None:
+def test_an_address_at_its_limit_that_has_no_pages(
+    queue: Numbers, address: dict[str, float], names: set[str]
+) -> None:
     assert at_limits(queue, address) == names
 
 
@@ -29,7 +31,9 @@ def refusing(i: int) -> dict[str, Any]:
     """20 a poll come to a full destination."""
     return {
         "queues": {"q": {"A": 1000 + 20 * i, "K": 0, "M": 1000, "D": 0}},
-        "addresses": {"q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes": 1e7}},
+        "addresses": {
+            "q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes": 1e7}
+        },
     }
 
 
@@ -69,14 +73,31 @@ def test_what_expired_on_arrival_is_not_refused() -> None:
         world.poll(
             {
                 "q": {"A": 1000 + 20 * i, "K": 0, "M": 100 + 10 * i, "D": 0},
-                "mq.sys.dmq": {"A": 10 * i, "K": 0, "M": 10 * i, "D": 0, "kind": QueueKind.DEAD_LETTER},
+                "mq.sys.dmq": {
+                    "A": 10 * i,
+                    "K": 0,
+                    "M": 10 * i,
+                    "D": 0,
+                    "kind": QueueKind.DEAD_LETTER,
+                },
             },
-            addresses={"q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes": 1e7}},
+            addresses={
+                "q": {
+                    "limit_messages": 1000,
+                    "dead_letters": 1,
+                    "message_limit_bytes": 1e7,
+                }
+            },
         )
         shown = world.tables["address"]["messages_rejected"].tolist()
     assert world.names == set()
     assert shown[0] == 0
-    assert world.state.judgement.openmq_account.queues.low[REASONS.index("expired")].tolist()[0] == 60
+    assert (
+        world.state.judgement.openmq_account.queues.low[
+            REASONS.index("expired")
+        ].tolist()[0]
+        == 60
+    )
 
 
 def test_what_is_too_large_is_refused_below_the_limit() -> None:
@@ -86,4 +107,6 @@ def test_what_is_too_large_is_refused_below_the_limit() -> None:
         "addresses": {"q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes": 1e3}},
     })  # fmt: skip
     assert world.names == {"rejecting"}
-    assert world.state.judgement.openmq_account.queues.low[REASONS.index("too_large")].tolist() == [120]
+    assert world.state.judgement.openmq_account.queues.low[
+        REASONS.index("too_large")
+    ].tolist() == [120]

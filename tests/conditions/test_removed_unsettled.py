@@ -32,15 +32,28 @@ def test_only_the_destination_whose_messages_expire_has_it(other: str) -> None:
             "b": {"A": 30 * i, "K": 30 * i, "M": 0, "D": 0},
             "mq.sys.dmq": {"A": 20 * i, "M": 20 * i},
         }
-        consumers = {"ca": {"queue": "a", "N": 110 + 10 * i, "T": 10, "L": world.now + 10}}
+        consumers = {
+            "ca": {"queue": "a", "N": 110 + 10 * i, "T": 10, "L": world.now + 10}
+        }
         one = {"queue": "b", "client": "y", "L": world.now + 10}
         if other == "steady":
             consumers["cb"] = {**one, "N": 30 * i, "T": 0}
         if other == "short-lived":
             consumers[f"cb{i}"] = {**one, "N": 15, "T": 0}
         if other == "read apart":
-            queues["b"] = {"A": 3000 * i, "K": 3000 * i - i * 37 % 29, "M": i * 37 % 29, "D": 10}
+            queues["b"] = {
+                "A": 3000 * i,
+                "K": 3000 * i - i * 37 % 29,
+                "M": i * 37 % 29,
+                "D": 10,
+            }
             consumers["cb"] = {**one, "N": 3000 * i - i * 53 % 41 + 10, "T": 10}
-        world.poll(queues, consumers, {"a": {"dead_letters": 1.0}, "b": {"dead_letters": 1.0}})
-        found |= {condition.queue for condition in world.conditions if condition.name == "removed_unsettled"}
+        world.poll(
+            queues, consumers, {"a": {"dead_letters": 1.0}, "b": {"dead_letters": 1.0}}
+        )
+        found |= {
+            condition.queue
+            for condition in world.conditions
+            if condition.name == "removed_unsettled"
+        }
     assert found == {"a"}

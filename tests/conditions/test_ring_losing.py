@@ -14,7 +14,9 @@ from penstock.model import QueueKind
 from penstock.settings.rules import RingLoss
 
 
-@pytest.mark.parametrize(("kind", "told"), [(QueueKind.USER, True), (QueueKind.RETROACTIVE, False)])
+@pytest.mark.parametrize(
+    ("kind", "told"), [(QueueKind.USER, True), (QueueKind.RETROACTIVE, False)]
+)
 def test_losses_inform_where_they_are_judged(kind: QueueKind, told: bool) -> None:
     world, queue, _ = ring(10)
     queue.said["kind"] = kind
@@ -35,7 +37,10 @@ def test_what_comes_into_it_are_scheduled_messages_when_they_fall_due() -> None:
 @pytest.mark.parametrize(
     ("does", "why"),
     [
-        ("none", "messages come to a full ring that has no consumer: each one evicts the oldest"),
+        (
+            "none",
+            "messages come to a full ring that has no consumer: each one evicts the oldest",
+        ),
         ("idle", "messages come to a full ring, and its consumers acknowledge none"),
         ("slow", "messages come to a full ring faster than its consumers take them"),
     ],
@@ -59,12 +64,17 @@ def test_it_says_why_arrivals_evict(does: str, why: str) -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("limit", [{}, {"ring": 50.0}])
-def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring(limit: dict[str, float]) -> None:
+def test_a_last_value_that_is_replaced_is_no_loss_of_a_ring(
+    limit: dict[str, float],
+) -> None:
     """Its sum lacks what was replaced, as that of a ring lacks what was evicted; of both nobody can say which."""
     broker = Broker()
     for n in range(20):
         taker = {f"c{n // 4}": {"T": 5.0, "N": 5.0}}
-        broker.see({"q": account_queue(100.0 * n, 10, K=30.0 * n, last_value=1.0, **limit)}, consumers=taker)
+        broker.see(
+            {"q": account_queue(100.0 * n, 10, K=30.0 * n, last_value=1.0, **limit)},
+            consumers=taker,
+        )
     assert broker.evicted() > 1000
     assert not broker.notices | broker.names
 

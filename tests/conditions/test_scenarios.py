@@ -20,7 +20,11 @@ MODES: dict[str, dict[str, Any]] = {
 FAST = {"busy", "busy pool", "some fail", "ring overflows", "one big rollback"}
 """What happens between two reads of a poll matters to these."""
 UNTIL = 450.0
-OTHER_RHYTHMS = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode not in ("15 s", APART)]
+OTHER_RHYTHMS = [
+    pytest.param(mode, marks=pytest.mark.slow)
+    for mode in MODES
+    if mode not in ("15 s", APART)
+]
 """The scenarios seldom differ in these from the usual one."""
 
 
@@ -30,18 +34,24 @@ def until(mode: str) -> float:
 
 @pytest.mark.parametrize("mode", ["15 s", *OTHER_RHYTHMS])
 def test_every_fault_is_found_and_nothing_else(mode: str) -> None:
-    town = Town({fault: setup for fault, (setup, _, _) in FAULTS.items()}, **MODES[mode])
+    town = Town(
+        {fault: setup for fault, (setup, _, _) in FAULTS.items()}, **MODES[mode]
+    )
     town.run(until(mode), town.live)
     assert town.alarms_of.keys() == FAULTS.keys()
     for fault, (_, condition, others) in FAULTS.items():
         alarms = town.alarms_of[fault]
         assert alarms.keys() - others == {condition}, fault
-        assert alarms[condition] == town.seconds or condition == "ring_lost_by_consumer", fault
+        assert (
+            alarms[condition] == town.seconds or condition == "ring_lost_by_consumer"
+        ), fault
 
 
 @pytest.mark.parametrize("mode", ["15 s", APART, *OTHER_RHYTHMS])
 def test_every_healthy_rhythm_is_quiet(mode: str) -> None:
-    rhythms = {name: setup for name, setup in HEALTHY.items() if mode != APART or name in FAST}
+    rhythms = {
+        name: setup for name, setup in HEALTHY.items() if mode != APART or name in FAST
+    }
     town = Town(rhythms, **MODES[mode])
     town.run(until(mode), town.live)
     assert town.queues.keys() == rhythms.keys()

@@ -32,7 +32,9 @@ def seconds_after(judged: Judged, name: str, fault: float) -> float:
 
 def assert_begins_with(judged: Judged, name: str, fault: float) -> None:
     after = seconds_after(judged, name, fault)
-    assert 0 <= after <= LATE * judged.step, f"{name} begins {after:.0f} s after the fault"
+    assert 0 <= after <= LATE * judged.step, (
+        f"{name} begins {after:.0f} s after the fault"
+    )
 
 
 # --- Artemis: what happens to messages
@@ -49,8 +51,12 @@ def expires(queue: Queue) -> None:
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize(("name", "what"), [("dead_lettering", dies), ("expiring", expires)])
-def test_what_happens_to_messages_begins_with_the_first(name: str, what: Callable[[Queue], None]) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"), [("dead_lettering", dies), ("expiring", expires)]
+)
+def test_what_happens_to_messages_begins_with_the_first(
+    name: str, what: Callable[[Queue], None]
+) -> None:
     world = World(15.0)
     queue = world.queue()
     work = together(arrivals(queue, 2), working(queue))
@@ -113,9 +119,12 @@ def test_slow_consumers_are_slow_since_they_became_slow() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
-    ("name", "expired", "dead"), [("expiring_unusually", 0.93, 0.0), ("dead_lettering_unusually", 0.0, 0.93)]
+    ("name", "expired", "dead"),
+    [("expiring_unusually", 0.93, 0.0), ("dead_lettering_unusually", 0.0, 0.93)],
 )
-def test_more_is_lost_than_usual_since_it_is_more(name: str, expired: float, dead: float) -> None:
+def test_more_is_lost_than_usual_since_it_is_more(
+    name: str, expired: float, dead: float
+) -> None:
     judged = knowing(q=steady(1.0))
     flow = Flow(judged).run(HEALTHY_SECONDS, 1.0)
     fault = judged.now
@@ -139,7 +148,9 @@ LIMITED = {"q": {"limit_messages": 1000, "dead_letters": 1, "message_limit_bytes
 POLLS_BEFORE = 12
 
 
-def after_health(world: OpenmqJudged, fault: Callable[[int], dict[str, object]], polls: int = 12) -> float:
+def after_health(
+    world: OpenmqJudged, fault: Callable[[int], dict[str, object]], polls: int = 12
+) -> float:
     """Polls of a queue to which nothing comes, then those of the fault: when it began."""
     openmq_polls(world, POLLS_BEFORE, lambda _: fault(0))
     begin = world.now
@@ -175,7 +186,9 @@ def test_what_a_member_of_a_subscription_gives_back_it_gives_back_since_then() -
     })  # fmt: skip
     assert_begins_with(world, "redelivery_loop", fault)
     found = world.one("redelivery_loop")
-    assert "returned" not in found.evidence, "a subscription counts nothing, and 0 of 0 is no reason"
+    assert "returned" not in found.evidence, (
+        "a subscription counts nothing, and 0 of 0 is no reason"
+    )
     assert "0 of 0" not in action(on("openmq", "redelivery_loop"), found.evidence)
 
 
@@ -209,7 +222,13 @@ def test_it_stays_over_a_restart_of_the_agent() -> None:
     (before,) = [one for one in world.conditions if one.name == "stalled"]
     kept = checkpoint_of(world.state, world.snapshot(), world.policy)
     after = world.restarted_agent(15.0, kept)
-    world = Skewed(**{one.name: getattr(after, one.name) for one in fields(after) if not one.name.startswith("_")})
+    world = Skewed(
+        **{
+            one.name: getattr(after, one.name)
+            for one in fields(after)
+            if not one.name.startswith("_")
+        }
+    )
     world.skew = 0.8
     for _ in range(4):
         world.poll()

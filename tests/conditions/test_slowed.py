@@ -20,11 +20,17 @@ NAME = "slowed"
 def usual(seconds: float) -> dict[str, np.ndarray]:
     """Of a queue that had backlogs: milliseconds of a consumer for a message, and messages an hour at best."""
     size = len(BEFORE)
-    return {**steady(5.0), "service": np.full(size, 1000 * seconds), "pace": np.full(size, 3600 / seconds)}
+    return {
+        **steady(5.0),
+        "service": np.full(size, 1000 * seconds),
+        "pace": np.full(size, 3600 / seconds),
+    }
 
 
 @pytest.mark.slow  # many polls
-def test_five_times_as_slow_is_told_within_two_minutes_of_backlog_in_place_of_falling_behind() -> None:
+def test_five_times_as_slow_is_told_within_two_minutes_of_backlog_in_place_of_falling_behind() -> (
+    None
+):
     """All of the backlog lies in the client: nothing is ready."""
     judged = knowing(q=usual(0.05))
     flow = Flow(judged).run(600, 5.0)
@@ -48,9 +54,12 @@ def test_a_backlog_at_the_usual_pace_is_no_slowness() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "due", "found"), [(0.0, 5.0, {NAME}), pytest.param(9.0, 0.0, set(), marks=pytest.mark.slow)]
+    ("sent", "due", "found"),
+    [(0.0, 5.0, {NAME}), pytest.param(9.0, 0.0, set(), marks=pytest.mark.slow)],
 )
-def test_scheduled_messages_come_when_they_fall_due(sent: float, due: float, found: set[str]) -> None:
+def test_scheduled_messages_come_when_they_fall_due(
+    sent: float, due: float, found: set[str]
+) -> None:
     """To a queue that never had a backlog and is five times as slow as at best, with more to do than it does or not."""
     judged = knowing(q={**steady(5.0), "pace": np.full(len(BEFORE), 72_000.0)})
     added, scheduled, settled, depth = 50_000.0, 40_000.0, 9_800.0, 200.0
@@ -75,13 +84,27 @@ class Older(Judged):
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("exclusive", "each"), [(1.0, 0.1), (0.0, 0.3)])
-def test_of_an_exclusive_queue_one_consumer_counts(exclusive: float, each: float) -> None:
+def test_of_an_exclusive_queue_one_consumer_counts(
+    exclusive: float, each: float
+) -> None:
     """Three are there, and ten messages a second are settled, as ever: the history counts them as the agent does."""
     judged = Older()
-    judged.state = type(judged.state)(judgement=judged.state.judgement.with_profile(history(q=usual(each))))
+    judged.state = type(judged.state)(
+        judgement=judged.state.judgement.with_profile(history(q=usual(each)))
+    )
     readers: dict[str, Numbers] = {f"c{n}": {} for n in range(3)}
     for n in range(40):
-        judged.poll({"q": {"A": 5000 + 150 * n, "K": 150 * n, "M": 5000, "exclusive": exclusive}}, readers)
+        judged.poll(
+            {
+                "q": {
+                    "A": 5000 + 150 * n,
+                    "K": 150 * n,
+                    "M": 5000,
+                    "exclusive": exclusive,
+                }
+            },
+            readers,
+        )
     assert judged.state.judgement.service.now[0] == pytest.approx(each)
     assert NAME not in judged.names
 
@@ -98,7 +121,9 @@ def test_who_settles_nothing_stalls_and_is_not_slow() -> None:
 def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) -> None:
     """It owns all groups but one: what comes for that, one message in ten, is settled at once by its peer."""
     judged = knowing(step=5.0, q=usual(0.05))
-    judged.policy = replace(judged.policy, constants=replace(judged.policy.constants, cold=patience))
+    judged.policy = replace(
+        judged.policy, constants=replace(judged.policy.constants, cold=patience)
+    )
     Flow(judged).run(120, 4.0)
     added = settled = 2000.0
     for _ in range(40):
@@ -106,7 +131,10 @@ def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) ->
         depth = added - settled
         holder = {"queue": "q", "protocol": "AMQP", "T": depth, "N": depth, "C": 0.0}
         peer = {"queue": "q", "T": 0, "N": settled, "C": settled}
-        judged.poll({"q": {"A": added, "K": settled, "M": depth, "D": depth}}, {"h": holder, "p": peer})
+        judged.poll(
+            {"q": {"A": added, "K": settled, "M": depth, "D": depth}},
+            {"h": holder, "p": peer},
+        )
     assert judged.names == ({"stalled"} if patience < 100 else set())
 
 
@@ -122,8 +150,17 @@ def test_a_leak_is_no_backlog_and_one_whose_credit_it_uses_up_stalls() -> None:
         leaked = min(leaked + 0.5, 22.0)
         added, settled = added + 37, settled + takes - (0.5 if takes else 0)
         held, depth = np.floor(leaked) + 1, added - np.floor(settled)
-        consumer = {"queue": "q", "protocol": "STOMP", "T": held, "N": np.floor(settled) + held, "C": np.floor(settled)}
-        judged.poll({"q": {"A": added, "K": np.floor(settled), "M": depth, "D": held}}, {"c": consumer})
+        consumer = {
+            "queue": "q",
+            "protocol": "STOMP",
+            "T": held,
+            "N": np.floor(settled) + held,
+            "C": np.floor(settled),
+        }
+        judged.poll(
+            {"q": {"A": added, "K": np.floor(settled), "M": depth, "D": held}},
+            {"c": consumer},
+        )
         assert NAME not in judged.names, n
     assert leaked == 22
 
@@ -145,15 +182,26 @@ def test_a_consumer_more_is_no_window() -> None:
     flow = Flow(judged).run(600, 5.0)
     said = {"A": flow.added, "K": flow.settled, "E": 1000.0, "X": 1000.0, "M": 0.0}
     for n in range(1, 12):
-        consumers = {f"c{i}": {"queue": "q", "T": 50, "N": 60 + n, "C": 10.0 + n} for i in range(1 + n % 2)}
-        numbers = {**said, "A": flow.added + 75 * n, "K": flow.settled + 15 * n, "M": 60.0 * n, "D": 60.0 * n}
+        consumers = {
+            f"c{i}": {"queue": "q", "T": 50, "N": 60 + n, "C": 10.0 + n}
+            for i in range(1 + n % 2)
+        }
+        numbers = {
+            **said,
+            "A": flow.added + 75 * n,
+            "K": flow.settled + 15 * n,
+            "M": 60.0 * n,
+            "D": 60.0 * n,
+        }
         judged.poll({"q": numbers}, consumers)
         assert NAME not in judged.names
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("pause", [19.8, 20.4])
-def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(pause: float) -> None:
+def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(
+    pause: float,
+) -> None:
     """What it settles at once lies in the polls that end without a backlog."""
     world = World(step=5.0)
     queue, arrivals = world.queue(), Rate(1.0)

@@ -27,11 +27,18 @@ NOBODY = mask(False, False, False, False, False)
 def polled() -> RuleInputs:
     """Of three queues the first has three consumers, the others one each; nobody is stuck."""
     queues = {name: {"A": 100.0, "M": 100.0} for name in ("p", "q", "r")}
-    consumers = {str(number): {"queue": queue, "T": 5.0, "N": 5.0} for number, queue in enumerate("pppqr")}
-    return inputs_after(Judged(), 2, lambda _: {"queues": queues, "consumers": consumers})
+    consumers = {
+        str(number): {"queue": queue, "T": 5.0, "N": 5.0}
+        for number, queue in enumerate("pppqr")
+    }
+    return inputs_after(
+        Judged(), 2, lambda _: {"queues": queues, "consumers": consumers}
+    )
 
 
-def backlog(stalls: np.ndarray[Any, np.dtype[np.bool_]] = NOBODY, **values: Any) -> RuleInputs:
+def backlog(
+    stalls: np.ndarray[Any, np.dtype[np.bool_]] = NOBODY, **values: Any
+) -> RuleInputs:
     """All consumers settled just now. stalls: those that are stalled."""
     now = polled().found.now
     plain = {
@@ -63,7 +70,12 @@ def test_nobody_holds_up_who_settles() -> None:
 
 @pytest.mark.parametrize(
     ("stalls", "found"),
-    [(0, [True, False, False]), (2, [True, False, False]), (3, [False, True, False]), (4, [False, False, False])],
+    [
+        (0, [True, False, False]),
+        (2, [True, False, False]),
+        (3, [False, True, False]),
+        (4, [False, False, False]),
+    ],
 )
 def test_a_stalled_consumer_holds_up_its_queue(stalls: int, found: list[bool]) -> None:
     """Of the queues that are asked for: the last one is not."""
@@ -87,17 +99,25 @@ def test_a_leaking_consumer_holds_up_its_queue() -> None:
     """Of those that are followed, the second rises."""
     rows = np.zeros((len(START), 2), np.float32)
     rows[RISES] = [0, 1]
-    assert held(backlog(buffers__at=positions(0, 3), buffers__rows=rows)) == [False, True, False]
+    assert held(backlog(buffers__at=positions(0, 3), buffers__rows=rows)) == [
+        False,
+        True,
+        False,
+    ]
 
 
 STUCK_FIRST = STUCK + 100
 """Seconds: longer than any job here."""
 
 
-def one_stuck(seconds: float = STUCK_FIRST, holding: float = 18.0, **values: Any) -> RuleInputs:
+def one_stuck(
+    seconds: float = STUCK_FIRST, holding: float = 18.0, **values: Any
+) -> RuleInputs:
     """The second of three consumers has settled nothing for so long, and holds so many of 20 messages."""
     return backlog(
-        unacked__unacked_since=ago(0, seconds, 0, 0, 0), found__consumer__held=column(1, holding, 1, 5, 5), **values
+        unacked__unacked_since=ago(0, seconds, 0, 0, 0),
+        found__consumer__held=column(1, holding, 1, 5, 5),
+        **values,
     )
 
 
@@ -110,7 +130,9 @@ def test_nothing_is_settled_for_so_long(seconds: float, found: bool) -> None:
     assert held(one_stuck(seconds))[0] is found
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(TIMES * 1000.0, True), (TIMES * 1000.0 - 0.1, False)])
+@pytest.mark.parametrize(
+    ("seconds", "found"), [(TIMES * 1000.0, True), (TIMES * 1000.0 - 0.1, False)]
+)
 def test_a_long_job_is_none(seconds: float, found: bool) -> None:
     """2.5 times what the consumers of its own queue need."""
     assert held(one_stuck(seconds, usual__service=column(1000, 1, 1)))[0] is found
@@ -120,15 +142,23 @@ def test_what_they_need_may_be_unknown() -> None:
     assert held(one_stuck(usual__service=column(np.nan, np.nan, np.nan)))[0]
 
 
-@pytest.mark.parametrize(("holding", "messages", "found"), [(0.0, 3.0, False), (1.0, 3.0, True)])
+@pytest.mark.parametrize(
+    ("holding", "messages", "found"), [(0.0, 3.0, False), (1.0, 3.0, True)]
+)
 def test_it_holds_something(holding: float, messages: float, found: bool) -> None:
-    assert held(one_stuck(holding=holding, found__messages=column(messages, 20, 20)))[0] is found
+    assert (
+        held(one_stuck(holding=holding, found__messages=column(messages, 20, 20)))[0]
+        is found
+    )
 
 
 @pytest.mark.parametrize(("consumers", "found"), [(1.0, False), (2.0, True)])
 def test_not_all_of_them_are_stuck(consumers: float, found: bool) -> None:
     """Where all are, they are slow: few messages are left beside what it holds."""
-    assert held(one_stuck(holding=20.0, found__consumers=column(consumers, 1, 1)))[0] is found
+    assert (
+        held(one_stuck(holding=20.0, found__consumers=column(consumers, 1, 1)))[0]
+        is found
+    )
 
 
 @pytest.mark.parametrize(("left", "found"), [(3 * DEEP - 1, True), (3 * DEEP, False)])

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conditions.openmq_world import COLD, OpenmqJudged, openmq, openmq_polls, subscription
+from conditions.openmq_world import (
+    COLD,
+    OpenmqJudged,
+    openmq,
+    openmq_polls,
+    subscription,
+)
 from conditions.situations import HELD, HOLDER, polls
 from conditions.world import START, Judged
 from penstock.conditions.condition import Severity
@@ -25,7 +31,9 @@ def test_a_stall_older_than_the_agent_shows_at_the_second_poll() -> None:
 def test_a_stall_is_told_from_patience_on(age: float, told: bool) -> None:
     judged = Judged(now=START + age - 45)
     polls(judged, 1, HELD, {"c": HOLDER})
-    polls(judged, 1, HELD, {"c": HOLDER})  # age - 15: one poll before patience is over it may agree
+    polls(
+        judged, 1, HELD, {"c": HOLDER}
+    )  # age - 15: one poll before patience is over it may agree
     assert not judged.conditions
     polls(judged, 1, HELD, {"c": HOLDER})
     assert ("stalled" in judged.names) is told
@@ -37,10 +45,15 @@ def test_a_stall_is_told_from_patience_on(age: float, told: bool) -> None:
 def test_deliveries_do_not_reset_a_stall_and_settlements_do() -> None:
     judged = Judged()
     for n in range(24):
-        judged.poll({"q": HELD}, {"c": {**HOLDER, "T": 10 + n, "N": 10 + n, "Ld": judged.now}})
+        judged.poll(
+            {"q": HELD}, {"c": {**HOLDER, "T": 10 + n, "N": 10 + n, "Ld": judged.now}}
+        )
     assert judged.names == {"stalled"}
     for n in range(2):
-        judged.poll({"q": {**HELD, "K": n + 1}}, {"c": {**HOLDER, "T": 40, "N": 42, "C": n + 1.0, "L": judged.now}})
+        judged.poll(
+            {"q": {**HELD, "K": n + 1}},
+            {"c": {**HOLDER, "T": 40, "N": 42, "C": n + 1.0, "L": judged.now}},
+        )
     assert not judged.names
 
 
@@ -62,21 +75,39 @@ def test_a_client_is_one_condition_with_the_longest_of_its_consumers() -> None:
     two = {"c": HOLDER, "d": {**HOLDER, "Ld": START - 500, "T": 7.0}}
     judged = polls(Judged(), 30, {"A": 17, "M": 17, "D": 17}, two)
     condition = judged.one("stalled")
-    assert (condition.consumers, condition.since, condition.evidence["held"]) == (2, START - 500, 7)
+    assert (condition.consumers, condition.since, condition.evidence["held"]) == (
+        2,
+        START - 500,
+        7,
+    )
     assert judged.column("queue", "unhealthy_consumers") == 2
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(
     ("waiting", "settles", "severity"),
-    [(90, False, Severity.CRITICAL), (0, False, Severity.WARNING), (90, True, Severity.WARNING)],
+    [
+        (90, False, Severity.CRITICAL),
+        (0, False, Severity.WARNING),
+        (90, True, Severity.WARNING),
+    ],
 )
 def test_critical_only_without_true_progress_while_messages_wait(
     waiting: int, settles: bool, severity: Severity
 ) -> None:
     judged = Judged()
     for n in range(30):
-        judged.poll({"q": {"A": 10 + waiting, "M": 10 + waiting, "D": 10, "K": n if settles else 0}}, {"c": HOLDER})
+        judged.poll(
+            {
+                "q": {
+                    "A": 10 + waiting,
+                    "M": 10 + waiting,
+                    "D": 10,
+                    "K": n if settles else 0,
+                }
+            },
+            {"c": HOLDER},
+        )
     assert judged.one("stalled").severity is severity
 
 
@@ -84,7 +115,10 @@ def test_critical_only_without_true_progress_while_messages_wait(
 def test_messages_that_come_are_as_bad_as_those_that_wait() -> None:
     judged = Judged()
     for n in range(30):
-        judged.poll({"q": {"A": 10 + n, "M": 10 + n, "D": 10 + n}}, {"c": {**HOLDER, "T": 10 + n, "N": 10 + n}})
+        judged.poll(
+            {"q": {"A": 10 + n, "M": 10 + n, "D": 10 + n}},
+            {"c": {**HOLDER, "T": 10 + n, "N": 10 + n}},
+        )
     assert judged.one("stalled").severity is Severity.CRITICAL
 
 
@@ -102,7 +136,9 @@ def test_paused_at_every_poll_with_progress_is_healthy() -> None:
     assert world.names == set()
 
 
-def hung(world: OpenmqJudged, *, paused: float, arriving: int = 0, last: float = np.nan) -> OpenmqJudged:
+def hung(
+    world: OpenmqJudged, *, paused: float, arriving: int = 0, last: float = np.nan
+) -> OpenmqJudged:
     """A listener that took 10 and hangs; `arriving`: messages come and go out to it at each poll."""
     return openmq_polls(world, 12, lambda i: {
         "queues": {"q": {"A": 1000 + arriving * i, "K": 10, "M": 990 + arriving * i, "D": 490 + arriving * i}},
@@ -147,8 +183,14 @@ def test_members_of_a_subscription_are_judged_one_by_one() -> None:
             "good": {"queue": "s", "client": "b", "N": 100 * (i + 1), "T": 4, "L": world.now + 10, "flow_paused": 1},
         },
     })  # fmt: skip
-    (condition,) = [one for one in world.conditions if one.severity is not Severity.INFO]
-    assert (condition.name, condition.client, condition.severity) == ("stalled", "a", Severity.WARNING)
+    (condition,) = [
+        one for one in world.conditions if one.severity is not Severity.INFO
+    ]
+    assert (condition.name, condition.client, condition.severity) == (
+        "stalled",
+        "a",
+        Severity.WARNING,
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -181,7 +223,9 @@ def test_other_intervals(interval: float) -> None:
 SIZE = 1160
 
 
-def batches(*per_second: float, batch: float = 2**20, polls: int = 70, size: float = SIZE) -> tuple[Judged, set[str]]:
+def batches(
+    *per_second: float, batch: float = 2**20, polls: int = 70, size: float = SIZE
+) -> tuple[Judged, set[str]]:
     """A consumer that gets each message as it comes, and acknowledges `batch` bytes at once; what was told.
 
     per_second: messages, one rate after the other, each at so many polls. size: bytes of one, as the broker says.
@@ -192,7 +236,13 @@ def batches(*per_second: float, batch: float = 2**20, polls: int = 70, size: flo
         if (came - settled) * size >= batch:
             settled, last = came, judged.now + 60
         held = came - settled
-        consumer = {"T": held, "N": came, "C": settled, "Ld": judged.now + 60, "L": last}
+        consumer = {
+            "T": held,
+            "N": came,
+            "C": settled,
+            "Ld": judged.now + 60,
+            "L": last,
+        }
         judged.poll({"q": {"A": came, "K": settled, "M": held, "D": held}},
                     {"c": {**consumer, "buffered_bytes": held * size}})  # fmt: skip
         told |= judged.names
@@ -218,17 +268,25 @@ def test_more_than_a_window_unacknowledged_is_a_stall() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize(("per_second", "polls"), [((1 / 15,), 14), ((4, 1 / 15), 64)])
-def test_no_batch_is_waited_for_without_end(per_second: tuple[float, ...], polls: int) -> None:
+def test_no_batch_is_waited_for_without_end(
+    per_second: tuple[float, ...], polls: int
+) -> None:
     """Twice the patience, an hour where one was seen; few bytes come."""
-    judged, told = batches(*per_second, batch=2**20 if len(per_second) > 1 else np.inf, polls=polls)
+    judged, told = batches(
+        *per_second, batch=2**20 if len(per_second) > 1 else np.inf, polls=polls
+    )
     assert "stalled" in told
     assert judged.one("stalled").evidence["held"] * SIZE < 2**20
 
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("waiting", [0, 500])
-@pytest.mark.parametrize(("rate", "batch", "told"), [(4, 2**20, False), (0.4, np.inf, True)])
-def test_an_open_batch_is_no_stall_while_nothing_comes(waiting: int, rate: float, batch: float, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("rate", "batch", "told"), [(4, 2**20, False), (0.4, np.inf, True)]
+)
+def test_an_open_batch_is_no_stall_while_nothing_comes(
+    waiting: int, rate: float, batch: float, told: bool
+) -> None:
     """Whole batches were settled, then the queue falls silent, or is paused. Who never settled one is told."""
     judged, _ = batches(rate, batch=batch, polls=10)
     came, last = 600 * rate, judged.now
@@ -256,10 +314,15 @@ LITTLE = {**HOLDER, "buffered_bytes": 11_600.0}
         ({}, {"buffered_bytes": np.nan}, True),
     ],
 )
-def test_what_may_be_a_batch(queue: dict[str, float], consumer: dict[str, float], told: bool) -> None:
+def test_what_may_be_a_batch(
+    queue: dict[str, float], consumer: dict[str, float], told: bool
+) -> None:
     judged = Judged()
     for _ in range(30):
-        judged.poll({"q": {**HELD, **queue}}, {"c": {**LITTLE, "Ld": judged.now + 10, **consumer}})
+        judged.poll(
+            {"q": {**HELD, **queue}},
+            {"c": {**LITTLE, "Ld": judged.now + 10, **consumer}},
+        )
     assert ("stalled" in judged.names) is told
 
 

@@ -31,8 +31,18 @@ def polled(**beside: Any) -> RuleInputs:
         settled = 50.0 * poll
         queue = {"A": 1000.0, "K": settled, "M": 1000.0 - settled, "D": 20.0}
         hung = {"T": 10.0, "N": 10.0, "C": 0.0, "Ld": begin, "connection": "one"}
-        works = {"T": 10.0, "N": 10.0 + settled, "C": settled, "L": now, "Ld": now, "connection": "one"}
-        return {"queues": {"q": queue}, "consumers": {"hung": hung, "works": works | beside}}
+        works = {
+            "T": 10.0,
+            "N": 10.0 + settled,
+            "C": settled,
+            "L": now,
+            "Ld": now,
+            "connection": "one",
+        }
+        return {
+            "queues": {"q": queue},
+            "consumers": {"hung": hung, "works": works | beside},
+        }
 
     return inputs_after(world, 8, said)
 
@@ -51,33 +61,52 @@ def test_one_hangs_while_another_of_its_client_and_connection_works() -> None:
     assert hung(polled()) == {"hung"}
 
 
-@pytest.mark.parametrize("beside", [{"connection": "other"}, {"connection": "-1"}, {"client": "other"}])
-def test_only_those_of_its_own_client_and_connection_prove_it(beside: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "beside", [{"connection": "other"}, {"connection": "-1"}, {"client": "other"}]
+)
+def test_only_those_of_its_own_client_and_connection_prove_it(
+    beside: dict[str, Any],
+) -> None:
     assert hung(polled(**beside)) == set()
 
 
 def test_a_connection_that_is_not_known_is_no_common_one() -> None:
-    assert hung(changed(polled(), snapshot__consumer_connection=positions(-1, -1))) == set()
+    assert (
+        hung(changed(polled(), snapshot__consumer_connection=positions(-1, -1)))
+        == set()
+    )
 
 
 def test_any_key_is_one_of_a_connection() -> None:
-    assert hung(changed(polled(), snapshot__consumer_connection=positions(0, 0))) == {"hung"}
+    assert hung(changed(polled(), snapshot__consumer_connection=positions(0, 0))) == {
+        "hung"
+    }
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(NEARLY, {"hung"}), (NEARLY - 0.1, set())])
-def test_it_must_hold_for_as_long_as_proof_takes(seconds: float, found: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "found"), [(NEARLY, {"hung"}), (NEARLY - 0.1, set())]
+)
+def test_it_must_hold_for_as_long_as_proof_takes(
+    seconds: float, found: set[str]
+) -> None:
     since = column(ago(seconds), ago(0))
     assert hung(changed(polled(), unacked__unacked_since=since)) == found
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(NEARLY, {"hung"}), (NEARLY - 0.1, set())])
+@pytest.mark.parametrize(
+    ("seconds", "found"), [(NEARLY, {"hung"}), (NEARLY - 0.1, set())]
+)
 @pytest.mark.parametrize("what", ["delivered", "ready"])
-def test_for_as_long_it_gets_none_and_messages_wait(what: str, seconds: float, found: set[str]) -> None:
+def test_for_as_long_it_gets_none_and_messages_wait(
+    what: str, seconds: float, found: set[str]
+) -> None:
     poll = polled()
     if what == "ready":
         poll = changed(poll, timers__ready=column(ago(seconds)))
     else:
-        poll = changed(poll, found__consumer__last_delivery=column(ago(seconds), ago(0)))
+        poll = changed(
+            poll, found__consumer__last_delivery=column(ago(seconds), ago(0))
+        )
     assert hung(poll) == found
 
 
@@ -106,8 +135,12 @@ def test_the_others_settled_within_two_polls(seconds: float, found: set[str]) ->
     assert hung(changed(polled(), unacked__settled=settled)) == found
 
 
-@pytest.mark.parametrize(("messages", "found"), [(MEANWHILE, {"hung"}), (MEANWHILE - 0.01, set())])
-def test_the_others_settle_so_many_while_proof_takes(messages: float, found: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("messages", "found"), [(MEANWHILE, {"hung"}), (MEANWHILE - 0.01, set())]
+)
+def test_the_others_settle_so_many_while_proof_takes(
+    messages: float, found: set[str]
+) -> None:
     rate = column(0.0, messages / PROOF)
     assert hung(changed(polled(), service_rate=rate)) == found
 
@@ -139,7 +172,11 @@ def two_clients(member: tuple[int, ...], keys: tuple[int, ...]) -> RuleInputs:
     ("member", "keys", "found"),
     [
         ((0, 1, 1), (7, 8, 8), [False, True, False]),
-        ((0, 1, 1), (7, 8, 7), [False, False, False]),  # the first is of the connection, of another client
+        (
+            (0, 1, 1),
+            (7, 8, 7),
+            [False, False, False],
+        ),  # the first is of the connection, of another client
         ((1, 0, 1), (7, 8, 7), [True, False, False]),
         ((1, 1, 1), (7, 7, 7), [True, True, False]),
         ((0, 0, 1), (7, 7, 7), [False, False, False]),
@@ -159,13 +196,20 @@ def test_client_and_connection_are_looked_at_together(
 
 def ring(grew: float, **values: Any) -> RuleInputs:
     """Nothing is proven by the others; the ring evicted so many."""
-    alone = {"snapshot__consumer_connection": positions(-1, -1), "evictions__grew": column(grew)}
+    alone = {
+        "snapshot__consumer_connection": positions(-1, -1),
+        "evictions__grew": column(grew),
+    }
     return changed(polled(), **(alone | values))
 
 
-@pytest.mark.parametrize(("grew", "found"), [(1.0, {"hung"}), (0.0, set()), (np.nan, set())])
+@pytest.mark.parametrize(
+    ("grew", "found"), [(1.0, {"hung"}), (0.0, set()), (np.nan, set())]
+)
 @pytest.mark.parametrize("keys", [(-1, -1), (3, 4), ()])
-def test_a_full_ring_evicts_what_it_does_not_take(grew: float, found: set[str], keys: tuple[int, ...]) -> None:
+def test_a_full_ring_evicts_what_it_does_not_take(
+    grew: float, found: set[str], keys: tuple[int, ...]
+) -> None:
     """Also where no connections are known."""
     assert hung(ring(grew, snapshot__consumer_connection=positions(*keys))) == found
 

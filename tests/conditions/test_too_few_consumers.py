@@ -16,12 +16,21 @@ from penstock.settings.rules import Rules
 def test_too_few_consumers_by_expectation() -> None:
     judged = Judged()
     names = ["few", "enough", "none", "unexpected", "quiet"]
-    queues = {name: {"A": 1.0, "M": 0.0 if name == "quiet" else 1.0, "consumers": 2.0} for name in names}
+    queues = {
+        name: {"A": 1.0, "M": 0.0 if name == "quiet" else 1.0, "consumers": 2.0}
+        for name in names
+    }
     queues["none"]["consumers"] = 0.0
     found = facts(Seen(), judged.snapshot(queues, {}, {}), Constants())
     assert found is not None
     expected = np.array([3, 2, 3, np.nan, 3.0])
-    assert too_few_consumers.too_few(found[1], expected).tolist() == [True, False, True, False, False]
+    assert too_few_consumers.too_few(found[1], expected).tolist() == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def two_are_expected() -> tuple[World, Queue]:
@@ -41,7 +50,9 @@ def batch_is_read(queue: Queue, reader: Consumer) -> None:
 # --- what the operator says
 
 
-@pytest.mark.parametrize(("expected", "names"), [(1, set()), (2, {"too_few_consumers"})])
+@pytest.mark.parametrize(
+    ("expected", "names"), [(1, set()), (2, {"too_few_consumers"})]
+)
 def test_too_few_consumers(expected: int, names: set[str]) -> None:
     few = unread(rule(expected_consumers=expected))
     few.consumer(10, Q, "c")
@@ -81,7 +92,9 @@ def test_a_batch_whose_readers_come_and_go_has_never_too_few() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_polls() -> None:
+def test_readers_of_a_batch_that_leave_one_after_the_other_are_missed_for_two_polls() -> (
+    None
+):
     world, queue = two_are_expected()
     for _ in range(4):
         world.first.clear()

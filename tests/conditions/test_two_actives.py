@@ -27,7 +27,12 @@ def test_it_needs_two_polls_and_leaves_after_two() -> None:
     assert "two_actives" in polled(one, "copy").names()
     found = one.condition("two_actives")
     assert (found.severity, found.since) == (Severity.CRITICAL, BEGIN + 45)
-    assert (found.broker, found.address, found.queue, found.client) == ("b1", "", "", "")
+    assert (found.broker, found.address, found.queue, found.client) == (
+        "b1",
+        "",
+        "",
+        "",
+    )
     assert "two_actives" in polled(one).names()
     assert "two_actives" not in polled(one).names()
 
@@ -50,7 +55,9 @@ def test_it_is_the_brokers_and_told_with_each_of_its_queues() -> None:
 
 def test_it_goes_on_over_a_restart_of_the_agent() -> None:
     one = polled(World.with_orders(), "copy", polls=2)
-    again = one.restarted_agent(15.0, checkpoint_of(one.state, one.snapshot(), one.policy))
+    again = one.restarted_agent(
+        15.0, checkpoint_of(one.state, one.snapshot(), one.policy)
+    )
     again.poll(0.0)
     assert again.condition("two_actives").since == one.condition("two_actives").since
     assert "two_actives" in polled(again, "copy").names()
@@ -58,4 +65,6 @@ def test_it_goes_on_over_a_restart_of_the_agent() -> None:
 
 def test_without_queues_it_is_told_all_the_same() -> None:
     assert polled(World(), "copy", polls=2).names() == {"two_actives"}
-    assert np.isfinite(polled(World(), "copy", polls=2).condition("two_actives").evidence["age"])
+    assert np.isfinite(
+        polled(World(), "copy", polls=2).condition("two_actives").evidence["age"]
+    )

@@ -10,7 +10,9 @@ from conditions.things import Numbers
 STUCK = queue(400, 331, K=69.0, D=331.0)
 
 
-@pytest.mark.parametrize("step", [pytest.param(2.0, marks=pytest.mark.slow), 15.0])  # many polls
+@pytest.mark.parametrize(
+    "step", [pytest.param(2.0, marks=pytest.mark.slow), 15.0]
+)  # many polls
 def test_messages_of_nobody(step: float) -> None:
     broker = Broker(step=step)
     broker.see({"q": STUCK}, polls=int(24 / step) + 1)
@@ -27,14 +29,22 @@ TAKER: Numbers = {"queue": "q", "client": "t", "N": 331, "T": 331}
     ("said", "consumers", "options"),
     [
         ({}, {"c": TAKER}, {}),
-        ({"D": 334.0, "M": 334.0, "A": 403.0}, {"c": TAKER}, {}),  # apart by the moments of reading
+        (
+            {"D": 334.0, "M": 334.0, "A": 403.0},
+            {"c": TAKER},
+            {},
+        ),  # apart by the moments of reading
         ({"in_doubt": 331.0}, {}, {"prepared": ["xid"]}),
         ({}, {}, {"prepared": None}),  # it may not be asked
         ({"consumers": 1.0}, {}, {}),  # a link, which is not listed
     ],
 )
-def test_what_somebody_has_or_may_have(said: Numbers, consumers: dict[str, Numbers], options: dict[str, Any]) -> None:
-    broker = Broker().see({"q": {**STUCK, **said}}, consumers=consumers, polls=60, **options)
+def test_what_somebody_has_or_may_have(
+    said: Numbers, consumers: dict[str, Numbers], options: dict[str, Any]
+) -> None:
+    broker = Broker().see(
+        {"q": {**STUCK, **said}}, consumers=consumers, polls=60, **options
+    )
     assert "unheld" not in broker.names
 
 
@@ -44,7 +54,10 @@ def test_under_load_reads_are_apart_by_what_moves() -> None:
     broker = Broker()
     for n in range(60):
         a = 4000.0 * n
-        broker.see({"q": queue(a + 200, 130, K=a + 70, D=85.0)}, consumers={"c": {**TAKER, "N": a, "T": 50}})
+        broker.see(
+            {"q": queue(a + 200, 130, K=a + 70, D=85.0)},
+            consumers={"c": {**TAKER, "N": a, "T": 50}},
+        )
     assert "unheld" not in broker.names
 
 

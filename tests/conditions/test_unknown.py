@@ -11,7 +11,12 @@ def test_a_queue_is_unknown_until_its_third_poll() -> None:
     for polls in (1, 2, 3):
         judged.poll({"q": HELD})
         (series,) = judged.tables["queue"].index
-        told = next(undecided_conditions(judged.state, judged.snapshot({"q": HELD}, {}, {}), series), None)
+        told = next(
+            undecided_conditions(
+                judged.state, judged.snapshot({"q": HELD}, {}, {}), series
+            ),
+            None,
+        )
         if polls == 3:
             assert told is None
         else:
@@ -28,7 +33,10 @@ def test_a_client_is_undecided_for_two_polls_unless_a_condition_holds() -> None:
     working = {"T": 0.0, "N": 0.0, "C": 0.0, "client": "new"}
     seen = []
     for _ in range(4):
-        judged.poll({"q": HELD}, {"c": {**HOLDER, "Ld": judged.now - 5000, "client": "stuck"}, "d": working})
+        judged.poll(
+            {"q": HELD},
+            {"c": {**HOLDER, "Ld": judged.now - 5000, "client": "stuck"}, "d": working},
+        )
         seen.append(undecided(judged))
     # "stuck" is told at the second poll
     assert seen == [2.0, 1.0, 0.0, 0.0]

@@ -30,7 +30,9 @@ BOTH = pytest.mark.parametrize("kind", [DEAD, EXPIRED], ids=lambda kind: kind.no
 
 @pytest.mark.slow  # many polls
 @BOTH
-def test_93_percent_are_told_within_two_windows_and_the_notice_gives_way(kind: Kind) -> None:
+def test_93_percent_are_told_within_two_windows_and_the_notice_gives_way(
+    kind: Kind,
+) -> None:
     judged = knowing(q=steady(1.0))
     flow = Flow(judged).run(600, 1.0)
     assert not judged.conditions

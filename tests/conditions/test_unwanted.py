@@ -7,7 +7,10 @@ from account.world import Broker, queue
 
 def came(broker: Broker, n: float, **queues: dict[str, str]) -> None:
     """Twenty at each poll, of which a fifth is red."""
-    said = {name: {**queue(4.0 * n, 4.0 * n), "address": "a", **texts} for name, texts in queues.items()}
+    said = {
+        name: {**queue(4.0 * n, 4.0 * n), "address": "a", **texts}
+        for name, texts in queues.items()
+    }
     broker.see(said, {"a": {"messages_added": 20.0 * n, "messages_unrouted": 0.0}})
 
 
@@ -40,8 +43,17 @@ def test_red_and_blue_and_all_is_healthy() -> None:
     broker = Broker()
     for n in range(60):
         said = {
-            name: {**queue(part * n, part * n), "address": "a", "routing_type": "multicast", "filter": filter_}
-            for name, part, filter_ in (("red", 4.0, "red"), ("blue", 4.0, "blue"), ("all", 20.0, ""))
+            name: {
+                **queue(part * n, part * n),
+                "address": "a",
+                "routing_type": "multicast",
+                "filter": filter_,
+            }
+            for name, part, filter_ in (
+                ("red", 4.0, "red"),
+                ("blue", 4.0, "blue"),
+                ("all", 20.0, ""),
+            )
         }
         broker.see(said, {"a": {"messages_added": 20.0 * n, "messages_unrouted": 0.0}})
     assert "unwanted" not in broker.names | broker.notices
@@ -53,5 +65,7 @@ def test_a_single_transaction_that_was_rolled_back_is_no_surprise() -> None:
     for n in range(60):
         said = {"red": {**queue(4.0 * n, 4.0 * n), "address": "a", **RED}}
         lost = 100.0 if n > 20 else 0.0
-        broker.see(said, {"a": {"messages_added": 4.0 * n + lost, "messages_unrouted": 0.0}})
+        broker.see(
+            said, {"a": {"messages_added": 4.0 * n + lost, "messages_unrouted": 0.0}}
+        )
     assert "unwanted" not in broker.names | broker.notices

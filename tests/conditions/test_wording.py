@@ -14,21 +14,36 @@ def test_what_is_proven_comes_first_then_what_is_likely() -> None:
         "frozen": possible("3 of 3 stopped with it", likely=True),
         "outside": proven("so"),
     }
-    one = ActiveCondition("stalled", "b", "q", "q", "c", Severity.CRITICAL, 0.0, verdicts=verdicts)
+    one = ActiveCondition(
+        "stalled", "b", "q", "q", "c", Severity.CRITICAL, 0.0, verdicts=verdicts
+    )
     named = [cause.name for cause in causes(CONDITIONS["stalled"], one)]
-    assert (named[:3], named[-1]) == (["outside", "frozen", "long_job"], "listener_hangs")
+    assert (named[:3], named[-1]) == (
+        ["outside", "frozen", "long_job"],
+        "listener_hangs",
+    )
 
 
-def test_a_cause_that_all_evidence_is_against_comes_last_of_the_possible_ones_and_in_one_line() -> None:
+def test_a_cause_that_all_evidence_is_against_comes_last_of_the_possible_ones_and_in_one_line() -> (
+    None
+):
     verdicts = {
         "outside": possible(f"{AGAINST}no other client stopped within 2 s of it"),
-        "blocked_in_send": possible(f"{AGAINST}no producer of its session is known to send to a full address"),
+        "blocked_in_send": possible(
+            f"{AGAINST}no producer of its session is known to send to a full address"
+        ),
         "frozen": possible("3 of 3 stopped with it", likely=True),
         "never_commits": excluded("it speaks AMQP"),
     }
-    one = ActiveCondition("stalled", "b", "q", "q", "c", Severity.CRITICAL, 0.0, verdicts=verdicts)
+    one = ActiveCondition(
+        "stalled", "b", "q", "q", "c", Severity.CRITICAL, 0.0, verdicts=verdicts
+    )
     found = causes(CONDITIONS["stalled"], one)
-    assert [cause.name for cause in found][-3:] == ["blocked_in_send", "outside", "never_commits"]
+    assert [cause.name for cause in found][-3:] == [
+        "blocked_in_send",
+        "outside",
+        "never_commits",
+    ]
     lines = worth_telling(found)
     assert lines[0].startswith("possible: a process that is frozen")
     assert lines[-1].startswith("excluded:")

@@ -30,19 +30,30 @@ class Things:
         other._keys = dict(zip(self._keys, reversed(self._keys.values()), strict=True))
         return other
 
-    def table(self, rows: Mapping[str, Any], numbers: Mapping[str, Numbers], zero: Numbers) -> Table[Any]:
+    def table(
+        self, rows: Mapping[str, Any], numbers: Mapping[str, Numbers], zero: Numbers
+    ) -> Table[Any]:
         names = list(rows)
         keys = np.array([self.key(name) for name in names], np.int64)
         at = self._index.positions(keys)
         changed = [
-            k for k, name, i in zip(keys, names, at, strict=True) if i >= 0 and self._index.rows[i] != rows[name]
+            k
+            for k, name, i in zip(keys, names, at, strict=True)
+            if i >= 0 and self._index.rows[i] != rows[name]
         ]
         self._index, order = self._index.advance(
-            keys, lambda new: [rows[names[i]] for i in new], changed=np.array(changed, np.int64)
+            keys,
+            lambda new: [rows[names[i]] for i in new],
+            changed=np.array(changed, np.int64),
         )
-        columns = dict.fromkeys([*zero, *(column for said in numbers.values() for column in said)])
+        columns = dict.fromkeys(
+            [*zero, *(column for said in numbers.values() for column in said)]
+        )
         values = {
-            column: np.array([{**zero, **numbers[name]}.get(column, np.nan) for name in names], np.float64)[order]
+            column: np.array(
+                [{**zero, **numbers[name]}.get(column, np.nan) for name in names],
+                np.float64,
+            )[order]
             for column in columns
         }
         return Table(self._index, values)

@@ -29,7 +29,9 @@ class Town(World):
         self.live = together(*lives)
 
     def queue(self, name: str = "q", **options: Any) -> Queue:
-        made = super().queue(self._scenario if name == "q" else f"{self._scenario}: {name}", **options)
+        made = super().queue(
+            self._scenario if name == "q" else f"{self._scenario}: {name}", **options
+        )
         own = QueueOfItsOwn(self, made.name, made.ring, made.said, made.address)
         self.queues[made.name] = own
         return own

@@ -67,7 +67,11 @@ def address_numbers(said: Said) -> dict[str, Any]:
 
 
 def _columns(said: Numbers, letters: Mapping[str, str]) -> dict[str, float]:
-    return {letters.get(name, name): value for name, value in said.items() if name not in TEXTS and name != "queue"}
+    return {
+        letters.get(name, name): value
+        for name, value in said.items()
+        if name not in TEXTS and name != "queue"
+    }
 
 
 @dataclass
@@ -118,12 +122,20 @@ class Judged:
         after = self.step if after is None else after
         self.now, self.uptime = self.now + after, self.uptime + after
         snapshot = self.snapshot(queues, consumers or {}, addresses or {})
-        reads = {"broker": 0.0, "consumers": 0.0, "addresses": apart, "queues": 2 * apart}
+        reads = {
+            "broker": 0.0,
+            "consumers": 0.0,
+            "addresses": apart,
+            "queues": 2 * apart,
+        }
         unread: dict[str, Any] = dict.fromkeys(failed)
         snapshot = replace(
             snapshot,
             collectors={
-                n: Collector(0.1, snapshot.stamp + at, "no answer" if n in failed else "") for n, at in reads.items()
+                n: Collector(
+                    0.1, snapshot.stamp + at, "no answer" if n in failed else ""
+                )
+                for n, at in reads.items()
             }
             | dict(snapshot.collectors),
             **unread,
@@ -154,31 +166,75 @@ class Judged:
         self._tables = tables
 
     def snapshot(
-        self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
+        self,
+        queues: Mapping[str, Numbers],
+        consumers: Mapping[str, Numbers],
+        addresses: Mapping[str, Numbers],
     ) -> Snapshot:
         rows = {
-            name: replace(QUEUE, **{"name": name, "address": name, **{k: v for k, v in said.items() if k in TEXTS}})
+            name: replace(
+                QUEUE,
+                **{
+                    "name": name,
+                    "address": name,
+                    **{k: v for k, v in said.items() if k in TEXTS},
+                },
+            )
             for name, said in queues.items()
         }
-        present = {name: sum(c.get("queue", "q") == name for c in consumers.values()) for name in queues}
-        numbers = {name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)} for name, said in queues.items()}
-        clients = {name: _consumer(name, said, rows) for name, said in consumers.items()}
+        present = {
+            name: sum(c.get("queue", "q") == name for c in consumers.values())
+            for name in queues
+        }
+        numbers = {
+            name: {"consumers": present[name], **_columns(said, QUEUE_COLUMNS)}
+            for name, said in queues.items()
+        }
+        clients = {
+            name: _consumer(name, said, rows) for name, said in consumers.items()
+        }
         counted = {
-            name: {k: v for k, v in _columns(said, CONSUMER_COLUMNS).items() if k not in CONSUMER_TEXTS}
+            name: {
+                k: v
+                for k, v in _columns(said, CONSUMER_COLUMNS).items()
+                if k not in CONSUMER_TEXTS
+            }
             for name, said in consumers.items()
         }
-        policies = {name: said.get("policy", "page") for name, said in addresses.items()}
-        beyond = {name: said.get("page_full_policy", "") for name, said in addresses.items()}
+        policies = {
+            name: said.get("policy", "page") for name, said in addresses.items()
+        }
+        beyond = {
+            name: said.get("page_full_policy", "") for name, said in addresses.items()
+        }
         names = [*dict.fromkeys([*(row.address for row in rows.values()), *addresses])]
         places = {
-            name: AddressRow(name, policies.get(name, "page"), *filter(None, [beyond.get(name)])) for name in names
+            name: AddressRow(
+                name, policies.get(name, "page"), *filter(None, [beyond.get(name)])
+            )
+            for name in names
         }
-        of_places = {name: self._settings() | address_numbers(addresses.get(name, {})) for name in places}
-        consumer_table = self._consumers.table(clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0))
+        of_places = {
+            name: self._settings() | address_numbers(addresses.get(name, {}))
+            for name in places
+        }
+        consumer_table = self._consumers.table(
+            clients, counted, dict.fromkeys(("buffered", "awaiting_commit"), 0.0)
+        )
         queue_table = self._queues.table(rows, numbers, ZERO)
-        at = {row.name: int(key) for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)}
+        at = {
+            row.name: int(key)
+            for key, row in zip(queue_table.index.keys, queue_table.index, strict=True)
+        }
         broker = Broker(
-            BrokerKind.ARTEMIS, "2.44.0", "", "node", self.role, clock=self.now, uptime=self.uptime, **self.about
+            BrokerKind.ARTEMIS,
+            "2.44.0",
+            "",
+            "node",
+            self.role,
+            clock=self.now,
+            uptime=self.uptime,
+            **self.about,
         )
         return Snapshot(
             stamp=self.now - self.skew,
@@ -187,17 +243,28 @@ class Judged:
             queues=queue_table,
             consumers=consumer_table,
             addresses=self._addresses.table(places, of_places, {}),
-            consumer_queue=np.array([at.get(row.queue, -1) for row in consumer_table.index], np.int64),
-            consumer_connection=self._connected.keys_of(consumers, [row.id for row in consumer_table.index]),
-            connections=self._connected.connection_table(consumers, self.producers or {}),
-            producers=None if self.producers is None else self._connected.producer_table(self.producers),
+            consumer_queue=np.array(
+                [at.get(row.queue, -1) for row in consumer_table.index], np.int64
+            ),
+            consumer_connection=self._connected.keys_of(
+                consumers, [row.id for row in consumer_table.index]
+            ),
+            connections=self._connected.connection_table(
+                consumers, self.producers or {}
+            ),
+            producers=None
+            if self.producers is None
+            else self._connected.producer_table(self.producers),
         )
 
     def _settings(self) -> dict[str, float]:
         """Of an address that the operator has set nothing for."""
         if self.settings_age is None:
             return {"settings_stamp": np.nan}
-        return {**self.default_settings, "settings_stamp": self.now - self.skew - self.settings_age}
+        return {
+            **self.default_settings,
+            "settings_stamp": self.now - self.skew - self.settings_age,
+        }
 
     # --- what is told
 
@@ -216,10 +283,18 @@ class Judged:
 
     def names_of(self, queue: str) -> set[str]:
         """Conditions of this queue and its clients that warn."""
-        return {c.name for c in self.conditions if c.queue == queue and c.severity is not Severity.INFO}
+        return {
+            c.name
+            for c in self.conditions
+            if c.queue == queue and c.severity is not Severity.INFO
+        }
 
     def notices_of(self, queue: str) -> set[str]:
-        return {c.name for c in self.conditions if c.queue == queue and c.severity is Severity.INFO}
+        return {
+            c.name
+            for c in self.conditions
+            if c.queue == queue and c.severity is Severity.INFO
+        }
 
     def one(self, name: str) -> ActiveCondition:
         (found,) = [c for c in self.conditions if c.name == name]
@@ -229,7 +304,9 @@ class Judged:
         """A number as it is shown of a queue (or, in the table of clients, of the only client of it)."""
         (value,) = [
             value
-            for row, value in zip(self.tables[table].index, self.tables[table][name].tolist(), strict=True)
+            for row, value in zip(
+                self.tables[table].index, self.tables[table][name].tolist(), strict=True
+            )
             if row.queue == thing
         ]
         return float(value)
@@ -373,7 +450,9 @@ class Queue:
         self._return(back)
 
     def close(self, consumer: Consumer) -> None:
-        self.consumers = {name: c for name, c in self.consumers.items() if c is not consumer}
+        self.consumers = {
+            name: c for name, c in self.consumers.items() if c is not consumer
+        }
         self._return(consumer.T + consumer.W)
 
     def _return(self, n: int) -> None:
@@ -383,7 +462,13 @@ class Queue:
 
     def queue_said(self) -> dict[str, Any]:
         delivering = sum(c.T + c.W for c in self.consumers.values())
-        numbers: dict[str, Any] = {"A": self.A, "K": self.K, "E": self.E, "X": self.X, "S": self.scheduled}
+        numbers: dict[str, Any] = {
+            "A": self.A,
+            "K": self.K,
+            "E": self.E,
+            "X": self.X,
+            "S": self.scheduled,
+        }
         numbers |= {"D": delivering, "M": self.waiting + self.scheduled + delivering}
         numbers["Att"] = self.K
         if self.ring is not None:
@@ -391,7 +476,9 @@ class Queue:
         return {**numbers, "consumers": len(self.consumers), **self.said}
 
     def consumers_said(self) -> dict[str, Numbers]:
-        return {name: consumer.said(self.name) for name, consumer in self.consumers.items()}
+        return {
+            name: consumer.said(self.name) for name, consumer in self.consumers.items()
+        }
 
 
 class Rate:
@@ -438,7 +525,11 @@ class World(Judged):
         self.last: dict[str, float] = {}
 
     def queue(self, name: str = "q", **options: Any) -> Queue:
-        said = {key: options.pop(key) for key in [*options] if key not in ("ring", "address")}
+        said = {
+            key: options.pop(key)
+            for key in [*options]
+            if key not in ("ring", "address")
+        }
         self.queues[name] = Queue(self, name, said=said, **options)
         return self.queues[name]
 
@@ -446,7 +537,9 @@ class World(Judged):
     def seconds(self) -> float:
         return self.now - self.begin
 
-    def run(self, seconds: float, live: Live = lambda _: None, *, tick: float = 1.0) -> "World":
+    def run(
+        self, seconds: float, live: Live = lambda _: None, *, tick: float = 1.0
+    ) -> "World":
         """Let `live` happen in ticks for so long, and poll."""
         for _ in range(round(seconds / tick)):
             self._pass(tick, live)
@@ -462,11 +555,16 @@ class World(Judged):
     def look(self, live: Live = lambda _: None) -> None:
         """A poll in the reader's order: consumers, addresses, then the queues."""
         now, uptime = self.now, self.uptime
-        consumers = {name: said for queue in self.queues.values() for name, said in queue.consumers_said().items()}
+        consumers = {
+            name: said
+            for queue in self.queues.values()
+            for name, said in queue.consumers_said().items()
+        }
         if self.apart:
             self._pass(self.apart, live)
         addresses = {
-            name: {"messages_added": queue.A + queue.late, **queue.address} for name, queue in self.queues.items()
+            name: {"messages_added": queue.A + queue.late, **queue.address}
+            for name, queue in self.queues.items()
         }
         if self.apart:
             self._pass(self.apart, live)
@@ -476,7 +574,14 @@ class World(Judged):
             return
         self.polls += 1
         blind = self.blind and self.polls % self.blind == 0
-        self.poll(queues, consumers, addresses, after=0.0, failed=("consumers",) if blind else (), apart=self.apart)
+        self.poll(
+            queues,
+            consumers,
+            addresses,
+            after=0.0,
+            failed=("consumers",) if blind else (),
+            apart=self.apart,
+        )
         for condition in self.conditions:
             name = condition.name + ("?" if condition.severity is Severity.INFO else "")
             self.first.setdefault(name, self.seconds)
@@ -494,4 +599,9 @@ class World(Judged):
         for queue in self.queues.values():
             for consumer in [*queue.consumers.values()]:
                 queue.close(consumer)
-            queue.A, queue.K, queue.E, queue.X = queue.waiting + queue.scheduled, 0, 0, 0
+            queue.A, queue.K, queue.E, queue.X = (
+                queue.waiting + queue.scheduled,
+                0,
+                0,
+                0,
+            )

@@ -7,10 +7,28 @@ import pytest
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from penstock.config import Broker, Config, DnsTarget, History, Profile, Target, json_schema, load, load_targets
+from penstock.config import (
+    Broker,
+    Config,
+    DnsTarget,
+    History,
+    Profile,
+    Target,
+    json_schema,
+    load,
+    load_targets,
+)
 from penstock.config.broker import Budgets, QueueMatch, Tls
 from penstock.config.discovery import Discovery, FileTargets
-from penstock.config.model import ClientName, Clients, Judgement, NormalTimes, Rule, RuleMatch, Series
+from penstock.config.model import (
+    ClientName,
+    Clients,
+    Judgement,
+    NormalTimes,
+    Rule,
+    RuleMatch,
+    Series,
+)
 from penstock.config.section import Section
 from penstock.config.values import Reading
 from rig.each import of_each
@@ -40,7 +58,9 @@ SECTIONS: dict[str, type[Section]] = {
 
 def documented(section: str) -> dict[str, str]:
     """Key → the rest of its line, of the grammar under a heading."""
-    grammar = re.search(rf"^## `<{section}>`.*?^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    grammar = re.search(
+        rf"^## `<{section}>`.*?^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+    )
     assert grammar, section
     return dict(re.findall(r"^(\w+): (.*)$", grammar[1], re.MULTILINE))
 
@@ -48,7 +68,11 @@ def documented(section: str) -> dict[str, str]:
 def fields_of(model: type[Section]) -> dict[str, FieldInfo]:
     """By the keys of the file; of a profile those that are not a broker's."""
     fields = model.model_fields.items()
-    return {field.alias or key: field for key, field in fields if model is not Profile or key in model.__annotations__}
+    return {
+        field.alias or key: field
+        for key, field in fields
+        if model is not Profile or key in model.__annotations__
+    }
 
 
 @of_each({section: section for section in SECTIONS})
@@ -72,7 +96,9 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
         context=Reading(),
     )
     profiles = defaults.discovery.profiles
-    target = Target.model_validate({"name": "n", "host": "h"}, context=Reading(profiles=profiles))
+    target = Target.model_validate(
+        {"name": "n", "host": "h"}, context=Reading(profiles=profiles)
+    )
     examples = {
         "config": defaults, "broker": defaults.brokers[0], "discovery": defaults.discovery,
         "profile": profiles["p"], "dns target": defaults.discovery.dns[0],
@@ -85,18 +111,24 @@ def test_defaults_are_those_of_the_code(section: str) -> None:
     written = examples[section].model_dump(mode="json", by_alias=True)
     for key, line in documented(section).items():
         field = fields_of(SECTIONS[section])[key]
-        said = line.split("#")[0].rpartition(" = ")[2].strip() if " = " in line else None
+        said = (
+            line.split("#")[0].rpartition(" = ")[2].strip() if " = " in line else None
+        )
         if field.default is PydanticUndefined:
             assert said is None, key
         elif isinstance(written[key], str | int | bool):
             assert said is not None
-            assert said.strip('"') == str(written[key]).replace("True", "true").replace("False", "false"), key
+            assert said.strip('"') == str(written[key]).replace("True", "true").replace(
+                "False", "false"
+            ), key
 
 
 def test_no_section_is_left_out() -> None:
     headings = re.findall(r"^## `<(.*?)>`", PAGE, re.MULTILINE)
     assert headings == list(SECTIONS)
-    assert set(json_schema()["$defs"]) >= {model.__name__ for model in SECTIONS.values()} - {"Config", "Target"}
+    assert set(json_schema()["$defs"]) >= {
+        model.__name__ for model in SECTIONS.values()
+    } - {"Config", "Target"}
 
 
 def test_the_example_loads(tmp_path: Path) -> None:
@@ -111,13 +143,18 @@ def test_the_example_loads(tmp_path: Path) -> None:
 
 
 def test_the_example_of_discovery_fits_its_file(tmp_path: Path) -> None:
-    _, discovery, targets = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    _, discovery, targets = re.findall(
+        r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+    )
     (tmp_path / "p.yml").write_text(discovery)
     (tmp_path / "secret.txt").write_text("x\n")
     (tmp_path / "found.yml").write_text(targets)
     config = load(tmp_path / "p.yml", {"ARTEMIS_PASSWORD": "y"}).discovery
     allowed = {name: config.profiles[name] for name in config.files[0].profiles}
-    found = [target.broker(allowed) for target in load_targets(tmp_path / "found.yml", allowed)]
+    found = [
+        target.broker(allowed)
+        for target in load_targets(tmp_path / "found.yml", allowed)
+    ]
     assert [one.url for one in found] == [
         "https://10.0.0.7:8161/console/jolokia/",
         "https://mq-2.example.com:8161/console/jolokia/",
@@ -129,6 +166,10 @@ def test_the_schema_describes_every_key_and_allows_no_other(section: str) -> Non
     model = SECTIONS[section]
     if model is Target:
         pytest.skip("in no schema: of a file of its own")
-    assert [name for name, field in model.model_fields.items() if not field.description] == []
+    assert [
+        name for name, field in model.model_fields.items() if not field.description
+    ] == []
     schema = json_schema()
-    assert (schema if model is Config else schema["$defs"][model.__name__])["additionalProperties"] is False
+    assert (schema if model is Config else schema["$defs"][model.__name__])[
+        "additionalProperties"
+    ] is False

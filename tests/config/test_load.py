@@ -57,24 +57,56 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "only a comment": ("# nothing\n", "p.yml:1: is empty; write at least one key"),
     "a list": ("- a\n", "p.yml:1: must be a mapping (key: value) at the top"),
     "a text": ("hello", "p.yml:1: must be a mapping (key: value) at the top"),
-    "tab": ("brokers:\n\t- name: b1\n", "p.yml:2: a tab cannot indent or stand before a value in YAML; use spaces"),
-    "syntax": ("brokers: [\n", "p.yml:2: is not YAML: expected the node content, but found '<stream end>'"),
-    "two documents": (MINIMAL + "---\n" + MINIMAL, "p.yml:3: must hold one document only; remove what follows ---"),
+    "tab": (
+        "brokers:\n\t- name: b1\n",
+        "p.yml:2: a tab cannot indent or stand before a value in YAML; use spaces",
+    ),
+    "syntax": (
+        "brokers: [\n",
+        "p.yml:2: is not YAML: expected the node content, but found '<stream end>'",
+    ),
+    "two documents": (
+        MINIMAL + "---\n" + MINIMAL,
+        "p.yml:3: must hold one document only; remove what follows ---",
+    ),
     "not UTF-8": (b"interval: 1s\nbrokers: \xff\n", "p.yml:2: is not UTF-8 text"),
-    "control character": ("interval: 1s\nbrokers: \x07\n", "p.yml:2: character U+0007 is not allowed in YAML"),
-    "surrogate": (MINIMAL + 'rules:\n- owner: "\\ud800"\n', "p.yml:4: rules[0].owner: holds half of a surrogate pair"),
+    "control character": (
+        "interval: 1s\nbrokers: \x07\n",
+        "p.yml:2: character U+0007 is not allowed in YAML",
+    ),
+    "surrogate": (
+        MINIMAL + 'rules:\n- owner: "\\ud800"\n',
+        "p.yml:4: rules[0].owner: holds half of a surrogate pair",
+    ),
     "beyond Unicode": (MINIMAL + 'rules: "\\UFFFFFFFF"\n', "p.yml:1: is not YAML"),
-    "too large": (b"#" * (2**20 + 1), "p.yml: is larger than 1048576 bytes; a configuration is not"),
-    "too many values": (f"a: [{'x,' * 100_000}]\n", "p.yml:1: holds more than 100000 values"),
+    "too large": (
+        b"#" * (2**20 + 1),
+        "p.yml: is larger than 1048576 bytes; a configuration is not",
+    ),
+    "too many values": (
+        f"a: [{'x,' * 100_000}]\n",
+        "p.yml:1: holds more than 100000 values",
+    ),
     "too deep": ("brokers: " + "[" * 3000, "p.yml:1: is nested deeper than 20 levels"),
-    "cycle": ("brokers: &a\n- *a\n", "p.yml:1: is nested deeper than 20 levels once aliases are followed"),
+    "cycle": (
+        "brokers: &a\n- *a\n",
+        "p.yml:1: is nested deeper than 20 levels once aliases are followed",
+    ),
     "billion laughs": (
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
-        + "".join(f"{n}: &{n} [{','.join([f'*{p}'] * 10)}]\n" for p, n in pairwise("abcdefg")),
+        + "".join(
+            f"{n}: &{n} [{','.join([f'*{p}'] * 10)}]\n" for p, n in pairwise("abcdefg")
+        ),
         "p.yml:1: holds more than 100000 values once aliases are followed",
     ),
-    "merge cycle": ("a: &a {<<: *a}\n", "p.yml:1: is nested deeper than 20 levels once aliases are followed"),
-    "merge of a text": (MINIMAL + "series: {<<: hello}\n", "p.yml:3: << must be followed by an alias of a mapping"),
+    "merge cycle": (
+        "a: &a {<<: *a}\n",
+        "p.yml:1: is nested deeper than 20 levels once aliases are followed",
+    ),
+    "merge of a text": (
+        MINIMAL + "series: {<<: hello}\n",
+        "p.yml:3: << must be followed by an alias of a mapping",
+    ),
     "unknown alias": (
         broker(f"password: *{CANARY}\n"),
         "p.yml:3: unknown alias; a text that begins with * must be quoted",
@@ -87,10 +119,22 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         MINIMAL + "rules: !!python/object/apply:os.system [id]\n",
         "p.yml:3: rules: has a tag that is not allowed here; a text that begins with ! must be quoted",
     ),
-    "key is a number": (MINIMAL + "series: {1: 2}\n", "p.yml:3: series: holds a key that is not text"),
-    "key is a list": (MINIMAL + "series: {[1]: 2}\n", "p.yml:3: series: holds a key that is not text"),
-    "no value": (MINIMAL + "rules:\n", "p.yml:3: rules: has no value; give one or remove the key"),
-    "no value in a list": ("brokers:\n-\n", "p.yml:2: brokers[0]: has no value; give one or remove the key"),
+    "key is a number": (
+        MINIMAL + "series: {1: 2}\n",
+        "p.yml:3: series: holds a key that is not text",
+    ),
+    "key is a list": (
+        MINIMAL + "series: {[1]: 2}\n",
+        "p.yml:3: series: holds a key that is not text",
+    ),
+    "no value": (
+        MINIMAL + "rules:\n",
+        "p.yml:3: rules: has no value; give one or remove the key",
+    ),
+    "no value in a list": (
+        "brokers:\n-\n",
+        "p.yml:2: brokers[0]: has no value; give one or remove the key",
+    ),
     "number that is none": (
         MINIMAL + "series: {clients: !!int foo}\n",
         "p.yml:3: series.clients: is not the number or flag that it looks like; if it is text, quote it",
@@ -116,10 +160,22 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         "p.yml:1: brokers[0].password…: unknown key; did you mean password?",
     ),
     "no brokers": ("interval: 5s\n", "p.yml:1: brokers: is missing; it is required"),
-    "brokers empty": ("brokers: []\n", "p.yml:1: brokers: must have at least one entry"),
-    "brokers a mapping": ("brokers: {}\n", "p.yml:1: brokers: must be a list (lines that begin with -)"),
-    "broker a secret text": (f"brokers:\n- password:{CANARY}\n", "p.yml:2: brokers[0]: must be a mapping (key: value)"),
-    "no url": (broker("kind: artemis\n"), "p.yml:2: brokers[0].url: is missing; it is required"),
+    "brokers empty": (
+        "brokers: []\n",
+        "p.yml:1: brokers: must have at least one entry",
+    ),
+    "brokers a mapping": (
+        "brokers: {}\n",
+        "p.yml:1: brokers: must be a list (lines that begin with -)",
+    ),
+    "broker a secret text": (
+        f"brokers:\n- password:{CANARY}\n",
+        "p.yml:2: brokers[0]: must be a mapping (key: value)",
+    ),
+    "no url": (
+        broker("kind: artemis\n"),
+        "p.yml:2: brokers[0].url: is missing; it is required",
+    ),
     "name a number": (
         f"brokers:\n- kind: artemis\n  name: 5\n  url: {URL}\n",
         "p.yml:3: brokers[0].name: must be text; put it in quotes",
@@ -199,7 +255,10 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker(f"{GOOD}username: u\npassword: 777123\n"),
         "p.yml:6: brokers[0].password: must be text; put it in quotes",
     ),
-    "password empty": (broker(f"{GOOD}username: u\npassword: ''\n"), "p.yml:6: brokers[0].password: must not be empty"),
+    "password empty": (
+        broker(f"{GOOD}username: u\npassword: ''\n"),
+        "p.yml:6: brokers[0].password: must not be empty",
+    ),
     "password without user": (
         broker(f"{GOOD}password: {CANARY}\n"),
         "p.yml:5: brokers[0].password: needs a username beside it",
@@ -248,7 +307,10 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker(f"{GOOD}origin: http://h/x\n"),
         "p.yml:5: brokers[0].origin: must be only scheme://host[:port], as a browser sends it",
     ),
-    "tls without https": (broker(f"{GOOD}tls: {{insecure: true}}\n"), "p.yml:5: brokers[0].tls: needs an https URL"),
+    "tls without https": (
+        broker(f"{GOOD}tls: {{insecure: true}}\n"),
+        "p.yml:5: brokers[0].tls: needs an https URL",
+    ),
     "tls file not there": (
         broker("kind: artemis\nurl: https://h/\ntls:\n  ca_file: ca.pem\n"),
         "p.yml:6: brokers[0].tls.ca_file: cannot read ca.pem: No such file or directory",
@@ -261,12 +323,30 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker("kind: artemis\nurl: https://h/\ntls: {insecure: maybe}\n"),
         "p.yml:5: brokers[0].tls.insecure: must be true or false",
     ),
-    "tls a text": (broker(f"{GOOD}tls: true\n"), "p.yml:5: brokers[0].tls: must be a mapping (key: value)"),
-    "page_rows a text": (broker(f"{GOOD}page_rows: many\n"), "p.yml:5: brokers[0].page_rows: must be a whole number"),
-    "page_rows 0": (broker(f"{GOOD}page_rows: 0\n"), "p.yml:5: brokers[0].page_rows: must be at least 1"),
-    "page_rows huge": (broker(f"{GOOD}page_rows: 5000000\n"), "p.yml:5: brokers[0].page_rows: must be at most 1000000"),
-    "size": (broker(f"{GOOD}max_answer: 64 MB!\n"), f"p.yml:5: brokers[0].max_answer: '64 MB!' is not a size; {SIZES}"),
-    "size too small": (broker(f"{GOOD}max_answer: 1B\n"), "p.yml:5: brokers[0].max_answer: must be at least 64KiB"),
+    "tls a text": (
+        broker(f"{GOOD}tls: true\n"),
+        "p.yml:5: brokers[0].tls: must be a mapping (key: value)",
+    ),
+    "page_rows a text": (
+        broker(f"{GOOD}page_rows: many\n"),
+        "p.yml:5: brokers[0].page_rows: must be a whole number",
+    ),
+    "page_rows 0": (
+        broker(f"{GOOD}page_rows: 0\n"),
+        "p.yml:5: brokers[0].page_rows: must be at least 1",
+    ),
+    "page_rows huge": (
+        broker(f"{GOOD}page_rows: 5000000\n"),
+        "p.yml:5: brokers[0].page_rows: must be at most 1000000",
+    ),
+    "size": (
+        broker(f"{GOOD}max_answer: 64 MB!\n"),
+        f"p.yml:5: brokers[0].max_answer: '64 MB!' is not a size; {SIZES}",
+    ),
+    "size too small": (
+        broker(f"{GOOD}max_answer: 1B\n"),
+        "p.yml:5: brokers[0].max_answer: must be at least 64KiB",
+    ),
     "pattern empty": (
         broker(f"{GOOD}include: [{{address: ''}}]\n"),
         "p.yml:5: brokers[0].include[0].address: must not be empty",
@@ -275,10 +355,22 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         broker(f"{GOOD}exclude: ['a.#']\n"),
         "p.yml:5: brokers[0].exclude[0]: must be a mapping (key: value)",
     ),
-    "duration": ("interval: 15 parsecs\n" + MINIMAL, f"p.yml:1: interval: '15 parsecs' is not a duration; {DURATIONS}"),
-    "duration a flag": ("interval: yes\n" + MINIMAL, f"p.yml:1: interval: 'True' is not a duration; {DURATIONS}"),
-    "duration a list": ("interval: [1]\n" + MINIMAL, f"p.yml:1: interval: '[1]' is not a duration; {DURATIONS}"),
-    "duration endless": ("interval: .inf\n" + MINIMAL, "p.yml:1: interval: must be at most 1h"),
+    "duration": (
+        "interval: 15 parsecs\n" + MINIMAL,
+        f"p.yml:1: interval: '15 parsecs' is not a duration; {DURATIONS}",
+    ),
+    "duration a flag": (
+        "interval: yes\n" + MINIMAL,
+        f"p.yml:1: interval: 'True' is not a duration; {DURATIONS}",
+    ),
+    "duration a list": (
+        "interval: [1]\n" + MINIMAL,
+        f"p.yml:1: interval: '[1]' is not a duration; {DURATIONS}",
+    ),
+    "duration endless": (
+        "interval: .inf\n" + MINIMAL,
+        "p.yml:1: interval: must be at most 1h",
+    ),
     **{
         f"judgement.{key} too long": (
             f"judgement: {{{key}: 61m}}\n{MINIMAL}",
@@ -286,8 +378,14 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
         )
         for key in ("window", "trend", "persistent")
     },
-    "duration nan": ("interval: .nan\n" + MINIMAL, "p.yml:1: interval: must be at least 1s"),
-    "interval short": ("interval: 10ms\n" + MINIMAL, "p.yml:1: interval: must be at least 1s"),
+    "duration nan": (
+        "interval: .nan\n" + MINIMAL,
+        "p.yml:1: interval: must be at least 1s",
+    ),
+    "interval short": (
+        "interval: 10ms\n" + MINIMAL,
+        "p.yml:1: interval: must be at least 1s",
+    ),
     "timeout not below the interval": (
         "interval: 5s\ntimeout: 5s\n" + MINIMAL,
         "p.yml:2: timeout: must be less than the interval, 5s",
@@ -307,8 +405,14 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
             "'internal', 'link' or 'retroactive'"
         ),
     ),
-    "ignore": (MINIMAL + "rules:\n- ignore: 1\n", "p.yml:4: rules[0].ignore: must be true or false"),
-    "owner": (MINIMAL + "rules:\n- owner: no\n", "p.yml:4: rules[0].owner: must be text; put it in quotes"),
+    "ignore": (
+        MINIMAL + "rules:\n- ignore: 1\n",
+        "p.yml:4: rules[0].ignore: must be true or false",
+    ),
+    "owner": (
+        MINIMAL + "rules:\n- owner: no\n",
+        "p.yml:4: rules[0].owner: must be text; put it in quotes",
+    ),
     "temporary_queues": (
         MINIMAL + "temporary_queues: some\n",
         "p.yml:3: temporary_queues: must be one of 'summed' or 'each'",
@@ -328,7 +432,11 @@ SECONDS = pytest.mark.slow  # a hundred thousand values are read
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=SECONDS) if case == "too many values" else case for case in BAD_FILES]
+    "case",
+    [
+        pytest.param(case, marks=SECONDS) if case == "too many values" else case
+        for case in BAD_FILES
+    ],
 )
 def test_a_bad_file_gets_one_exact_line(case: str, write: Write) -> None:
     content, expected = BAD_FILES[case]
@@ -368,7 +476,10 @@ def test_the_number_of_problems_told_is_bounded(write: Write) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot read .*none\.yml: No such file or directory; give .*--config\.file"):
+    with pytest.raises(
+        ConfigError,
+        match=r"cannot read .*none\.yml: No such file or directory; give .*--config\.file",
+    ):
         load(tmp_path / "none.yml")
 
 
@@ -390,25 +501,49 @@ def test_every_key_read(write: Write) -> None:
     (path.parent / "ca").write_text("x")
     config = load(path, {"POD": "pod", "HOST": "h:8161"})
     (only,) = config.brokers
-    assert (config.interval, config.timeout, config.temporary_queues) == (90, 20, TemporaryQueues.EACH)
+    assert (config.interval, config.timeout, config.temporary_queues) == (
+        90,
+        20,
+        TemporaryQueues.EACH,
+    )
     assert config.series.model_dump() == {
         "consumers_per_broker": 1,
         "consumers_per_queue": 2,
         "clients": 3,
         "connections": 4,
     }
-    assert (config.clients.map[0].match, config.clients.map[0].replace) == ("^(a).*", r"\1")
-    assert (only.name, only.kind, only.transport) == ("pod-1", "artemis", Transport.JOLOKIA)
-    assert (only.url, only.username, only.origin) == ("https://h:8161/console/jolokia", "u$er", "http://h:1")
+    assert (config.clients.map[0].match, config.clients.map[0].replace) == (
+        "^(a).*",
+        r"\1",
+    )
+    assert (only.name, only.kind, only.transport) == (
+        "pod-1",
+        "artemis",
+        Transport.JOLOKIA,
+    )
+    assert (only.url, only.username, only.origin) == (
+        "https://h:8161/console/jolokia",
+        "u$er",
+        "http://h:1",
+    )
     assert only.password() == "two\nlines"
     assert only.tls.ca_file == path.parent / "ca"
     assert (only.tls.insecure, only.tls.server_name) == (False, "s")
     assert (config.interval_of(only), config.timeout_of(only)) == (10, 9.5)
     assert (only.page_rows, only.max_answer) == (7, 3 * 2**19)
     wants = only.selection()
-    assert [wants("a", "q"), wants("a.b", "a.b"), wants("b", "q")] == [True, False, False]
+    assert [wants("a", "q"), wants("a.b", "a.b"), wants("b", "q")] == [
+        True,
+        False,
+        False,
+    ]
     resolved = config.compiled_rules().resolve("b", "a", "q", "c")
-    assert (resolved.owner, resolved.team, resolved.kind, resolved.ignore) == ("o", "t", QueueKind.LINK, False)
+    assert (resolved.owner, resolved.team, resolved.kind, resolved.ignore) == (
+        "o",
+        "t",
+        QueueKind.LINK,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -422,15 +557,23 @@ def test_every_key_read(write: Write) -> None:
         ("interval: 20s\n", "", (20, 19.5)),
     ],
 )
-def test_deadline_of_a_poll(top: str, own: str, expected: tuple[float, float], write: Write) -> None:
+def test_deadline_of_a_poll(
+    top: str, own: str, expected: tuple[float, float], write: Write
+) -> None:
     config = load(write(f"{top}{broker(GOOD + own)}"))
-    assert (config.interval_of(config.brokers[0]), config.timeout_of(config.brokers[0])) == expected
+    assert (
+        config.interval_of(config.brokers[0]),
+        config.timeout_of(config.brokers[0]),
+    ) == expected
 
 
 def test_brokers_may_share_keys_by_merging(write: Write) -> None:
     text = broker(f"{GOOD}username: u\npassword: x\n").replace("- name", "- &b\n  name")
     config = load(write(text + "- {<<: *b, name: b2, username: v}\n"))
-    assert [(one.name, one.username, one.url) for one in config.brokers] == [("b1", "u", URL), ("b2", "v", URL)]
+    assert [(one.name, one.username, one.url) for one in config.brokers] == [
+        ("b1", "u", URL),
+        ("b2", "v", URL),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -440,9 +583,13 @@ def test_brokers_may_share_keys_by_merging(write: Write) -> None:
         ("openmq", ", transport: jmx", "mq://[fe80::1ZONE]:7676"),
     ],
 )
-def test_the_zone_of_an_address_may_be_written_as_in_a_url(kind: str, more: str, url: str, write: Write) -> None:
+def test_the_zone_of_an_address_may_be_written_as_in_a_url(
+    kind: str, more: str, url: str, write: Write
+) -> None:
     escaped = url.replace("ZONE", "%25eth0")
-    (broker,) = load(write(f"brokers: [{{name: a, kind: {kind}{more}, url: '{escaped}'}}]\n")).brokers
+    (broker,) = load(
+        write(f"brokers: [{{name: a, kind: {kind}{more}, url: '{escaped}'}}]\n")
+    ).brokers
     assert broker.url == url.replace("ZONE", "%eth0")
     if kind == "openmq":
         assert broker.port_mapper_at() == ("fe80::1%eth0", 7676)
@@ -470,7 +617,10 @@ def test_a_rotated_password_is_seen(write: Write) -> None:
     secret.write_text("two")
     assert only.password() == "two"
     secret.unlink()
-    with pytest.raises(ConfigError, match=r"broker b1: password_file: cannot read .*secret: No such file"):
+    with pytest.raises(
+        ConfigError,
+        match=r"broker b1: password_file: cannot read .*secret: No such file",
+    ):
         only.password()
 
 
@@ -484,7 +634,9 @@ def test_a_variable_that_is_no_text(write: Write) -> None:
     assert refusal(path, {"PW": f"{CANARY}\udcff"}) == [
         "p.yml:6: brokers[0].password: environment variable PW is not UTF-8 text"
     ]
-    assert load(path, {"PW": "pässwörd\ufffd"}).brokers[0].password() == "pässwörd\ufffd"
+    assert (
+        load(path, {"PW": "pässwörd\ufffd"}).brokers[0].password() == "pässwörd\ufffd"
+    )
 
 
 def test_environment_is_read_in_declared_fields_only(write: Write) -> None:
@@ -527,7 +679,22 @@ def test_no_text_of_the_configuration_shows_a_secret(write: Write) -> None:
 UNFIT_PASSWORDS = [
     *(
         f"{start}{CANARY}"
-        for start in ("*", "!", "%", "@", "'", '"', "`", "|", "- ", "a: ", "| ", "\t", "!!int ", "!!binary ")
+        for start in (
+            "*",
+            "!",
+            "%",
+            "@",
+            "'",
+            '"',
+            "`",
+            "|",
+            "- ",
+            "a: ",
+            "| ",
+            "\t",
+            "!!int ",
+            "!!binary ",
+        )
     ),
     f"!{CANARY}!x y",
     f"&{CANARY} &{CANARY} x",
@@ -559,11 +726,28 @@ def test_no_error_shows_a_secret(value: str, write: Write) -> None:
 
 def test_a_value_given_to_pydantic_directly_is_not_shown_either() -> None:
     with pytest.raises(ValueError, match="validation error") as caught:
-        Broker.model_validate({"name": "b", "kind": "artemis", "url": f"http://u:{CANARY}@h", "password": [CANARY]})
+        Broker.model_validate(
+            {
+                "name": "b",
+                "kind": "artemis",
+                "url": f"http://u:{CANARY}@h",
+                "password": [CANARY],
+            }
+        )
     assert CANARY not in str(caught.value)
 
 
-KEYS = st.sampled_from([*Config.model_fields, *Broker.model_fields, "password", "map", "match", "replace", "owner"])
+KEYS = st.sampled_from(
+    [
+        *Config.model_fields,
+        *Broker.model_fields,
+        "password",
+        "map",
+        "match",
+        "replace",
+        "owner",
+    ]
+)
 SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(
@@ -592,7 +776,9 @@ YAMLS = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=4).map(lambda items: f"[{', '.join(items)}]"),
         st.lists(st.tuples(st.one_of(KEYS, SCALARS), inner), max_size=4).map(
-            lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+            lambda pairs: (
+                "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+            )
         ),
     ),
     max_leaves=12,
@@ -601,7 +787,9 @@ YAMLS = st.recursive(
 
 @pytest.mark.slow  # a property of any bytes
 @settings(
-    max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=3 * settings().max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     content=st.one_of(
@@ -617,7 +805,9 @@ YAMLS = st.recursive(
 @example(content=b'"\\UFFFFFFFF": 1')
 @example(content=b"%YAML 99.1\n--- {}")
 @example(content=b"interval: 2001-99-99")
-def test_whatever_the_bytes_a_config_or_a_config_error(content: bytes, write: Write) -> None:
+def test_whatever_the_bytes_a_config_or_a_config_error(
+    content: bytes, write: Write
+) -> None:
     path = write(content)
     try:
         load(path, {}).masked_yaml()
@@ -628,7 +818,9 @@ def test_whatever_the_bytes_a_config_or_a_config_error(content: bytes, write: Wr
     assert all(line.startswith(f"{path}:") for line in lines)
 
 
-def test_budgets_of_a_broker_stand_for_the_general_ones_key_by_key(tmp_path: Path) -> None:
+def test_budgets_of_a_broker_stand_for_the_general_ones_key_by_key(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "p.yml"
     file.write_text(
         "budgets: {queues: 10, series: 2000, label_length: 100}\n"
@@ -638,10 +830,25 @@ def test_budgets_of_a_broker_stand_for_the_general_ones_key_by_key(tmp_path: Pat
     )
     config = load(file)
     a, b = (config.budgets_of(broker) for broker in config.brokers)
-    assert (a.queues, a.series, a.label_length, a.listing_bytes) == (20, 2000, 100, 2 * 2**20)
-    assert (b.queues, b.series, b.rows().queues, b.rows().consumers) == (10, 2000, 10, RowBudgets().consumers)
-    assert policy_of(config, config.brokers[0]).limits == Limits(series=2000, label_length=100)
-    assert yaml.safe_load(config.masked_yaml())["brokers"][0]["budgets"] == {"queues": 20, "listing_bytes": "2MiB"}
+    assert (a.queues, a.series, a.label_length, a.listing_bytes) == (
+        20,
+        2000,
+        100,
+        2 * 2**20,
+    )
+    assert (b.queues, b.series, b.rows().queues, b.rows().consumers) == (
+        10,
+        2000,
+        10,
+        RowBudgets().consumers,
+    )
+    assert policy_of(config, config.brokers[0]).limits == Limits(
+        series=2000, label_length=100
+    )
+    assert yaml.safe_load(config.masked_yaml())["brokers"][0]["budgets"] == {
+        "queues": 20,
+        "listing_bytes": "2MiB",
+    }
 
 
 @pytest.mark.parametrize(
@@ -653,5 +860,7 @@ def test_budgets_of_a_broker_stand_for_the_general_ones_key_by_key(tmp_path: Pat
         ("{topics: 1}", "budgets.topics: unknown key"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused(tmp_path: Path, said: str, error: str) -> None:
+def test_a_budget_that_cannot_be_is_refused(
+    tmp_path: Path, said: str, error: str
+) -> None:
     assert error in error_of(tmp_path / "p.yml", MINIMAL + f"budgets: {said}\n")

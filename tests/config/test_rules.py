@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import QueueKind
-from penstock.settings.rules import Match, Resolved, Rule, Rules, RuleSettings, Selection, compile_pattern
+from penstock.settings.rules import (
+    Match,
+    Resolved,
+    Rule,
+    Rules,
+    RuleSettings,
+    Selection,
+    compile_pattern,
+)
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -20,7 +28,11 @@ def matches(pattern: str, name: str) -> bool:
         ("orders", ["orders"], ["order", "orders.eu", "xorders", "Orders", ""]),
         ("*", ["", "a", "a.b", "a\nb", "ID:1 x"], []),
         ("#", ["", "a", "a.b.c", "a\nb"], []),
-        ("orders.#", ["orders", "orders.eu", "orders.eu.de", "orders."], ["ordersx", "x.orders"]),
+        (
+            "orders.#",
+            ["orders", "orders.eu", "orders.eu.de", "orders."],
+            ["ordersx", "x.orders"],
+        ),
         ("orders.*", ["orders.eu", "orders."], ["orders", "orders.eu.de"]),
         ("*.*", ["a.b", "."], ["a", "a.b.c"]),
         ("#.eu", ["eu", "a.eu", "a.b.eu"], ["a.eux", "aeu", "eu.a"]),
@@ -48,7 +60,11 @@ def naive(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
         return not words
     if pattern[0] == "#":
         return naive(pattern[1:], words) or bool(words and naive(pattern, words[1:]))
-    return bool(words) and naive_word(pattern[0], words[0]) and naive(pattern[1:], words[1:])
+    return (
+        bool(words)
+        and naive_word(pattern[0], words[0])
+        and naive(pattern[1:], words[1:])
+    )
 
 
 @cache
@@ -56,12 +72,18 @@ def naive_word(pattern: str, word: str) -> bool:
     if not pattern:
         return not word
     if pattern[0] == "*":
-        return naive_word(pattern[1:], word) or bool(word and naive_word(pattern, word[1:]))
+        return naive_word(pattern[1:], word) or bool(
+            word and naive_word(pattern, word[1:])
+        )
     return bool(word) and pattern[0] == word[0] and naive_word(pattern[1:], word[1:])
 
 
 @given(
-    st.lists(st.one_of(st.sampled_from(["#", "*", "a", "b"]), st.text("ab*", max_size=4)), min_size=1, max_size=6),
+    st.lists(
+        st.one_of(st.sampled_from(["#", "*", "a", "b"]), st.text("ab*", max_size=4)),
+        min_size=1,
+        max_size=6,
+    ),
     st.lists(st.text("ab", max_size=4), min_size=1, max_size=6),
 )
 def test_pattern_by_its_definition(pattern: list[str], words: list[str]) -> None:
@@ -78,8 +100,14 @@ def test_no_name_makes_a_pattern_slow() -> None:
 RULES = Rules(
     (
         Rule(Match(address="orders.#"), RuleSettings(owner="payments", ignore=False)),
-        Rule(Match(queue="*.dlq", broker="prod-*"), RuleSettings(kind=QueueKind.DEAD_LETTER, team="ops")),
-        Rule(Match(client="billing"), RuleSettings(owner="billing", team="money", ignore=True)),
+        Rule(
+            Match(queue="*.dlq", broker="prod-*"),
+            RuleSettings(kind=QueueKind.DEAD_LETTER, team="ops"),
+        ),
+        Rule(
+            Match(client="billing"),
+            RuleSettings(owner="billing", team="money", ignore=True),
+        ),
         Rule(Match(), RuleSettings(owner="everyone", ignore=True)),
     )
 )
@@ -98,16 +126,34 @@ RULES = Rules(
                 given_by={"owner": 1, "ignore": 1, "kind": 2, "team": 2},
             ),
         ),
-        (("dev", "x", "orders.dlq"), Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4})),
+        (
+            ("dev", "x", "orders.dlq"),
+            Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4}),
+        ),
         (
             ("dev", "x", "q", "billing"),
-            Resolved("billing", "money", None, True, given_by={"owner": 3, "team": 3, "ignore": 3}),
+            Resolved(
+                "billing",
+                "money",
+                None,
+                True,
+                given_by={"owner": 3, "team": 3, "ignore": 3},
+            ),
         ),
         (
             ("dev", "orders", "q", "billing"),
-            Resolved("payments", "money", None, False, given_by={"owner": 1, "ignore": 1, "team": 3}),
+            Resolved(
+                "payments",
+                "money",
+                None,
+                False,
+                given_by={"owner": 1, "ignore": 1, "team": 3},
+            ),
         ),
-        (("dev", "x", "q", "other"), Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4})),
+        (
+            ("dev", "x", "q", "other"),
+            Resolved("everyone", None, None, True, given_by={"owner": 4, "ignore": 4}),
+        ),
     ],
 )
 def test_first_match_wins_per_key(asked: tuple[str, ...], expected: Resolved) -> None:

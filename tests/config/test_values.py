@@ -41,7 +41,23 @@ def test_duration(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "s", "15 s", "-1s", "1s1m", "1w", "1m1m", "\u0661s", "1e3", "15S", None, True, [15], {}]
+    "text",
+    [
+        "",
+        "s",
+        "15 s",
+        "-1s",
+        "1s1m",
+        "1w",
+        "1m1m",
+        "\u0661s",
+        "1e3",
+        "15S",
+        None,
+        True,
+        [15],
+        {},
+    ],
 )
 def test_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match="is not a duration; write 500ms, 15s"):
@@ -65,7 +81,9 @@ def test_size(text: object, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "-1B", "64mib", "64M", "1  B", "1e3", 1.5, None, False, []])
+@pytest.mark.parametrize(
+    "text", ["", "MiB", "-1B", "64mib", "64M", "1  B", "1e3", 1.5, None, False, []]
+)
 def test_no_size(text: object) -> None:
     with pytest.raises(ValueError, match="is not a size; write 64B"):
         parse_size(text)
@@ -74,7 +92,9 @@ def test_no_size(text: object) -> None:
 @given(st.integers(0, 10**9))
 def test_what_is_written_is_read_back(number: int) -> None:
     assert parse_size(format_size(number)) == number
-    assert parse_duration(format_duration(number / 1000)) == pytest.approx(number / 1000)
+    assert parse_duration(format_duration(number / 1000)) == pytest.approx(
+        number / 1000
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,13 +140,17 @@ def test_links_that_do_not_fit(link: str, why: str) -> None:
         (b"one\ntwo\n", "one\ntwo"),
     ],
 )
-def test_a_password_is_without_byte_order_mark_and_line_ends(tmp_path: Path, content: bytes, password: str) -> None:
+def test_a_password_is_without_byte_order_mark_and_line_ends(
+    tmp_path: Path, content: bytes, password: str
+) -> None:
     file = tmp_path / "secret"
     file.write_bytes(content)
     assert read_password(file) == password
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"]
+)
 def test_a_file_without_a_password_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "secret"
     file.write_bytes(content)
@@ -146,14 +170,23 @@ def test_a_file_without_a_password_is_refused(tmp_path: Path, content: bytes) ->
         ("xn--bcher-kva.example", "xn--bcher-kva.example", None),
     ],
 )
-def test_a_host_may_be_international_or_have_a_zone(text: str, host: str, port: int | None) -> None:
+def test_a_host_may_be_international_or_have_a_zone(
+    text: str, host: str, port: int | None
+) -> None:
     assert split_host(text) == (host, port)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("fe80::1%", "fe80::1%x/../y", "fe80::1%a b", "fe80::1%eth0%eth1", "fe80::1%" + 16 * "x", "10.0.0.1%eth0"),
+        *(
+            "fe80::1%",
+            "fe80::1%x/../y",
+            "fe80::1%a b",
+            "fe80::1%eth0%eth1",
+            "fe80::1%" + 16 * "x",
+            "10.0.0.1%eth0",
+        ),
         *(
             "b\u00fc..cher",
             "b\u00fc cher",
@@ -187,7 +220,10 @@ def test_an_origin_is_what_a_browser_would_send(url: str, origin: str) -> None:
 
 
 def test_an_origin_in_the_configuration_is_sent_in_ascii() -> None:
-    assert check_origin("http://b\u00fccher.example:8161") == "http://xn--bcher-kva.example:8161"
+    assert (
+        check_origin("http://b\u00fccher.example:8161")
+        == "http://xn--bcher-kva.example:8161"
+    )
     assert check_origin("http://Host.Example:8161/") == "http://Host.Example:8161"
 
 

@@ -42,7 +42,9 @@ def test_numbers(value: float, text: str) -> None:
     assert number_text(value) == text
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
+@given(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15)
+)
 def test_no_number_has_an_exponent_or_many_digits(value: float) -> None:
     for text in (number_text(value), duration(value)):
         assert not re.search(r"\de[+-]?\d|\.\d{7}", text)

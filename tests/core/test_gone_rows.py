@@ -11,7 +11,9 @@ from penstock.model import ConsumerRow
 
 def listing(before: Index[ConsumerRow], *keys: int) -> Index[ConsumerRow]:
     def rows(new: list[int]) -> list[ConsumerRow]:
-        return [ConsumerRow(str(keys[i]), "app", "q", "q", "", "", "", "", "") for i in new]
+        return [
+            ConsumerRow(str(keys[i]), "app", "q", "q", "", "", "", "", "") for i in new
+        ]
 
     return before.advance(np.array(keys, np.int64), rows)[0]
 
@@ -49,13 +51,17 @@ def test_few_rows_are_remembered_however_long_they_are_gone() -> None:
     assert came_back_after(3 * MOST_LISTINGS) == [1]
 
 
-def test_of_many_rows_it_is_forgotten_after_many_other_listings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_rows_it_is_forgotten_after_many_other_listings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(gone_rows, "FEW", MOST_LISTINGS)
     assert came_back_after(MOST_LISTINGS + 1) == [1]
     assert came_back_after(MOST_LISTINGS + 2) == []
 
 
-def test_of_too_many_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_the_last_ones_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(gone_rows, "MOST", 2)
     gone, back = played((5, 6, 7, 8), (6, 7, 8), (7, 8), (8,), (5, 6, 7, 8))
     assert back[-1] == [6, 7]
@@ -66,7 +72,9 @@ def test_what_each_said_last_is_remembered() -> None:
     first = listing(Index.empty(), 1, 2, 3, 4)
     second = listing(first, 3, 4)
     third = listing(second, 4)
-    gone = GoneRows().after(first, second, np.array([[10.0, 20.0, 30.0, 40.0], [1.0, 2.0, 3.0, 4.0]]))
+    gone = GoneRows().after(
+        first, second, np.array([[10.0, 20.0, 30.0, 40.0], [1.0, 2.0, 3.0, 4.0]])
+    )
     gone = gone.after(second, third, np.array([[31.0, 41.0], [3.1, 4.1]]))
     assert gone.keys.tolist() == [1, 2, 3]
     assert gone.values.tolist() == [[10.0, 20.0, 31.0], [1.0, 2.0, 3.1]]

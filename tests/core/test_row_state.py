@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.core.state import By, RowState, column, declared, mask, row_states, unindexed, with_restored
+from penstock.core.state import (
+    By,
+    RowState,
+    column,
+    declared,
+    mask,
+    row_states,
+    unindexed,
+    with_restored,
+)
 from penstock.core.table import Column, Index, Mask
 
 ABC = Index.of(["a", "b", "c"])
@@ -43,8 +52,14 @@ class Almanac:
 
 def weather(index: Index[str] = ABC) -> Weather:
     numbers = np.arange(1.0, 4.0)
-    winds, days, sunny = np.stack([numbers, -numbers]), np.array([7, 8, 9]), np.array([True, True, False])
-    return Weather(index, numbers, 10 * numbers, days, winds, sunny, numbers, numbers, "here")
+    winds, days, sunny = (
+        np.stack([numbers, -numbers]),
+        np.array([7, 8, 9]),
+        np.array([True, True, False]),
+    )
+    return Weather(
+        index, numbers, 10 * numbers, days, winds, sunny, numbers, numbers, "here"
+    )
 
 
 def test_what_is_known_goes_on_with_its_row_and_a_new_row_is_filled() -> None:
@@ -57,7 +72,9 @@ def test_what_is_known_goes_on_with_its_row_and_a_new_row_is_filled() -> None:
     assert after.sunny.tolist() == [True, False, False]
     np.testing.assert_equal(after.today, [np.nan] * 3, "made at each poll")
     assert after.place == "here"
-    assert [getattr(after, name).dtype for name in TYPES] == [getattr(weather(), name).dtype for name in TYPES]
+    assert [getattr(after, name).dtype for name in TYPES] == [
+        getattr(weather(), name).dtype for name in TYPES
+    ]
 
 
 @pytest.mark.parametrize("index", [ABC, CBD])
@@ -124,7 +141,9 @@ def test_a_field_that_declares_nothing_is_refused() -> None:
     class Careless(RowState):
         forgotten: Column = field(default_factory=lambda: np.empty(0))
 
-    with pytest.raises(TypeError, match=r"Careless\.forgotten is neither column nor mask nor unindexed"):
+    with pytest.raises(
+        TypeError, match=r"Careless\.forgotten is neither column nor mask nor unindexed"
+    ):
         Careless().reindexed(ABC)
 
 
@@ -133,7 +152,9 @@ def test_what_is_saved_says_by_which_rows() -> None:
     class Homeless(RowState):
         kept: Column = column()
 
-    with pytest.raises(TypeError, match=r"Homeless\.kept is saved, but BY does not say by which rows"):
+    with pytest.raises(
+        TypeError, match=r"Homeless\.kept is saved, but BY does not say by which rows"
+    ):
         Homeless().restored(ABC, {})
 
 
@@ -147,7 +168,9 @@ def kinds_of_state(kind: type[RowState] = RowState) -> Iterator[type[RowState]]:
 
 def kinds() -> list[type[RowState]]:
     for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
-        if module.name.startswith(("penstock.observation.", "penstock.learned.", "penstock.conditions.")):
+        if module.name.startswith(
+            ("penstock.observation.", "penstock.learned.", "penstock.conditions.")
+        ):
             importlib.import_module(module.name)
     return list(kinds_of_state())
 
@@ -161,6 +184,12 @@ def test_every_field_of_all_state_declares_how_it_goes_on() -> None:
 
 def test_no_two_columns_of_the_state_file_have_one_name() -> None:
     for by in By:
-        names = [name for kind in kinds() if kind.BY is by for one in declared(kind).values() for name in one.names]
+        names = [
+            name
+            for kind in kinds()
+            if kind.BY is by
+            for one in declared(kind).values()
+            for name in one.names
+        ]
         twice = {name: count for name, count in Counter(names).items() if count > 1}
         assert not twice, by

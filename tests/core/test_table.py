@@ -8,15 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.things import Source, patiently, queue
-from penstock.core.table import Index, KeyAllocator, Table, UnknownColumn, ascending, positions, put
+from penstock.core.table import (
+    Index,
+    KeyAllocator,
+    Table,
+    UnknownColumn,
+    ascending,
+    positions,
+    put,
+)
 
-polls = st.lists(st.dictionaries(st.integers(0, 12), st.sampled_from("abc")), min_size=1, max_size=8)
+polls = st.lists(
+    st.dictionaries(st.integers(0, 12), st.sampled_from("abc")), min_size=1, max_size=8
+)
 """Key → text of the things of each poll; the order of a dict is the order in which they are listed."""
 
 
 @given(polls)
 @patiently
-def test_an_index_holds_what_was_listed_and_knows_where_each_row_stood(polls: list[dict[int, str]]) -> None:
+def test_an_index_holds_what_was_listed_and_knows_where_each_row_stood(
+    polls: list[dict[int, str]],
+) -> None:
     source: Source[str] = Source()
     before: dict[int, str] = {}
     for poll in polls:
@@ -30,13 +42,17 @@ def test_an_index_holds_what_was_listed_and_knows_where_each_row_stood(polls: li
         if index is not last:
             assert index.follows(last)
             kept = {key for key in poll if before.get(key) == poll[key]}
-            assert index.origin.tolist() == [sorted(before).index(k) if k in kept else -1 for k in sorted(poll)]
+            assert index.origin.tolist() == [
+                sorted(before).index(k) if k in kept else -1 for k in sorted(poll)
+            ]
         before = poll
 
 
 @given(polls)
 @patiently
-def test_values_go_along_with_their_rows_and_with_no_other(polls: list[dict[int, str]]) -> None:
+def test_values_go_along_with_their_rows_and_with_no_other(
+    polls: list[dict[int, str]],
+) -> None:
     source: Source[str] = Source()
     values = np.empty(0)
     expected: dict[tuple[int, str], float] = {}
@@ -44,16 +60,30 @@ def test_values_go_along_with_their_rows_and_with_no_other(polls: list[dict[int,
         last = source.index
         index = source.table(poll).index
         carried = index.carry(last, values, np.nan)
-        assert dict(zip(zip(index.keys.tolist(), index, strict=True), carried.tolist(), strict=True)) == pytest.approx(
+        assert dict(
+            zip(
+                zip(index.keys.tolist(), index, strict=True),
+                carried.tolist(),
+                strict=True,
+            )
+        ) == pytest.approx(
             {item: expected.get(item, np.nan) for item in poll.items()}, nan_ok=True
         )
         values = np.where(np.isnan(carried), index.keys + 100.0 * number, carried)
-        expected = dict(zip(zip(index.keys.tolist(), index, strict=True), values.tolist(), strict=True))
+        expected = dict(
+            zip(
+                zip(index.keys.tolist(), index, strict=True),
+                values.tolist(),
+                strict=True,
+            )
+        )
 
 
 @given(polls)
 @patiently
-def test_values_go_along_over_a_gap_and_to_an_index_that_began_anew(polls: list[dict[int, str]]) -> None:
+def test_values_go_along_over_a_gap_and_to_an_index_that_began_anew(
+    polls: list[dict[int, str]],
+) -> None:
     """The same key may stand for another thing there: only the same row is the same thing."""
     first, *rest = polls
     source: Source[str] = Source()
@@ -63,7 +93,9 @@ def test_values_go_along_over_a_gap_and_to_an_index_that_began_anew(polls: list[
         source.table(poll)
     for index in (source.index, Source[str]().table(polls[-1]).index):
         carried = index.carry(old, values, -1.0).tolist()
-        expected = [k + 0.5 if first.get(k) == polls[-1][k] else -1.0 for k in sorted(polls[-1])]
+        expected = [
+            k + 0.5 if first.get(k) == polls[-1][k] else -1.0 for k in sorted(polls[-1])
+        ]
         assert carried == (expected if index is not old else values.tolist())
 
 
@@ -75,7 +107,12 @@ def test_a_key_that_is_listed_twice_counts_once_the_first() -> None:
         return ["abc"[i] for i in new]
 
     index, order = Index[str].empty().advance(np.array([7, 3, 7]), make)
-    assert (index.keys.tolist(), list(index), order.tolist(), made) == ([3, 7], ["b", "a"], [1, 0], [[1, 0]])
+    assert (index.keys.tolist(), list(index), order.tolist(), made) == (
+        [3, 7],
+        ["b", "a"],
+        [1, 0],
+        [[1, 0]],
+    )
 
 
 def test_a_changed_row_is_made_anew_and_the_others_stay_the_same_objects() -> None:
@@ -122,7 +159,10 @@ def test_serials_give_a_text_one_key_and_a_key_one_text(polls: list[list[str]]) 
     known: dict[str, int] = {}
     for texts in polls:
         keys = serials(texts).tolist()
-        assert all(known.setdefault(text, key) == key for text, key in zip(texts, keys, strict=True))
+        assert all(
+            known.setdefault(text, key) == key
+            for text, key in zip(texts, keys, strict=True)
+        )
         assert serials.find([*texts, "never"]).tolist() == [*keys, -1]
     assert len(set(known.values())) == len(known)
 
@@ -141,7 +181,10 @@ def test_a_column_that_its_rows_do_not_declare_is_an_error() -> None:
     queues = Table(Index.of([queue("q")]), {"messages": np.ones(1)})
     assert np.isnan(queues["delivering"]).all()
     assert "delivering" not in queues
-    with pytest.raises(UnknownColumn, match="QueueRow has no column 'delivring'; did you mean delivering"):
+    with pytest.raises(
+        UnknownColumn,
+        match="QueueRow has no column 'delivring'; did you mean delivering",
+    ):
         queues["delivring"]
     with pytest.raises(UnknownColumn):
         "mesages" in queues  # noqa: B015 - it raises
@@ -149,7 +192,11 @@ def test_a_column_that_its_rows_do_not_declare_is_an_error() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_keys_in_any_order_and_in_order_are_found_alike(seed: int) -> None:
-    keys = np.random.default_rng(seed).permutation(50).astype(np.int64)[: 40 if seed else 50]
+    keys = (
+        np.random.default_rng(seed)
+        .permutation(50)
+        .astype(np.int64)[: 40 if seed else 50]
+    )
     twice = np.append(keys, keys[:7])
     for asked in (keys, twice, np.sort(keys)):
         ordered, order = ascending(asked)
@@ -163,9 +210,14 @@ def test_keys_in_any_order_and_in_order_are_found_alike(seed: int) -> None:
         ]
 
 
-def test_numbers_are_put_where_they_belong_and_the_very_array_is_returned_where_that_is_nowhere() -> None:
+def test_numbers_are_put_where_they_belong_and_the_very_array_is_returned_where_that_is_nowhere() -> (
+    None
+):
     lines, nowhere = np.arange(6.0).reshape(2, 3), np.zeros(3, np.bool_)
     assert put(lines, nowhere, 9.0) is lines
-    assert put(lines, np.array([True, False, False]), 9.0).tolist() == [[9.0, 1.0, 2.0], [9.0, 4.0, 5.0]]
+    assert put(lines, np.array([True, False, False]), 9.0).tolist() == [
+        [9.0, 1.0, 2.0],
+        [9.0, 4.0, 5.0],
+    ]
     assert put(lines[0], lines[0] > 1, lines[1]).tolist() == [0.0, 1.0, 5.0]
     assert lines[0].tolist() == [0.0, 1.0, 2.0]

@@ -116,7 +116,9 @@ async def test_who_is_cancelled_cancels_the_work() -> None:
 
 async def test_closing_ends_the_work_and_those_that_wait() -> None:
     turns = Turns()
-    asking = [asyncio.create_task(turns.run(name, for_ever)) for name in ("first", "second")]
+    asking = [
+        asyncio.create_task(turns.run(name, for_ever)) for name in ("first", "second")
+    ]
     await asyncio.sleep(0.01)
     await turns.close()
     for one in asking:

@@ -15,7 +15,11 @@ HARM = re.compile(
     "\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 """What acts on a terminal, or is not seen there; listed here by itself, not by the rule that is tested."""
-NAMES = st.text(st.one_of(st.characters(), st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Zs"])))
+NAMES = st.text(
+    st.one_of(
+        st.characters(), st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Zs"])
+    )
+)
 
 
 @given(NAMES)
@@ -24,7 +28,9 @@ def test_nothing_in_it_acts_and_it_is_one_line(text: str) -> None:
     assert not HARM.search(found)
     assert len(f"{found}|".splitlines()) == 1
     found.encode()  # no surrogate
-    assert not any(unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in found)
+    assert not any(
+        unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in found
+    )
     assert not any(one.isspace() and one != " " for one in found)
 
 
@@ -33,7 +39,11 @@ def test_what_is_visible_stays_as_it_is(text: str) -> None:
     assert visible(visible(text)) == visible(text)
 
 
-@given(NAMES.filter(lambda text: "\\" not in text and not re.search("[\ud800-\udfff]", text)))
+@given(
+    NAMES.filter(
+        lambda text: "\\" not in text and not re.search("[\ud800-\udfff]", text)
+    )
+)
 def test_the_name_can_be_read_back_so_two_never_look_the_same(text: str) -> None:
     quoted = visible(text).replace('"', r"\"")
     assert json.loads(f'"{quoted}"') == text

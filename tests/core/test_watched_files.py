@@ -21,7 +21,9 @@ def settled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_files, "SETTLED_SECONDS", 0.0)
 
 
-def test_another_content_of_the_same_size_and_time_is_a_change(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_content_of_the_same_size_and_time_is_a_change(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settled(file, monkeypatch)
     contents = FileContents()
     before, times = contents.of([file]), file.stat()
@@ -63,11 +65,15 @@ def test_one_that_is_gone_and_back_has_not_changed(file: Path) -> None:
     assert contents.of([file]) == before
 
 
-def test_what_has_not_changed_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_not_changed_is_not_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settled(file, monkeypatch)
     contents = FileContents()
     before = contents.of([file])
-    monkeypatch.setattr(watched_files, "_digest", lambda _: pytest.fail("it is read again"))
+    monkeypatch.setattr(
+        watched_files, "_digest", lambda _: pytest.fail("it is read again")
+    )
     assert contents.of([file]) == before
 
 

@@ -26,24 +26,38 @@ class Source(Generic[RowT]):
     def __init__(self) -> None:
         self.index: Index[RowT] = Index.empty()
 
-    def table(self, rows: Mapping[int, RowT], **columns: Mapping[int, float]) -> Table[RowT]:
+    def table(
+        self, rows: Mapping[int, RowT], **columns: Mapping[int, float]
+    ) -> Table[RowT]:
         """`rows` and `columns` by key; a value that is not there is missing."""
         order = list(rows)
         keys = np.array(order, np.int64)
         known = self.index.positions(keys)
-        changed = [k for k, at in zip(order, known, strict=True) if at >= 0 and self.index.rows[at] != rows[k]]
+        changed = [
+            k
+            for k, at in zip(order, known, strict=True)
+            if at >= 0 and self.index.rows[at] != rows[k]
+        ]
         self.index, at = self.index.advance(
-            keys, lambda new: [rows[order[i]] for i in new], changed=np.array(changed, np.int64)
+            keys,
+            lambda new: [rows[order[i]] for i in new],
+            changed=np.array(changed, np.int64),
         )
         return Table(
             self.index,
-            {name: np.array([by.get(key, NAN) for key in order], np.float64)[at] for name, by in columns.items()},
+            {
+                name: np.array([by.get(key, NAN) for key in order], np.float64)[at]
+                for name, by in columns.items()
+            },
         )
 
 
 def table(rows: Sequence[RowT], **columns: Sequence[float]) -> Table[RowT]:
     """A table with an index of its own."""
-    return Table(Index.of(rows), {name: np.array(values, np.float64) for name, values in columns.items()})
+    return Table(
+        Index.of(rows),
+        {name: np.array(values, np.float64) for name, values in columns.items()},
+    )
 
 
 def queue(name: str, address: str = "", **fields: Any) -> model.QueueRow:
@@ -67,15 +81,25 @@ def temporary(name: str) -> model.QueueRow:
 
 
 def subscription(name: str, address: str, *, durable: bool) -> model.QueueRow:
-    return queue(name, address, routing_type="multicast", durable=durable, kind=model.QueueKind.SUBSCRIPTION)
+    return queue(
+        name,
+        address,
+        routing_type="multicast",
+        durable=durable,
+        kind=model.QueueKind.SUBSCRIPTION,
+    )
 
 
 def address(name: str, policy: str = "page") -> model.AddressRow:
     return model.AddressRow(name, policy)
 
 
-def consumer(name: str, queue: str, client: str = "c", address: str = "") -> model.ConsumerRow:
-    return model.ConsumerRow(name, queue, address or queue, client, "s" + name, "AMQP", "u", "h", "")
+def consumer(
+    name: str, queue: str, client: str = "c", address: str = ""
+) -> model.ConsumerRow:
+    return model.ConsumerRow(
+        name, queue, address or queue, client, "s" + name, "AMQP", "u", "h", ""
+    )
 
 
 def connection(name: str, client: str = "c") -> model.ConnectionRow:
@@ -108,9 +132,16 @@ def snapshot(
     return model.Snapshot(
         stamp=stamp,
         broker=broker,
-        observation=model.Observation() if broker is None else model.Observation(model.Process.of(broker)),
-        consumer_queue=np.array([-1] * size if consumer_queue is None else consumer_queue, np.int64),
-        consumer_connection=np.array([-1] * size if consumer_connection is None else consumer_connection, np.int64),
+        observation=model.Observation()
+        if broker is None
+        else model.Observation(model.Process.of(broker)),
+        consumer_queue=np.array(
+            [-1] * size if consumer_queue is None else consumer_queue, np.int64
+        ),
+        consumer_connection=np.array(
+            [-1] * size if consumer_connection is None else consumer_connection,
+            np.int64,
+        ),
         collectors={
             **{name: model.Collector(0.1, stamp) for name in read},
             **{name: model.Collector(0.1, stamp, "no answer") for name in failed},
@@ -121,7 +152,11 @@ def snapshot(
 
 def by_row(table: Table[Any], column: str) -> dict[Any, float]:
     """The column by row; missing values left out."""
-    return {row: value for row, value in zip(table.index, table[column].tolist(), strict=True) if not np.isnan(value)}
+    return {
+        row: value
+        for row, value in zip(table.index, table[column].tolist(), strict=True)
+        if not np.isnan(value)
+    }
 
 
 def by(table: Table[Any], column: str, *labels: str) -> dict[Any, float]:

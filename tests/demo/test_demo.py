@@ -22,7 +22,10 @@ def test_scenario() -> None:
         shown = {(sight.queue, sight.client) for sight in scenario.describe()}
 
         def consuming() -> set[tuple[str, str]]:
-            return {(row["queue"], row["clientID"]) for row in broker.manage.rows("listConsumers")}
+            return {
+                (row["queue"], row["clientID"])
+                for row in broker.manage.rows("listConsumers")
+            }
 
         eventually(consuming, shown - {("audit.ring", "")})
 
@@ -34,7 +37,11 @@ def test_scenario() -> None:
 
         def awaiting_commit() -> list[bool]:
             rows = broker.manage.rows("listConsumers")
-            return [int(row["messagesAcknowledgedAwaitingCommit"]) > 3 for row in rows if row["queue"] == "invoices"]
+            return [
+                int(row["messagesAcknowledgedAwaitingCommit"]) > 3
+                for row in rows
+                if row["queue"] == "invoices"
+            ]
 
         eventually(awaiting_commit, [True])
         for healthy in ("orders", "payments", "shipments", "emails"):
@@ -42,12 +49,18 @@ def test_scenario() -> None:
         eventually(lambda: number("audit.ring", "MessagesAdded") > 150, expected=True)
         assert number("audit.ring", "MessageCount") == 100
         assert number("stock.updates", "DeliveringCount") > 0
-        assert number("stock.updates", "MessagesAcknowledged") == number("invoices", "MessagesAcknowledged") == 0
+        assert (
+            number("stock.updates", "MessagesAcknowledged")
+            == number("invoices", "MessagesAcknowledged")
+            == 0
+        )
 
         (configured,) = yaml.safe_load(scenario.config_yaml())["brokers"]
         assert configured["password"] == broker.accounts[EXPORTER].password
         assert (configured["name"], configured["url"]) == ("demo", broker.jolokia_url)
-        assert not command_lines_with([account.password for account in broker.accounts.values()])
+        assert not command_lines_with(
+            [account.password for account in broker.accounts.values()]
+        )
     assert not folder.exists()
     eventually(threading.active_count, threads)
 

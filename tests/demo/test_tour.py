@@ -40,7 +40,9 @@ async def test_it_repeats_and_ends_what_it_began() -> None:
     played = Played(stop_after=len(CHAPTERS) + 2)
     await played.play()
     queues = [one.queue for one in (*CHAPTERS, *CHAPTERS[:2])]
-    assert played.done == [(what, queue) for queue in queues for what in ("begin", "end")]
+    assert played.done == [
+        (what, queue) for queue in queues for what in ("begin", "end")
+    ]
     assert sum("penstock explain demo" in line for line in played.lines) == len(queues)
 
 
@@ -64,20 +66,36 @@ def test_each_chapter_replaces_the_consumer_of_a_real_broker() -> None:
         manage = scenario.broker.manage
 
         def consumers(queue: str) -> list[str]:
-            return [row["clientID"] for row in manage.rows("listConsumers") if row["queue"] == queue]
+            return [
+                row["clientID"]
+                for row in manage.rows("listConsumers")
+                if row["queue"] == queue
+            ]
 
         for chapter in CHAPTERS:
             scenario.begin(chapter)
-            eventually(partial(consumers, chapter.queue), [chapter.client] * (chapter.fault != "absent"), timeout=60)
+            eventually(
+                partial(consumers, chapter.queue),
+                [chapter.client] * (chapter.fault != "absent"),
+                timeout=60,
+            )
             scenario.end(chapter)
             eventually(partial(consumers, chapter.queue), [chapter.client])
-        eventually(lambda: int(manage.queue("stock.updates", "DeliveringCount")) < 5, expected=True)
+        eventually(
+            lambda: int(manage.queue("stock.updates", "DeliveringCount")) < 5,
+            expected=True,
+        )
 
 
 def test_progress_says_how_long_it_has_taken_and_what_is_left() -> None:
     times, lines = iter([0.0, 0.0, 30.0, 60.0, 90.0]), list[str]()
     progress = Progress(lines.append, lambda: next(times))
-    for step in ("imagining 90 days", "rolling up, day 14 of 90", "rolling up, day 59 of 90", "analysing 90 days"):
+    for step in (
+        "imagining 90 days",
+        "rolling up, day 14 of 90",
+        "rolling up, day 59 of 90",
+        "analysing 90 days",
+    ):
         progress(step)
     assert lines[0] == "[0 s] imagining 90 days"
     assert lines[1] == "[30 s, about 2 min 50 s left] rolling up, day 14 of 90"

@@ -12,7 +12,10 @@ import yaml
 TOP = Path(__file__).parents[2]
 CHART = TOP / "helm" / "penstock"
 GOLDEN = Path(__file__).parent / "golden"
-VARIANTS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
+VARIANTS = sorted(
+    path.name.removesuffix("-values.yaml")
+    for path in (CHART / "ci").glob("*-values.yaml")
+)
 
 Manifest = dict[str, Any]
 
@@ -25,31 +28,56 @@ def helm() -> str | None:
 def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = helm()
     assert command is not None
-    return subprocess.run([command, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [command, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def rendered(variant: str) -> list[Manifest]:
     """What helm makes of a variant's values; what stands in files of the repository anyway is cut out."""
-    made = run_helm("template", "r", str(CHART), "--namespace", "mq", "--values", str(values_of(variant)))
+    made = run_helm(
+        "template",
+        "r",
+        str(CHART),
+        "--namespace",
+        "mq",
+        "--values",
+        str(values_of(variant)),
+    )
     assert made.returncode == 0, made.stderr
     return [_short(one) for one in yaml.safe_load_all(made.stdout) if one]
 
 
 def value_sets() -> dict[str, dict[str, Any]]:
     """By what they want of the chart; with one broker where they name none."""
-    sets: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "value_sets.yaml").read_text())
+    sets: dict[str, dict[str, Any]] = yaml.safe_load(
+        (Path(__file__).parent / "value_sets.yaml").read_text()
+    )
     for values in sets.values():
         config = values.setdefault("config", {})
-        if "existingConfigSecret" not in values and not {"brokers", "discovery"} & config.keys():
-            config["brokers"] = [{"name": "b1", "kind": "artemis", "url": "http://b1:8161/console/jolokia/"}]
+        if (
+            "existingConfigSecret" not in values
+            and not {"brokers", "discovery"} & config.keys()
+        ):
+            config["brokers"] = [
+                {
+                    "name": "b1",
+                    "kind": "artemis",
+                    "url": "http://b1:8161/console/jolokia/",
+                }
+            ]
     return sets
 
 
-def made_of(values: dict[str, Any], folder: Path, *, release: str = "r", namespace: str = "mq") -> list[Manifest]:
+def made_of(
+    values: dict[str, Any], folder: Path, *, release: str = "r", namespace: str = "mq"
+) -> list[Manifest]:
     """What helm makes of values."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
-    made = run_helm("template", release, str(CHART), "--namespace", namespace, "--values", str(file))
+    made = run_helm(
+        "template", release, str(CHART), "--namespace", namespace, "--values", str(file)
+    )
     assert made.returncode == 0, made.stderr
     return [one for one in yaml.load_all(made.stdout, Loader=yaml.CSafeLoader) if one]
 
@@ -60,7 +88,9 @@ def values_of(variant: str) -> Path:
 
 def golden(variant: str) -> list[Manifest]:
     """What it made when the golden file was written."""
-    return list(yaml.load_all((GOLDEN / f"{variant}.yaml").read_text(), Loader=yaml.CSafeLoader))
+    return list(
+        yaml.load_all((GOLDEN / f"{variant}.yaml").read_text(), Loader=yaml.CSafeLoader)
+    )
 
 
 def every() -> Iterator[tuple[str, Manifest]]:
@@ -70,10 +100,13 @@ def every() -> Iterator[tuple[str, Manifest]]:
 
 def _short(manifest: Manifest) -> Manifest:
     if manifest["kind"] == "PrometheusRule":
-        manifest["spec"]["groups"] = [group["name"] for group in manifest["spec"]["groups"]]
+        manifest["spec"]["groups"] = [
+            group["name"] for group in manifest["spec"]["groups"]
+        ]
     if manifest["kind"] == "ConfigMap":
         manifest["data"] = {
-            name: text if not name.endswith(".json") else "a dashboard" for name, text in manifest["data"].items()
+            name: text if not name.endswith(".json") else "a dashboard"
+            for name, text in manifest["data"].items()
         }
     return manifest
 

@@ -34,7 +34,10 @@ VARIANTS = ("minimal", "sharded", "full", "podmonitor")
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[None]:
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(command, stdout=out, stderr=out) as process,
+    ):
         try:
             yield
         finally:
@@ -48,7 +51,11 @@ def cluster(home: Path) -> Iterator[Path]:
     client, peer, secure = free_port(), free_port(), free_port()
     token = secrets.token_hex(16)
     (home / "tokens.csv").write_text(f'{token},admin,1,"system:masters"\n')
-    subprocess.run(["openssl", "genrsa", "-out", str(home / "sa.key"), "2048"], check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", "genrsa", "-out", str(home / "sa.key"), "2048"],
+        check=True,
+        capture_output=True,
+    )
     store = [
         str(TOOLS / "etcd"), "--data-dir", str(home / "etcd"), "--unsafe-no-fsync",
         "--listen-client-urls", f"http://{LOOPBACK}:{client}", "--advertise-client-urls", f"http://{LOOPBACK}:{client}",
@@ -67,7 +74,13 @@ def cluster(home: Path) -> Iterator[Path]:
         "kind": "Config",
         "current-context": "test",
         "clusters": [
-            {"name": "test", "cluster": {"server": f"https://{LOOPBACK}:{secure}", "insecure-skip-tls-verify": True}}
+            {
+                "name": "test",
+                "cluster": {
+                    "server": f"https://{LOOPBACK}:{secure}",
+                    "insecure-skip-tls-verify": True,
+                },
+            }
         ],
         "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
@@ -79,7 +92,9 @@ def cluster(home: Path) -> Iterator[Path]:
         yield home / "kubeconfig"
 
 
-def ask(url: str, token: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
+def ask(
+    url: str, token: str, body: bytes | None = None, kind: str = "application/json"
+) -> bytes:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
     request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - our own server
     with urllib.request.urlopen(request, timeout=10, context=ANY) as answer:  # noqa: S310
@@ -104,7 +119,9 @@ def custom_objects() -> list[Path]:
     module = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
     command = ["go", "mod", "download", "-json", module]
     made = subprocess.run(command, check=True, capture_output=True, text=True)
-    folder = Path(json.loads(made.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
+    folder = (
+        Path(json.loads(made.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
+    )
     names = ("servicemonitors", "podmonitors", "prometheusrules", "alertmanagerconfigs")
     return [folder / f"monitoring.coreos.com_{name}.yaml" for name in names]
 
@@ -131,13 +148,27 @@ def others() -> Iterator[Any]:
             "kind": "CustomResourceDefinition",
             "metadata": {
                 "name": f"{plural}.{group}",
-                "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},  # groups of k8s.io need it
+                "annotations": {
+                    "api-approved.kubernetes.io": "unapproved, for a test"
+                },  # groups of k8s.io need it
             },
             "spec": {
                 "group": group,
                 "scope": "Namespaced",
-                "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
-                "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+                "names": {
+                    "kind": kind,
+                    "plural": plural,
+                    "singular": kind.lower(),
+                    "listKind": f"{kind}List",
+                },
+                "versions": [
+                    {
+                        "name": version,
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": schema},
+                    }
+                ],
             },
         }
 
@@ -148,30 +179,62 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         kubeconfig = stack.enter_context(cluster(Path(home)))
         config = json.loads(kubeconfig.read_text())
-        url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
-        known = [yaml.load(file.read_text(), Loader=Definitions) for file in custom_objects()]  # noqa: S506 - a safe one
+        url, token = (
+            config["clusters"][0]["cluster"]["server"],
+            config["users"][0]["user"]["token"],
+        )
+        known = [
+            yaml.load(file.read_text(), Loader=Definitions)  # noqa: S506 - a safe one
+            for file in custom_objects()
+        ]
         for definition in [*known, *others()]:
             made = json.dumps(definition).encode()
-            ask(f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions", token, made)
+            ask(
+                f"{url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                token,
+                made,
+            )
         os.environ["KUBECONFIG"] = str(kubeconfig)
         sets = list(chart.value_sets().items())
-        spaces = [*VARIANTS, *(f"set-{n}" for n in range(len(sets))), "observability", "monitoring", "grafana"]
+        spaces = [
+            *VARIANTS,
+            *(f"set-{n}" for n in range(len(sets))),
+            "observability",
+            "monitoring",
+            "grafana",
+        ]
         for name in spaces:
-            space = {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+            space = {
+                "metadata": {
+                    "name": name,
+                    "labels": {"pod-security.kubernetes.io/warn": "restricted"},
+                }
+            }
             ask(f"{url}/api/v1/namespaces", token, json.dumps(space).encode())
         for variant in VARIANTS:
             wrong += played(variant)
         for n, (name, values) in enumerate(sets):
             wrong += installed(Path(home), f"set-{n}", name, values)
-        bogus = ("--set", "serviceMonitor.enabled=true", "--set", "serviceMonitor.interval=bogus")
+        bogus = (
+            "--set",
+            "serviceMonitor.enabled=true",
+            "--set",
+            "serviceMonitor.interval=bogus",
+        )
         bad = helm("install", "bad", "minimal", *bogus)
         if bad.returncode == 0:
-            wrong.append("the server took a ServiceMonitor with a bogus interval: it checks nothing")
-    print(json.dumps({"variants": len(VARIANTS), "value_sets": len(sets), "wrong": wrong}))  # noqa: T201
+            wrong.append(
+                "the server took a ServiceMonitor with a bogus interval: it checks nothing"
+            )
+    print(  # noqa: T201
+        json.dumps({"variants": len(VARIANTS), "value_sets": len(sets), "wrong": wrong})
+    )
     return int(bool(wrong))
 
 
-def installed(folder: Path, space: str, name: str, values: dict[str, Any]) -> Iterator[str]:
+def installed(
+    folder: Path, space: str, name: str, values: dict[str, Any]
+) -> Iterator[str]:
     """Install with a set of values, and uninstall; what went wrong. Containers that it brings are its own matter."""
     file = folder / f"{space}.yaml"
     file.write_text(yaml.safe_dump(values))
@@ -180,7 +243,11 @@ def installed(folder: Path, space: str, name: str, values: dict[str, Any]) -> It
     if done.returncode:
         yield f"{name}: {done.stderr.strip()}"
     if not {"extraContainers", "initContainers"} & values.keys():
-        yield from (f"{name}: {line}" for line in done.stderr.splitlines() if "violate PodSecurity" in line)
+        yield from (
+            f"{name}: {line}"
+            for line in done.stderr.splitlines()
+            if "violate PodSecurity" in line
+        )
     gone = chart.run_helm("uninstall", space, "--namespace", space)
     if gone.returncode:
         yield f"{name}: {gone.stderr.strip()}"
@@ -199,18 +266,28 @@ def played(variant: str) -> Iterator[str]:
         print(f"{variant}: {step[0]}: {'done' if done.returncode == 0 else 'REFUSED'}")  # noqa: T201
         if done.returncode:
             yield f"{variant}: {step[0]}: {done.stderr.strip()}"
-        yield from (f"{variant}: {step[0]}: {line}" for line in said.splitlines() if "violate PodSecurity" in line)
+        yield from (
+            f"{variant}: {step[0]}: {line}"
+            for line in said.splitlines()
+            if "violate PodSecurity" in line
+        )
 
 
-def helm(verb: str, release: str, variant: str, *more: str) -> subprocess.CompletedProcess[str]:
+def helm(
+    verb: str, release: str, variant: str, *more: str
+) -> subprocess.CompletedProcess[str]:
     if verb == "rollback":
         return chart.run_helm("rollback", release, *more, "--namespace", variant)
     values = ("--values", str(chart.values_of(variant)))
-    return chart.run_helm(verb, release, str(chart.CHART), "--namespace", variant, *values, *more)
+    return chart.run_helm(
+        verb, release, str(chart.CHART), "--namespace", variant, *values, *more
+    )
 
 
 if __name__ == "__main__":
-    missing = [name for name in ("etcd", "kube-apiserver") if not (TOOLS / name).exists()]
+    missing = [
+        name for name in ("etcd", "kube-apiserver") if not (TOOLS / name).exists()
+    ]
     if missing or shutil.which("go") is None:
         sys.exit(f"needs {', '.join(missing) or 'Go'}; make test-cluster brings them")
     sys.exit(main())

@@ -33,18 +33,29 @@ def configurations(folder: Path, scraped: int, grpc: int, http: int) -> Iterator
     JSON.
     """
     text = CONFIG.read_text()
-    for placeholder, port in (("penstock.example:19771", scraped), ("otlp.example:4317", grpc)):
+    for placeholder, port in (
+        ("penstock.example:19771", scraped),
+        ("otlp.example:4317", grpc),
+    ):
         assert placeholder in text
         text = text.replace(placeholder, f"{LOOPBACK}:{port}")
     received = {
-        "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": f"{LOOPBACK}:{grpc}"}}}},
+        "receivers": {
+            "otlp": {"protocols": {"grpc": {"endpoint": f"{LOOPBACK}:{grpc}"}}}
+        },
         "exporters": {
             "otlp_grpc": {"tls": {"insecure": True}},
-            "otlp_http": {"endpoint": f"http://{LOOPBACK}:{http}", "encoding": "json", "compression": "none"},
+            "otlp_http": {
+                "endpoint": f"http://{LOOPBACK}:{http}",
+                "encoding": "json",
+                "compression": "none",
+            },
         },
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
-            "pipelines": {"metrics/received": {"receivers": ["otlp"], "exporters": ["otlp_http"]}},
+            "pipelines": {
+                "metrics/received": {"receivers": ["otlp"], "exporters": ["otlp_http"]}
+            },
         },
     }
     for name, one in (("shipped", text), ("received", yaml.safe_dump(received))):
@@ -55,7 +66,10 @@ def configurations(folder: Path, scraped: int, grpc: int, http: int) -> Iterator
 @contextmanager
 def collector(folder: Path, scraped: int, http: int) -> Iterator[None]:
     """It runs, and has nothing to complain about."""
-    files, log = configurations(folder, scraped, free_port(), http), folder / "collector.log"
+    files, log = (
+        configurations(folder, scraped, free_port(), http),
+        folder / "collector.log",
+    )
     process = Process("collector", [str(ROOT / ".tools" / "collector"), *files], log)
     process.start("Everything is ready", timeout=60)
     try:
@@ -99,7 +113,10 @@ def shown(agent: Agent) -> Points:
     """As the receiver names it: families of type info lose their suffix, labels without a value are left out."""
     samples = agent.scrape(OPENMETRICS).samples
     return {
-        (name.removesuffix("_info"), frozenset((label, text) for label, text in labels.items() if text)): value
+        (
+            name.removesuffix("_info"),
+            frozenset((label, text) for label, text in labels.items() if text),
+        ): value
         for name, labels, value in samples
         if name.startswith("mq_")
     }
@@ -108,11 +125,15 @@ def shown(agent: Agent) -> Points:
 def steady(found: Points) -> Points:
     """Without what changes while nothing happens."""
     return {
-        key: value for key, value in found.items() if not any(part in key[0] for part in ("seconds", "memory", "disk"))
+        key: value
+        for key, value in found.items()
+        if not any(part in key[0] for part in ("seconds", "memory", "disk"))
     }
 
 
-def test_what_leaves_the_collector_is_what_the_agent_shows(artemis: ArtemisBroker, tmp_path: Path) -> None:
+def test_what_leaves_the_collector_is_what_the_agent_shows(
+    artemis: ArtemisBroker, tmp_path: Path
+) -> None:
     queue, pages = "collected", list[Page]()
     artemis.manage.create_queue(queue)
     with AmqpProducer(artemis.endpoint(), queue) as producer:
@@ -123,24 +144,42 @@ def test_what_leaves_the_collector_is_what_the_agent_shows(artemis: ArtemisBroke
         AmqpHolder(artemis.endpoint(), queue, credit=10, client_id="holder") as holder,
     ):
         eventually(lambda: holder.counts.received, 10, timeout=20)
-        agent.until(lambda scrape: scrape.find("mq_queue_delivering_messages", queue=queue)[0][1], 10, timeout=30)
+        agent.until(
+            lambda scrape: scrape.find("mq_queue_delivering_messages", queue=queue)[0][
+                1
+            ],
+            10,
+            timeout=30,
+        )
         with collector(tmp_path, agent.port, http):
-            eventually(lambda: steady(points(pages)) == steady(shown(agent)), expected=True, timeout=90)
-    (resource,) = {json.dumps(attributes(one["resource"]), sort_keys=True) for one in resources(pages)}
+            eventually(
+                lambda: steady(points(pages)) == steady(shown(agent)),
+                expected=True,
+                timeout=90,
+            )
+    (resource,) = {
+        json.dumps(attributes(one["resource"]), sort_keys=True)
+        for one in resources(pages)
+    }
     named = json.loads(resource)
     assert named["service.name"] == "penstock"
     assert named["service.namespace"] == "messaging"
     assert named["service.instance.id"] == f"{LOOPBACK}:{agent.port}"
     found = dict(metrics(pages))
     assert found["mq_queue_messages_added_total"]["isMonotonic"]
-    assert found["mq_queue_messages_added_total"]["aggregationTemporality"] == 2, "cumulative"
+    assert found["mq_queue_messages_added_total"]["aggregationTemporality"] == 2, (
+        "cumulative"
+    )
     assert "isMonotonic" not in found["mq_queue_messages"]
 
 
 def test_a_large_body_goes_in_parts_that_a_receiver_takes(tmp_path: Path) -> None:
     """A receiver takes 4 MiB in one message, unless its configuration allows more."""
     count, pages = 60_000, list[Page]()
-    lines = (f'mq_queue_messages{{address="{"a" * 60}",queue="{"q" * 60}{i}"}} {i}' for i in range(count))
+    lines = (
+        f'mq_queue_messages{{address="{"a" * 60}",queue="{"q" * 60}{i}"}} {i}'
+        for i in range(count)
+    )
     body = "\n".join(("# TYPE mq_queue_messages gauge", *lines, ""))
     with served(body.encode(), pages) as http, collector(tmp_path, http, http):
         eventually(lambda: sum(points(pages).values()), sum(range(count)), timeout=90)

@@ -6,10 +6,21 @@ TEXT = {"type": "string", "minLength": 1}
 
 
 def _object(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": required,
+        "properties": properties,
+    }
 
 
-_MAPS = ("securityContext", "podSecurityContext", "nodeSelector", "affinity", "dnsConfig")
+_MAPS = (
+    "securityContext",
+    "podSecurityContext",
+    "nodeSelector",
+    "affinity",
+    "dnsConfig",
+)
 _LISTS = ("env", "envFrom", "volumeMounts", "tolerations", "hostAliases")
 _POD = _object(
     ["cores", "memory"],
@@ -46,7 +57,9 @@ SPECS = {
             mainApplicationFile={"type": "string", "pattern": "^local://"},
             arguments={"type": "array", "items": TEXT},
             sparkVersion=TEXT,
-            restartPolicy=_object(["type"], type={"enum": ["Never", "OnFailure", "Always"]}),
+            restartPolicy=_object(
+                ["type"], type={"enum": ["Never", "OnFailure", "Always"]}
+            ),
             imagePullSecrets={"type": "array", "items": TEXT},
             volumes={"type": "array"},
             driver=_POD,

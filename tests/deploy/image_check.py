@@ -28,21 +28,32 @@ from rig.prometheus import tool
 from rig.s3 import CREDENTIALS, below, s3_server
 
 pytestmark = [
-    pytest.mark.skipif(bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}"),
+    pytest.mark.skipif(
+        bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}"
+    ),
     pytest.mark.timeout(3600),  # the first to need an image builds it
 ]
-needs_helm = pytest.mark.skipif(chart.helm() is None, reason="needs helm; make tools-helm brings it")
+needs_helm = pytest.mark.skipif(
+    chart.helm() is None, reason="needs helm; make tools-helm brings it"
+)
 
 COMPOSE = ROOT / "deploy/compose"
 PORT = 8161
 USER, PASSWORD = "prometheus", "a-password-of-a-test"
-WEB = {"cert_file": "/etc/penstock/tls/tls.crt", "key_file": "/etc/penstock/tls/tls.key"}
+WEB = {
+    "cert_file": "/etc/penstock/tls/tls.crt",
+    "key_file": "/etc/penstock/tls/tls.key",
+}
 
 
 @pytest.fixture(scope="module")
 def images() -> Iterator[Images]:
     """With the Dockerfile of the page; steps that have not changed are kept from run to run."""
-    (build,) = [line for line in commands("docs/deploy.md", "Image") if line.startswith("docker build ")]
+    (build,) = [
+        line
+        for line in commands("docs/deploy.md", "Image")
+        if line.startswith("docker build ")
+    ]
     assert ROOT / option(build, "--file") == ROOT / "deploy/image/Dockerfile"
     assert option(build, "--target") == "agent"
     with Images() as made:
@@ -50,19 +61,35 @@ def images() -> Iterator[Images]:
 
 
 @contextmanager
-def broker_in(pod: Pod, folder: Path, bound: str, allowed: str = "", create_args: Sequence[str] = ()) -> Iterator[str]:
+def broker_in(
+    pod: Pod,
+    folder: Path,
+    bound: str,
+    allowed: str = "",
+    create_args: Sequence[str] = (),
+) -> Iterator[str]:
     """An Artemis in the pod's network with its console at `bound`; gives the password of its reading account.
 
     allowed: the origin that `artemis create` was told; default: where it is bound.
     """
-    broker = ArtemisBroker.create(folder, read_only_user="exporter", create_args=create_args)
+    broker = ArtemisBroker.create(
+        folder, read_only_user="exporter", create_args=create_args
+    )
     etc = folder / "etc"
     (etc / "bootstrap.xml").write_text(
-        re.sub(r'(uri|bind)="http://[^"]+"', rf'\1="http://{bound}:{PORT}"', (etc / "bootstrap.xml").read_text())
+        re.sub(
+            r'(uri|bind)="http://[^"]+"',
+            rf'\1="http://{bound}:{PORT}"',
+            (etc / "bootstrap.xml").read_text(),
+        )
     )
     access = etc / "jolokia-access.xml"
     access.write_text(access.read_text().replace("127.0.0.1", allowed or bound))
-    process = Process("artemis", [*pod.inside(), str(folder / "bin/artemis"), "run"], folder / "log/console.log")
+    process = Process(
+        "artemis",
+        [*pod.inside(), str(folder / "bin/artemis"), "run"],
+        folder / "log/console.log",
+    )
     process.start("AMQ241002")
     try:
         yield broker.accounts["exporter"].password
@@ -71,7 +98,11 @@ def broker_in(pod: Pod, folder: Path, bound: str, allowed: str = "", create_args
 
 
 def until_shown(
-    pod: Pod, text: str, url: str = f"http://{ADDRESS}:19771/metrics", *headers: str, seconds: float = 60
+    pod: Pod,
+    text: str,
+    url: str = f"http://{ADDRESS}:19771/metrics",
+    *headers: str,
+    seconds: float = 60,
 ) -> str:
     """`/metrics` as Prometheus gets it, once a line of it begins with the text."""
     deadline = time.monotonic() + seconds
@@ -100,7 +131,10 @@ def rendered(values: Mapping[str, Any], folder: Path) -> list[chart.Manifest]:
     file = folder / "my-values.yaml"
     file.write_text(yaml.safe_dump(dict(values)))
     arguments = [
-        str(ROOT / word) if word == "helm/penstock" else word.replace("my-values.yaml", str(file)) for word in words[2:]
+        str(ROOT / word)
+        if word == "helm/penstock"
+        else word.replace("my-values.yaml", str(file))
+        for word in words[2:]
     ]
     made = chart.run_helm("template", *arguments, "--namespace", "mq")
     assert made.returncode == 0, made.stderr
@@ -128,7 +162,13 @@ def test_the_least_that_the_chart_needs(images: Images, tmp_path: Path) -> None:
         container = pod.start(images["agent"])
         until_ready(container)
         body = until_shown(pod, 'mq_up{broker="b1"} 1')
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         assert f'revision="{head.stdout.strip()}"' in body
         notes = (ROOT / "helm/penstock/templates/NOTES.txt").read_text()
         (command,) = re.findall(r"exec .* -- (penstock .*)", notes)
@@ -138,7 +178,9 @@ def test_the_least_that_the_chart_needs(images: Images, tmp_path: Path) -> None:
 
 
 @needs_helm
-def test_tls_of_a_secret_history_and_trends_on_one_volume(images: Images, tmp_path: Path) -> None:
+def test_tls_of_a_secret_history_and_trends_on_one_volume(
+    images: Images, tmp_path: Path
+) -> None:
     """On OpenShift's terms; each poll of the agent is in the report, and what the job found in /metrics."""
     (text,) = blocks("docs/deploy.md", "History and trends on one volume", "yaml")
     values = yaml.safe_load(text)
@@ -150,10 +192,17 @@ def test_tls_of_a_secret_history_and_trends_on_one_volume(images: Images, tmp_pa
     values |= {
         "global": {"compatibility": {"openshift": "true"}},
         "secrets": {"existing": ["artemis-exporter"]},
-        "web": {"existingSecret": "penstock-web", "existingSecretHasTls": True, "tlsSecret": "penstock-tls"},
+        "web": {
+            "existingSecret": "penstock-web",
+            "existingSecretHasTls": True,
+            "tlsSecret": "penstock-tls",
+        },
     }
     manifests = rendered(values, tmp_path)
-    objects, authority = Objects.of(manifests), trustme.CA().issue_cert("penstock.mq.svc")
+    objects, authority = (
+        Objects.of(manifests),
+        trustme.CA().issue_cert("penstock.mq.svc"),
+    )
     objects.secrets["penstock-tls"] = {
         "tls.crt": authority.cert_chain_pems[0].bytes().decode(),
         "tls.key": authority.private_key_pem.bytes().decode(),
@@ -170,7 +219,14 @@ def test_tls_of_a_secret_history_and_trends_on_one_volume(images: Images, tmp_pa
     url = f"https://{ADDRESS}:19771/metrics"
     template = of_kind(manifests, "Deployment")["spec"]["template"]
     with (
-        Pod("penstock-0", template, objects, tmp_path / "pod", others=["artemis.mq.svc"], openshift=True) as pod,
+        Pod(
+            "penstock-0",
+            template,
+            objects,
+            tmp_path / "pod",
+            others=["artemis.mq.svc"],
+            openshift=True,
+        ) as pod,
         broker_in(pod, tmp_path / "b1", "0.0.0.0", "localhost") as password,  # noqa: S104 - of the pod
     ):
         objects.secrets["artemis-exporter"] = {"B1_PASSWORD": password}
@@ -194,12 +250,25 @@ def _template(name: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("name", PATCHES)
-def test_a_sidecar_beside_a_broker_that_is_bound_as_its_own(images: Images, tmp_path: Path, name: str) -> None:
+def test_a_sidecar_beside_a_broker_that_is_bound_as_its_own(
+    images: Images, tmp_path: Path, name: str
+) -> None:
     """The operator's image binds the console to what `hostname -f` says in the pod, others to localhost."""
     full = "ex-aao-ss-0.ex-aao-hdls-svc.mq.svc.cluster.local"
-    objects = Objects(config_maps={"penstock": {"penstock.yaml": (SIDECAR / "penstock.yaml").read_text()}})
-    with Pod("ex-aao-ss-0", _template(name), objects, tmp_path / "pod", host=full) as pod:
-        said = subprocess.run([*pod.inside(), "hostname", "-f"], capture_output=True, text=True, check=True)
+    objects = Objects(
+        config_maps={
+            "penstock": {"penstock.yaml": (SIDECAR / "penstock.yaml").read_text()}
+        }
+    )
+    with Pod(
+        "ex-aao-ss-0", _template(name), objects, tmp_path / "pod", host=full
+    ) as pod:
+        said = subprocess.run(
+            [*pod.inside(), "hostname", "-f"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert said.stdout.strip() == full
         bound = full if name == "operator" else "localhost"
         with broker_in(pod, tmp_path / "b1", bound) as password:
@@ -217,17 +286,34 @@ def test_the_sidecar_of_a_chart_of_ones_own(images: Images, tmp_path: Path) -> N
     shutil.copytree(chart.CHART, parent / "charts/penstock")
     depends = [{"name": "penstock", "version": "*", "repository": ""}]
     (parent / "Chart.yaml").write_text(
-        yaml.safe_dump({"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": depends})
+        yaml.safe_dump(
+            {
+                "apiVersion": "v2",
+                "name": "parent",
+                "version": "1.0.0",
+                "dependencies": depends,
+            }
+        )
     )
     (parent / "values.yaml").write_text("penstock: {sidecar: {only: true}}\n")
     said = (chart.CHART / "templates/_sidecar.tpl").read_text()
-    (example,) = re.findall(r"^(  containers:\n.*?volumes\" .*?)\n$", said, re.MULTILINE | re.DOTALL)
-    example = example.replace('"configMap" "penstock")', '"configMap" "penstock" "passwordSecret" "penstock")', 1)
+    (example,) = re.findall(
+        r"^(  containers:\n.*?volumes\" .*?)\n$", said, re.MULTILINE | re.DOTALL
+    )
+    example = example.replace(
+        '"configMap" "penstock")',
+        '"configMap" "penstock" "passwordSecret" "penstock")',
+        1,
+    )
     (parent / "templates/pod.yaml").write_text(f"kind: Pod\nspec:\n{example}\n")
     made = chart.run_helm("template", "r", str(parent))
     assert made.returncode == 0, made.stderr
     (template,) = (one for one in yaml.safe_load_all(made.stdout) if one)
-    objects = Objects(config_maps={"penstock": {"penstock.yaml": (SIDECAR / "penstock.yaml").read_text()}})
+    objects = Objects(
+        config_maps={
+            "penstock": {"penstock.yaml": (SIDECAR / "penstock.yaml").read_text()}
+        }
+    )
     with (
         Pod("own-0", template, objects, tmp_path / "pod") as pod,
         broker_in(pod, tmp_path / "b1", "localhost") as password,
@@ -249,7 +335,9 @@ def test_the_driver_that_the_spark_operator_starts(
         monkeypatch.setenv(name, value)
     with s3_server(tmp_path) as bucket:
         history, out = below(bucket, "history"), below(bucket, "trends")
-        generate(Store(history), Fleet(brokers=1, queues=3, days=2, interval=900, stalls=1.0))
+        generate(
+            Store(history), Fleet(brokers=1, queues=3, days=2, interval=900, stalls=1.0)
+        )
         values = yaml.safe_load(chart.values_of("minimal").read_text()) | {
             "trends": {"mode": "sparkoperator", "history": history, "out": out},
             "secrets": {"existing": ["bucket"]},
@@ -257,7 +345,9 @@ def test_the_driver_that_the_spark_operator_starts(
         manifests = rendered(values, tmp_path)
         objects = Objects.of(manifests)
         objects.secrets["bucket"] = CREDENTIALS
-        application = of_kind(manifests, "ScheduledSparkApplication")["spec"]["template"]
+        application = of_kind(manifests, "ScheduledSparkApplication")["spec"][
+            "template"
+        ]
         pod = operators_driver(application)
         with Pod("trends-driver", pod, objects, tmp_path / "pod") as driver:
             container = driver.start(images["trends"], "spark-kubernetes-driver")
@@ -271,7 +361,9 @@ def operators_driver(application: Mapping[str, Any]) -> chart.Manifest:
     driver = application["driver"]
     local = {"name": "spark-local-dir-1", "mountPath": "/var/data/spark-1"}
     settings = {"name": "spark-conf-volume-driver", "mountPath": "/opt/spark/conf"}
-    properties = "spark.master=local[2]\nspark.submit.pyFiles=\nspark.driver.memory=1g\n"
+    properties = (
+        "spark.master=local[2]\nspark.submit.pyFiles=\nspark.driver.memory=1g\n"
+    )
     (kept,) = (tuple(application.get("volumes", [])),)
     return {
         "spec": {
@@ -305,12 +397,18 @@ def operators_driver(application: Mapping[str, Any]) -> chart.Manifest:
     }  # fmt: skip
 
 
-def test_what_compose_starts_sees_its_broker_and_is_scraped(images: Images, tmp_path: Path) -> None:
+def test_what_compose_starts_sees_its_broker_and_is_scraped(
+    images: Images, tmp_path: Path
+) -> None:
     """The agent and a real Prometheus, with the files that are mounted; the broker as its image creates it."""
     compose = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
     service, asked = compose["penstock"], compose["broker"]["environment"]
     assert asked["EXTRA_ARGS"] == "--http-host 0.0.0.0 --relax-jolokia"
-    binds = [one.removesuffix(":ro").split(":") for one in service["volumes"] if one.startswith(".")]
+    binds = [
+        one.removesuffix(":ro").split(":")
+        for one in service["volumes"]
+        if one.startswith(".")
+    ]
     password = tmp_path / "password"
     password.mkdir()
     (password / "broker").write_text("a-password-of-a-test")
@@ -319,7 +417,10 @@ def test_what_compose_starts_sees_its_broker_and_is_scraped(images: Images, tmp_
             {
                 "name": "penstock",
                 "securityContext": {"readOnlyRootFilesystem": service["read_only"]},
-                "volumeMounts": [{"name": f"file-{n}", "mountPath": place} for n, (_, place) in enumerate(binds)]
+                "volumeMounts": [
+                    {"name": f"file-{n}", "mountPath": place}
+                    for n, (_, place) in enumerate(binds)
+                ]
                 + [
                     {"name": "data", "mountPath": "/data"},
                     {"name": "password", "mountPath": "/run/password"},
@@ -328,23 +429,34 @@ def test_what_compose_starts_sees_its_broker_and_is_scraped(images: Images, tmp_
             }
         ],
         "volumes": [
-            *({"name": f"file-{n}", "hostPath": {"path": str(COMPOSE / file)}} for n, (file, _) in enumerate(binds)),
+            *(
+                {"name": f"file-{n}", "hostPath": {"path": str(COMPOSE / file)}}
+                for n, (file, _) in enumerate(binds)
+            ),
             {"name": "password", "hostPath": {"path": str(password)}},
             *({"name": name, "emptyDir": {}} for name in ("data", "tmp")),
         ],
     }
     with (
-        Pod("penstock", {"spec": spec}, Objects(), tmp_path / "pod", others=["broker"]) as pod,
+        Pod(
+            "penstock", {"spec": spec}, Objects(), tmp_path / "pod", others=["broker"]
+        ) as pod,
         broker_in(pod, tmp_path / "b1", "0.0.0.0", create_args=["--relax-jolokia"]),  # noqa: S104 - of the pod
     ):
         users = tmp_path / "b1/etc/artemis-users.properties"
         users.write_text(f"{asked['ARTEMIS_USER']} = a-password-of-a-test\n")
-        (tmp_path / "b1/etc/artemis-roles.properties").write_text(f"amq = {asked['ARTEMIS_USER']}\n")
+        (tmp_path / "b1/etc/artemis-roles.properties").write_text(
+            f"amq = {asked['ARTEMIS_USER']}\n"
+        )
         pod.start(images["agent"])
         until_shown(pod, 'mq_up{broker="broker"} 1')
         config = tmp_path / "prometheus.yaml"
         text = (COMPOSE / "prometheus.yaml").read_text()
-        config.write_text(text.replace("/etc/prometheus/penstock", str(ROOT / "alerts")).replace("15s", "1s"))
+        config.write_text(
+            text.replace("/etc/prometheus/penstock", str(ROOT / "alerts")).replace(
+                "15s", "1s"
+            )
+        )
         command = [
             *pod.inside(),
             str(tool("prometheus")),
@@ -370,7 +482,9 @@ def test_the_image_with_java_asks_by_jmx(images: Images, tmp_path: Path) -> None
          "username": ADMIN.user,
          "password": "${O1_PASSWORD}"}
     ]}  # fmt: skip
-    objects = Objects(config_maps={"penstock": {"penstock.yaml": yaml.safe_dump(config)}})
+    objects = Objects(
+        config_maps={"penstock": {"penstock.yaml": yaml.safe_dump(config)}}
+    )
     template = {"spec": {
         "hostNetwork": True,
         "containers": [{

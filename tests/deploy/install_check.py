@@ -27,12 +27,19 @@ CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 CERTIFICATES = Path("/etc/ssl/certs")
 
 pytestmark = pytest.mark.timeout(3600)
-needs_root = pytest.mark.skipif(bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}")
+needs_root = pytest.mark.skipif(
+    bool(pods.missing()), reason=f"needs {', '.join(pods.missing())}"
+)
 
 
 def configured(folder: Path, recording: Path, **more: Any) -> Path:
     """A configuration with one broker, which a recording stands in for."""
-    broker = {"name": "b1", "kind": "artemis", "transport": "recording", "url": f"recording:{recording}"}
+    broker = {
+        "name": "b1",
+        "kind": "artemis",
+        "transport": "recording",
+        "url": f"recording:{recording}",
+    }
     config = folder / "penstock.yaml"
     config.write_text(yaml.safe_dump({"interval": "5s", "brokers": [broker], **more}))
     return config
@@ -54,16 +61,35 @@ def until_up(port: int, alive: Any) -> None:
 
 def checked(penstock: Path, config: Path) -> subprocess.CompletedProcess[str]:
     command = [str(penstock), "check", "--offline", "--config.file", str(config)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=CLEAN, cwd=config.parent)
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        env=CLEAN,
+        cwd=config.parent,
+    )
 
 
 def run(penstock: Path, folder: Path, *, history: bool) -> None:
     """Check the configuration, run with it, and wait for the first poll."""
-    config, port = configured(folder, RECORDING, history={"enabled": history}), free_port()
+    config, port = (
+        configured(folder, RECORDING, history={"enabled": history}),
+        free_port(),
+    )
     done = checked(penstock, config)
     assert done.returncode == 0, done.stderr
-    command = [str(penstock), "run", "--config.file", str(config), "--web.listen-address", f"127.0.0.1:{port}"]
-    with subprocess.Popen([*command, "--storage.path", str(folder / "data")], env=CLEAN, cwd=folder) as agent:
+    command = [
+        str(penstock),
+        "run",
+        "--config.file",
+        str(config),
+        "--web.listen-address",
+        f"127.0.0.1:{port}",
+    ]
+    with subprocess.Popen(
+        [*command, "--storage.path", str(folder / "data")], env=CLEAN, cwd=folder
+    ) as agent:
         try:
             until_up(port, lambda: agent.poll() is None)
         finally:
@@ -74,7 +100,12 @@ def run(penstock: Path, folder: Path, *, history: bool) -> None:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make release-dry` builds."""
     folder = tmp_path_factory.mktemp("release")
-    subprocess.run([str(ROOT / "deploy" / "release.sh"), str(folder)], cwd=ROOT, check=True, timeout=900)
+    subprocess.run(
+        [str(ROOT / "deploy" / "release.sh"), str(folder)],
+        cwd=ROOT,
+        check=True,
+        timeout=900,
+    )
     return folder
 
 
@@ -84,24 +115,36 @@ def venv(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("page", "heading"), [("docs/getting-started.md", "Install"), ("README.md", "Use it on your broker")]
+    ("page", "heading"),
+    [("docs/getting-started.md", "Install"), ("README.md", "Use it on your broker")],
 )
 def test_a_checkout_as_the_page_says(tmp_path: Path, page: str, heading: str) -> None:
     line = commands(page, heading)[0]
     assert line.startswith("pip install ")
     programs = venv(tmp_path / "venv")
-    subprocess.run(f"{programs}/{line} --quiet", shell=True, cwd=ROOT, check=True, timeout=600)  # noqa: S602 - of our page
+    subprocess.run(  # noqa: S602 - of our page
+        f"{programs}/{line} --quiet", shell=True, cwd=ROOT, check=True, timeout=600
+    )
     run(programs / "penstock", tmp_path, history=False)
 
 
 @pytest.mark.parametrize("kind", ["whl", "tar.gz"])
-def test_what_is_published_and_then_what_its_error_says(release: Path, tmp_path: Path, kind: str) -> None:
+def test_what_is_published_and_then_what_its_error_says(
+    release: Path, tmp_path: Path, kind: str
+) -> None:
     """In an empty Python; history is asked for after, by the line that `check` gives."""
     (file,) = release.glob(f"penstock-*.{kind}")
     programs = venv(tmp_path / "venv")
-    subprocess.run([str(programs / "pip"), "install", "--quiet", str(file)], check=True, timeout=600)
+    subprocess.run(
+        [str(programs / "pip"), "install", "--quiet", str(file)],
+        check=True,
+        timeout=600,
+    )
     run(programs / "penstock", tmp_path, history=False)
-    refused = checked(programs / "penstock", configured(tmp_path, RECORDING, history={"enabled": True}))
+    refused = checked(
+        programs / "penstock",
+        configured(tmp_path, RECORDING, history={"enabled": True}),
+    )
     assert refused.returncode == 2
     (line,) = re.findall(r"please: (pip install .+)", refused.stderr)
     subprocess.run(f"{programs}/{line} --quiet", shell=True, check=True, timeout=600)  # noqa: S602 - our own words
@@ -118,7 +161,9 @@ class Machine:
             f"/{name}": path for name, path in mounts.items()
         }
         self._environ = {
-            name: value for name, value in os.environ.items() if re.match(r"PIP_|SSL_|(?i:https?_proxy)", name)
+            name: value
+            for name, value in os.environ.items()
+            if re.match(r"PIP_|SSL_|(?i:https?_proxy)", name)
         }
 
     def pod(self, *command: str) -> Pod:
@@ -126,10 +171,18 @@ class Machine:
         container = {
             "name": "machine",
             "command": list(command),
-            "env": [{"name": name, "value": value} for name, value in self._environ.items()],
-            "volumeMounts": [{"name": str(n), "mountPath": place} for n, place in enumerate(self._mounts)],
+            "env": [
+                {"name": name, "value": value} for name, value in self._environ.items()
+            ],
+            "volumeMounts": [
+                {"name": str(n), "mountPath": place}
+                for n, place in enumerate(self._mounts)
+            ],
         }
-        volumes = [{"name": str(n), "hostPath": {"path": str(path)}} for n, path in enumerate(self._mounts.values())]
+        volumes = [
+            {"name": str(n), "hostPath": {"path": str(path)}}
+            for n, path in enumerate(self._mounts.values())
+        ]
         spec = {"hostNetwork": True, "containers": [container], "volumes": volumes}
         return Pod("machine", {"spec": spec}, Objects(), self._folder)
 
@@ -145,7 +198,9 @@ class Machine:
         text = (self._written / unit.removeprefix("/")).read_text()
         (command,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
         port = free_port()
-        with self.pod(*command.split(), f"--web.listen-address=127.0.0.1:{port}") as pod:
+        with self.pod(
+            *command.split(), f"--web.listen-address=127.0.0.1:{port}"
+        ) as pod:
             container = pod.start(self._image, "machine")
             until_up(port, lambda: container.alive)
 
@@ -169,7 +224,11 @@ def images() -> Iterator[Images]:
 def set_up(machine: Machine, folder: Path) -> None:
     """The configuration that the page says, with what a unit finds of its own."""
     folder.mkdir()
-    config = configured(folder, Path("/checkout") / RECORDING.relative_to(ROOT), history={"enabled": True})
+    config = configured(
+        folder,
+        Path("/checkout") / RECORDING.relative_to(ROOT),
+        history={"enabled": True},
+    )
     machine.give("/etc/penstock/penstock.yaml", config.read_text())
     machine.does("mkdir -p /var/lib/penstock")  # StateDirectory
 
@@ -178,7 +237,13 @@ def set_up(machine: Machine, folder: Path) -> None:
 def test_systemd_as_the_page_says(images: Images, tmp_path: Path) -> None:
     machine = Machine(images, tmp_path / "machine")
     lines = commands("docs/deploy.md", "Without containers")
-    machine.does(*(line for line in lines if "/opt/penstock" in line or line.startswith("install ")))
+    machine.does(
+        *(
+            line
+            for line in lines
+            if "/opt/penstock" in line or line.startswith("install ")
+        )
+    )
     set_up(machine, tmp_path / "given")
     machine.started("/etc/systemd/system/penstock.service")
 
@@ -186,26 +251,51 @@ def test_systemd_as_the_page_says(images: Images, tmp_path: Path) -> None:
 @needs_root
 def test_the_debian_package(release: Path, images: Images, tmp_path: Path) -> None:
     """Installed by apt, started as its unit says, and removed."""
-    make, install = (line for line in commands("docs/deploy.md", "Without containers") if re.match("make |sudo ", line))
+    make, install = (
+        line
+        for line in commands("docs/deploy.md", "Without containers")
+        if re.match("make |sudo ", line)
+    )
     assert make == "make release-dry"
     machine = Machine(images, tmp_path / "machine", release=release)
     machine.does(install.removeprefix("sudo ").replace("./build/release/", "/release/"))
     set_up(machine, tmp_path / "given")
     machine.started("/usr/lib/systemd/system/penstock.service")
-    machine.does("apt-get remove --yes penstock", "test ! -e /usr/bin/penstock", "test -e /etc/penstock/penstock.yaml")
+    machine.does(
+        "apt-get remove --yes penstock",
+        "test ! -e /usr/bin/penstock",
+        "test -e /etc/penstock/penstock.yaml",
+    )
     (package,) = release.glob("*.deb")
     subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path / "root")], check=True)
     share = tmp_path / "root/usr/share"
-    assert b"penstock explain" in gzip.decompress((share / "man/man1/penstock-explain.1.gz").read_bytes())
-    assert "_PENSTOCK_COMPLETE" in (share / "bash-completion/completions/penstock").read_text()
+    assert b"penstock explain" in gzip.decompress(
+        (share / "man/man1/penstock-explain.1.gz").read_bytes()
+    )
+    assert (
+        "_PENSTOCK_COMPLETE"
+        in (share / "bash-completion/completions/penstock").read_text()
+    )
 
 
-@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go, which brings the schema of compose")
+@pytest.mark.skipif(
+    shutil.which("go") is None, reason="needs Go, which brings the schema of compose"
+)
 @pytest.mark.parametrize("name", ["plain", "compose"])
 def test_compose_takes_the_file(name: str, tmp_path: Path) -> None:
-    command = ["go", "mod", "download", "-json", "github.com/compose-spec/compose-go/v2@v2.4.7"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    schema = json.loads((Path(json.loads(done.stdout)["Dir"]) / "schema/compose-spec.json").read_text())
+    command = [
+        "go",
+        "mod",
+        "download",
+        "-json",
+        "github.com/compose-spec/compose-go/v2@v2.4.7",
+    ]
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    schema = json.loads(
+        (Path(json.loads(done.stdout)["Dir"]) / "schema/compose-spec.json").read_text()
+    )
     document = yaml.safe_load((ROOT / "deploy" / name / "compose.yaml").read_text())
     jsonschema.validate(document, schema)
     with pytest.raises(jsonschema.ValidationError):

@@ -21,7 +21,16 @@ ADDRESS = "10.88.0.9"
 """Of each pod, in a network of its own: what listens on the loopback alone is not reached by a probe."""
 OPENSHIFT_USER = 1_000_690_000
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-NEEDED = ("unshare", "nsenter", "setpriv", "chroot", "mount", "ip", "buildah", "mmdebstrap")
+NEEDED = (
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "chroot",
+    "mount",
+    "ip",
+    "buildah",
+    "mmdebstrap",
+)
 _GET = """
 import ssl, sys, urllib.request
 request = urllib.request.Request(sys.argv[1], headers=dict(one.split(": ", 1) for one in sys.argv[2:]))
@@ -84,7 +93,10 @@ class Images:
 
     def __getitem__(self, stage: str) -> Image:
         if stage not in self._made:
-            subprocess.run([str(ROOT / "deploy/image/build.sh"), str(self._work), stage], check=True)
+            subprocess.run(
+                [str(ROOT / "deploy/image/build.sh"), str(self._work), stage],
+                check=True,
+            )
             self._made[stage] = self._stack.enter_context(unpacked(self._work, stage))
         return self._made[stage]
 
@@ -114,13 +126,19 @@ class Pod:
         known, address = "127.0.0.1 localhost\n", ADDRESS
         if self._spec.get("hostNetwork"):
             known, address = Path("/etc/hosts").read_text(), "127.0.0.1"
-        self._hosts.write_text(known + "".join(f"{address} {one}\n" for one in (f"{host} {name}", *others)))
+        self._hosts.write_text(
+            known + "".join(f"{address} {one}\n" for one in (f"{host} {name}", *others))
+        )
         self._pause: subprocess.Popen[bytes] | None = None
         self._containers: dict[str, Container] = {}
 
     def __enter__(self) -> Self:
         own = () if self._spec.get("hostNetwork") else ("--net",)
-        network = f"ip link set lo up && ip address add {ADDRESS}/32 dev lo && " if own else ""
+        network = (
+            f"ip link set lo up && ip address add {ADDRESS}/32 dev lo && "
+            if own
+            else ""
+        )
         named = f"hostname {self.name} && mount --bind {self._hosts} /etc/hosts"
         script = f"{network}{named} && echo ready && exec sleep infinity"
         command = ["unshare", "--mount", "--uts", "--ipc", *own, "sh", "-c", script]
@@ -139,7 +157,13 @@ class Pod:
     def inside(self, *spaces: str) -> list[str]:
         """Put before a program of this machine: it runs in the pod's network, under its name; its hosts are known."""
         assert self._pause is not None
-        return ["nsenter", "--target", str(self._pause.pid), *(spaces or ("--net", "--uts", "--ipc", "--mount")), "--"]
+        return [
+            "nsenter",
+            "--target",
+            str(self._pause.pid),
+            *(spaces or ("--net", "--uts", "--ipc", "--mount")),
+            "--",
+        ]
 
     def start(self, image: Image, name: str = "penstock") -> "Container":
         """Start a container, or an init container that stays."""
@@ -152,20 +176,29 @@ class Pod:
     def get(self, url: str, *headers: str) -> str:
         """What a server of the pod answers to another one; TLS is not verified, as by the kubelet."""
         command = [*self.inside(), sys.executable, "-c", _GET, url, *headers]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=20
+        )
         if done.returncode:
             raise ConnectionError(done.stderr.strip().splitlines()[-1])
         return done.stdout
 
-    def security(self, container: Mapping[str, Any], image: Image) -> tuple[int, int, int | None]:
+    def security(
+        self, container: Mapping[str, Any], image: Image
+    ) -> tuple[int, int, int | None]:
         """User, group and group of files."""
-        said = {**self._spec.get("securityContext", {}), **container.get("securityContext", {})}
+        said = {
+            **self._spec.get("securityContext", {}),
+            **container.get("securityContext", {}),
+        }
         user, _, group = image.config.get("User", "0").partition(":")
         if self._openshift:
             assert "runAsUser" not in said, "OpenShift refuses the pod"
             return OPENSHIFT_USER, 0, OPENSHIFT_USER
         number = int(said.get("runAsUser", user or 0))
-        assert number or not said.get("runAsNonRoot"), "the kubelet refuses to run it as root"
+        assert number or not said.get("runAsNonRoot"), (
+            "the kubelet refuses to run it as root"
+        )
         return number, int(said.get("runAsGroup", group or 0)), said.get("fsGroup")
 
     def environ(self, container: Mapping[str, Any], image: Image) -> dict[str, str]:
@@ -179,7 +212,9 @@ class Pod:
             if "fieldRef" in source:
                 made[one["name"]] = fields[source["fieldRef"]["fieldPath"]]
             elif "secretKeyRef" in source:
-                made[one["name"]] = self._objects.secrets[source["secretKeyRef"]["name"]][source["secretKeyRef"]["key"]]
+                made[one["name"]] = self._objects.secrets[
+                    source["secretKeyRef"]["name"]
+                ][source["secretKeyRef"]["key"]]
             else:
                 made[one["name"]] = expanded(one["value"], made)
         return made
@@ -200,7 +235,10 @@ class Pod:
         if group is not None:
             subprocess.run(["chgrp", "-R", str(group), str(place)], check=True)
         if {"emptyDir", "persistentVolumeClaim"} & one.keys():
-            subprocess.run(["chmod", "-R", "a+rwX" if "emptyDir" in one else "g+rwX", str(place)], check=True)
+            subprocess.run(
+                ["chmod", "-R", "a+rwX" if "emptyDir" in one else "g+rwX", str(place)],
+                check=True,
+            )
         return place
 
     def _texts(self, volume: Mapping[str, Any]) -> dict[str, str]:
@@ -208,7 +246,9 @@ class Pod:
         made: dict[str, str] = {}
         for source in (volume, *volume.get("projected", {}).get("sources", [])):
             if "secret" in source:
-                made |= self._objects.secrets[source["secret"].get("secretName") or source["secret"]["name"]]
+                made |= self._objects.secrets[
+                    source["secret"].get("secretName") or source["secret"]["name"]
+                ]
             if "configMap" in source:
                 made |= self._objects.config_maps[source["configMap"]["name"]]
         given: dict[str, str] = volume.get("text", {})
@@ -236,13 +276,27 @@ class Container:
         self._environ = pod.environ(spec, image)
         program = spec.get("command") or image.config.get("Entrypoint") or []
         default = [] if "command" in spec else image.config.get("Cmd", [])
-        arguments = [expanded(one, self._environ) for one in [*program, *(spec.get("args") or default)]]
+        arguments = [
+            expanded(one, self._environ)
+            for one in [*program, *(spec.get("args") or default)]
+        ]
         layer = pod.scratch / f"layer-{spec['name']}"
         groups = [f"--groups={files}"] if files is not None else ["--groups="]
         root = layer / "root"
-        as_user = ["setpriv", "--no-new-privs", "chroot", f"--userspec={self._user}:{self._group}", *groups, str(root)]
+        as_user = [
+            "setpriv",
+            "--no-new-privs",
+            "chroot",
+            f"--userspec={self._user}:{self._group}",
+            *groups,
+            str(root),
+        ]
         lines = [*self._mounts(image, layer, files), 'exec "$@"']
-        enter = [*as_user, "/usr/bin/env", f"--chdir={image.config.get('WorkingDir') or '/'}"]
+        enter = [
+            *as_user,
+            "/usr/bin/env",
+            f"--chdir={image.config.get('WorkingDir') or '/'}",
+        ]
         spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         command = [
             *pod.inside("--net", "--uts", "--ipc"),
@@ -256,7 +310,11 @@ class Container:
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, env=self._environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def _mounts(self, image: Image, layer: Path, files: int | None) -> Iterator[str]:
@@ -271,10 +329,16 @@ class Container:
         for file in (self._pod.hosts, Path("/etc/resolv.conf")):
             yield f"touch {root}/etc/{file.name}"
             yield f"mount --bind {file} {root}/etc/{file.name}"
-        for one in sorted(self.spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
+        for one in sorted(
+            self.spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])
+        ):
             place = f"{root}{one['mountPath']}"
             source = self._pod.folder_of(one["name"], files)
-            yield f"mkdir -p {place}" if source.is_dir() else f"mkdir -p $(dirname {place}) && touch {place}"
+            yield (
+                f"mkdir -p {place}"
+                if source.is_dir()
+                else f"mkdir -p $(dirname {place}) && touch {place}"
+            )
             yield f"mount --bind {source} {place}"
             if one.get("readOnly"):
                 yield f"mount -o remount,ro,bind {place}"
@@ -287,7 +351,9 @@ class Container:
         ports = {one["name"]: one["containerPort"] for one in self.spec["ports"]}
         scheme = asked.get("scheme", "HTTP").lower()
         try:
-            self._pod.get(f"{scheme}://{ADDRESS}:{ports.get(asked['port'], asked['port'])}{asked['path']}")
+            self._pod.get(
+                f"{scheme}://{ADDRESS}:{ports.get(asked['port'], asked['port'])}{asked['path']}"
+            )
         except ConnectionError:
             return False
         return True
@@ -295,7 +361,9 @@ class Container:
     def until_probed(self, kind: str) -> None:
         """Ask as often as the kubelet does; fails when that would restart it."""
         timing = self.spec[kind]
-        deadline = time.monotonic() + timing.get("periodSeconds", 10) * timing.get("failureThreshold", 3)
+        deadline = time.monotonic() + timing.get("periodSeconds", 10) * timing.get(
+            "failureThreshold", 3
+        )
         while not self.probed(kind):
             assert self._process.poll() is None, self.text()
             assert time.monotonic() < deadline, f"{kind} fails: {self.text()}"
@@ -305,8 +373,23 @@ class Container:
         """As `kubectl exec POD -- COMMAND`."""
         spaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd"]
         user = ["--setuid", str(self._user), "--setgid", str(self._group)]
-        enter = ["nsenter", "--target", str(self._main()), *spaces, *user, "--", *command]
-        return subprocess.run(enter, env=self._environ, capture_output=True, text=True, check=False, timeout=120)
+        enter = [
+            "nsenter",
+            "--target",
+            str(self._main()),
+            *spaces,
+            *user,
+            "--",
+            *command,
+        ]
+        return subprocess.run(
+            enter,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
 
     @property
     def alive(self) -> bool:
@@ -344,11 +427,21 @@ def expanded(text: str, environ: Mapping[str, str]) -> str:
 def unpacked(work: Path, stage: str) -> Iterator[Image]:
     """An image that `deploy/image/build.sh` made in `work`; `base` is what they stand on."""
     driver = "overlay" if (work / "root" / "overlay-images").exists() else "vfs"
-    buildah = ["buildah", "--storage-driver", driver, "--root", str(work / "root"), "--runroot", str(work / "run")]
+    buildah = [
+        "buildah",
+        "--storage-driver",
+        driver,
+        "--root",
+        str(work / "root"),
+        "--runroot",
+        str(work / "run"),
+    ]
     name = "localhost/base" if stage == "base" else f"localhost/penstock:{stage}"
 
     def said(*arguments: str) -> str:
-        return subprocess.run([*buildah, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            [*buildah, *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     config = json.loads(said("inspect", "--type", "image", name))["OCIv1"]["config"]
     container = said("from", "--pull=never", name)
@@ -365,7 +458,12 @@ def _placed(folder: Path, key: str, text: str, volume: Mapping[str, Any]) -> Non
     file = version / key
     file.write_text(text)
     source: Mapping[str, Any] = next(
-        (volume[kind] for kind in ("secret", "configMap", "projected") if kind in volume), {}
+        (
+            volume[kind]
+            for kind in ("secret", "configMap", "projected")
+            if kind in volume
+        ),
+        {},
     )
     file.chmod(source.get("defaultMode", 0o644))
     if not (folder / "..data").exists():

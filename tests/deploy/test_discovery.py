@@ -62,8 +62,14 @@ class Zone(asyncio.DatagramProtocol):
         elif self.hosts is None:
             answer.set_rcode(dns.rcode.NXDOMAIN)
         elif self.hosts:
-            records = [f"0 0 {host if ' ' in host else f'8161 {host}'}" for host in self.hosts]
-            answer.answer.append(dns.rrset.from_text_list(query.question[0].name, 5, "IN", "SRV", records))
+            records = [
+                f"0 0 {host if ' ' in host else f'8161 {host}'}" for host in self.hosts
+            ]
+            answer.answer.append(
+                dns.rrset.from_text_list(
+                    query.question[0].name, 5, "IN", "SRV", records
+                )
+            )
         self.transport.sendto(answer.to_wire(), addr)
 
 
@@ -71,9 +77,14 @@ class Zone(asyncio.DatagramProtocol):
 async def zone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Zone]:
     zone = Zone()
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(lambda: zone, local_addr=("127.0.0.1", 0))
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: zone, local_addr=("127.0.0.1", 0)
+    )
     resolver = dns.asyncresolver.Resolver(configure=False)
-    resolver.nameservers, resolver.port = ["127.0.0.1"], transport.get_extra_info("sockname")[1]
+    resolver.nameservers, resolver.port = (
+        ["127.0.0.1"],
+        transport.get_extra_info("sockname")[1],
+    )
     resolver.lifetime = 5
     monkeypatch.setattr(dns.asyncresolver, "default_resolver", resolver)
     yield zone
@@ -97,7 +108,9 @@ def urls(found: Sequence[Broker]) -> dict[str, str]:
     return {broker.name: broker.url for broker in found}
 
 
-async def test_targets_with_the_same_first_label_are_brokers_of_their_own(zone: Zone, tmp_path: Path) -> None:
+async def test_targets_with_the_same_first_label_are_brokers_of_their_own(
+    zone: Zone, tmp_path: Path
+) -> None:
     zone.hosts = ["broker.north.test.", "broker.south.test.", "other.south.test."]
     found = await Discovery(tmp_path).brokers(config(tmp_path), 0)
     assert urls(found) == {
@@ -107,50 +120,86 @@ async def test_targets_with_the_same_first_label_are_brokers_of_their_own(zone: 
     }
 
 
-async def test_a_broker_that_gets_another_name_is_not_asked_twice(zone: Zone, tmp_path: Path) -> None:
+async def test_a_broker_that_gets_another_name_is_not_asked_twice(
+    zone: Zone, tmp_path: Path
+) -> None:
     discovery, wanted = Discovery(tmp_path), config(tmp_path)
     zone.hosts = ["broker.north.test."]
     assert list(urls(await discovery.brokers(wanted, 0))) == ["mq-broker"]
     zone.hosts = ["broker.south.test.", "broker.north.test."]
-    assert sorted(urls(await discovery.brokers(wanted, 60))) == ["mq-broker.north.test", "mq-broker.south.test"]
+    assert sorted(urls(await discovery.brokers(wanted, 60))) == [
+        "mq-broker.north.test",
+        "mq-broker.south.test",
+    ]
 
 
-@pytest.mark.parametrize("url", ["http://{host}/console/jolokia/", "http://{host}:{port}/console/jolokia/"])
-async def test_the_port_that_dns_names_is_used_unless_the_url_names_one(zone: Zone, tmp_path: Path, url: str) -> None:
-    zone.hosts = ["8161 a.x.test.", "9161 b.x.test.", "8161 c.x.test.", "8162 c.x.test."]
-    found = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(URL, url)), 0)
+@pytest.mark.parametrize(
+    "url", ["http://{host}/console/jolokia/", "http://{host}:{port}/console/jolokia/"]
+)
+async def test_the_port_that_dns_names_is_used_unless_the_url_names_one(
+    zone: Zone, tmp_path: Path, url: str
+) -> None:
+    zone.hosts = [
+        "8161 a.x.test.",
+        "9161 b.x.test.",
+        "8161 c.x.test.",
+        "8162 c.x.test.",
+    ]
+    found = await Discovery(tmp_path).brokers(
+        config(tmp_path, TARGET.replace(URL, url)), 0
+    )
     assert urls(found) == {
         "mq-a": "http://a.x.test:8161/console/jolokia/",
         "mq-b": "http://b.x.test:9161/console/jolokia/",
         "mq-c.x.test:8161": "http://c.x.test:8161/console/jolokia/",
         "mq-c.x.test:8162": "http://c.x.test:8162/console/jolokia/",
     }
-    fixed = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(":8161", ":80")), 0)
-    assert urls(fixed) == {f"mq-{name}": f"http://{name}.x.test:80/console/jolokia/" for name in "abc"}
+    fixed = await Discovery(tmp_path).brokers(
+        config(tmp_path, TARGET.replace(":8161", ":80")), 0
+    )
+    assert urls(fixed) == {
+        f"mq-{name}": f"http://{name}.x.test:80/console/jolokia/" for name in "abc"
+    }
 
 
 async def test_the_port_of_jmx_comes_from_dns_too(zone: Zone, tmp_path: Path) -> None:
     zone.hosts = ["1099 a.x.test."]
     jmx = '"service:jmx:rmi:///jndi/rmi://{host}:{port}/jmxrmi", transport: jmx'
-    found = await Discovery(tmp_path).brokers(config(tmp_path, TARGET.replace(f'"{URL}"', jmx)), 0)
+    found = await Discovery(tmp_path).brokers(
+        config(tmp_path, TARGET.replace(f'"{URL}"', jmx)), 0
+    )
     assert urls(found) == {"mq-a": "service:jmx:rmi:///jndi/rmi://a.x.test:1099/jmxrmi"}
 
 
-async def test_a_service_that_is_said_not_to_be_there_is_no_broker(zone: Zone, tmp_path: Path) -> None:
+async def test_a_service_that_is_said_not_to_be_there_is_no_broker(
+    zone: Zone, tmp_path: Path
+) -> None:
     zone.hosts = ["0 ."]
     assert await Discovery(tmp_path).brokers(config(tmp_path), 0) == ()
 
 
-async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(zone: Zone, tmp_path: Path) -> None:
+async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(
+    zone: Zone, tmp_path: Path
+) -> None:
     discovery, wanted = Discovery(tmp_path), config(tmp_path)
     zone.hosts = ["pod-0.x.", "pod-1.x."]
     await discovery.brokers(wanted, 0)
     zone.hosts = ["pod-1.x."]
-    assert [broker.name for broker in await discovery.brokers(wanted, 59)] == ["mq-pod-0", "mq-pod-1"]
-    assert [broker.name for broker in await discovery.brokers(wanted, 60)] == ["mq-pod-0", "mq-pod-1"]
-    assert [broker.name for broker in await discovery.brokers(wanted, 160)] == ["mq-pod-1"]
+    assert [broker.name for broker in await discovery.brokers(wanted, 59)] == [
+        "mq-pod-0",
+        "mq-pod-1",
+    ]
+    assert [broker.name for broker in await discovery.brokers(wanted, 60)] == [
+        "mq-pod-0",
+        "mq-pod-1",
+    ]
+    assert [broker.name for broker in await discovery.brokers(wanted, 160)] == [
+        "mq-pod-1"
+    ]
     zone.hosts = None
-    assert [broker.name for broker in await discovery.brokers(wanted, 230)] == ["mq-pod-1"]
+    assert [broker.name for broker in await discovery.brokers(wanted, 230)] == [
+        "mq-pod-1"
+    ]
     assert await discovery.brokers(wanted, 400) == ()
     assert discovery.failures == 0
 
@@ -163,12 +212,16 @@ async def test_dns_that_fails_leaves_what_was_known(
     await discovery.brokers(wanted, 0)
     zone.broken = True
     for now in (60, 120, 1000):
-        assert [broker.name for broker in await discovery.brokers(wanted, now)] == ["mq-pod-0"]
+        assert [broker.name for broker in await discovery.brokers(wanted, now)] == [
+            "mq-pod-0"
+        ]
     assert discovery.failures == 3
     assert caplog.text.count("what was known before stays") == 1
 
 
-async def test_dns_that_fails_is_told_once_whatever_it_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_dns_that_fails_is_told_once_whatever_it_says(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A resolver tells how long it tried, which is never the same."""
     fails = iter([5.1, 5.2, None, 5.3])
 
@@ -187,10 +240,16 @@ async def test_dns_that_fails_is_told_once_whatever_it_says(tmp_path: Path, capl
     assert discovery.failures == 3
 
 
-async def test_each_file_that_is_broken_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_file_that_is_broken_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Also beside others of the same pattern, whole ones and broken ones."""
     (tmp_path / "found").mkdir()
-    for name, content in {"1": "nonsense", "2": "brokers: 7\n", "3": "brokers: []\n"}.items():
+    for name, content in {
+        "1": "nonsense",
+        "2": "brokers: 7\n",
+        "3": "brokers: []\n",
+    }.items():
         (tmp_path / "found" / f"{name}.yml").write_text(content)
     discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
     for now in range(0, 50, 5):
@@ -204,11 +263,18 @@ async def test_a_name_that_two_files_give_to_different_brokers_is_told(
 ) -> None:
     (tmp_path / "found").mkdir()
     (tmp_path / "found" / "1.yml").write_text("brokers:\n" + broker("a") + broker("b"))
-    (tmp_path / "found" / "2.yml").write_text("brokers:\n" + broker("a").replace("host: a", "host: c") + broker("b"))
+    (tmp_path / "found" / "2.yml").write_text(
+        "brokers:\n" + broker("a").replace("host: a", "host: c") + broker("b")
+    )
     discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
     for now in (0, 5):
         assert sorted(urls(await discovery.brokers(wanted, now))) == ["a", "b", "own"]
-    assert caplog.text.count("broker a of found/*.yml: is there twice and differs; the last one counts") == 1
+    assert (
+        caplog.text.count(
+            "broker a of found/*.yml: is there twice and differs; the last one counts"
+        )
+        == 1
+    )
     assert "broker b" not in caplog.text
 
 
@@ -219,7 +285,9 @@ async def test_what_cannot_be_watched_is_told_once(
         raise ConfigError("no such certificate")
 
     monkeypatch.setattr("penstock.agent.supervisor.FILE_SECONDS", 0.01)
-    (tmp_path / "p.yml").write_text("brokers: []\ndiscovery: " + SOURCES.replace("found/*", "found*"))
+    (tmp_path / "p.yml").write_text(
+        "brokers: []\ndiscovery: " + SOURCES.replace("found/*", "found*")
+    )
     agent = Agent(tmp_path / "p.yml")
     await agent.start()
     monkeypatch.setattr("penstock.agent.supervisor.open_reader", refused)
@@ -234,7 +302,11 @@ async def test_what_cannot_be_watched_is_told_once(
 def failures(agent: Agent) -> float:
     """Of discovery, as the agent shows them."""
     body = b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
-    counted = next(line for line in body.splitlines() if line.startswith("penstock_discovery_failures_total"))
+    counted = next(
+        line
+        for line in body.splitlines()
+        if line.startswith("penstock_discovery_failures_total")
+    )
     return float(counted.split()[1])
 
 
@@ -249,7 +321,9 @@ async def test_a_name_that_cannot_be_asked_says_why(zone: Zone) -> None:
 async def test_what_can_be_no_name_is_told_and_ends_nothing(
     records: Records, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = TARGET.replace(SERVICE, "a" * 70 + ".test").replace("profile:", f"records: {records}\n      profile:")
+    text = TARGET.replace(SERVICE, "a" * 70 + ".test").replace(
+        "profile:", f"records: {records}\n      profile:"
+    )
     discovery = Discovery(tmp_path)
     assert await discovery.brokers(config(tmp_path, text), 0) == ()
     assert discovery.failures == 1
@@ -261,7 +335,12 @@ async def test_addresses(tmp_path: Path) -> None:
     found = await Discovery(tmp_path).brokers(config(tmp_path, text), 0)
     assert "http://127.0.0.1:8161/console/jolokia/" in [broker.url for broker in found]
     assert all("[::1]" in broker.url or "127." in broker.url for broker in found)
-    assert await resolve(DnsTarget.model_construct(dns="no-such-name.invalid", records=Records.A)) == []
+    assert (
+        await resolve(
+            DnsTarget.model_construct(dns="no-such-name.invalid", records=Records.A)
+        )
+        == []
+    )
 
 
 def broker(name: str) -> str:
@@ -274,7 +353,9 @@ SOURCES = f"{{forget: 10s, profiles: {MQ}, files: [{{files: ['found/*.yml'], pro
 FILES = f"brokers:\n{OWN}discovery: {SOURCES}"
 
 
-async def test_brokers_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_brokers_in_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "found").mkdir()
     one, two = tmp_path / "found" / "1.yml", tmp_path / "found" / "2.yml"
     discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
@@ -298,8 +379,12 @@ async def test_brokers_in_files(tmp_path: Path, caplog: pytest.LogCaptureFixture
     assert await names(31) == ["own"]
 
 
-async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = config(tmp_path, FILES.replace("found/*.yml", "nowhere.yml").replace(OWN, " []\n"))
+async def test_a_file_without_wildcard_must_be_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted = config(
+        tmp_path, FILES.replace("found/*.yml", "nowhere.yml").replace(OWN, " []\n")
+    )
     assert await Discovery(tmp_path).brokers(wanted, 0) == ()
     assert "cannot read" in caplog.text
 
@@ -309,18 +394,27 @@ async def test_a_file_without_wildcard_must_be_there(tmp_path: Path, caplog: pyt
     [
         (lambda text: text.replace("mq-{name}", "mq"), "must hold {name}"),
         (lambda text: text.replace("//{host}", "//h"), "must contain {host}"),
-        (lambda text: text.split("discovery", maxsplit=1)[0], "must have at least one entry"),
         (
-            lambda text: text.replace(":8161", ":{port").replace("profile:", "records: A\n      profile:"),
+            lambda text: text.split("discovery", maxsplit=1)[0],
+            "must have at least one entry",
+        ),
+        (
+            lambda text: text.replace(":8161", ":{port").replace(
+                "profile:", "records: A\n      profile:"
+            ),
             "is not a URL",
         ),
         (
-            lambda text: text.replace(":8161", ":{port}").replace("profile:", "records: A\n      profile:"),
+            lambda text: text.replace(":8161", ":{port}").replace(
+                "profile:", "records: A\n      profile:"
+            ),
             "holds {port}, which only SRV records have",
         ),
     ],
 )
-def test_what_is_refused(tmp_path: Path, change: Callable[[str], str], why: str) -> None:
+def test_what_is_refused(
+    tmp_path: Path, change: Callable[[str], str], why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         config(tmp_path, change(TARGET))
 
@@ -332,9 +426,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_watches_what_is_found_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recording = Path(__file__).parents[1] / "recordings" / "artemis-2.44.0.jsonl.gz"
-    monkeypatch.setattr("penstock.agent.factory.open_transport", lambda _: RecordingTransport(recording))
+    monkeypatch.setattr(
+        "penstock.agent.factory.open_transport", lambda _: RecordingTransport(recording)
+    )
     sources = SOURCES.replace("found/*", "found").replace("10s", "0s")
     (tmp_path / "p.yml").write_text(f"interval: 1s\nbrokers: []\ndiscovery: {sources}")
     (tmp_path / "found.yml").write_text("brokers: []\n")
@@ -342,7 +440,9 @@ async def test_an_agent_watches_what_is_found_while_it_runs(tmp_path: Path, monk
     await agent.start()
     try:
         assert list(agent.lookups.brokers()) == []
-        (tmp_path / "found.yml").write_text("brokers:\n- {name: f1, host: h, labels: {team: payments}}\n")
+        (tmp_path / "found.yml").write_text(
+            "brokers:\n- {name: f1, host: h, labels: {team: payments}}\n"
+        )
         async with asyncio.timeout(30):
             while [one.up for one in agent.lookups.brokers()] != [True]:  # noqa: ASYNC110 - files tell no event
                 await asyncio.sleep(0.05)

@@ -14,7 +14,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def built(source: Path, folder: Path) -> zipfile.ZipFile:
-    command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source)
+    command = (
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        folder,
+        source,
+    )
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     (wheel,) = folder.glob("*.whl")
     return zipfile.ZipFile(wheel)
@@ -23,8 +33,12 @@ def built(source: Path, folder: Path) -> zipfile.ZipFile:
 def test_the_wheel_holds_what_the_agent_needs_and_no_more(tmp_path: Path) -> None:
     with built(ROOT, tmp_path) as wheel:
         names = set(wheel.namelist())
-        dashboards = {name for name in names if name.startswith("penstock/assets/dashboards/")}
-        assert {Path(name).name for name in dashboards} == {file.name for file in (ROOT / "dashboards").glob("*.json")}
+        dashboards = {
+            name for name in names if name.startswith("penstock/assets/dashboards/")
+        }
+        assert {Path(name).name for name in dashboards} == {
+            file.name for file in (ROOT / "dashboards").glob("*.json")
+        }
         assert all(json.loads(wheel.read(name))["panels"] for name in dashboards)
     assert {
         "penstock/brokers/classic/jolokia-policy.xml",
@@ -37,7 +51,11 @@ def test_the_wheel_holds_what_the_agent_needs_and_no_more(tmp_path: Path) -> Non
         "penstock_trends/templates/report.html",
         "penstock/py.typed",
     } <= names
-    foreign = {name for name in names if not name.startswith(("penstock/", "penstock_trends/", "penstock-"))}
+    foreign = {
+        name
+        for name in names
+        if not name.startswith(("penstock/", "penstock_trends/", "penstock-"))
+    }
     assert foreign == set()
 
 

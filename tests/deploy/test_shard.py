@@ -9,12 +9,16 @@ BROKERS = [f"broker-{number}" for number in range(2_000)]
 
 
 def owner(broker: str, count: int) -> int:
-    (found,) = (ordinal for ordinal in range(count) if Shard(ordinal, count).owns(broker))
+    (found,) = (
+        ordinal for ordinal in range(count) if Shard(ordinal, count).owns(broker)
+    )
     return found
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_each_broker_is_watched_by_exactly_one_and_all_get_their_part(count: int) -> None:
+def test_each_broker_is_watched_by_exactly_one_and_all_get_their_part(
+    count: int,
+) -> None:
     owners = [owner(broker, count) for broker in BROKERS]
     for ordinal in range(count):
         assert owners.count(ordinal) == pytest.approx(len(BROKERS) / count, rel=0.2)
@@ -32,7 +36,9 @@ def test_a_shard_by_number_or_by_the_name_of_its_pod(text: str) -> None:
     assert parse_shard(text) == Shard(2, 3)
 
 
-@pytest.mark.parametrize("text", ["", "3/3", "-1/3", "a/3", "1", "0/0", "penstock/3", "0/99999", "٢/3"])
+@pytest.mark.parametrize(
+    "text", ["", "3/3", "-1/3", "a/3", "1", "0/0", "penstock/3", "0/99999", "٢/3"]
+)
 def test_what_is_no_shard(text: str) -> None:
     with pytest.raises(PenstockError, match="write ORDINAL/COUNT such as 0/3"):
         parse_shard(text)

@@ -26,10 +26,13 @@ async def watched(agent: Agent) -> set[str]:
 @pytest.mark.slow  # three agents, each polls a few times
 async def test_every_broker_is_polled_by_exactly_one_of_three(tmp_path: Path) -> None:
     brokers = "".join(
-        f"- {{name: {name}, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}\n" for name in NAMES
+        f"- {{name: {name}, kind: artemis, transport: recording, url: 'recording:{RECORDING}'}}\n"
+        for name in NAMES
     )
     (tmp_path / "p.yml").write_text(f"interval: 60s\nbrokers:\n{brokers}")
-    agents = [Agent(tmp_path / "p.yml", shard=Shard(ordinal, 3)) for ordinal in range(3)]
+    agents = [
+        Agent(tmp_path / "p.yml", shard=Shard(ordinal, 3)) for ordinal in range(3)
+    ]
     try:
         for agent in agents:
             await agent.start()

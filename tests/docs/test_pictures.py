@@ -14,11 +14,15 @@ MOST_BYTES = 300_000
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_pictures_of_a_page_are_there_and_small(page: str) -> None:
-    named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    named = re.findall(
+        r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / page).read_text(encoding="utf-8")
+    )
     assert named
     files = [(ROOT / page).parent / one for one in named]
     assert {file.name for file in files} <= SHOWS.keys()
-    assert [file.name for file in files if not 1_000 < file.stat().st_size <= MOST_BYTES] == []
+    assert [
+        file.name for file in files if not 1_000 < file.stat().st_size <= MOST_BYTES
+    ] == []
 
 
 def test_a_picture_is_old_once_a_file_that_it_shows_has_changed(tmp_path: Path) -> None:
@@ -40,4 +44,6 @@ def test_frames_are_shown_in_turn_and_nothing_is_fetched() -> None:
     assert found.count('class="frame"') == 2
     assert found.count('class="frame last"') == 1
     assert "https://" not in found
-    assert "https://" not in (PICTURES / "top.svg").read_text(encoding="utf-8").replace("https://www.w3.org", "")
+    assert "https://" not in (PICTURES / "top.svg").read_text(encoding="utf-8").replace(
+        "https://www.w3.org", ""
+    )

@@ -15,28 +15,48 @@ HELP_LINE = r"make ([a-z-]+)(?: \[.*\])?  (\S.*)"
 
 
 def folders(where: Path) -> set[str]:
-    return {one.name for one in where.iterdir() if one.is_dir() and not one.name.startswith(("__", "."))}
+    return {
+        one.name
+        for one in where.iterdir()
+        if one.is_dir() and not one.name.startswith(("__", "."))
+    }
 
 
 def first_cells(page: str) -> set[str]:
     """All names in code in the first column of its tables."""
-    rows = re.findall(r"^\|(.*?)\|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\|(.*?)\|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE
+    )
     return {name for row in rows for name in re.findall(r"`([\w.]+)", row)}
 
 
 def test_the_help_names_every_target_and_how_long_it_takes() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = {
-        name for names in re.findall(r"^([a-z][a-z -]*):(?!=)", makefile, re.MULTILINE) for name in names.split()
+        name
+        for names in re.findall(r"^([a-z][a-z -]*):(?!=)", makefile, re.MULTILINE)
+        for name in names.split()
     }
-    said = subprocess.run(["make", "--silent", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        ["make", "--silent", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     groups = dict(block.strip().split("\n", 1) for block in said.split("\n\n"))
-    lines = [re.fullmatch(HELP_LINE, line) for block in groups.values() for line in block.splitlines()]
+    lines = [
+        re.fullmatch(HELP_LINE, line)
+        for block in groups.values()
+        for line in block.splitlines()
+    ]
     named = {line[1]: line[2] for line in lines if line}
     assert [*groups] == ["Every day", "Before a merge", "At night, or before a release"]
     assert all(lines)
     assert named.keys() == targets - {"help"} - FOR_OTHER_TARGETS
-    assert [name for name, about in named.items() if not re.search(r"\d (s|min|h)\b", about)] == ["clean"]
+    assert [
+        name for name, about in named.items() if not re.search(r"\d (s|min|h)\b", about)
+    ] == ["clean"]
 
 
 def test_a_dry_run_runs_nothing() -> None:
@@ -61,7 +81,9 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")), ids=lambda form: form.stem
+    "form",
+    sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")),
+    ids=lambda form: form.stem,
 )
 def test_forms_of_issues_are_whole(form: Path) -> None:
     read = yaml.safe_load(form.read_text(encoding="utf-8"))
@@ -72,15 +94,31 @@ def test_forms_of_issues_are_whole(form: Path) -> None:
 
 
 def test_the_workflow_runs_targets_that_there_are() -> None:
-    read = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
-    commands = [step["run"] for job in read["jobs"].values() for step in job["steps"] if "run" in step]
+    read = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    )
+    commands = [
+        step["run"]
+        for job in read["jobs"].values()
+        for step in job["steps"]
+        if "run" in step
+    ]
     assert "make unit WORKERS=4" in commands
     assert ".ci/run" in commands
-    assert read["jobs"]["unit"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert read["jobs"]["unit"]["strategy"]["matrix"]["python"] == [
+        "3.11",
+        "3.12",
+        "3.13",
+        "3.14",
+    ]
 
 
 def test_the_workflow_takes_the_keys_of_its_caches_from_files_that_there_are() -> None:
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    files = [file for found in re.findall(r"hashFiles\((.*?)\)", text) for file in re.findall(r"'(.*?)'", found)]
+    files = [
+        file
+        for found in re.findall(r"hashFiles\((.*?)\)", text)
+        for file in re.findall(r"'(.*?)'", found)
+    ]
     assert files
     assert [file for file in files if not (ROOT / file).exists()] == []

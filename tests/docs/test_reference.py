@@ -11,11 +11,15 @@ API = (DOCS / "api.md").read_text(encoding="utf-8")
 
 
 def test_every_path_and_parameter_is_documented() -> None:
-    rows = dict(re.findall(r"^\| `(/api/v1/[^`?]*)(?:\?([^`]*))?` \|", API, re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| `(/api/v1/[^`?]*)(?:\?([^`]*))?` \|", API, re.MULTILINE)
+    )
     assert set(rows) == set(openapi()["paths"])
     for path, about in openapi()["paths"].items():
         asked = {p["name"] for p in about["get"]["parameters"] if p["in"] == "query"}
-        assert {name for name in rows[path].replace("=", "").split("&") if name} == asked
+        assert {
+            name for name in rows[path].replace("=", "").split("&") if name
+        } == asked
 
 
 def test_every_change_is_documented() -> None:

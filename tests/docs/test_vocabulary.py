@@ -8,7 +8,12 @@ import pytest
 
 from docs.vocabulary import COUNTS, REFUSED, ROOT, counts, sentences
 
-SHOWN_BY_NAME = ("config/broker.py", "config/discovery.py", "config/model.py", "insight/answers.py")
+SHOWN_BY_NAME = (
+    "config/broker.py",
+    "config/discovery.py",
+    "config/model.py",
+    "insight/answers.py",
+)
 
 
 @pytest.mark.slow  # takes a second
@@ -34,7 +39,9 @@ def test_the_name_of_a_class_is_that_of_one_thing() -> None:
     """But for sections of the configuration and answers of the API, which have the names of what they show."""
     places: dict[str, list[str]] = defaultdict(list)
     for file in (
-        file for package in ("penstock", "penstock_trends") for file in (ROOT / "exporter" / package).rglob("*.py")
+        file
+        for package in ("penstock", "penstock_trends")
+        for file in (ROOT / "exporter" / package).rglob("*.py")
     ):
         path = str(file.relative_to(ROOT / "exporter")).removeprefix("penstock/")
         kind = path.startswith(("brokers/artemis/", "brokers/openmq/"))

@@ -25,19 +25,32 @@ REFUSED = re.compile(
 
 Not behind a dot: an attribute in a template is no word of a text.
 """
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "helm/penstock/*.md")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/**/*.md",
+    "helm/penstock/*.md",
+)
 TEMPLATES = (
     "exporter/*/**/templates/*.html",
     "exporter/*/**/*.jinja",
     "exporter/penstock/**/*.toml",
     "exporter/penstock/**/*.yaml",
 )
-CODE = ("exporter/penstock/**/*.py", "exporter/penstock_trends/**/*.py", "dashboards/generate/*.py")
+CODE = (
+    "exporter/penstock/**/*.py",
+    "exporter/penstock_trends/**/*.py",
+    "dashboards/generate/*.py",
+)
 
 
 def counts() -> dict[str, int]:
     """Files with refused words, and how many each has."""
-    files = {path: text for patterns in (PAGES, TEMPLATES) for path, text in texts(patterns)}
+    files = {
+        path: text for patterns in (PAGES, TEMPLATES) for path, text in texts(patterns)
+    }
     files.pop("docs/vocabulary.md", None)  # which names them
     files |= {path: "\n".join(sentences(text)) for path, text in texts(CODE)}
     found = {path: len(REFUSED.findall(text)) for path, text in files.items()}
@@ -53,9 +66,15 @@ def texts(patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def sentences(code: str) -> Iterator[str]:
     """Texts of a module that people may see: all strings of several words but docstrings."""
     tree = ast.parse(code)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else None
+        text = (
+            node.value
+            if isinstance(node, ast.Constant) and id(node) not in docstrings
+            else None
+        )
         if isinstance(text, str) and " " in text.strip():
             yield text
 

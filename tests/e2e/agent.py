@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from penstock_demo.broker import Broker
@@ -38,7 +40,11 @@ class Scrape:
 
     def find(self, name: str, **labels: str) -> list[tuple[Mapping[str, str], float]]:
         """Labels and value of the series of a family."""
-        return [(have, value) for family, have, value in self.samples if family == name and _has(have, labels)]
+        return [
+            (have, value)
+            for family, have, value in self.samples
+            if family == name and _has(have, labels)
+        ]
 
     def value(self, name: str, **labels: str) -> float:
         """The value of the one series there is."""
@@ -46,7 +52,9 @@ class Scrape:
         assert len(found) == 1, f"{name} {labels}: {found}"
         return found[0][1]
 
-    def numbers(self, prefix: str, wanted: Iterable[str], **labels: str) -> dict[str, float]:
+    def numbers(
+        self, prefix: str, wanted: Iterable[str], **labels: str
+    ) -> dict[str, float]:
         """Values of the families `prefix` + one of `wanted`, by the latter; an absent one is left out."""
         found = {one: self.find(prefix + one, **labels) for one in wanted}
         assert all(len(series) <= 1 for series in found.values()), found
@@ -54,7 +62,11 @@ class Scrape:
 
     def names(self, label: str, prefix: str = "mq_") -> set[str]:
         """All values of a label in the families that begin with `prefix`."""
-        return {have[label] for family, have, _ in self.samples if family.startswith(prefix) and label in have}
+        return {
+            have[label]
+            for family, have, _ in self.samples
+            if family.startswith(prefix) and label in have
+        }
 
 
 def _has(have: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -84,14 +96,24 @@ class Agent(Process):
         self.port = port
         self.configure(**configuration)
         address = f"127.0.0.1:{port}"
-        said = ["--config.file", str(self.file), "--web.listen-address", address, "--web.enable-lifecycle"]
+        said = [
+            "--config.file",
+            str(self.file),
+            "--web.listen-address",
+            address,
+            "--web.enable-lifecycle",
+        ]
         said += ["--log.level", log_level, *options]
         in_work = ["env", "-C", str(self.work), f"TMPDIR={self.work}"]
-        super().__init__("penstock", [*in_work, *program, "run", *said], folder / "agent.log")
+        super().__init__(
+            "penstock", [*in_work, *program, "run", *said], folder / "agent.log"
+        )
 
     def configure(self, **configuration: Any) -> None:
         """Write the configuration; the agent is not told."""
-        self.file.write_text(json.dumps({"interval": "1s", "timeout": "900ms", **configuration}))  # JSON is YAML
+        self.file.write_text(
+            json.dumps({"interval": "1s", "timeout": "900ms", **configuration})
+        )  # JSON is YAML
 
     def __enter__(self) -> Self:
         self.run()
@@ -114,7 +136,9 @@ class Agent(Process):
         assert self._child is not None
         return self._child.wait(timeout)
 
-    def request(self, path: str, *, method: str = "GET", accept: str = "text/plain") -> tuple[int, str]:
+    def request(
+        self, path: str, *, method: str = "GET", accept: str = "text/plain"
+    ) -> tuple[int, str]:
         """HTTP status and body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
@@ -135,28 +159,44 @@ class Agent(Process):
     def scrape(self, accept: str = "text/plain") -> Scrape:
         return parsed(self.body(accept), accept)
 
-    def fresh(self, broker: str, *, accept: str = "text/plain", timeout: float = PATIENCE) -> Scrape:
+    def fresh(
+        self, broker: str, *, accept: str = "text/plain", timeout: float = PATIENCE
+    ) -> Scrape:
         """The first scrape whose data of `broker` was read after this call."""
         called = time.time()
         stamp = f"penstock_poll_timestamp_seconds{{broker={json.dumps(broker)}}} "
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            found = re.search(f"^{re.escape(stamp)}(.*)$", body := self.body(accept), re.MULTILINE)
+            found = re.search(
+                f"^{re.escape(stamp)}(.*)$", body := self.body(accept), re.MULTILINE
+            )
             if found and float(found[1]) >= called:
                 return parsed(body, accept)
             time.sleep(_TICK)
-        raise AssertionError(f"{broker} was not polled within {timeout} s: {self.tail()}")
+        raise AssertionError(
+            f"{broker} was not polled within {timeout} s: {self.tail()}"
+        )
 
     def next_poll(self, broker: str, *, timeout: float = PATIENCE) -> Scrape:
         """The scrape after one more try to poll `broker`, failed or skipped ones too."""
 
         def count(scrape: Scrape) -> float:
-            return sum(value for _, value in scrape.find("penstock_polls_total", broker=broker))
+            return sum(
+                value for _, value in scrape.find("penstock_polls_total", broker=broker)
+            )
 
         before = count(self.scrape())
-        return self.until(lambda scrape: count(scrape) > before, expected=True, timeout=timeout)
+        return self.until(
+            lambda scrape: count(scrape) > before, expected=True, timeout=timeout
+        )
 
-    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = PATIENCE) -> Scrape:
+    def until(
+        self,
+        get: Callable[[Scrape], object],
+        expected: object,
+        *,
+        timeout: float = PATIENCE,
+    ) -> Scrape:
         """The first scrape of which `get` gives `expected`; fails with the last answer."""
         deadline = time.monotonic() + timeout
         read = None
@@ -166,7 +206,9 @@ class Agent(Process):
                 scrape, read = parsed(body), polls
                 if (last := get(scrape)) == expected:
                     return scrape
-            assert time.monotonic() < deadline, f"{last} is not {expected}; {self.tail(5)}"
+            assert time.monotonic() < deadline, (
+                f"{last} is not {expected}; {self.tail(5)}"
+            )
             time.sleep(_TICK)
 
 
@@ -175,13 +217,21 @@ def parsed(body: str, accept: str = "text/plain") -> Scrape:
     parse = parse_openmetrics if accept == OPENMETRICS else parse_text
     families = parse(body)
     return Scrape(
-        [(sample.name, sample.labels, float(sample.value)) for family in families for sample in family.samples]
+        [
+            (sample.name, sample.labels, float(sample.value))
+            for family in families
+            for sample in family.samples
+        ]
     )
 
 
-def entry(broker: Broker, *, name: str = "", user: str = "", **more: Any) -> dict[str, Any]:
+def entry(
+    broker: Broker, *, name: str = "", user: str = "", **more: Any
+) -> dict[str, Any]:
     """The configuration of a broker; `user` is the read-only one where there is one."""
-    account = broker.accounts[user] if user else broker.accounts.get("exporter", broker.admin)
+    account = (
+        broker.accounts[user] if user else broker.accounts.get("exporter", broker.admin)
+    )
     return {
         "name": name or broker.name,
         "kind": "artemis",

@@ -33,7 +33,11 @@ def issued(authority: trustme.CA, folder: Path, name: str) -> dict[str, str]:
     made = authority.issue_cert(f"{name}.example", common_name=name)
     made.cert_chain_pems[0].write_to_path(str(folder / f"{name}.pem"))
     made.private_key_pem.write_to_path(str(folder / f"{name}.key"))
-    files = {"cert_file": folder / f"{name}.pem", "key_file": folder / f"{name}.key", "ca_file": folder / "ca.pem"}
+    files = {
+        "cert_file": folder / f"{name}.pem",
+        "key_file": folder / f"{name}.key",
+        "ca_file": folder / "ca.pem",
+    }
     return {key: str(file) for key, file in files.items()}
 
 
@@ -54,7 +58,9 @@ def broker(authority: trustme.CA, folder: Path) -> Iterator[ArtemisBroker]:
     """As docs/artemis.md has it, step by step; `jolokia_url` is the agent's."""
     made = ArtemisBroker.create(folder / "broker", name="b1", read_only_user="exporter")
     etc, port = made.directory / "etc", free_port()
-    own = authority.issue_cert(LOOPBACK, common_name="broker", key_type=trustme.KeyType.RSA)
+    own = authority.issue_cert(
+        LOOPBACK, common_name="broker", key_type=trustme.KeyType.RSA
+    )
     own.cert_chain_pems[0].write_to_path(str(folder / "broker.pem"))
     own.private_key_pem.write_to_path(str(folder / "broker.key"))
     said = {
@@ -69,16 +75,26 @@ def broker(authority: trustme.CA, folder: Path) -> Iterator[ArtemisBroker]:
         "extendedClientCheck": "true",
         "authClass": "org.apache.activemq.artemis.spi.core.security.jaas.HttpServerAuthenticator",
     }
-    (folder / "jolokia.properties").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+    (folder / "jolokia.properties").write_text(
+        "".join(f"{key}={value}\n" for key, value in said.items())
+    )
     login = etc / "login.config"
     login.write_text(login.read_text() + LOGIN)
-    (etc / "cert-users.properties").write_text("penstock=/.*CN=penstock.*/\nclerk=/.*CN=clerk.*/\n")
+    (etc / "cert-users.properties").write_text(
+        "penstock=/.*CN=penstock.*/\nclerk=/.*CN=clerk.*/\n"
+    )
     (etc / "cert-roles.properties").write_text("exporter=penstock\nclerks=clerk\n")
     management = etc / "management.xml"
-    management.write_text(management.read_text().replace("<allowlist>", '<allowlist><entry domain="jolokia"/>'))
+    management.write_text(
+        management.read_text().replace(
+            "<allowlist>", '<allowlist><entry domain="jolokia"/>'
+        )
+    )
     profile = etc / "artemis.profile"
     agent = f"-javaagent:{fetch_jolokia()}=config={folder / 'jolokia.properties'}"
-    profile.write_text(profile.read_text() + f'\nJAVA_ARGS="$JAVA_ARGS {agent} {" ".join(OPTIONS)}"\n')
+    profile.write_text(
+        profile.read_text() + f'\nJAVA_ARGS="$JAVA_ARGS {agent} {" ".join(OPTIONS)}"\n'
+    )
     made.jolokia_url = f"https://{LOOPBACK}:{port}/jolokia/"
     made.start(timeout=240)
     yield made
@@ -86,22 +102,38 @@ def broker(authority: trustme.CA, folder: Path) -> Iterator[ArtemisBroker]:
 
 
 def check(broker: ArtemisBroker, tls: dict[str, str], folder: Path) -> str:
-    entry = {"name": "b1", "kind": "artemis", "url": broker.jolokia_url, "tls": tls, "timeout": "20s"}
-    file = Agent(folder / Path(tls.get("cert_file", "none")).stem, interval="30s", brokers=[entry]).file
+    entry = {
+        "name": "b1",
+        "kind": "artemis",
+        "url": broker.jolokia_url,
+        "tls": tls,
+        "timeout": "20s",
+    }
+    file = Agent(
+        folder / Path(tls.get("cert_file", "none")).stem,
+        interval="30s",
+        brokers=[entry],
+    ).file
     command = [str(PENSTOCK), "check", "--config.file", str(file)]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
-def test_ours_may_read_and_nothing_else(broker: ArtemisBroker, authority: trustme.CA, folder: Path) -> None:
+def test_ours_may_read_and_nothing_else(
+    broker: ArtemisBroker, authority: trustme.CA, folder: Path
+) -> None:
     with AmqpProducer(broker.endpoint(), "q") as producer:  # which makes the queue
         producer.send(3)
     said = check(broker, issued(authority, folder, "penstock"), folder)
     assert "ok        Apache Artemis 2.44.0, active" in said
     assert "FAILED" not in said
-    assert "management_guard_off" not in said, "the builder on the command line keeps management.xml in force"
+    assert "management_guard_off" not in said, (
+        "the builder on the command line keeps management.xml in force"
+    )
 
 
-def test_a_certificate_of_no_user_is_named(broker: ArtemisBroker, authority: trustme.CA, folder: Path) -> None:
+def test_a_certificate_of_no_user_is_named(
+    broker: ArtemisBroker, authority: trustme.CA, folder: Path
+) -> None:
     said = check(broker, issued(authority, folder, "stranger"), folder)
     assert "stranger.pem" in said
     assert "cert-users.properties" in said
@@ -117,7 +149,9 @@ def test_a_user_without_the_role_is_sent_to_the_roles(
     assert "password" not in said
 
 
-def test_without_a_certificate_it_says_what_is_missing(broker: ArtemisBroker, folder: Path) -> None:
+def test_without_a_certificate_it_says_what_is_missing(
+    broker: ArtemisBroker, folder: Path
+) -> None:
     said = check(broker, {"ca_file": str(folder / "ca.pem")}, folder)
     assert "FAILED" in said
     assert "cert_file" in said

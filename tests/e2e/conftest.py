@@ -11,7 +11,12 @@ from penstock_demo.broker import Broker
 from rig.waiting import PATIENCE
 
 LAST = "test_families_seen"
-WANTED = {"match": {"queue": "targets.#"}, "expected_consumers": 1, "ring_retention": "60s", "drain_target": "30s"}
+WANTED = {
+    "match": {"queue": "targets.#"},
+    "expected_consumers": 1,
+    "ring_retention": "60s",
+    "drain_target": "30s",
+}
 """What an operator wants of the queues that a test names so."""
 
 
@@ -31,13 +36,21 @@ class Observer:
         """What was read after this call."""
         return self.agent.fresh(self.broker.name, accept=accept)
 
-    def until(self, get: Callable[[Scrape], object], expected: object, *, timeout: float = PATIENCE) -> Scrape:
+    def until(
+        self,
+        get: Callable[[Scrape], object],
+        expected: object,
+        *,
+        timeout: float = PATIENCE,
+    ) -> Scrape:
         """The first scrape of which `get` gives `expected`."""
         return self.agent.until(get, expected, timeout=timeout)
 
 
 @pytest.fixture(scope="session")
-def observe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Broker], Observer]]:
+def observe(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Broker], Observer]]:
     """Makes, once, the observer of a shared broker."""
     observers: dict[str, Observer] = {}
     with ExitStack() as agents:
@@ -53,7 +66,9 @@ def observe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Brok
 
 
 @pytest.fixture(params=["artemis", "artemis_2_28", "artemis_newest"])
-def observer(request: pytest.FixtureRequest, observe: Callable[[Broker], Observer]) -> Observer:
+def observer(
+    request: pytest.FixtureRequest, observe: Callable[[Broker], Observer]
+) -> Observer:
     """Each version that shows everything: the usual one, the oldest, the newest."""
     return observe(request.getfixturevalue(request.param))
 

@@ -35,7 +35,13 @@ OLDEST = "mq_queue_oldest_message_timestamp_seconds"
 class Sender:
     """Sends at a rate; `sent` has for each number when it was about to be sent, and when the broker had it."""
 
-    def __init__(self, broker: Broker, queue: str, rate: float, fields: Callable[[int], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        queue: str,
+        rate: float,
+        fields: Callable[[int], Mapping[str, Any]],
+    ) -> None:
         self.sent: dict[int, tuple[float, float]] = {}
         self._fields = fields
         self._producer = AmqpProducer(broker.endpoint(), queue)
@@ -58,7 +64,13 @@ class Sender:
 class Taker(AmqpHolder):
     """Acknowledges what `chosen` says, at each arrival: the positions of those in hand. accepted: when, by number."""
 
-    def __init__(self, broker: Broker, queue: str, chosen: Callable[[list[int]], list[int]], client_id: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        queue: str,
+        chosen: Callable[[list[int]], list[int]],
+        client_id: str,
+    ) -> None:
         self.accepted: dict[int, float] = {}
         self._chosen = chosen
         self._numbers: list[int] = []
@@ -103,15 +115,27 @@ class Queue:
         fields: Callable[[int], Mapping[str, Any]] = lambda _: {},
     ) -> None:
         self.name = name
-        self.takers = [Taker(broker, name, one, f"{name}-{n}") for n, one in enumerate(takers)]
+        self.takers = [
+            Taker(broker, name, one, f"{name}-{n}") for n, one in enumerate(takers)
+        ]
         self.sender = Sender(broker, name, rate, fields)
 
     def oldest(self, begin: float, end: float) -> tuple[float, float] | None:
         """Between which times the oldest message came that was there while the poll read; None if perhaps none was."""
-        accepted = {number: at for one in self.takers for number, at in [*one.accepted.items()]}
+        accepted = {
+            number: at for one in self.takers for number, at in [*one.accepted.items()]
+        }
         sent = [*self.sender.sent.items()]
-        possible = [came[0] for number, came in sent if accepted.get(number, end) > begin - SLACK]
-        sure = [came[1] for number, came in sent if came[1] < begin and accepted.get(number, end) >= end]
+        possible = [
+            came[0]
+            for number, came in sent
+            if accepted.get(number, end) > begin - SLACK
+        ]
+        sure = [
+            came[1]
+            for number, came in sent
+            if came[1] < begin and accepted.get(number, end) >= end
+        ]
         return (min(possible), min(sure)) if sure else None
 
     def close(self) -> None:
@@ -124,12 +148,20 @@ def compared(queues: list[Queue], scrape: Scrape, stamp: float) -> list[str]:
     """One line for each queue of which a bound is known: what is wrong, or nothing."""
     found = []
     for queue in queues:
-        bounds = {labels["bound"]: value for labels, value in scrape.find(OLDEST, queue=queue.name)}
+        bounds = {
+            labels["bound"]: value
+            for labels, value in scrape.find(OLDEST, queue=queue.name)
+        }
         truth = queue.oldest(stamp - SLACK, stamp + 1.5)
         if bounds and truth is not None:
-            least, most = bounds.get("earliest", -1.0), bounds.get("latest", float("inf"))
+            least, most = (
+                bounds.get("earliest", -1.0),
+                bounds.get("latest", float("inf")),
+            )
             right = least <= truth[1] + SLACK and most >= truth[0] - SLACK
-            found.append("" if right else f"{queue.name} at {stamp}: {bounds}, truth {truth}")
+            found.append(
+                "" if right else f"{queue.name} at {stamp}: {bounds}, truth {truth}"
+            )
     return found
 
 
@@ -137,24 +169,36 @@ def crash(broker: Broker, queue: str, ending: threading.Event) -> None:
     """A client that is gone again and again with ten messages."""
     while not ending.wait(0.3):
         try:
-            holder = AmqpHolder(broker.endpoint(), queue, credit=10, client_id="crasher")
+            holder = AmqpHolder(
+                broker.endpoint(), queue, credit=10, client_id="crasher"
+            )
             ending.wait(2.0)
             holder.drop()
         except ClientError:
             continue
 
 
-def active(agent: Agent, broker: Broker) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+def active(
+    agent: Agent, broker: Broker
+) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     """Conditions by name, client and severity."""
-    status, body = agent.request(f"/api/v1/conditions?broker={quote(broker.name)}&limit=1000")
+    status, body = agent.request(
+        f"/api/v1/conditions?broker={quote(broker.name)}&limit=1000"
+    )
     assert status == 200
     rows = json.loads(body)["conditions"]
-    return {(one["condition"], one["client"], one["severity"]): one["evidence"] for one in rows}
+    return {
+        (one["condition"], one["client"], one["severity"]): one["evidence"]
+        for one in rows
+    }
 
 
 @pytest.mark.slow  # minutes, on purpose
 def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
-    names = {name: f"check.{name}" for name in ("fifo", "waits", "any", "groups", "leak", "crash")}
+    names = {
+        name: f"check.{name}"
+        for name in ("fifo", "waits", "any", "groups", "leak", "crash")
+    }
     for name in names.values():
         artemis.manage.create_queue(name)
     watched = entry(artemis, include=[{"queue": name} for name in names.values()])
@@ -167,7 +211,14 @@ def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
             Queue(artemis, names["fifo"], 20, at_once),
             Queue(artemis, names["waits"], 20, backlog),
             Queue(artemis, names["any"], 20, any_of_thirty),
-            Queue(artemis, names["groups"], 20, backlog, at_once, fields=lambda n: {"group_id": f"g{n % 7}"}),
+            Queue(
+                artemis,
+                names["groups"],
+                20,
+                backlog,
+                at_once,
+                fields=lambda n: {"group_id": f"g{n % 7}"},
+            ),
             Queue(artemis, names["leak"], 50, all_but_one_of_100),
             Queue(artemis, names["crash"], 20, at_once),
         ]
@@ -187,14 +238,25 @@ def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
                 stamp, found = now, compared(queues[:5], scrape, now)
                 seen, wrong = seen + len(found), wrong + [one for one in found if one]
                 causes = scrape.find("mq_client_unhealthy_consumers")
-                names_of_crash |= {(labels["cause"], labels["client"]) for labels, _ in causes}
+                names_of_crash |= {
+                    (labels["cause"], labels["client"]) for labels, _ in causes
+                }
             time.sleep(0.1)
         assert not wrong, wrong[:5]
         assert seen >= COMPARISONS
-        bounds = {labels["bound"]: value for labels, value in agent.scrape().find(OLDEST, queue=names["leak"])}
-        assert bounds["latest"] - bounds["earliest"] > 60  # the order of arrival alone would say it is young
+        bounds = {
+            labels["bound"]: value
+            for labels, value in agent.scrape().find(OLDEST, queue=names["leak"])
+        }
+        assert (
+            bounds["latest"] - bounds["earliest"] > 60
+        )  # the order of arrival alone would say it is young
         leaker = (f"{names['leak']}-0", "info")
-        eventually(lambda: ("leaking", *leaker) in active(agent, artemis), expected=True, timeout=30)
+        eventually(
+            lambda: ("leaking", *leaker) in active(agent, artemis),
+            expected=True,
+            timeout=30,
+        )
         assert names_of_crash == {("crash_looping", "crasher")}
         queues[4].sender.close()
         proven = ("leaking", f"{names['leak']}-0", "warning")

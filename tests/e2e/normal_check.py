@@ -78,10 +78,14 @@ NOW_AND_USUAL = {
 class Sender:
     """Sends at a rate until it is stopped; last: when the broker had taken the last one. lives: seconds."""
 
-    def __init__(self, broker: Broker, queue: str, rate: float, *, lives: float = 0.0) -> None:
+    def __init__(
+        self, broker: Broker, queue: str, rate: float, *, lives: float = 0.0
+    ) -> None:
         self.last = 0.0
         self._lives, self._ending = lives, threading.Event()
-        self._producer = AmqpProducer(broker.endpoint(), queue, client_id=f"{queue}-producer{rate:g}")
+        self._producer = AmqpProducer(
+            broker.endpoint(), queue, client_id=f"{queue}-producer{rate:g}"
+        )
         self._thread = threading.Thread(target=self._run, args=(rate,), daemon=True)
         self._thread.start()
 
@@ -109,10 +113,24 @@ class Sender:
 class Worker(AmqpConsumer):
     """Takes `work` seconds for a message, which may change; of so many it leaves one, or rejects each second one."""
 
-    def __init__(self, broker: Broker, queue: str, work: float, *, credit: int = 100, skips: int = 0) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        queue: str,
+        work: float,
+        *,
+        credit: int = 100,
+        skips: int = 0,
+    ) -> None:
         self.left, self.left_at, self.rejected_at, self.rejects = 0, 0.0, 0.0, False
         self._skips = skips
-        super().__init__(broker.endpoint(), queue, credit=credit, work=work, client_id=f"{queue}-reader")
+        super().__init__(
+            broker.endpoint(),
+            queue,
+            credit=credit,
+            work=work,
+            client_id=f"{queue}-reader",
+        )
 
     def slow_down(self, work: float) -> None:
         self._work = work
@@ -141,12 +159,19 @@ class BatchReader(AmqpHolder):
 # --- the past
 
 
-def steady(rate: float, begin: float, end: float, *, expired: float = 0.0, killed: float = 0.0) -> dict[str, Any]:
+def steady(
+    rate: float, begin: float, end: float, *, expired: float = 0.0, killed: float = 0.0
+) -> dict[str, Any]:
     """The polls of a history in which messages always come at this rate; shares of them expire or are killed."""
     stamp = np.arange(begin, end, HISTORY_INTERVAL)
     added = np.floor(rate * (stamp - begin))
     lost = {"expired": np.floor(expired * added), "killed": np.floor(killed * added)}
-    return {"stamp": stamp, "added": added, "acknowledged": added - sum(lost.values()), **lost}
+    return {
+        "stamp": stamp,
+        "added": added,
+        "acknowledged": added - sum(lost.values()),
+        **lost,
+    }
 
 
 def nightly(begin: float, end: float, at: float, *, until: float) -> dict[str, Any]:
@@ -161,14 +186,20 @@ def nightly(begin: float, end: float, at: float, *, until: float) -> dict[str, A
 def profile(polls: dict[str, Any], **more: float) -> QueueProfile:
     """As the trend job makes it of its polls; more: the same in each hour, of `penstock_trends.normal.HIGHEST`."""
     hours, columns = hours_of(rows_of_hours(polls, HISTORY_INTERVAL))
-    return profile_of(hours, columns | {name: np.full(len(hours), value) for name, value in more.items()})
+    return profile_of(
+        hours,
+        columns | {name: np.full(len(hours), value) for name, value in more.items()},
+    )
 
 
 def zone_file(folder: Path, offset: int) -> None:
     """The zone NIGHT, always so many seconds east of UTC."""
     file = folder / NIGHT
     file.parent.mkdir(parents=True)
-    counts, only = struct.pack(">6l", 0, 0, 0, 0, 1, 4), struct.pack(">lBB", offset, 0, 0)
+    counts, only = (
+        struct.pack(">6l", 0, 0, 0, 0, 1, 4),
+        struct.pack(">lBB", offset, 0, 0),
+    )
     file.write_bytes(b"TZif".ljust(20, b"\0") + counts + only + b"CHK\0")
 
 
@@ -231,10 +262,15 @@ class Wanted:
 
     @property
     def right(self) -> bool:
-        return self.least <= self.seconds <= self.bar + 2 * INTERVAL + SEEN and not self.missing
+        return (
+            self.least <= self.seconds <= self.bar + 2 * INTERVAL + SEEN
+            and not self.missing
+        )
 
     def line(self) -> str:
-        bar = f"{self.bar:.0f} ± {2 * INTERVAL:.0f}" if self.least else f"{self.bar:.0f}"
+        bar = (
+            f"{self.bar:.0f} ± {2 * INTERVAL:.0f}" if self.least else f"{self.bar:.0f}"
+        )
         said = "right" if self.right else f"WRONG {self.missing}"
         kind = "notice" if self.severity == "info" else self.severity
         return f"| {self.scene} | {self.condition}, {kind} | {self.seconds:.0f} | {bar} | {self.evidence} | {said} |"
@@ -252,14 +288,20 @@ class Watch:
 
     def look(self) -> None:
         at = time.time()
-        status, body = self.agent.request(f"/api/v1/conditions?broker={quote(self.broker)}&limit=1000")
-        for one in json.loads(body)["conditions"] if status == 200 else ():  # it was polled
+        status, body = self.agent.request(
+            f"/api/v1/conditions?broker={quote(self.broker)}&limit=1000"
+        )
+        for one in (
+            json.loads(body)["conditions"] if status == 200 else ()
+        ):  # it was polled
             key = one["queue"], one["condition"], one["severity"]
             if key not in self.first:
                 self.first[key], self.explained[key] = at, self.explain(one["queue"])
 
     def explain(self, queue: str) -> dict[str, Any]:
-        _, body = self.agent.request(f"/api/v1/explain?broker={quote(self.broker)}&queue={quote(queue)}")
+        _, body = self.agent.request(
+            f"/api/v1/explain?broker={quote(self.broker)}&queue={quote(queue)}"
+        )
         found: dict[str, Any] = json.loads(body)
         return found
 
@@ -269,22 +311,43 @@ class Watch:
         wanted.seen = self.first.get(key, np.nan)
         found = self.explained.get(key, {"conditions": [], "usual": ""})
         evidence: dict[str, Any] = next(
-            (one["evidence"] for one in found["conditions"] if one["condition"] == wanted.condition), {}
+            (
+                one["evidence"]
+                for one in found["conditions"]
+                if one["condition"] == wanted.condition
+            ),
+            {},
         )
-        names = [name for name in NOW_AND_USUAL[wanted.condition] if evidence.get(name, {}).get("value") is not None]
-        said = [quantity(evidence[name]["value"], evidence[name]["unit"]) for name in names]
+        names = [
+            name
+            for name in NOW_AND_USUAL[wanted.condition]
+            if evidence.get(name, {}).get("value") is not None
+        ]
+        said = [
+            quantity(evidence[name]["value"], evidence[name]["unit"]) for name in names
+        ]
         wanted.evidence = f"{' / '.join(said)}; {found['usual']}"
         lacks = [name for name in NOW_AND_USUAL[wanted.condition] if name not in names]
-        lacks += ["at this hour"] if wanted.by_hour == found["usual"].startswith("not known") else []
+        lacks += (
+            ["at this hour"]
+            if wanted.by_hour == found["usual"].startswith("not known")
+            else []
+        )
         wanted.missing = " and ".join(lacks)
 
     def alarms(self, queue: str) -> list[str]:
         """Above a notice."""
-        return [f"{name} ({severity})" for of, name, severity in self.first if of == queue and severity != "info"]
+        return [
+            f"{name} ({severity})"
+            for of, name, severity in self.first
+            if of == queue and severity != "info"
+        ]
 
 
 def reports(watch: Watch, wanted: list[Wanted]) -> bool:
-    return all((one.queue, one.condition, one.severity) in watch.first for one in wanted)
+    return all(
+        (one.queue, one.condition, one.severity) in watch.first for one in wanted
+    )
 
 
 # --- the scenes
@@ -322,9 +385,16 @@ def history_file(file: Path, broker: str, now: float) -> None:
     """What the daily trend job leaves, until the last whole hour."""
     end = now // 3600 * 3600
     begin = end - (WEEKS * HOURS + 1) * 3600
-    shares: dict[str, dict[str, float]] = {NAMES.silent: {}, NAMES.expiring: {}, NAMES.rejecting: {}}
+    shares: dict[str, dict[str, float]] = {
+        NAMES.silent: {},
+        NAMES.expiring: {},
+        NAMES.rejecting: {},
+    }
     shares |= {NAMES.expires: {"expired": SHARE}, NAMES.rejects: {"killed": 0.5}}
-    rows = [(broker, (name, name), profile(steady(RATE, begin, end, **share))) for name, share in shares.items()]
+    rows = [
+        (broker, (name, name), profile(steady(RATE, begin, end, **share)))
+        for name, share in shares.items()
+    ]
     pq.write_table(profile_table(rows), file)
 
 
@@ -339,7 +409,9 @@ def give_past(folder: Path, broker: str, offset: int, boundary: float) -> None:
     local = (now + offset) // 3600 * 3600
     begin, run = local - (WEEKS * HOURS + 1) * 3600, boundary - MISSED
     usual = {
-        NAMES.missed: profile(nightly(begin, local, run + offset, until=run + offset - DAY / 2)),
+        NAMES.missed: profile(
+            nightly(begin, local, run + offset, until=run + offset - DAY / 2)
+        ),
         NAMES.came: profile(nightly(begin, local, run + offset, until=np.inf)),
         NAMES.surge: profile(steady(RATE / 2, begin, local), peak=300 * RATE / 2),
     }
@@ -359,7 +431,15 @@ class Clients:
     workers: dict[str, Worker] = field(default_factory=dict)
     batches: BatchReader | None = None
 
-    def flow(self, queue: str, rate: float = RATE, work: float = 0.001, *, lives: float = 0.0, **of: Any) -> None:
+    def flow(
+        self,
+        queue: str,
+        rate: float = RATE,
+        work: float = 0.001,
+        *,
+        lives: float = 0.0,
+        **of: Any,
+    ) -> None:
         self.workers[queue] = Worker(self.broker, queue, work, **of)
         self.stack.callback(self.workers[queue].close)
         self.more(queue, rate, lives=lives)
@@ -390,7 +470,9 @@ def start(clients: Clients) -> None:
     clients.flow(NAMES.busy, RATE / 2, work=WORK, credit=100)
     clients.flow(NAMES.leak, skips=LEAKS, credit=1000)
     endpoint = clients.broker.endpoint()
-    clients.batches = BatchReader(endpoint, NAMES.batches, credit=4 * BATCH, client_id="batches-reader")
+    clients.batches = BatchReader(
+        endpoint, NAMES.batches, credit=4 * BATCH, client_id="batches-reader"
+    )
     clients.stack.callback(clients.batches.close)
     clients.more(NAMES.batches, RATE)
     clients.flow(NAMES.expiring, credit=2, lives=LIFE)
@@ -425,19 +507,44 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def wanted_of(boundary: float) -> list[Wanted]:
     missed = MISSED - 2 * INTERVAL
-    silent, online, buffered = "never pauses", "never pauses, learned online", "5 times slower, all in the buffer"
+    silent, online, buffered = (
+        "never pauses",
+        "never pauses, learned online",
+        "5 times slower, all in the buffer",
+    )
     return [
         Wanted(silent, NAMES.silent, "producer_silent", "info", 90.0),
         Wanted(silent, NAMES.silent, "producer_silent", "warning", 360.0),
-        Wanted(online, NAMES.online, "producer_silent", "warning", 360.0, by_hour=False),
         Wanted(
-            "nightly run missed", NAMES.missed, "producer_silent", "warning", MISSED, missed, begin=boundary - MISSED
+            online, NAMES.online, "producer_silent", "warning", 360.0, by_hour=False
         ),
-        Wanted("5 times slower, in the queue", NAMES.slow, "slowed", "warning", 120.0, by_hour=False),
+        Wanted(
+            "nightly run missed",
+            NAMES.missed,
+            "producer_silent",
+            "warning",
+            MISSED,
+            missed,
+            begin=boundary - MISSED,
+        ),
+        Wanted(
+            "5 times slower, in the queue",
+            NAMES.slow,
+            "slowed",
+            "warning",
+            120.0,
+            by_hour=False,
+        ),
         Wanted(buffered, NAMES.buffered, "slowed", "warning", 120.0, by_hour=False),
         Wanted("leaks 1 in 1,000", NAMES.leak, "leaking", "info", 600.0, by_hour=False),
         Wanted("93 % expire", NAMES.expiring, "expiring_unusually", "warning", 600.0),
-        Wanted("half is rejected", NAMES.rejecting, "dead_lettering_unusually", "warning", 600.0),
+        Wanted(
+            "half is rejected",
+            NAMES.rejecting,
+            "dead_lettering_unusually",
+            "warning",
+            600.0,
+        ),
         Wanted("4 times as much", NAMES.surge, "surge", "info", 600.0),
     ]
 
@@ -467,7 +574,10 @@ class Truth:
         self.deepest = max(self.deepest, self.clients.depth(NAMES.busy))
         if slow:
             manage = self.clients.broker.manage
-            messages, delivering = (int(manage.queue(NAMES.buffered, f"{of}Count")) for of in ("Message", "Delivering"))
+            messages, delivering = (
+                int(manage.queue(NAMES.buffered, f"{of}Count"))
+                for of in ("Message", "Delivering")
+            )
             self.ready.append(max(messages - delivering, 0))
 
     def counted(self, queue: str) -> tuple[int, int]:
@@ -475,29 +585,47 @@ class Truth:
 
     def untrue(self) -> list[str]:
         sent, read = np.subtract(self.counted(NAMES.expiring), self.expiring)
-        leaker, rejecter = (self.clients.workers[name] for name in (NAMES.leak, NAMES.rejects))
+        leaker, rejecter = (
+            self.clients.workers[name] for name in (NAMES.leak, NAMES.rejects)
+        )
         usually_sent, usually_read = self.counted(NAMES.expires)
-        batches = 0 if self.clients.batches is None else self.clients.batches.counts.acknowledged // BATCH
+        batches = (
+            0
+            if self.clients.batches is None
+            else self.clients.batches.counts.acknowledged // BATCH
+        )
         rejected = 1 - rejecter.counts.acknowledged / rejecter.counts.received
         held = {
             f"a backlog of {self.deepest} at the usual pace": self.deepest > 200,
-            f"at most {max(self.ready)} ready, all in the buffer": max(self.ready) <= READ_APART,
-            f"{100 * (1 - read / sent):.0f} % expire": abs(1 - read / sent - SHARE) < 0.04,
-            f"{leaker.left} of {leaker.counts.received} leak": abs(leaker.left - leaker.counts.received / LEAKS) < 1.5,
+            f"at most {max(self.ready)} ready, all in the buffer": max(self.ready)
+            <= READ_APART,
+            f"{100 * (1 - read / sent):.0f} % expire": abs(1 - read / sent - SHARE)
+            < 0.04,
+            f"{leaker.left} of {leaker.counts.received} leak": abs(
+                leaker.left - leaker.counts.received / LEAKS
+            )
+            < 1.5,
             f"{100 * (1 - usually_read / usually_sent):.0f} % expire as usual": (
                 abs(1 - usually_read / usually_sent - SHARE) < 0.04
             ),
             f"{100 * rejected:.0f} % are rejected as usual": abs(rejected - 0.5) < 0.05,
             f"{batches} batches are acknowledged": batches > 100,
-            "its run came to nobody": self.clients.workers[NAMES.missed].counts.received == 0,
+            "its run came to nobody": self.clients.workers[NAMES.missed].counts.received
+            == 0,
         }
         say("by the clients: " + ", ".join(held))
         return [what for what, holds in held.items() if not holds]
 
 
-def played(agent: Agent, clients: Clients, boundary: float) -> tuple[list[Wanted], Watch, list[str]]:
+def played(
+    agent: Agent, clients: Clients, boundary: float
+) -> tuple[list[Wanted], Watch, list[str]]:
     """The faults of all scenes on an agent that knows what is normal; the last: what did not come about."""
-    truth, watch, wanted = Truth(clients), Watch(agent, clients.broker.name), wanted_of(boundary)
+    truth, watch, wanted = (
+        Truth(clients),
+        Watch(agent, clients.broker.name),
+        wanted_of(boundary),
+    )
     begins: dict[str, float] = {}
     for passed in seconds_until(MOST):
         watch.look()
@@ -552,15 +680,30 @@ def test_each_condition_against_normal_in_time(artemis: Broker, tmp_path: Path) 
             agent.run()
             wanted, watch, untrue = played(agent, clients, boundary)
     false = {scene: watch.alarms(queue) for queue, scene in LOOK_ALIKES.items()}
-    say("\n| scene | condition | seconds | bar | now / usual; at this hour | |\n|---|---|---|---|---|---|")
+    say(
+        "\n| scene | condition | seconds | bar | now / usual; at this hour | |\n|---|---|---|---|---|---|"
+    )
     for one in wanted:
         say(one.line())
     for scene, alarms in false.items():
         say(f"| {scene} | | | none | | {', '.join(alarms) or 'right'} |")
-    say("all that was reported: " + ", ".join(sorted(f"{queue} {name} ({how})" for queue, name, how in watch.first)))
-    figures = {f"{one.queue} {one.condition} {one.severity}": round(one.seconds, 1) for one in wanted}
+    say(
+        "all that was reported: "
+        + ", ".join(
+            sorted(f"{queue} {name} ({how})" for queue, name, how in watch.first)
+        )
+    )
+    figures = {
+        f"{one.queue} {one.condition} {one.severity}": round(one.seconds, 1)
+        for one in wanted
+    }
     wrong = [one.line() for one in wanted if not one.right]
-    said = {"check": "normal", **figures, "wrong": len(wrong), "false": sum(map(len, false.values()))}
+    said = {
+        "check": "normal",
+        **figures,
+        "wrong": len(wrong),
+        "false": sum(map(len, false.values())),
+    }
     say(json.dumps({**said, "load": os.getloadavg()[2]}))
     assert not wrong, wrong
     assert not any(false.values()), false

@@ -24,10 +24,18 @@ def sheets(observer: Observer, name: str) -> dict[str, dict[str, Any]]:
     return {sheet["queue"]: sheet for sheet in json.loads(body)["accounts"]}
 
 
-def play(observer: Observer, ring: str, last: str, full: str, red: str, late: str) -> None:
+def play(
+    observer: Observer, ring: str, last: str, full: str, red: str, late: str
+) -> None:
     """What the clients do, on queues of these names; the agent polls in between."""
-    broker, agent, endpoint = observer.broker, observer.agent, observer.broker.endpoint()
-    broker.manage.add_settings(full, maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="DROP")
+    broker, agent, endpoint = (
+        observer.broker,
+        observer.agent,
+        observer.broker.endpoint(),
+    )
+    broker.manage.add_settings(
+        full, maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="DROP"
+    )
     broker.manage.create_queue(ring, ring_size=3)
     broker.manage.create_queue(last, last_value=True, last_value_key="key")
     broker.manage.create_queue(full)
@@ -35,10 +43,15 @@ def play(observer: Observer, ring: str, last: str, full: str, red: str, late: st
     broker.manage.create_queue(late)
     with ExitStack() as clients:
         to = {
-            name: clients.enter_context(AmqpProducer(endpoint, name, size=5_000 if name == full else 200))
+            name: clients.enter_context(
+                AmqpProducer(endpoint, name, size=5_000 if name == full else 200)
+            )
             for name in (ring, last, full, red, late)
         }
-        observer.until(lambda scrape: bool(scrape.find("mq_queue_messages", queue=late)), expected=True)
+        observer.until(
+            lambda scrape: bool(scrape.find("mq_queue_messages", queue=late)),
+            expected=True,
+        )
         for _ in range(3):
             agent.next_poll(broker.name)
         # The manual's example: three of three, four of four, and one lost as the consumer goes.
@@ -55,7 +68,9 @@ def play(observer: Observer, ring: str, last: str, full: str, red: str, late: st
         for _ in range(2):
             agent.next_poll(broker.name)
         holder.close()
-        clients.enter_context(AmqpConsumer(endpoint, late))  # which finds what has expired
+        clients.enter_context(
+            AmqpConsumer(endpoint, late)
+        )  # which finds what has expired
         eventually(lambda: broker.manage.queue(late, "MessagesExpired"), 4)
         for _ in range(4):
             agent.next_poll(broker.name)
@@ -67,11 +82,17 @@ def test_every_message_balances(main_observer: Observer, unique: Unique) -> None
     ring, last, full, red, late = names
     play(main_observer, *names)
     found = sheets(main_observer, ring)[ring]
-    assert {fate: value for fate, value in found["left"].items() if value != 0} == {"evicted": 1}
+    assert {fate: value for fate, value in found["left"].items() if value != 0} == {
+        "evicted": 1
+    }
     assert found["lost_by"] == {"arrivals": 0, "taker": 1}
     assert found["sums"] == "4 added = 3 ready + 1 evicted"
     found = sheets(main_observer, last)[last]
-    assert (found["came"]["added"], found["left"]["replaced"], found["there"]["ready"]) == (5, 4, 1)
+    assert (
+        found["came"]["added"],
+        found["left"]["replaced"],
+        found["there"]["ready"],
+    ) == (5, 4, 1)
     assert sheets(main_observer, red)[""]["left"]["unwanted"] == 7
     assert sheets(main_observer, red)[red]["there"]["ready"] == 2
     added = int(broker.manage.queue(full, "MessagesAdded"))
@@ -80,10 +101,14 @@ def test_every_message_balances(main_observer: Observer, unique: Unique) -> None
     assert sheets(main_observer, full)[full]["there"]["ready"] == added
     assert sheets(main_observer, late)[late]["left"]["expired"] == 4
     assert all(sheets(main_observer, name)[name]["unexplained"] == 0 for name in names)
-    assert all(sheets(main_observer, name)[""]["left"]["unrouted"] == 0 for name in names)
+    assert all(
+        sheets(main_observer, name)[""]["left"]["unrouted"] == 0 for name in names
+    )
     shown = {
         (labels["address"], labels["queue"], labels["fate"]): value
-        for labels, value in main_observer.agent.scrape().find("mq_account_messages_total")
+        for labels, value in main_observer.agent.scrape().find(
+            "mq_account_messages_total"
+        )
         if labels["address"] in names
     }
     assert shown == {
@@ -103,4 +128,6 @@ def test_every_message_balances(main_observer: Observer, unique: Unique) -> None
 
 def command(observer: Observer, name: str) -> Result:
     url = f"http://127.0.0.1:{observer.agent.port}"
-    return CliRunner().invoke(main, ["account", observer.broker.name, name, "--url", url])
+    return CliRunner().invoke(
+        main, ["account", observer.broker.name, name, "--url", url]
+    )

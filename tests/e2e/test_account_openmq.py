@@ -118,7 +118,11 @@ class Watcher:
 
     def __init__(self, broker: OpenMQBroker, folder: Path) -> None:
         file = folder / "penstock.yaml"
-        said = {"interval": f"{max(POLL, 1)}s", "judgement": {"cold": "45s", "proof": "5s"}, "brokers": [entry(broker)]}
+        said = {
+            "interval": f"{max(POLL, 1)}s",
+            "judgement": {"cold": "45s", "proof": "5s"},
+            "brokers": [entry(broker)],
+        }
         file.write_text(json.dumps(said))
         self._config = load(file)
         self._ended = threading.Event()
@@ -147,11 +151,17 @@ class Watcher:
         if account.queues.index is not queues.index:
             return  # a listing broke as something in it went
         sheets: dict[str, dict[str, Any]] = {}
-        topics = [row.name for row in account.topics.index if not row.name.startswith("mq.")]
+        topics = [
+            row.name for row in account.topics.index if not row.name.startswith("mq.")
+        ]
         for name in [row.name for row in queues.index] + topics:
             for sheet in openmq_account_list(view, queues, name).rows:
                 sheets[sheet.queue or sheet.address] = msgspec.to_builtins(sheet)
-        played.uneven += [str(sheet) for sheet in sheets.values() if sheet["unexplained"] not in (0, None)]
+        played.uneven += [
+            str(sheet)
+            for sheet in sheets.values()
+            if sheet["unexplained"] not in (0, None)
+        ]
         table = view.tables["account"]
         played.shown = {
             (row.address, row.queue, row.fate): float(value)
@@ -165,7 +175,9 @@ class Watcher:
 
     def wait(self, polls: int) -> None:
         wanted, end = self.polls + polls, time.monotonic() + 60
-        while self.polls < wanted and self._thread.is_alive() and time.monotonic() < end:
+        while (
+            self.polls < wanted and self._thread.is_alive() and time.monotonic() < end
+        ):
             time.sleep(0.05)
         assert self.polls >= wanted
 
@@ -175,12 +187,24 @@ class Watcher:
 
 
 @contextmanager
-def prepared(broker: OpenMQBroker, queue: str, received: int, sent: int) -> Iterator[None]:
+def prepared(
+    broker: OpenMQBroker, queue: str, received: int, sent: int
+) -> Iterator[None]:
     """A client that has prepared a transaction and is killed at the end."""
     jars = ":".join(map(str, broker.client_jars))
-    command = [require_java(), "-cp", jars, str(PREPARED), f"mq://{broker.host}:{broker.port}/jms", GUEST.user]
+    command = [
+        require_java(),
+        "-cp",
+        jars,
+        str(PREPARED),
+        f"mq://{broker.host}:{broker.port}/jms",
+        GUEST.user,
+    ]
     child = subprocess.Popen(
-        [*command, queue, str(received), str(sent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, queue, str(received), str(sent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -200,11 +224,22 @@ def roll_back_prepared(broker: OpenMQBroker) -> None:
     manager = f"{PACKAGE}:type=TransactionManager,subtype="
     (one,) = [
         row["TransactionID"]
-        for row in manage(broker, type="exec", mbean=manager + "Monitor", operation="getTransactionInfo()")
+        for row in manage(
+            broker,
+            type="exec",
+            mbean=manager + "Monitor",
+            operation="getTransactionInfo()",
+        )
         if row["State"] == TransactionState.PREPARED
     ]
     rollback = "rollback(java.lang.String)"
-    manage(broker, type="exec", mbean=manager + "Config", operation=rollback, arguments=[one])
+    manage(
+        broker,
+        type="exec",
+        mbean=manager + "Config",
+        operation=rollback,
+        arguments=[one],
+    )
 
 
 def play(folder: Path) -> Played:
@@ -220,21 +255,35 @@ def play(folder: Path) -> Played:
             create_queue(broker, name, {})
         watcher = stack.enter_context(Watcher(broker, folder))
         roles = [role for one in SITUATIONS for role in roles_of(one)]
-        roles += [produce(queue="indoubt", count=10, name="for-doubt", persistent="true")]
+        roles += [
+            produce(queue="indoubt", count=10, name="for-doubt", persistent="true")
+        ]
         clients = stack.enter_context(Clients(broker, classes, roles, log))
-        rollback = Clients(broker, classes, [produce(queue="rolledback", count=ROLLED_BACK, commit=0, wait=LATER)], log)
+        rollback = Clients(
+            broker,
+            classes,
+            [produce(queue="rolledback", count=ROLLED_BACK, commit=0, wait=LATER)],
+            log,
+        )
         with rollback, prepared(broker, "indoubt", 4, 3):
             time.sleep(QUIET + 2 + SECONDS)
             watcher.wait(2)
-            manage(broker, type="exec", mbean=destination("purged"), operation="purge()")
+            manage(
+                broker, type="exec", mbean=destination("purged"), operation="purge()"
+            )
         time.sleep(2)
         watcher.wait(6)
-        watcher.played.doubted, watcher.played.unsaid = watcher.played.sheets["indoubt"], set(watcher.played.whys)
+        watcher.played.doubted, watcher.played.unsaid = (
+            watcher.played.sheets["indoubt"],
+            set(watcher.played.whys),
+        )
         roll_back_prepared(broker)
         watcher.wait(14)
         watcher.played.counts = clients.counts()
         if keep := os.environ.get("PENSTOCK_ACCOUNT_KEEP"):
-            Path(keep).write_text(json.dumps([watcher.played.sheets, watcher.played.counts], indent=1))
+            Path(keep).write_text(
+                json.dumps([watcher.played.sheets, watcher.played.counts], indent=1)
+            )
         return watcher.played
 
 
@@ -252,7 +301,11 @@ def content(played: Played, name: str) -> float:
 @pytest.mark.parametrize("name", ["removeoldest", "removelow", "removegone"])
 def test_what_a_limit_removes(played: Played, name: str) -> None:
     """Not handled by a client: at least what nobody acknowledged, at most what left."""
-    never = played.count(f"{name}-0.sent") - played.count(f"{name}-1.distinct") - content(played, name)
+    never = (
+        played.count(f"{name}-0.sent")
+        - played.count(f"{name}-1.distinct")
+        - content(played, name)
+    )
     low, high = played.left(name, "removed")
     assert never > 100
     assert low <= never <= high
@@ -262,7 +315,11 @@ def test_what_a_limit_removes(played: Played, name: str) -> None:
 
 
 def test_what_is_refused(played: Played) -> None:
-    silent = played.count("rejectsilent-0.sent") - played.count("rejectsilent-1.got") - content(played, "rejectsilent")
+    silent = (
+        played.count("rejectsilent-0.sent")
+        - played.count("rejectsilent-1.got")
+        - content(played, "rejectsilent")
+    )
     low, high = played.left("rejectsilent", "rejected")
     in_buffer = bounds(played.sheets["rejectsilent"]["there"]["delivering"])[0]
     assert low <= silent + in_buffer <= high + 11
@@ -276,9 +333,16 @@ def test_what_is_too_large_and_what_comes_too_late(played: Played) -> None:
     low, high = played.left("toolarge", "too_large")
     assert low <= played.count("toolarge-0.sent") <= high
     late = played.count("arrivedlate-0.sent") - content(played, "arrivedlate")
-    expired, dead = played.left("arrivedlate", "expired"), played.left("arrivedlate", "dead_lettered")
+    expired, dead = (
+        played.left("arrivedlate", "expired"),
+        played.left("arrivedlate", "dead_lettered"),
+    )
     assert expired[0] + dead[0] <= late <= expired[1] + dead[1]
-    assert played.left("arrivedlate", "rejected") == played.left("arrivedlate", "too_large") == (0, 0)
+    assert (
+        played.left("arrivedlate", "rejected")
+        == played.left("arrivedlate", "too_large")
+        == (0, 0)
+    )
     assert "rejecting" not in played.raised.get("arrivedlate", set())
 
 
@@ -296,7 +360,10 @@ def test_what_no_subscription_wants(played: Played) -> None:
 
 def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
     """What the topic has left may be in doubt as well, and is not to be purged while anything is."""
-    sheet, leftover = played.doubted, f"{content(played, 'leftover'):.0f} messages of leftover"
+    sheet, leftover = (
+        played.doubted,
+        f"{content(played, 'leftover'):.0f} messages of leftover",
+    )
     assert sheet["there"]["uncommitted"] == 3
     assert sheet["delivering"]["in_doubt"] == (0, 4)
     assert "in_doubt" in sheet["reasons"]
@@ -307,14 +374,24 @@ def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
     assert content(played, "indoubt") == 10
 
 
-@pytest.mark.parametrize("name", ["fast", "batches", "pollers", "delayed", "subscribed", "flowcontrol"])
+@pytest.mark.parametrize(
+    "name", ["fast", "batches", "pollers", "delayed", "subscribed", "flowcontrol"]
+)
 def test_healthy_ones_lose_nothing(played: Played, name: str) -> None:
     sheet = played.sheets[name]
-    losses = {fate: value for fate, value in sheet["left"].items() if fate != "acknowledged" and bounds(value)[0]}
+    losses = {
+        fate: value
+        for fate, value in sheet["left"].items()
+        if fate != "acknowledged" and bounds(value)[0]
+    }
     assert not losses, sheet
     sent = played.count(f"{name}-0.sent")
     assert abs(bounds(sheet["came"]["added"])[0] - sent) <= 10
-    raised = played.raised.get(name, set()) & {"limit_losing", "rejecting", "removed_unsettled"}
+    raised = played.raised.get(name, set()) & {
+        "limit_losing",
+        "rejecting",
+        "removed_unsettled",
+    }
     assert not raised
 
 
@@ -322,6 +399,12 @@ def test_every_sum_closes_at_every_poll(played: Played) -> None:
     assert not played.uneven
     for name, sheet in played.sheets.items():
         came = sum(bounds(value)[0] for value in sheet["came"].values())
-        low = sum(bounds(value)[0] for value in (*sheet["there"].values(), *sheet["left"].values()))
-        high = sum(bounds(value)[1] for value in (*sheet["there"].values(), *sheet["left"].values()))
+        low = sum(
+            bounds(value)[0]
+            for value in (*sheet["there"].values(), *sheet["left"].values())
+        )
+        high = sum(
+            bounds(value)[1]
+            for value in (*sheet["there"].values(), *sheet["left"].values())
+        )
         assert low <= came <= high, (name, sheet)

@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from e2e.test_account_openmq import POLL, Played, Watcher, content, sends
-from flowbench.openmq import Clients, Scenario, compiled, consume, create_queue, produce, roles_of
+from flowbench.openmq import (
+    Clients,
+    Scenario,
+    compiled,
+    consume,
+    create_queue,
+    produce,
+    roles_of,
+)
 from penstock_demo.openmq import OpenMQBroker
 
 pytestmark = pytest.mark.broker
@@ -59,7 +67,9 @@ def play(folder: Path) -> Played:
         for one in SITUATIONS:
             create_queue(broker, one.name, one.settings)
         roles = [role for one in SITUATIONS for role in roles_of(one)]
-        clients = stack.enter_context(Clients(broker, classes, roles, folder / "clients.log"))
+        clients = stack.enter_context(
+            Clients(broker, classes, roles, folder / "clients.log")
+        )
         # The agent finds them running: it has seen no consumer come.
         watcher = stack.enter_context(Watcher(broker, folder))
         watcher.wait(8)
@@ -83,7 +93,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 def at_start(played: Played, name: str) -> float:
     """Messages that came before the agent did, at most."""
-    return float(played.counts[f"{name}-0.sent"]) - float(played.sheets[name]["came"]["added"])
+    return float(played.counts[f"{name}-0.sent"]) - float(
+        played.sheets[name]["came"]["added"]
+    )
 
 
 def lost_at_most(played: Played, name: str) -> float:
@@ -95,13 +107,23 @@ def test_what_a_full_store_refuses_is_not_acknowledged(played: Played) -> None:
     assert refused >= 10, "the store was not full"
     low, high = played.left("storefull", "left_unacknowledged")
     assert low <= refused <= high
-    assert played.left("storefull", "acknowledged")[1] <= played.count("storefull-1.done") + 2
+    assert (
+        played.left("storefull", "acknowledged")[1]
+        <= played.count("storefull-1.done") + 2
+    )
 
 
-def test_without_a_dead_message_queue_what_expired_is_within_the_bounds(played: Played) -> None:
+def test_without_a_dead_message_queue_what_expired_is_within_the_bounds(
+    played: Played,
+) -> None:
     name = "withoutdmq"
     sheet, done = played.sheets[name], played.count(f"{name}-1.done")
-    gone = played.count(f"{name}-0.sent") - at_start(played, name) - done - content(played, name)
+    gone = (
+        played.count(f"{name}-0.sent")
+        - at_start(played, name)
+        - done
+        - content(played, name)
+    )
     assert gone >= 50, "nothing expired"
     low, high = played.left(name, "expired")
     assert low <= gone <= high
@@ -110,23 +132,46 @@ def test_without_a_dead_message_queue_what_expired_is_within_the_bounds(played: 
     assert low < sheet["came"]["added"], "it is not known that all were acknowledged"
 
 
-def test_what_a_wrong_clock_expires_is_neither_acknowledged_nor_too_large(played: Played) -> None:
-    late = played.sheets["wrongclock"]["came"]["added"] - played.count("wrongclock-1.done")
-    on_arrival, a_moment_later = played.left("wrongclock", "expired"), played.left("wrongclock", "dead_lettered")
-    assert on_arrival[0] + a_moment_later[0] <= late <= on_arrival[1] + a_moment_later[1]
+def test_what_a_wrong_clock_expires_is_neither_acknowledged_nor_too_large(
+    played: Played,
+) -> None:
+    late = played.sheets["wrongclock"]["came"]["added"] - played.count(
+        "wrongclock-1.done"
+    )
+    on_arrival, a_moment_later = (
+        played.left("wrongclock", "expired"),
+        played.left("wrongclock", "dead_lettered"),
+    )
+    assert (
+        on_arrival[0] + a_moment_later[0] <= late <= on_arrival[1] + a_moment_later[1]
+    )
     assert on_arrival[0] > 0
     assert played.left("wrongclock", "too_large")[0] == 0
     low, high = played.left("wrongclock", "acknowledged")
-    assert low <= played.count("wrongclock-1.done") <= high < played.sheets["wrongclock"]["came"]["added"]
+    assert (
+        low
+        <= played.count("wrongclock-1.done")
+        <= high
+        < played.sheets["wrongclock"]["came"]["added"]
+    )
 
 
-def test_what_expires_in_a_buffer_with_a_dead_message_queue_may_be_a_dead_letter(played: Played) -> None:
+def test_what_expires_in_a_buffer_with_a_dead_message_queue_may_be_a_dead_letter(
+    played: Played,
+) -> None:
     expired = (
-        played.sheets["deadbeside"]["came"]["added"] - played.count("deadbeside-1.done") - content(played, "deadbeside")
+        played.sheets["deadbeside"]["came"]["added"]
+        - played.count("deadbeside-1.done")
+        - content(played, "deadbeside")
     )
     assert expired >= 50, "nothing expired"
-    assert played.left("deadbeside", "acknowledged")[0] <= played.count("deadbeside-1.done") + 2
-    assert lost_at_most(played, "deadbeside") >= expired - at_start(played, "deadbeside")
+    assert (
+        played.left("deadbeside", "acknowledged")[0]
+        <= played.count("deadbeside-1.done") + 2
+    )
+    assert lost_at_most(played, "deadbeside") >= expired - at_start(
+        played, "deadbeside"
+    )
 
 
 @pytest.mark.parametrize("name", ["settled", "prefetchoff", "visited"])

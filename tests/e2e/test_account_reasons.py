@@ -43,7 +43,9 @@ class Watched:
 
     def events(self) -> list[dict[str, Any]]:
         """The oldest first."""
-        status, body = self.agent.request(f"/api/v1/events?broker={quote(self.broker.name)}")
+        status, body = self.agent.request(
+            f"/api/v1/events?broker={quote(self.broker.name)}"
+        )
         assert status == 200, body
         return sorted(json.loads(body)["events"], key=lambda event: event["time"])
 
@@ -61,18 +63,32 @@ class Watched:
             self.polls(2)
 
     def do(self, queue: str, operation: str, *arguments: Any) -> int:
-        return int(self.broker.manage.call(self.broker.manage.queue_mbean(queue), operation, *arguments))
+        return int(
+            self.broker.manage.call(
+                self.broker.manage.queue_mbean(queue), operation, *arguments
+            )
+        )
 
 
 @pytest.fixture
-def watched(own_artemis: Callable[..., ArtemisBroker], tmp_path: Path) -> Iterator[Watched]:
+def watched(
+    own_artemis: Callable[..., ArtemisBroker], tmp_path: Path
+) -> Iterator[Watched]:
     broker = own_artemis(read_only_user="exporter")
     for source in ("first", "second"):
-        broker.manage.add_settings(source, deadLetterAddress="dead", maxDeliveryAttempts=2)
+        broker.manage.add_settings(
+            source, deadLetterAddress="dead", maxDeliveryAttempts=2
+        )
     broker.manage.create_queues(QUEUES)
-    with Agent(tmp_path / "agent", program=(sys.executable, "-c", SOONER), brokers=[entry(broker)]) as agent:
+    with Agent(
+        tmp_path / "agent",
+        program=(sys.executable, "-c", SOONER),
+        brokers=[entry(broker)],
+    ) as agent:
         known = ("mq_queue_dead_letter_info", "first")
-        agent.until(lambda scrape: bool(scrape.find(known[0], queue=known[1])), expected=True)
+        agent.until(
+            lambda scrape: bool(scrape.find(known[0], queue=known[1])), expected=True
+        )
         yield Watched(broker, agent)
 
 
@@ -81,7 +97,13 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
     watched.send("second", 8)
     with CoreProcess(tmp_path / "core") as clients:
         takers = [
-            clients.open(watched.endpoint, name, mode="transacted", returns=1, client_id=f"taker-{name}")
+            clients.open(
+                watched.endpoint,
+                name,
+                mode="transacted",
+                returns=1,
+                client_id=f"taker-{name}",
+            )
             for name in ("first", "second")
         ]
         eventually(lambda: watched.broker.manage.queue("dead", "MessageCount"), 18)
@@ -90,7 +112,10 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
             said, sheet = taker.counts(), watched.sheets(name)[name]
             assert sheet["given_back"] == said["returned"] > 0
         taken = watched.sheets("taker-first")[""]
-        assert (taken["client"], taken["came"]["delivered"] > 0) == ("taker-first", True)
+        assert (taken["client"], taken["came"]["delivered"] > 0) == (
+            "taker-first",
+            True,
+        )
         for taker in takers:
             taker.close()
     watched.comes_to("first", dead_lettered=10)
@@ -98,7 +123,10 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
     watched.send("first", 5)
     assert watched.broker.manage.purge("first") == 5
     watched.comes_to("first", dead_lettered=10, purged=5)
-    assert watched.sheets("first")["first"]["sums"] == "15 added = 10 dead lettered + 5 purged"
+    assert (
+        watched.sheets("first")["first"]["sums"]
+        == "15 added = 10 dead lettered + 5 purged"
+    )
 
     watched.send("from", 7)
     watched.polls(6)
@@ -116,12 +144,16 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
         sender.send(5)
         sender.commit()
         assert (sender.counts.sent, sender.counts.returned) == (5, 20)
-        watched.polls(3)  # what it commits is seen to arrive, so the 20 were no messages for another kind of queue
+        watched.polls(
+            3
+        )  # what it commits is seen to arrive, so the 20 were no messages for another kind of queue
     eventually(lambda: watched.sheets("sends")[""]["left"]["rolled_back"], 20)
     found = watched.sheets("sends")
     assert found[""]["there"]["uncommitted"] == 0
     assert found["sends"]["there"]["ready"] == 5
-    told = [(event["change"], event["queue"], event["detail"]) for event in watched.events()]
+    told = [
+        (event["change"], event["queue"], event["detail"]) for event in watched.events()
+    ]
     assert [one for one in told if one[0] in {"moved", "purged"}] == [
         ("purged", "first", "5 messages"),
         ("moved", "from", "7 messages to to"),

@@ -21,7 +21,13 @@ DEEP = {"a": 900, "m": 1100, "z": 1000}
 
 def messages(snapshot: Snapshot) -> dict[str, float]:
     assert snapshot.queues is not None
-    return dict(zip([row.name for row in snapshot.queues.index], snapshot.queues["messages"].tolist(), strict=True))
+    return dict(
+        zip(
+            [row.name for row in snapshot.queues.index],
+            snapshot.queues["messages"].tolist(),
+            strict=True,
+        )
+    )
 
 
 def shared(request: pytest.FixtureRequest, version: str) -> Broker:
@@ -29,7 +35,9 @@ def shared(request: pytest.FixtureRequest, version: str) -> Broker:
     return broker
 
 
-@pytest.mark.parametrize("version", ["artemis_2_21", "artemis_2_28", "artemis", "artemis_newest"])
+@pytest.mark.parametrize(
+    "version", ["artemis_2_21", "artemis_2_28", "artemis", "artemis_newest"]
+)
 async def test_the_queues_with_the_most_messages_are_read(
     version: str, request: pytest.FixtureRequest, unique: Unique
 ) -> None:
@@ -39,10 +47,18 @@ async def test_the_queues_with_the_most_messages_are_read(
     for name, count in names.items():
         with AmqpProducer(broker.endpoint(), name) as producer:
             producer.send(count)
-    target = JolokiaTarget(broker.jolokia_url, broker.admin.user, lambda: broker.admin.password, origin=broker.origin)
+    target = JolokiaTarget(
+        broker.jolokia_url,
+        broker.admin.user,
+        lambda: broker.admin.password,
+        origin=broker.origin,
+    )
     whole = ArtemisReader(JolokiaTransport(target))
     cut = ArtemisReader(
-        JolokiaTransport(target), ReaderOptions(budgets=RowBudgets(queues=3, addresses=5, consumers=1, sessions=1))
+        JolokiaTransport(target),
+        ReaderOptions(
+            budgets=RowBudgets(queues=3, addresses=5, consumers=1, sessions=1)
+        ),
     )
     try:
         everything = messages(await whole.poll(30))
@@ -52,7 +68,9 @@ async def test_the_queues_with_the_most_messages_are_read(
             assert found.addresses is not None
             assert len(found.addresses) == 5
             assert not [one for one in found.collectors.values() if one.error]
-            (queues,) = [one for one in found.observation.left_out if one.what == "queues"]
+            (queues,) = [
+                one for one in found.observation.left_out if one.what == "queues"
+            ]
             assert queues.count == queues.of - 3
             assert queues.of == len(everything)
     finally:

@@ -32,7 +32,10 @@ class Churn:
         self._numbers = itertools.count()
         broker = self.broker
         broker.manage.create_queue(prefix)
-        self._threads = [threading.Thread(target=self._repeat, args=(work,)) for work in (self._queue, self._clients)]
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(work,))
+            for work in (self._queue, self._clients)
+        ]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -97,7 +100,16 @@ def test_churn(observer: Observer, unique: Callable[[str], str]) -> None:
     log = observer.agent.log.read_text()[said_before:].splitlines()
     bad = [line for line in log if "poll failed" in line or "poll partial" in line]
     assert [line for line in bad if TOO_BUSY not in line] == []
-    left = {one for one in after.names("queue") | after.names("address") if one.startswith(f"{prefix}.")}
+    left = {
+        one
+        for one in after.names("queue") | after.names("address")
+        if one.startswith(f"{prefix}.")
+    }
     assert left == set()
-    observer.until(lambda scrape: [one for one in scrape.names("client") if one.startswith(prefix)], [])
+    observer.until(
+        lambda scrape: [
+            one for one in scrape.names("client") if one.startswith(prefix)
+        ],
+        [],
+    )
     assert after.value("mq_queue_consumers", queue=prefix) == 0

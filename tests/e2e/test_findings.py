@@ -15,10 +15,19 @@ from rig.waiting import eventually
 pytestmark = pytest.mark.broker
 
 
-def test_findings(artemis: Broker, unique: Callable[[str], str], tmp_path: Path) -> None:
-    ring, endless, doomed, shared = queues = [unique(name) for name in ("ring", "endless", "doomed", "shared")]
+def test_findings(
+    artemis: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    ring, endless, doomed, shared = queues = [
+        unique(name) for name in ("ring", "endless", "doomed", "shared")
+    ]
     nowhere, endpoint, manage = unique("nowhere"), artemis.endpoint(), artemis.manage
-    manage.add_settings(ring, addressFullMessagePolicy="PAGE", maxSizeBytes=1_000_000, pageSizeBytes=100_000)
+    manage.add_settings(
+        ring,
+        addressFullMessagePolicy="PAGE",
+        maxSizeBytes=1_000_000,
+        pageSizeBytes=100_000,
+    )
     manage.add_settings(endless, maxDeliveryAttempts=-1)
     manage.add_settings(doomed, deadLetterAddress=nowhere)
     manage.create_queue(ring, ring_size=10)
@@ -47,7 +56,10 @@ def test_findings(artemis: Broker, unique: Callable[[str], str], tmp_path: Path)
 
             def findings(scrape: Scrape) -> set[tuple[str, str, str]]:
                 series = scrape.find("mq_config_finding", broker=artemis.name)
-                named = {(labels["scope"], labels["object"], labels["rule"]) for labels, _ in series}
+                named = {
+                    (labels["scope"], labels["object"], labels["rule"])
+                    for labels, _ in series
+                }
                 return {one for one in named if one[0] != "broker"}
 
             agent.until(findings, found, timeout=40)
@@ -55,16 +67,23 @@ def test_findings(artemis: Broker, unique: Callable[[str], str], tmp_path: Path)
             assert window["evidence"]["window"] == {"value": 20, "unit": "messages"}
             assert "10" in f"{window['says']} {window['advice']}"
             # Silenced: no series, told when asked for.
-            eventually(lambda: "prefetch_exceeds_queue" in told(agent, artemis, shared), True)
+            eventually(
+                lambda: "prefetch_exceeds_queue" in told(agent, artemis, shared), True
+            )
             url = f"http://127.0.0.1:{agent.port}"
             text = subprocess.run(
-                [PENSTOCK, "explain", artemis.name, ring, "--url", url], capture_output=True, text=True, check=False
+                [PENSTOCK, "explain", artemis.name, ring, "--url", url],
+                capture_output=True,
+                text=True,
+                check=False,
             ).stdout
             assert "ring_on_paging_address (queue" in text
             assert "window_exceeds_ring (client" in text
 
 
-def told(agent: Agent, broker: Broker, queue: str) -> dict[str, dict[str, dict[str, object]]]:
+def told(
+    agent: Agent, broker: Broker, queue: str
+) -> dict[str, dict[str, dict[str, object]]]:
     """What the API tells of a queue, by rule."""
     status, body = agent.request(f"/api/v1/explain?broker={broker.name}&queue={queue}")
     assert status == 200

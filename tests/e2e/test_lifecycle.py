@@ -32,10 +32,16 @@ def names(scrape: Scrape) -> set[str]:
 def test_reload(artemis: Broker, unique: Callable[[str], str], tmp_path: Path) -> None:
     queue = unique("q")
     artemis.manage.create_queue(queue)
-    first, second = (entry(artemis, name=name, include=[{"queue": queue}]) for name in ("first", "second"))
+    first, second = (
+        entry(artemis, name=name, include=[{"queue": queue}])
+        for name in ("first", "second")
+    )
 
     def owner(scrape: Scrape) -> set[str]:
-        return {labels["owner"] for labels, _ in scrape.find("mq_queue_info", broker="first", queue=queue)}
+        return {
+            labels["owner"]
+            for labels, _ in scrape.find("mq_queue_info", broker="first", queue=queue)
+        }
 
     def good(scrape: Scrape) -> float:
         return scrape.value("penstock_config_last_reload_successful")
@@ -96,7 +102,9 @@ def scrape_under_way(agent: Agent) -> Iterator[socket.socket]:
         yield reader
 
 
-def test_stop_in_good_order(artemis: Broker, many_queues: list[str], tmp_path: Path) -> None:
+def test_stop_in_good_order(
+    artemis: Broker, many_queues: list[str], tmp_path: Path
+) -> None:
     brokers = [entry(artemis, name=f"b{number}") for number in range(4)]
     with Agent(tmp_path / "agent", brokers=brokers) as agent:
         agent.until(names, {one["name"] for one in brokers})
@@ -124,7 +132,13 @@ def test_stop_while_a_broker_is_polled(artemis: Broker, tmp_path: Path) -> None:
 def test_start_that_fails_says_why(artemis: Broker, tmp_path: Path) -> None:
     def run(file: Path, address: str) -> tuple[int, str]:
         options = ["--config.file", str(file), "--web.listen-address", address]
-        done = subprocess.run([PENSTOCK, "run", *options], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [PENSTOCK, "run", *options],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
         return done.returncode, done.stdout + done.stderr
 
     good = Agent(tmp_path / "good", brokers=[entry(artemis)]).file
@@ -139,7 +153,9 @@ def test_start_that_fails_says_why(artemis: Broker, tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_passwords_are_told_nowhere(artemis: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_are_told_nowhere(
+    artemis: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the configuration, a password file and the environment; while all goes well and while it does not."""
     own = artemis.accounts["exporter"].password
     secrets = [own, "canary-inline-€\"'", "canary-file", "canary-environment"]
@@ -147,7 +163,9 @@ def test_passwords_are_told_nowhere(artemis: Broker, tmp_path: Path, monkeypatch
     (tmp_path / "secret").write_text(f"{filed}\n")
     monkeypatch.setenv("PENSTOCK_CANARY", environment)
     dead = f"http://{artemis.host}:{free_port()}/console/jolokia/"
-    by_file = entry(artemis, name="file", url=dead, password_file=str(tmp_path / "secret"))
+    by_file = entry(
+        artemis, name="file", url=dead, password_file=str(tmp_path / "secret")
+    )
     del by_file["password"]
     brokers = [
         entry(artemis, name="good"),
@@ -158,18 +176,41 @@ def test_passwords_are_told_nowhere(artemis: Broker, tmp_path: Path, monkeypatch
     with Agent(tmp_path / "agent", log_level="debug", brokers=brokers) as agent:
         agent.until(names, {"good"})
         agent.until(lambda scrape: len(scrape.find("mq_up")), 4)
-        agent.configure(brokers=[*brokers, entry(artemis, name="bad", url="ftp://nowhere", password=inline)])
+        agent.configure(
+            brokers=[
+                *brokers,
+                entry(artemis, name="bad", url="ftp://nowhere", password=inline),
+            ]
+        )
         answers = [
             agent.request("/-/reload", method="POST")[1],
-            *(agent.request(path)[1] for path in ("/", "/config", "/metrics", "/-/ready", "/nothing")),
+            *(
+                agent.request(path)[1]
+                for path in ("/", "/config", "/metrics", "/-/ready", "/nothing")
+            ),
         ]
         assert answers[2].count("<secret>") == 3
         assert not command_lines_with([one for one in secrets if '"' not in one])
         agent.signal(signal.SIGTERM)
     agent.configure(brokers=brokers)
     recording = tmp_path / "recording.jsonl.gz"
-    options = ["--config.file", str(agent.file), "--broker", "good", "--polls", "2", "--output", str(recording)]
-    done = subprocess.run([PENSTOCK, "record", *options], capture_output=True, text=True, timeout=60, check=False)
+    options = [
+        "--config.file",
+        str(agent.file),
+        "--broker",
+        "good",
+        "--polls",
+        "2",
+        "--output",
+        str(recording),
+    ]
+    done = subprocess.run(
+        [PENSTOCK, "record", *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     texts = [
         *answers,

@@ -27,27 +27,42 @@ def test_names(observer: Observer, unique: Callable[[str], str]) -> None:
     at = {name: prefix if set(name) & set("\n\r*#?") else name for name in names}
     with ExitStack() as clients:
         for name, queue in at.items():
-            clients.enter_context(AmqpHolder(broker.endpoint(), queue, credit=1, client_id=name))
-            clients.enter_context(AmqpProducer(broker.endpoint(), queue, client_id=name)).send()
+            clients.enter_context(
+                AmqpHolder(broker.endpoint(), queue, credit=1, client_id=name)
+            )
+            clients.enter_context(
+                AmqpProducer(broker.endpoint(), queue, client_id=name)
+            ).send()
 
         def shown(scrape: Scrape) -> set[tuple[str, str, str, float]]:
             found = scrape.find("mq_client_buffered_messages")
-            every = [(labels["address"], labels["queue"], labels["client"], value) for labels, value in found]
+            every = [
+                (labels["address"], labels["queue"], labels["client"], value)
+                for labels, value in found
+            ]
             return {one for one in every if one[0].startswith(prefix)}
 
         expected = {(queue, queue, name, 1.0) for name, queue in at.items()}
         scrape = observer.until(lambda scrape: shown(scrape) ^ expected, set())
         assert shown(observer.fresh(accept=OPENMETRICS)) == expected
         for name in names:
-            assert scrape.value("mq_queue_messages", queue=name, address=name) == (at[name] == name)
-            assert scrape.value("mq_queue_bytes", queue=name, address=name) >= (at[name] == name)
-            assert scrape.value("mq_address_memory_bytes", address=name) >= (at[name] == name)
+            assert scrape.value("mq_queue_messages", queue=name, address=name) == (
+                at[name] == name
+            )
+            assert scrape.value("mq_queue_bytes", queue=name, address=name) >= (
+                at[name] == name
+            )
+            assert scrape.value("mq_address_memory_bytes", address=name) >= (
+                at[name] == name
+            )
 
 
 CONTROLS = "".join(map(chr, (0x01, 0x0B, 0x0E, 0x0F, *range(0x1A, 0x20), 0x7F)))
 
 
-def test_names_with_control_characters(observer: Observer, unique: Callable[[str], str]) -> None:
+def test_names_with_control_characters(
+    observer: Observer, unique: Callable[[str], str]
+) -> None:
     """Jolokia 2 writes some of them as broken JSON; sizes, roles and settings of all queues are read all the same."""
     broker, prefix = observer.broker, unique("controls")
     names = [prefix, *(f"{prefix}.{control}" for control in CONTROLS)]
@@ -58,7 +73,11 @@ def test_names_with_control_characters(observer: Observer, unique: Callable[[str
 
         def filled(scrape: Scrape) -> set[str]:
             found = scrape.find("mq_queue_bytes")
-            return {labels["queue"] for labels, value in found if labels["queue"].startswith(prefix) and value > 0}
+            return {
+                labels["queue"]
+                for labels, value in found
+                if labels["queue"].startswith(prefix) and value > 0
+            }
 
         observer.until(lambda scrape: filled(scrape) ^ set(names), set())
         scrape = observer.fresh(accept=OPENMETRICS)
@@ -66,7 +85,14 @@ def test_names_with_control_characters(observer: Observer, unique: Callable[[str
             assert scrape.value("mq_queue_messages", queue=name) == 1
             assert scrape.value("mq_address_memory_bytes", address=name) > 0
         for collector in ("sizes", "roles", "settings", "queues", "addresses"):
-            assert scrape.value("penstock_collector_success", broker=broker.name, collector=collector) == 1
+            assert (
+                scrape.value(
+                    "penstock_collector_success",
+                    broker=broker.name,
+                    collector=collector,
+                )
+                == 1
+            )
 
 
 def test_client_without_an_id(observer: Observer, unique: Callable[[str], str]) -> None:
@@ -74,6 +100,15 @@ def test_client_without_an_id(observer: Observer, unique: Callable[[str], str]) 
     broker, name = observer.broker, unique("q")
     broker.manage.create_queue(name)
     client = f"admin@{broker.host}"
-    with AmqpHolder(broker.endpoint(), name, credit=0), StompConsumer(broker.endpoint(), name):
-        observer.until(lambda scrape: scrape.numbers("mq_client_", ["consumers"], queue=name), {"consumers": 2})
-        assert observer.fresh().value("mq_client_consumers", queue=name, client=client) == 2
+    with (
+        AmqpHolder(broker.endpoint(), name, credit=0),
+        StompConsumer(broker.endpoint(), name),
+    ):
+        observer.until(
+            lambda scrape: scrape.numbers("mq_client_", ["consumers"], queue=name),
+            {"consumers": 2},
+        )
+        assert (
+            observer.fresh().value("mq_client_consumers", queue=name, client=client)
+            == 2
+        )

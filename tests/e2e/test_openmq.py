@@ -52,18 +52,30 @@ async def polled(reader: Reader, times: int = 1) -> Snapshot:
 def row(table: Table[Any] | None, **wanted: object) -> dict[str, float]:
     """The columns of the one row whose texts are these."""
     assert table is not None
-    found = [i for i, one in enumerate(table.index) if all(getattr(one, key) == value for key, value in wanted.items())]
+    found = [
+        i
+        for i, one in enumerate(table.index)
+        if all(getattr(one, key) == value for key, value in wanted.items())
+    ]
     assert len(found) == 1, (wanted, list(table.index))
     return {name: float(column[found[0]]) for name, column in table.columns.items()}
 
 
 def called(mbean: str, operation: str, *arguments: str) -> dict[str, Any]:
-    return {"type": "exec", "mbean": mbean, "operation": operation, "arguments": list(arguments)}
+    return {
+        "type": "exec",
+        "mbean": mbean,
+        "operation": operation,
+        "arguments": list(arguments),
+    }
 
 
 def children() -> set[int]:
     """Processes that this one has started and that are still there."""
-    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+    return {
+        int(pid)
+        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    }
 
 
 @contextmanager
@@ -93,10 +105,20 @@ async def test_the_same_numbers_by_each_transport(
     assert snapshot.broker.kind is BrokerKind.OPENMQ
     assert snapshot.broker.version == openmq.version
     found = row(snapshot.queues, name=queue)
-    assert (found["messages"], found["added"], found["removed"], found["delivering"]) == (30, 30, 0, 0)
+    assert (
+        found["messages"],
+        found["added"],
+        found["removed"],
+        found["delivering"],
+    ) == (30, 30, 0, 0)
     address = row(snapshot.addresses, name=queue, policy="reject_newest")
-    assert (address["limit_messages"], address["consumer_flow_limit"]) == (100_000, 1000)
-    failed = {name for name, collector in snapshot.collectors.items() if collector.error}
+    assert (address["limit_messages"], address["consumer_flow_limit"]) == (
+        100_000,
+        1000,
+    )
+    failed = {
+        name for name, collector in snapshot.collectors.items() if collector.error
+    }
     assert failed == set()
     assert snapshot.consumers is not None
 
@@ -112,7 +134,11 @@ async def test_subscriptions_are_queues_and_their_members_consumers(
     assert snapshot.queues is not None
     for name, members in (("load-subscribe.shared", 3), ("load-subscribe.own", 1)):
         found = row(snapshot.queues, address=topic, name=name)
-        assert (found["messages"], found["delivering"], found["consumers"]) == (3, 3, members)
+        assert (found["messages"], found["delivering"], found["consumers"]) == (
+            3,
+            3,
+            members,
+        )
     mine = [i for i, one in enumerate(snapshot.consumers.index) if one.address == topic]
     assert len(mine) == 4
     assert {snapshot.consumers.index.rows[i].client for i in mine} == {"load-subscribe"}
@@ -123,16 +149,22 @@ async def test_subscriptions_are_queues_and_their_members_consumers(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_wrong_password_is_said_and_never_shown(openmq: OpenMQBroker, tmp_path: Path, transport: str) -> None:
+async def test_a_wrong_password_is_said_and_never_shown(
+    openmq: OpenMQBroker, tmp_path: Path, transport: str
+) -> None:
     with nothing_left():
-        reader = reading(tmp_path, configured(openmq, transport, password="wr0ng-secret"))
+        reader = reading(
+            tmp_path, configured(openmq, transport, password="wr0ng-secret")
+        )
         try:
             with pytest.raises(Refused) as refused:
                 await reader.poll(TIMEOUT)
         finally:
             await reader.close()
     said = refused.value
-    assert "wr0ng-secret" not in f"{said} {said!r} {said.__cause__!r} {said.__context__!r}"
+    assert (
+        "wr0ng-secret" not in f"{said} {said!r} {said.__cause__!r} {said.__context__!r}"
+    )
 
 
 @pytest.mark.parametrize("transport", ["jolokia", "jmx"])
@@ -157,7 +189,9 @@ async def test_a_restart_is_seen_and_survived(tmp_path: Path, transport: str) ->
     assert after.clock - after.uptime > before.clock - before.uptime + 1
 
 
-async def test_a_killed_helper_is_started_again(openmq: OpenMQBroker, tmp_path: Path) -> None:
+async def test_a_killed_helper_is_started_again(
+    openmq: OpenMQBroker, tmp_path: Path
+) -> None:
     config = load(written(tmp_path, configured(openmq, "jmx")))
     transport = open_transport(config.brokers[0])
     helper = transport._inner  # type: ignore[attr-defined]
@@ -176,7 +210,9 @@ async def test_a_killed_helper_is_started_again(openmq: OpenMQBroker, tmp_path: 
     assert len(pids) == 2
 
 
-async def test_a_helper_that_cannot_run_is_not_started_over_and_over(openmq: OpenMQBroker, tmp_path: Path) -> None:
+async def test_a_helper_that_cannot_run_is_not_started_over_and_over(
+    openmq: OpenMQBroker, tmp_path: Path
+) -> None:
     java, starts = tmp_path / "java", tmp_path / "starts"
     java.write_text(f"#!/bin/sh\necho start >> {starts}\necho 'too old' >&2\nexit 1\n")
     java.chmod(0o700)
@@ -184,7 +220,9 @@ async def test_a_helper_that_cannot_run_is_not_started_over_and_over(openmq: Ope
         reader = reading(tmp_path, configured(openmq, "jmx", java=str(java)))
         try:
             for _ in range(5):
-                with pytest.raises(Unreachable, match=r"too old; it is started again in \d+ s"):
+                with pytest.raises(
+                    Unreachable, match=r"too old; it is started again in \d+ s"
+                ):
                     await reader.poll(TIMEOUT)
         finally:
             await reader.close()
@@ -192,8 +230,14 @@ async def test_a_helper_that_cannot_run_is_not_started_over_and_over(openmq: Ope
 
 
 async def test_what_the_policy_does_not_name_is_denied(openmq: OpenMQBroker) -> None:
-    manager, text = f"{ask.DOMAIN}:type=DestinationManager,subtype=Config", "java.lang.String"
-    broker, consumers = (f"{ask.DOMAIN}:type={one},subtype=Config" for one in ("Broker", "ConsumerManager"))
+    manager, text = (
+        f"{ask.DOMAIN}:type=DestinationManager,subtype=Config",
+        "java.lang.String",
+    )
+    broker, consumers = (
+        f"{ask.DOMAIN}:type={one},subtype=Config"
+        for one in ("Broker", "ConsumerManager")
+    )
     denied: list[dict[str, Any]] = [
         called(manager, f"purge({text},{text})", "q", "x"),
         called(manager, f"destroy({text},{text})", "q", "x"),
@@ -202,17 +246,32 @@ async def test_what_the_policy_does_not_name_is_denied(openmq: OpenMQBroker) -> 
         called(consumers, "purge", "1"),
         called("java.lang:type=Memory", "gc"),
         {"type": "write", "mbean": manager, "attribute": "MaxNumMsgs", "value": 1},
-        {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": "SystemProperties"},
+        {
+            "type": "read",
+            "mbean": "java.lang:type=Runtime",
+            "attribute": "SystemProperties",
+        },
         {"type": "list"},
     ]
-    login = {"Authorization": aiohttp.encode_basic_auth(openmq.reader.user, openmq.reader.password)}
+    login = {
+        "Authorization": aiohttp.encode_basic_auth(
+            openmq.reader.user, openmq.reader.password
+        )
+    }
     async with aiohttp.ClientSession(headers=login) as session:
         for request in denied:
-            async with session.post(openmq.jolokia_url, data=json.dumps(request)) as answer:
+            async with session.post(
+                openmq.jolokia_url, data=json.dumps(request)
+            ) as answer:
                 assert (await answer.json(content_type=None))["status"] == 403, request
-        async with session.get(openmq.jolokia_url + "read/java.lang:type=Memory") as answer:  # GET is easier to forge
+        async with session.get(
+            openmq.jolokia_url + "read/java.lang:type=Memory"
+        ) as answer:  # GET is easier to forge
             assert (await answer.json(content_type=None))["status"] == 403
-    async with aiohttp.ClientSession() as session, session.post(openmq.jolokia_url, data="[]") as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(openmq.jolokia_url, data="[]") as answer,
+    ):
         assert answer.status == 401
 
 
@@ -221,11 +280,19 @@ async def test_what_the_policy_does_not_name_is_denied(openmq: OpenMQBroker) -> 
     [
         called(f"{ask.DOMAIN}:type=Broker,subtype=Config", "shutdown"),
         called("java.lang:type=Memory", "gc"),
-        {"type": "write", "mbean": f"{ask.DOMAIN}:type=DestinationManager,subtype=Config", "attribute": ["MaxNumMsgs"]},
+        {
+            "type": "write",
+            "mbean": f"{ask.DOMAIN}:type=DestinationManager,subtype=Config",
+            "attribute": ["MaxNumMsgs"],
+        },
     ],
 )
-async def test_the_helper_does_nothing_but_read(openmq: OpenMQBroker, tmp_path: Path, request_: dict[str, Any]) -> None:
-    transport = open_transport(load(written(tmp_path, configured(openmq, "jmx"))).brokers[0])
+async def test_the_helper_does_nothing_but_read(
+    openmq: OpenMQBroker, tmp_path: Path, request_: dict[str, Any]
+) -> None:
+    transport = open_transport(
+        load(written(tmp_path, configured(openmq, "jmx"))).brokers[0]
+    )
     try:
         answer = json.loads((await transport.ask([request_], TIMEOUT)).body)
     finally:
@@ -243,8 +310,15 @@ async def test_destinations_that_go_while_they_are_read(
             snapshots = [await reader.poll(TIMEOUT) for _ in range(30)]
         finally:
             await reader.close()
-    errors = [collector.error for one in snapshots for collector in one.collectors.values() if collector.error]
-    assert len(errors) <= 3, errors  # a listing that broke twice in a row; the next poll has it again
+    errors = [
+        collector.error
+        for one in snapshots
+        for collector in one.collectors.values()
+        if collector.error
+    ]
+    assert len(errors) <= 3, (
+        errors
+    )  # a listing that broke twice in a row; the next poll has it again
     assert all(one.queues is not None for one in snapshots)
 
 
@@ -265,7 +339,9 @@ async def test_100_000_messages_are_not_walked_at_every_poll(tmp_path: Path) -> 
     found = [row(one.queues, name="big") for one in snapshots]
     assert {one["messages"] for one in found} == {99_500}
     assert {one["bytes"] > 0 for one in found} == {True}
-    assert sum(one["exact"] for one in found) < 6  # the budget is saved up for about five of such readings
+    assert (
+        sum(one["exact"] for one in found) < 6
+    )  # the budget is saved up for about five of such readings
 
 
 def test_the_demo_shows_its_faults_and_leaves_nothing(tmp_path: Path) -> None:
@@ -276,7 +352,11 @@ def test_the_demo_shows_its_faults_and_leaves_nothing(tmp_path: Path) -> None:
             said = json.loads(scenario.config_yaml(interval="1s"))
             said["judgement"] = {"cold": "3s"}
             with Agent(tmp_path, **{**said, "timeout": "900ms"}) as agent:
-                agent.until(lambda s: bool(s.find("mq_queue_unhealthy", cause="stalled")), expected=True, timeout=60)
+                agent.until(
+                    lambda s: bool(s.find("mq_queue_unhealthy", cause="stalled")),
+                    expected=True,
+                    timeout=60,
+                )
         finally:
             scenario.stop()
     assert scenario.directory is not None
@@ -296,25 +376,53 @@ def test_the_same_series_as_of_artemis(
             "password": exporter.password, "origin": artemis.origin, "include": [{"queue": queue}],
         },
     ]  # fmt: skip
-    with Load(openmq, "fill", queue, 5), Load(openmq, "consume", queue, 1), Agent(tmp_path, brokers=brokers) as agent:
+    with (
+        Load(openmq, "fill", queue, 5),
+        Load(openmq, "consume", queue, 1),
+        Agent(tmp_path, brokers=brokers) as agent,
+    ):
         agent.next_poll("openmq")
         agent.next_poll("openmq")
         scrape = agent.next_poll("artemis")
     families = {
-        name: {"openmq": set[frozenset[str]](), "artemis": set[frozenset[str]]()} for name, *_ in scrape.samples
+        name: {"openmq": set[frozenset[str]](), "artemis": set[frozenset[str]]()}
+        for name, *_ in scrape.samples
     }
     for name, labels, _ in scrape.samples:
         if (kind := labels.get("broker")) in ("openmq", "artemis"):
             families[name][kind].add(frozenset(labels))
-    both = {name: labels for name, labels in families.items() if labels["openmq"] and labels["artemis"]}
+    both = {
+        name: labels
+        for name, labels in families.items()
+        if labels["openmq"] and labels["artemis"]
+    }
     assert all(labels["openmq"] == labels["artemis"] for labels in both.values()), both
-    wanted = ("messages", "ready_messages", "delivering_messages", "scheduled_messages", "consumers", "paused", "bytes")
-    assert {f"mq_queue_{name}" for name in wanted} | {"mq_queue_messages_added_total", "mq_queue_info"} <= set(both)
-    shown = scrape.numbers("mq_queue_", [*wanted, "messages_added_total"], broker="openmq", queue=queue)
-    assert (shown["messages"], shown["ready_messages"], shown["messages_added_total"]) == (5, 5, 5)
+    wanted = (
+        "messages",
+        "ready_messages",
+        "delivering_messages",
+        "scheduled_messages",
+        "consumers",
+        "paused",
+        "bytes",
+    )
+    assert {f"mq_queue_{name}" for name in wanted} | {
+        "mq_queue_messages_added_total",
+        "mq_queue_info",
+    } <= set(both)
+    shown = scrape.numbers(
+        "mq_queue_", [*wanted, "messages_added_total"], broker="openmq", queue=queue
+    )
+    assert (
+        shown["messages"],
+        shown["ready_messages"],
+        shown["messages_added_total"],
+    ) == (5, 5, 5)
     # What OpenMQ does not know is absent there.
     assert not scrape.find("mq_queue_messages_acknowledged_total", broker="openmq")
-    assert not np.isnan(scrape.value("mq_broker_start_timestamp_seconds", broker="openmq"))
+    assert not np.isnan(
+        scrape.value("mq_broker_start_timestamp_seconds", broker="openmq")
+    )
 
 
 def test_what_its_clients_settings_lead_to_is_found(
@@ -322,21 +430,54 @@ def test_what_its_clients_settings_lead_to_is_found(
 ) -> None:
     """A threshold of 10 %, and buffers of three consumers that do not fit into what their client may use."""
     queue = unique("q")
-    consumer = consume(delay=10, connection="one", imqConsumerFlowLimit=100, imqConsumerFlowThreshold=10)
+    consumer = consume(
+        delay=10,
+        connection="one",
+        imqConsumerFlowLimit=100,
+        imqConsumerFlowThreshold=10,
+    )
     scenario = Scenario(queue, [produce(rate=500, size=1000), *[consumer] * 3])
     rules = [{"match": {"queue": queue}, "client_memory": 65536}]
     with (
-        Clients(openmq, compiled(openmq, tmp_path / "classes"), roles_of(scenario), tmp_path / "log"),
-        Agent(tmp_path, brokers=[configured(openmq, "jolokia", name="o")], interval="1s", rules=rules) as agent,
+        Clients(
+            openmq,
+            compiled(openmq, tmp_path / "classes"),
+            roles_of(scenario),
+            tmp_path / "log",
+        ),
+        Agent(
+            tmp_path,
+            brokers=[configured(openmq, "jolokia", name="o")],
+            interval="1s",
+            rules=rules,
+        ) as agent,
     ):
         wanted = {"flow_threshold_extreme", "flow_limit_exceeds_memory"}
         scrape = agent.until(
-            lambda s: {have["rule"] for have, _ in s.find("mq_config_finding")} >= wanted, expected=True, timeout=150
+            lambda s: (
+                {have["rule"] for have, _ in s.find("mq_config_finding")} >= wanted
+            ),
+            expected=True,
+            timeout=150,
         )
         told = json.loads(agent.request(f"/api/v1/explain?broker=o&queue={queue}")[1])
-    by_rule = {one["rule"]: {name: n["value"] for name, n in one["evidence"].items()} for one in told["findings"]}
-    threshold, memory = by_rule["flow_threshold_extreme"], by_rule["flow_limit_exceeds_memory"]
-    assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (100, 10, 90)
-    assert memory["most_bytes"] == pytest.approx(3 * memory["limit"] * memory["mean_bytes"], rel=1e-3)
+    by_rule = {
+        one["rule"]: {name: n["value"] for name, n in one["evidence"].items()}
+        for one in told["findings"]
+    }
+    threshold, memory = (
+        by_rule["flow_threshold_extreme"],
+        by_rule["flow_limit_exceeds_memory"],
+    )
+    assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (
+        100,
+        10,
+        90,
+    )
+    assert memory["most_bytes"] == pytest.approx(
+        3 * memory["limit"] * memory["mean_bytes"], rel=1e-3
+    )
     assert memory["advised"] == 65536 // (3 * memory["mean_bytes"])
-    assert scrape.find("mq_config_finding", rule="flow_limit_exceeds_memory", scope="connection")
+    assert scrape.find(
+        "mq_config_finding", rule="flow_limit_exceeds_memory", scope="connection"
+    )

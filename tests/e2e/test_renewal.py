@@ -57,7 +57,10 @@ def is_good(scrape: Scrape) -> float:
 
 def checked(agent: Agent) -> tuple[int, str]:
     """Exit status and words of `penstock check`, which has time enough for its poll also on a busy machine."""
-    configuration = json.loads(agent.file.read_text()) | {"interval": "60s", "timeout": "50s"}
+    configuration = json.loads(agent.file.read_text()) | {
+        "interval": "60s",
+        "timeout": "50s",
+    }
     for broker in configuration["brokers"]:
         broker.pop("timeout", None)
     file = agent.file.with_name("check.yaml")
@@ -67,7 +70,9 @@ def checked(agent: Agent) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_renewal_needs_no_restart(artemis: Broker, unique: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_renewal_needs_no_restart(
+    artemis: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
     queue = unique("q")
     artemis.manage.create_queue(queue)
     first, second = Issuer(), Issuer()
@@ -77,21 +82,39 @@ def test_a_renewal_needs_no_restart(artemis: Broker, unique: Callable[[str], str
     with Proxy(place, tls=first.broker_side()) as proxy:
         port = proxy.port
         url = f"https://127.0.0.1:{port}/{artemis.jolokia_url.split('/', 3)[3]}"
-        tls = {"ca_file": "../ca.pem", "cert_file": "../tls.crt", "key_file": "../tls.key"}
-        broker = entry(artemis, name="b1", url=url, tls=tls, include=[{"queue": queue}], timeout="900ms")
+        tls = {
+            "ca_file": "../ca.pem",
+            "cert_file": "../tls.crt",
+            "key_file": "../tls.key",
+        }
+        broker = entry(
+            artemis,
+            name="b1",
+            url=url,
+            tls=tls,
+            include=[{"queue": queue}],
+            timeout="900ms",
+        )
         agent = Agent(tmp_path / "agent", brokers=[broker])
         agent.run()
         agent.until(is_up, 1.0, timeout=SECONDS)
         pid = agent.pid
     try:
-        with Proxy(place, port=port, tls=second.broker_side()):  # the broker comes back with its new certificate
+        with Proxy(
+            place, port=port, tls=second.broker_side()
+        ):  # the broker comes back with its new certificate
             agent.until(is_up, 0.0, timeout=SECONDS)
             second.write_ca(tmp_path)
-            second.write_key(tmp_path)  # the certificate that belongs to it is not there yet
+            second.write_key(
+                tmp_path
+            )  # the certificate that belongs to it is not there yet
             agent.until(is_good, 0.0, timeout=SECONDS)
             status, words = agent.request("/-/reload", method="POST")
             assert status == 500
-            assert "tls.crt: certificate and key cannot be used: the key is not that of the certificate" in words
+            assert (
+                "tls.crt: certificate and key cannot be used: the key is not that of the certificate"
+                in words
+            )
             status, words = checked(agent)
             assert status == 2
             assert "the key is not that of the certificate" in words
@@ -105,7 +128,9 @@ def test_a_renewal_needs_no_restart(artemis: Broker, unique: Callable[[str], str
             agent.until(is_good, 1.0, timeout=SECONDS)
             assert agent.pid == pid
         # The agent looks at its files every few seconds; the broker's reader takes them at its next poll.
-        eventually(lambda: "files have changed: " in agent.request(EVENTS)[1], expected=True)
+        eventually(
+            lambda: "files have changed: " in agent.request(EVENTS)[1], expected=True
+        )
         assert "what was read before stays in use" in agent.request(EVENTS)[1]
     finally:
         agent.stop()

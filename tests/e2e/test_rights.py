@@ -29,12 +29,19 @@ def check(folder: Path, broker: dict[str, Any]) -> Result:
     return CliRunner().invoke(main, ["check", "--config.file", str(file)])
 
 
-def test_what_would_harm_is_denied(broker: Broker, unique: Callable[[str], str]) -> None:
+def test_what_would_harm_is_denied(
+    broker: Broker, unique: Callable[[str], str]
+) -> None:
     name = unique("q")
     broker.manage.create_queue(name)
     with AmqpProducer(broker.endpoint(), name) as producer:
         producer.send(3)
-    exporter = Management(broker.jolokia_url, broker.name, broker.accounts["exporter"], origin=broker.origin)
+    exporter = Management(
+        broker.jolokia_url,
+        broker.name,
+        broker.accounts["exporter"],
+        origin=broker.origin,
+    )
     text = "java.lang.String"
     queue, address = exporter.queue_mbean(name), exporter.address_mbean(name)
     denied: list[tuple[str, str, list[Any]]] = [
@@ -49,7 +56,11 @@ def test_what_would_harm_is_denied(broker: Broker, unique: Callable[[str], str])
         (queue, f"moveMessages({text},{text})", ["", "DLQ"]),
         (queue, "pause()", []),
         (queue, "resetMessagesAdded()", []),
-        (queue, f"sendMessage(java.util.Map,int,{text},boolean,{text},{text})", [{}, 3, "x", True, "", ""]),
+        (
+            queue,
+            f"sendMessage(java.util.Map,int,{text},boolean,{text},{text})",
+            [{}, 3, "x", True, "", ""],
+        ),
         (address, "pause()", []),
         (exporter.broker, f"destroyQueue({text})", [name]),
         (exporter.broker, f"closeConnectionsForUser({text})", ["admin"]),
@@ -81,11 +92,16 @@ def test_check(broker: Broker, unique: Callable[[str], str], tmp_path: Path) -> 
     assert f"finding   management_guard_off, broker {broker.name}" in done.output
 
 
-def test_check_of_a_broker_without_a_guard(artemis_newest: Broker, tmp_path: Path) -> None:
+def test_check_of_a_broker_without_a_guard(
+    artemis_newest: Broker, tmp_path: Path
+) -> None:
     """A JVM agent of Jolokia switches etc/management.xml off."""
     artemis_newest.manage.create_queue("guard")
     done = check(tmp_path / "agent", entry(artemis_newest))
-    assert "-javaagent in the broker's JVM has switched etc/management.xml off" in done.output
+    assert (
+        "-javaagent in the broker's JVM has switched etc/management.xml off"
+        in done.output
+    )
 
 
 def test_check_of_a_wrong_password(artemis: Broker, tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ class Ring:
         self.observer, self.name = observer, name
         self.manage = observer.broker.manage
         self.manage.create_queue(name, ring_size=size)
-        observer.until(lambda scrape: bool(scrape.find("mq_queue_messages", queue=name)), expected=True)
+        observer.until(
+            lambda scrape: bool(scrape.find("mq_queue_messages", queue=name)),
+            expected=True,
+        )
         self.producer = AmqpProducer(observer.broker.endpoint(), name)
         self.polls(2)
 
@@ -48,7 +51,9 @@ class Ring:
         return read["MessageCount"], read["DeliveringCount"] or read["ScheduledCount"]
 
     def holder(self, client: str, credit: int) -> AmqpHolder:
-        holder = AmqpHolder(self.observer.broker.endpoint(), self.name, credit=credit, client_id=client)
+        holder = AmqpHolder(
+            self.observer.broker.endpoint(), self.name, credit=credit, client_id=client
+        )
         eventually(lambda: int(self.manage.queue(self.name, "DeliveringCount")), credit)
         return holder
 
@@ -62,7 +67,9 @@ class Ring:
         path = f"/api/v1/explain?broker={quote(self.observer.broker.name)}&queue={quote(self.name)}"
         status, body = self.observer.agent.request(path)
         assert status == 200, body
-        (found,) = [one for one in json.loads(body)["conditions"] if one["condition"] == name]
+        (found,) = [
+            one for one in json.loads(body)["conditions"] if one["condition"] == name
+        ]
         return dict(found)
 
     def close(self) -> None:
@@ -89,16 +96,23 @@ def test_d_pushes_a_out(ring: Callable[[int], Ring]) -> None:
     one.producer.send(1)
     one.polls()
     found = one.sheet()
-    assert (found["sums"], found["lost_by"]) == ("4 added = 3 ready + 1 evicted", {"arrivals": 1})
+    assert (found["sums"], found["lost_by"]) == (
+        "4 added = 3 ready + 1 evicted",
+        {"arrivals": 1},
+    )
     assert one.lost() == {}
     with AmqpConsumer(one.observer.broker.endpoint(), one.name) as consumer:
         eventually(lambda: sorted(consumer.counts.numbers), [1, 2, 3])
-        one.polls(1)  # of a consumer that no poll saw, an operator may have moved the messages
+        one.polls(
+            1
+        )  # of a consumer that no poll saw, an operator may have moved the messages
     one.polls()
     assert one.sheet()["sums"] == "4 added = 3 acknowledged + 1 evicted"
 
 
-def test_in_delivery_none_is_pushed_out_and_the_close_loses_one(ring: Callable[[int], Ring]) -> None:
+def test_in_delivery_none_is_pushed_out_and_the_close_loses_one(
+    ring: Callable[[int], Ring],
+) -> None:
     """3/3, 4/4, and the close."""
     one = ring(3)
     one.producer.send(3)
@@ -109,7 +123,10 @@ def test_in_delivery_none_is_pushed_out_and_the_close_loses_one(ring: Callable[[
     one.polls()
     assert one.sheet()["left"]["evicted"] == 0
     assert one.sheet()["sums"] == "4 added = 1 ready + 3 delivering"
-    assert one.observer.fresh().value("mq_queue_ring_at_risk_messages", queue=one.name) == 1
+    assert (
+        one.observer.fresh().value("mq_queue_ring_at_risk_messages", queue=one.name)
+        == 1
+    )
     holder.close()
     one.polls()
     assert one.sheet()["sums"] == "4 added = 3 ready + 1 evicted"
@@ -123,10 +140,14 @@ def test_in_delivery_none_is_pushed_out_and_the_close_loses_one(ring: Callable[[
     assert "prefetch" in found["causes"][0]["text"]
 
 
-def test_a_rollback_of_a_session_that_stays_is_its_clients(ring: Callable[[int], Ring]) -> None:
+def test_a_rollback_of_a_session_that_stays_is_its_clients(
+    ring: Callable[[int], Ring],
+) -> None:
     one = ring(3)
     one.producer.send(3)
-    taker = AmqpTransaction(one.observer.broker.endpoint(), one.name, credit=3, client_id="rolling")
+    taker = AmqpTransaction(
+        one.observer.broker.endpoint(), one.name, credit=3, client_id="rolling"
+    )
     eventually(lambda: int(one.manage.queue(one.name, "DeliveringCount")), 3)
     one.polls(2)
     one.producer.send(2)
@@ -137,7 +158,9 @@ def test_a_rollback_of_a_session_that_stays_is_its_clients(ring: Callable[[int],
     assert one.sheet()["lost_by"] == {"arrivals": 0, "rolling": 2}
 
 
-def test_scheduled_messages_are_counted_and_lost_when_they_fall_due(ring: Callable[[int], Ring]) -> None:
+def test_scheduled_messages_are_counted_and_lost_when_they_fall_due(
+    ring: Callable[[int], Ring],
+) -> None:
     """1/1, 2/1, 3/1, 4/1 in a ring of one: none is pushed out before it is due."""
     one = ring(1)
     due = time.time() + 14
@@ -146,7 +169,12 @@ def test_scheduled_messages_are_counted_and_lost_when_they_fall_due(ring: Callab
         assert one.counts() == (number, number)
     one.polls()
     assert one.sheet()["sums"] == "4 added = 4 scheduled"
-    assert one.observer.fresh().value("mq_queue_ring_scheduled_at_risk_messages", queue=one.name) == 3
+    assert (
+        one.observer.fresh().value(
+            "mq_queue_ring_scheduled_at_risk_messages", queue=one.name
+        )
+        == 3
+    )
     eventually(lambda: int(one.manage.queue(one.name, "ScheduledCount")), 0)
     one.polls()
     assert one.sheet()["sums"] == "4 added = 1 ready + 3 evicted"
@@ -178,13 +206,21 @@ def test_polls_in_between_make_the_bounds_narrow(
     name = unique("narrow")
     artemis.manage.create_queue(name, ring_size=20)
     monkeypatch.setattr(poller, "SHARE", 10.0)  # of a machine that other tests share
-    glance, bounds, glances = Poller._glance, dict[str, tuple[float, float, float]](), dict[str, int]()
+    glance, bounds, glances = (
+        Poller._glance,
+        dict[str, tuple[float, float, float]](),
+        dict[str, int](),
+    )
 
     def look(one: Poller) -> None:
         account = one.assessor.state.judgement.account
         for at in [i for i, row in enumerate(account.books.index) if row.name == name]:
             losses = account.ring_losses
-            bounds[one.name] = float(losses.least[at]), float(losses.most[at]), float(account.books.lost[at])
+            bounds[one.name] = (
+                float(losses.least[at]),
+                float(losses.most[at]),
+                float(account.books.lost[at]),
+            )
             glances[one.name] = one.glances
 
     async def with_or_without(self: Poller, until: float) -> None:
@@ -195,19 +231,30 @@ def test_polls_in_between_make_the_bounds_narrow(
 
     def watcher(label: str) -> Watcher:
         brokers = [entry(artemis, name=label)]
-        return Watcher(tmp_path / label, brokers=brokers, on_poll=look, interval="5s", timeout="4s")
+        return Watcher(
+            tmp_path / label, brokers=brokers, on_poll=look, interval="5s", timeout="4s"
+        )
 
-    with watcher("with"), watcher("without"), AmqpProducer(artemis.endpoint(), name) as producer:
+    with (
+        watcher("with"),
+        watcher("without"),
+        AmqpProducer(artemis.endpoint(), name) as producer,
+    ):
         eventually(lambda: set(bounds), {"with", "without"})
         producer.run(15)
         for number in range(4):
-            holder = AmqpHolder(artemis.endpoint(), name, credit=20, client_id=f"c{number % 2}")
+            holder = AmqpHolder(
+                artemis.endpoint(), name, credit=20, client_id=f"c{number % 2}"
+            )
             time.sleep(6.3)
             holder.close()
         producer._stop_pace()
         time.sleep(11)
     artemis.manage.destroy_queue(name)
-    (least, most, lost), (far_least, far_most, far_lost) = bounds["with"], bounds["without"]
+    (least, most, lost), (far_least, far_most, far_lost) = (
+        bounds["with"],
+        bounds["without"],
+    )
     assert lost == far_lost > 100
     assert max(least, far_least) <= min(most, far_most), "both hold the truth"
     assert most - least < (far_most - far_least) / 2, bounds

@@ -41,14 +41,24 @@ class Watched(JolokiaTransport):
         self.by_name: list[str] = []
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
-        asked = [r["mbean"] for r in requests if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))]
-        self.by_name += [key_of(mbean, "queue") for mbean in asked if "queue=*" not in mbean]
+        asked = [
+            r["mbean"]
+            for r in requests
+            if list(r.get("attribute", ())) == list(attributes(answers.QueueSizes))
+        ]
+        self.by_name += [
+            key_of(mbean, "queue") for mbean in asked if "queue=*" not in mbean
+        ]
         return await super().ask(requests, timeout)
 
 
 def transport_to(broker: Broker) -> Watched:
     account = broker.accounts.get("exporter", broker.admin)
-    return Watched(JolokiaTarget(broker.jolokia_url, account.user, lambda: account.password, broker.origin))
+    return Watched(
+        JolokiaTarget(
+            broker.jolokia_url, account.user, lambda: account.password, broker.origin
+        )
+    )
 
 
 async def all_sizes(transport: JolokiaTransport, broker: str) -> Sizes:
@@ -56,7 +66,10 @@ async def all_sizes(transport: JolokiaTransport, broker: str) -> Sizes:
     request = ask.queues(broker, answers.QueueSizes)
     (reply,) = answers.replies((await transport.ask([request], 30)).body, 1)
     mbeans, found = Decoder(answers.QueueSizes).many(reply, "sizes")
-    return {key_of(mbean, "queue"): msgspec.structs.astuple(row) for mbean, row in zip(mbeans, found.rows, strict=True)}
+    return {
+        key_of(mbean, "queue"): msgspec.structs.astuple(row)
+        for mbean, row in zip(mbeans, found.rows, strict=True)
+    }
 
 
 def shown(snapshot: Snapshot) -> Sizes:
@@ -71,13 +84,19 @@ def wrong(found: Sizes, before: Sizes, after: Sizes, busy: set[str]) -> dict[str
     bad = {}
     for name in before.keys() & after.keys() & found.keys():
         low, value, high = before[name], found[name], after[name]
-        same = value == low == high if low == high and name not in busy else low[0] <= value[0] <= high[0]
+        same = (
+            value == low == high
+            if low == high and name not in busy
+            else low[0] <= value[0] <= high[0]
+        )
         if not same:
             bad[name] = low, value, high
     return bad
 
 
-VERSIONS = pytest.mark.parametrize("version", ["artemis", "artemis_2_28", "artemis_newest"])
+VERSIONS = pytest.mark.parametrize(
+    "version", ["artemis", "artemis_2_28", "artemis_newest"]
+)
 
 
 @VERSIONS
@@ -88,11 +107,18 @@ async def test_each_queue_is_found_by_its_name(
     prefix = unique("found")
     names = [f"{prefix}.{name}" for name in (*NAMES, *CONTROLS)]
     broker.manage.create_queues(names)
-    broker.manage.create_queue(f"{prefix}.sub", address=f"{prefix}.topic", routing_type="multicast")
-    where = {name: (name, "anycast") for name in names} | {f"{prefix}.sub": (f"{prefix}.topic", "multicast")}
+    broker.manage.create_queue(
+        f"{prefix}.sub", address=f"{prefix}.topic", routing_type="multicast"
+    )
+    where = {name: (name, "anycast") for name in names} | {
+        f"{prefix}.sub": (f"{prefix}.topic", "multicast")
+    }
     transport = transport_to(broker)
     where["gone"] = "gone", "anycast"
-    asked = [ask.of_queue(broker.name, at, name, kind.upper()) for name, (at, kind) in where.items()]
+    asked = [
+        ask.of_queue(broker.name, at, name, kind.upper())
+        for name, (at, kind) in where.items()
+    ]
     replies = answers.replies((await transport.ask(asked, 30)).body, len(asked))
     await transport.close()
     assert [reply.status for reply in replies] == [200] * (len(asked) - 1) + [404]
@@ -106,12 +132,20 @@ async def test_sizes_are_those_of_a_full_read(
 ) -> None:
     broker: Broker = request.getfixturevalue(version)
     prefix = unique("sizes")
-    idle, odd = [f"{prefix}.idle.{n}" for n in range(120)], [f"{prefix}.{name}" for name in NAMES]
-    flow, held, ring, late = (f"{prefix}.{name}" for name in ("flow", "held", "ring", "late"))
+    idle, odd = (
+        [f"{prefix}.idle.{n}" for n in range(120)],
+        [f"{prefix}.{name}" for name in NAMES],
+    )
+    flow, held, ring, late = (
+        f"{prefix}.{name}" for name in ("flow", "held", "ring", "late")
+    )
     rolled = [f"{prefix}.rolled.{n}" for n in range(-(-ROUNDS // DELIVERIES))]
     broker.manage.create_queues([*idle, *odd, *rolled, flow, held, late])
     broker.manage.create_queue(ring, ring_size=3)
-    at, plain = broker.endpoint(), [name for name in odd if not set(name) & set("\n\r*#?")]
+    at, plain = (
+        broker.endpoint(),
+        [name for name in odd if not set(name) & set("\n\r*#?")],
+    )
     reading, checking = transport_to(broker), transport_to(broker)
     reader = ArtemisReader(reading)
     async with AsyncExitStack() as clients:
@@ -128,7 +162,9 @@ async def test_sizes_are_those_of_a_full_read(
         when_named: set[str] = set()
         for number in range(ROUNDS):
             # A client that comes, takes and rolls back between two polls: the listing is as before.
-            with AmqpTransaction(at, rolled[number // DELIVERIES], credit=2) as transaction:
+            with AmqpTransaction(
+                at, rolled[number // DELIVERIES], credit=2
+            ) as transaction:
                 eventually(lambda: transaction.counts.uncommitted, 2)
                 transaction.abort()
             if number == LATE:

@@ -48,21 +48,34 @@ async def read(broker: Broker, folder: Path) -> Snapshot:
         await reader.close()
 
 
-def queue_numbers(snapshot: Snapshot, queue: str, names: Sequence[str]) -> dict[str, float]:
+def queue_numbers(
+    snapshot: Snapshot, queue: str, names: Sequence[str]
+) -> dict[str, float]:
     assert snapshot.queues is not None
     (at,) = [i for i, row in enumerate(snapshot.queues.index) if row.name == queue]
-    return {name: float(snapshot.queues[name][at]) for name in names if name in snapshot.queues}
+    return {
+        name: float(snapshot.queues[name][at])
+        for name in names
+        if name in snapshot.queues
+    }
 
 
 # --- Artemis over JMX
 
 
 async def test_artemis_by_each_transport(
-    own_artemis: Callable[..., ArtemisBroker], tmp_path: Path, unique: Callable[[str], str]
+    own_artemis: Callable[..., ArtemisBroker],
+    tmp_path: Path,
+    unique: Callable[[str], str],
 ) -> None:
     broker, queue = own_artemis(read_only_user="exporter", jmx=True), unique("q")
     account = broker.accounts["exporter"]
-    common = {"name": "a", "kind": "artemis", "username": account.user, "password": account.password}
+    common = {
+        "name": "a",
+        "kind": "artemis",
+        "username": account.user,
+        "password": account.password,
+    }
     ways: dict[str, dict[str, Any]] = {
         "jolokia": {"url": broker.jolokia_url, "origin": broker.origin},
         "jmx": {"url": broker.jmx_url},
@@ -71,24 +84,43 @@ async def test_artemis_by_each_transport(
     snapshots: dict[str, Snapshot] = {}
     with AmqpProducer(broker.endpoint(), queue) as producer:
         producer.send(7)
-        with AmqpConsumer(broker.endpoint(), queue, credit=4, client_id="worker") as consumer:
+        with AmqpConsumer(
+            broker.endpoint(), queue, credit=4, client_id="worker"
+        ) as consumer:
             eventually(lambda: consumer.counts.acknowledged, 7)
         producer.send(5)
         with AmqpHolder(broker.endpoint(), queue, credit=2, client_id="holder"):
             for name, way in ways.items():
                 said = broker_of(tmp_path, {**common, "transport": name, **way})
                 snapshots[name] = await read(said, tmp_path)
-    wanted = {"messages": 5, "delivering": 2, "scheduled": 0, "consumers": 1, "added": 12, "acknowledged": 7}
+    wanted = {
+        "messages": 5,
+        "delivering": 2,
+        "scheduled": 0,
+        "consumers": 1,
+        "added": 12,
+        "acknowledged": 7,
+    }
     for name in ways:
         assert queue_numbers(snapshots[name], queue, COUNTED) == wanted, name
     for name in ways:
         consumers = snapshots[name].consumers
         assert consumers is not None
         (at,) = [i for i, row in enumerate(consumers.index) if row.queue == queue]
-        assert (consumers.index.rows[at].client, consumers["buffered"][at]) == ("holder", 2)
-    same = [(one.broker.node_id, one.broker.version) for one in snapshots.values() if one.broker]
+        assert (consumers.index.rows[at].client, consumers["buffered"][at]) == (
+            "holder",
+            2,
+        )
+    same = [
+        (one.broker.node_id, one.broker.version)
+        for one in snapshots.values()
+        if one.broker
+    ]
     assert len(set(same)) == 1
-    wrong = broker_of(tmp_path, {**common, "transport": "jmx", **ways["jmx"], "password": "wr0ng-secret"})
+    wrong = broker_of(
+        tmp_path,
+        {**common, "transport": "jmx", **ways["jmx"], "password": "wr0ng-secret"},
+    )
     with pytest.raises(Refused) as refused:
         await read(wrong, tmp_path)
     assert "wr0ng-secret" not in str(refused.value)
@@ -105,13 +137,23 @@ async def test_an_agent_attached_to_a_broker_that_runs(tmp_path: Path) -> None:
         jar = str(fetch_jolokia())
         options = [f"--config={broker.agent_options}"]
         attach = [require_java(), "-jar", jar, *options, "start", str(broker.pid)]
-        done = await asyncio.to_thread(subprocess.run, attach, capture_output=True, text=True, timeout=TIMEOUT)
+        done = await asyncio.to_thread(
+            subprocess.run, attach, capture_output=True, text=True, timeout=TIMEOUT
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         with Load(broker, "fill", "q", 3):
-            snapshot = await read(broker_of(tmp_path, configured(broker, "jolokia")), tmp_path)
-        assert queue_numbers(snapshot, "q", ("messages", "added")) == {"messages": 3, "added": 3}
+            snapshot = await read(
+                broker_of(tmp_path, configured(broker, "jolokia")), tmp_path
+            )
+        assert queue_numbers(snapshot, "q", ("messages", "added")) == {
+            "messages": 3,
+            "added": 3,
+        }
         with pytest.raises(Refused):
-            await read(broker_of(tmp_path, configured(broker, "jolokia", password="wr0ng")), tmp_path)
+            await read(
+                broker_of(tmp_path, configured(broker, "jolokia", password="wr0ng")),
+                tmp_path,
+            )
     finally:
         broker.kill()
 
@@ -139,7 +181,9 @@ class Meanwhile:
 @pytest.fixture(scope="module")
 def open_broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """An OpenMQ whose Jolokia lets everybody do everything."""
-    broker = OpenMQBroker.create(tmp_path_factory.mktemp("openmq") / "open", read_only=False, hostname=False)
+    broker = OpenMQBroker.create(
+        tmp_path_factory.mktemp("openmq") / "open", read_only=False, hostname=False
+    )
     broker.start()
     yield broker
     broker.kill()
@@ -148,7 +192,13 @@ def open_broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def managed(broker: OpenMQBroker, operation: str, *arguments: str) -> None:
     texts = ",".join(["java.lang.String"] * len(arguments))
     mbean = f"{PACKAGE}:type=DestinationManager,subtype=Config"
-    manage(broker, type="exec", mbean=mbean, operation=f"{operation}({texts})", arguments=list(arguments))
+    manage(
+        broker,
+        type="exec",
+        mbean=mbean,
+        operation=f"{operation}({texts})",
+        arguments=list(arguments),
+    )
 
 
 @pytest.mark.parametrize("moment", ["NumMsgsIn", "ConsumerFlowLimit"])
@@ -160,14 +210,23 @@ async def test_a_destination_that_an_administrator_destroys_in_the_middle_of_a_p
     for name in (doomed, other):
         managed(open_broker, "create", "q", name)
     said = broker_of(tmp_path, entry(open_broker))
-    transport = Meanwhile(open_transport(said), moment, lambda: managed(open_broker, "destroy", "q", doomed))
+    transport = Meanwhile(
+        open_transport(said),
+        moment,
+        lambda: managed(open_broker, "destroy", "q", doomed),
+    )
     reader = KINDS[said.kind].reader(transport, ReaderOptions(name=said.name), None)
     try:
         snapshots = [await reader.poll(TIMEOUT) for _ in range(3)]
     finally:
         await reader.close()
     assert transport.acted
-    assert not [one.error for snapshot in snapshots for one in snapshot.collectors.values() if one.error]
+    assert not [
+        one.error
+        for snapshot in snapshots
+        for one in snapshot.collectors.values()
+        if one.error
+    ]
     for snapshot in snapshots:
         assert queue_numbers(snapshot, other, ("messages",)) == {"messages": 0}
     assert snapshots[-1].queues is not None
@@ -205,19 +264,36 @@ async def test_a_recording_of_openmq_comes_back_and_is_judged(
     assert openmq.reader.password.encode() not in file.read_bytes()
     again = open_reader(
         config,
-        broker_of(tmp_path, {"name": "o", "kind": "openmq", "transport": "recording", "url": f"recording:{file}"}),
+        broker_of(
+            tmp_path,
+            {
+                "name": "o",
+                "kind": "openmq",
+                "transport": "recording",
+                "url": f"recording:{file}",
+            },
+        ),
     )
     try:
         replayed = [await again.poll(TIMEOUT) for _ in range(3)]
     finally:
         await again.close()
     for before, after in zip(polled, replayed, strict=True):
-        for name in ("queues", "addresses", "consumers", "connections", "producers", "transactions"):
+        for name in (
+            "queues",
+            "addresses",
+            "consumers",
+            "connections",
+            "producers",
+            "transactions",
+        ):
             one, other = getattr(before, name), getattr(after, name)
             assert list(one.index) == list(other.index), name
             assert one.columns.keys() == other.columns.keys(), name
             for column in one.columns:
-                np.testing.assert_array_equal(one[column], other[column], err_msg=f"{name}.{column}")
+                np.testing.assert_array_equal(
+                    one[column], other[column], err_msg=f"{name}.{column}"
+                )
     told = await asyncio.to_thread(CliRunner().invoke, main, ["replay", str(file)])
     assert told.exit_code == 0
     assert "3 polls" in told.output

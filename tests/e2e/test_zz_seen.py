@@ -53,4 +53,7 @@ def test_families_seen(request: pytest.FixtureRequest) -> None:
         pytest.skip("judges all end-to-end tests together; run the folder")
     ours = {name for name in FAMILIES_SEEN if name.startswith(("mq_", "penstock_"))}
     expected = {family.name for family in CATALOGUE} - NOT_SEEN.keys()
-    assert (sorted(ours - expected), sorted(expected - ours - BY_CHANCE.keys())) == ([], [])
+    assert (sorted(ours - expected), sorted(expected - ours - BY_CHANCE.keys())) == (
+        [],
+        [],
+    )

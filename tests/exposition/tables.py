@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 from prometheus_client import Metric
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from penstock.core.table import Index, Table
@@ -26,13 +28,21 @@ def row(**labels: object) -> SimpleNamespace:
 
 
 def table(rows: Sequence[object], **columns: Sequence[float]) -> Table[Any]:
-    return Table(Index.of(rows), {name: np.array(column, np.float64) for name, column in columns.items()})
+    return Table(
+        Index.of(rows),
+        {name: np.array(column, np.float64) for name, column in columns.items()},
+    )
 
 
 def queues(broker: str, **columns: Sequence[float]) -> dict[str, Table[Any]]:
     """A table of as many queues as the columns are long."""
     length = len(next(iter(columns.values())))
-    return {"queue": table([row(broker=broker, address="a", queue=f"q{n}") for n in range(length)], **columns)}
+    return {
+        "queue": table(
+            [row(broker=broker, address="a", queue=f"q{n}") for n in range(length)],
+            **columns,
+        )
+    }
 
 
 def everything(broker: str, length: int = 3) -> dict[str, Table[Any]]:
@@ -40,11 +50,21 @@ def everything(broker: str, length: int = 3) -> dict[str, Table[Any]]:
     tables = {}
     for name, base in TABLES.items():
         families = [family for family in CATALOGUE if family.table == name]
-        labels = {*base, *(label for family in families for label in family.labels)} - {"broker"}
+        labels = {*base, *(label for family in families for label in family.labels)} - {
+            "broker"
+        }
         count = 1 if base == ("broker",) else length
-        rows = [row(broker=broker, **{label: f"{label} {n}" for label in labels}) for n in range(count)]
-        columns = {family.column: [n + 1.5 * place for n in range(count)] for place, family in enumerate(families)}
-        columns |= {family.column: [1.0] * count for family in families if family.type == "info"}
+        rows = [
+            row(broker=broker, **{label: f"{label} {n}" for label in labels})
+            for n in range(count)
+        ]
+        columns = {
+            family.column: [n + 1.5 * place for n in range(count)]
+            for place, family in enumerate(families)
+        }
+        columns |= {
+            family.column: [1.0] * count for family in families if family.type == "info"
+        }
         if "broker" in base:
             tables[name] = table(rows, **columns)
     return tables
@@ -72,12 +92,23 @@ def samples(form: Format, body: bytes) -> dict[tuple[str, Labels], float]:
     return found
 
 
-def expected(families: Sequence[Family], tables: Mapping[str, Table[Any]]) -> dict[tuple[str, Labels], float]:
+def expected(
+    families: Sequence[Family], tables: Mapping[str, Table[Any]]
+) -> dict[tuple[str, Labels], float]:
     """What `samples` must find for these families, worked out row by row."""
     return {
-        (family.name, tuple(sorted((name, str(getattr(one, name))) for name in family.label_names))): value
+        (
+            family.name,
+            tuple(
+                sorted((name, str(getattr(one, name))) for name in family.label_names)
+            ),
+        ): value
         for family in families
         if family.table in tables and family.column in tables[family.table]
-        for one, value in zip(tables[family.table].index, tables[family.table][family.column].tolist(), strict=True)
+        for one, value in zip(
+            tables[family.table].index,
+            tables[family.table][family.column].tolist(),
+            strict=True,
+        )
         if np.isfinite(value)
     }

@@ -4,7 +4,16 @@ import zlib
 import numpy as np
 import pytest
 
-from exposition.tables import blocks, everything, expected, parse, queues, row, samples, table
+from exposition.tables import (
+    blocks,
+    everything,
+    expected,
+    parse,
+    queues,
+    row,
+    samples,
+    table,
+)
 from penstock.exposition.body import PIECE, Exposition
 from penstock.exposition.catalogue import CATALOGUE
 from penstock.exposition.gzip_stream import ISAL, ZLIB, Codec
@@ -14,11 +23,17 @@ from penstock.exposition.syntax import END, Format
 
 CODECS = [
     pytest.param(ZLIB, id="zlib"),
-    pytest.param(ISAL, id="isal", marks=pytest.mark.skipif(ISAL is None, reason="isal is not installed here")),
+    pytest.param(
+        ISAL,
+        id="isal",
+        marks=pytest.mark.skipif(ISAL is None, reason="isal is not installed here"),
+    ),
 ]
 
 
-def whole(exposition: Exposition, form: Format = Format.TEXT, *, gzip: bool = False) -> bytes:
+def whole(
+    exposition: Exposition, form: Format = Format.TEXT, *, gzip: bool = False
+) -> bytes:
     body = b"".join(exposition.chunks(form, gzip=gzip))
     if not gzip:
         return body
@@ -86,7 +101,9 @@ def test_a_broker_is_replaced_and_removed(exposition: Exposition) -> None:
 
 
 @pytest.mark.parametrize("gzip", [False, True])
-def test_a_body_keeps_the_view_it_began_with(exposition: Exposition, gzip: bool) -> None:
+def test_a_body_keeps_the_view_it_began_with(
+    exposition: Exposition, gzip: bool
+) -> None:
     made = blocks(queues("b", messages=[1]))
     exposition.set_broker("b", made)
     body = exposition.chunks(Format.TEXT, gzip=gzip)
@@ -108,8 +125,13 @@ def test_nothing_is_assembled_twice(exposition: Exposition) -> None:
 @pytest.mark.parametrize("gzip", [False, True])
 def test_pieces_are_neither_large_nor_many(exposition: Exposition, gzip: bool) -> None:
     noise = np.random.default_rng(1)
-    rows = [row(broker="b", address=noise.bytes(300).hex(), queue=f"q{n}") for n in range(5000)]
-    exposition.set_broker("b", blocks({"queue": table(rows, messages=np.arange(5000.0).tolist())}))
+    rows = [
+        row(broker="b", address=noise.bytes(300).hex(), queue=f"q{n}")
+        for n in range(5000)
+    ]
+    exposition.set_broker(
+        "b", blocks({"queue": table(rows, messages=np.arange(5000.0).tolist())})
+    )
     exposition.set_broker("c", blocks(everything("c")))
     pieces = list(exposition.chunks(Format.TEXT, gzip=gzip))
     size = sum(map(len, pieces))

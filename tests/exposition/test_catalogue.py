@@ -112,7 +112,11 @@ def test_each_family_follows_the_conventions(family: Family) -> None:
     assert "\n" not in family.documentation
 
 
-@pytest.mark.parametrize(("unit", "word"), [("seconds", "in seconds"), ("bytes", "in bytes")], ids=["seconds", "bytes"])
+@pytest.mark.parametrize(
+    ("unit", "word"),
+    [("seconds", "in seconds"), ("bytes", "in bytes")],
+    ids=["seconds", "bytes"],
+)
 def test_help_names_the_unit(unit: str, word: str) -> None:
     for family in CATALOGUE:
         if family.name.removesuffix("_total").endswith(f"_{unit}"):

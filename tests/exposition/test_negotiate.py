@@ -17,7 +17,8 @@ PROMETHEUS_3 = (
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
 PROMETHEUS_3_PROTOBUF = (
-    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7," + PROMETHEUS_3
+    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,"
+    + PROMETHEUS_3
 )
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -46,20 +47,35 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
         ("application/openmetrics-text;version=0.0.1", TEXT),
         ("application/openmetrics-text;version=2.0.0", TEXT),
         ("application/openmetrics-text;version=9.9.9, text/plain;q=0.1", TEXT),
-        ("application/openmetrics-text;version=0.0.1, application/openmetrics-text;version=1.0.0;q=0.1", UNDERSCORES),
+        (
+            "application/openmetrics-text;version=0.0.1, application/openmetrics-text;version=1.0.0;q=0.1",
+            UNDERSCORES,
+        ),
         ("text/plain;version=1.0.0", TEXT),
-        ("text/plain;version=1.0.0, application/openmetrics-text;version=1.0.0;q=0.1", UNDERSCORES),
+        (
+            "text/plain;version=1.0.0, application/openmetrics-text;version=1.0.0;q=0.1",
+            UNDERSCORES,
+        ),
         ("application/json", TEXT),
         # quality
-        ("application/openmetrics-text;version=1.0.0;q=0.2, text/plain;version=0.0.4;q=0.3", TEXT),
-        ("text/plain;version=0.0.4;q=0.3, application/openmetrics-text;version=1.0.0;q=0.31", UNDERSCORES),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.2, text/plain;version=0.0.4;q=0.3",
+            TEXT,
+        ),
+        (
+            "text/plain;version=0.0.4;q=0.3, application/openmetrics-text;version=1.0.0;q=0.31",
+            UNDERSCORES,
+        ),
         ("application/openmetrics-text;version=1.0.0;q=0", TEXT),
         ("application/openmetrics-text;version=1.0.0;q=0, */*", TEXT),
         ("text/plain;q=0, */*", UNDERSCORES),
         ("text/plain;q=0", TEXT),
         # the same quality: the more exact one, then the first
         ("*/*, application/openmetrics-text", UNDERSCORES),
-        ("application/openmetrics-text;version=1.0.0, text/plain;version=0.0.4", UNDERSCORES),
+        (
+            "application/openmetrics-text;version=1.0.0, text/plain;version=0.0.4",
+            UNDERSCORES,
+        ),
         ("text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0", TEXT),
         # malformed elements are as if they were not there
         ("application/openmetrics-text;q=2", TEXT),
@@ -70,7 +86,9 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;
 )
 def test_format(accept: str | None, content_type: str) -> None:
     assert answer(accept).content_type == content_type
-    assert answer(accept).format is (Format.TEXT if content_type == TEXT else Format.OPENMETRICS)
+    assert answer(accept).format is (
+        Format.TEXT if content_type == TEXT else Format.OPENMETRICS
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +104,12 @@ def test_format(accept: str | None, content_type: str) -> None:
     ],
 )
 def test_escaping(asked: str, answered: str) -> None:
-    assert answer(f"application/openmetrics-text; version=1.0.0; escaping={asked}").content_type == answered
+    assert (
+        answer(
+            f"application/openmetrics-text; version=1.0.0; escaping={asked}"
+        ).content_type
+        == answered
+    )
     assert answer(f"text/plain; version=0.0.4; escaping={asked}").content_type == TEXT
 
 

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposition.tables import blocks, everything, expected, parse, patiently, queues, row, samples, table
+from exposition.tables import (
+    blocks,
+    everything,
+    expected,
+    parse,
+    patiently,
+    queues,
+    row,
+    samples,
+    table,
+)
 from penstock.core.table import Index, Keys, Table
 from penstock.exposition.body import Exposition
 from penstock.exposition.catalogue import CATALOGUE
@@ -23,12 +33,19 @@ def body(made: BrokerBlocks, form: Format = Format.TEXT) -> bytes:
 
 
 def lines(made: BrokerBlocks) -> list[str]:
-    return [line for line in body(made).decode().splitlines() if not line.startswith("#")]
+    return [
+        line for line in body(made).decode().splitlines() if not line.startswith("#")
+    ]
 
 
 def numbers(*values: float) -> list[str]:
     labels = np.array([b" "] * len(values), np.object_)
-    return sample_lines("x", labels, np.array(values))[0].decode().replace("x ", "").splitlines()
+    return (
+        sample_lines("x", labels, np.array(values))[0]
+        .decode()
+        .replace("x ", "")
+        .splitlines()
+    )
 
 
 @pytest.mark.parametrize("form", Format)
@@ -42,7 +59,9 @@ def test_everything_is_what_the_parser_reads(form: Format) -> None:
         assert kinds == {openmetrics_name(family): family.type for family in shown}
     else:
         plain = {"counter": "counter", "gauge": "gauge", "info": "gauge"}
-        assert kinds == {family.name.removesuffix("_total"): plain[family.type] for family in shown}
+        assert kinds == {
+            family.name.removesuffix("_total"): plain[family.type] for family in shown
+        }
 
 
 def test_golden_text() -> None:
@@ -75,13 +94,20 @@ def test_golden_openmetrics() -> None:
     assert text[4:6] == ["# TYPE mq_address info\n", plain[5]]
     assert text[6:9] == plain[6:9]
     assert text[9].startswith("# HELP mq_address_messages_added Messages routed in")
-    assert text[10:] == ["# TYPE mq_address_messages_added counter\n", plain[11], "# EOF\n"]
+    assert text[10:] == [
+        "# TYPE mq_address_messages_added counter\n",
+        plain[11],
+        "# EOF\n",
+    ]
 
 
 GOLDEN = {
     "broker": table([row(broker="b")], up=[1]),
     "address": table(
-        [row(broker="b", address='a"1"', policy="page")], info=[1], memory_used_ratio=[0.25], messages_added=[12e6]
+        [row(broker="b", address='a"1"', policy="page")],
+        info=[1],
+        memory_used_ratio=[0.25],
+        messages_added=[12e6],
     ),
 }
 
@@ -90,7 +116,12 @@ def test_whole_numbers_have_no_point_and_no_value_is_rounded() -> None:
     assert numbers(0, -0.0, 3, 2.0**53 - 1) == ["0", "0", "3", "9007199254740991"]
     assert [float(text) for text in numbers(1.5, 2)] == [1.5, 2]
     assert numbers(1795216145.868123) == ["1795216145.868123"]
-    assert [float(text) for text in numbers(0.1 + 0.2, 1e300, 2.0**60, -5)] == [0.1 + 0.2, 1e300, 2.0**60, -5]
+    assert [float(text) for text in numbers(0.1 + 0.2, 1e300, 2.0**60, -5)] == [
+        0.1 + 0.2,
+        1e300,
+        2.0**60,
+        -5,
+    ]
     assert [float(text) for text in numbers(-1e300, 2.0**70)] == [-1e300, 2.0**70]
 
 
@@ -107,7 +138,10 @@ def test_a_family_without_any_number_leaves_no_trace() -> None:
     made = blocks(queues("b", messages=[NAN, NAN], ready=[1, 2]))
     assert set(made.published.families) == {"mq_queue_ready_messages"}
     assert b"mq_queue_messages" not in body(made)
-    assert body(blocks(queues("b", messages=[NAN])), Format.OPENMETRICS) == END[Format.OPENMETRICS]
+    assert (
+        body(blocks(queues("b", messages=[NAN])), Format.OPENMETRICS)
+        == END[Format.OPENMETRICS]
+    )
 
 
 def test_an_empty_table() -> None:
@@ -118,7 +152,10 @@ def test_a_block_without_numbers_between_others() -> None:
     values = np.arange(3 * BLOCK, dtype=np.float64)
     values[BLOCK : 2 * BLOCK] = NAN
     made = blocks(queues("b", messages=values.tolist()))
-    assert list(samples(Format.TEXT, body(made)).values()) == values[np.isfinite(values)].tolist()
+    assert (
+        list(samples(Format.TEXT, body(made)).values())
+        == values[np.isfinite(values)].tolist()
+    )
     assert len(made.published.families["mq_queue_messages"].fragments) == 2
 
 
@@ -129,7 +166,12 @@ def test_columns_of_any_layout_and_type() -> None:
     for first in (0.5, 1.5):
         strided = np.arange(first, first + 4)[::2]
         made.update({"queue": Table(index, {"messages": strided, "paused": flags})})
-        assert list(samples(Format.TEXT, body(made)).values()) == [first, first + 2, 1, 0]
+        assert list(samples(Format.TEXT, body(made)).values()) == [
+            first,
+            first + 2,
+            1,
+            0,
+        ]
 
 
 class Queues:
@@ -139,14 +181,22 @@ class Queues:
         self.index: Index[SimpleNamespace] = Index.empty()
         self.made: list[int] = []
 
-    def poll(self, keys: Keys, values: np.ndarray[Any, Any], changed: Keys | None = None) -> dict[str, Table[Any]]:
+    def poll(
+        self, keys: Keys, values: np.ndarray[Any, Any], changed: Keys | None = None
+    ) -> dict[str, Table[Any]]:
         suffix = "" if changed is None else " renamed"
 
         def make(new: list[int]) -> list[SimpleNamespace]:
-            return [row(broker="b", address="a", queue=f"q{keys[n]}{suffix}") for n in new]
+            return [
+                row(broker="b", address="a", queue=f"q{keys[n]}{suffix}") for n in new
+            ]
 
         self.index, order = self.index.advance(keys, make, changed=changed)
-        return {"queue": Table(self.index, {"messages": values[order], "ready": values[order] * 2})}
+        return {
+            "queue": Table(
+                self.index, {"messages": values[order], "ready": values[order] * 2}
+            )
+        }
 
 
 @pytest.fixture
@@ -173,7 +223,10 @@ def test_nothing_changed_renders_nothing(many: Many) -> None:
     made.update(source.poll(keys, values.copy()))
     assert made.blocks_rendered == 0
     assert made.published.families["mq_queue_messages"] is not None
-    assert made.published.families["mq_queue_messages"].fragments == before.families["mq_queue_messages"].fragments
+    assert (
+        made.published.families["mq_queue_messages"].fragments
+        == before.families["mq_queue_messages"].fragments
+    )
 
 
 def test_the_same_arrays_render_nothing(many: Many) -> None:
@@ -197,7 +250,11 @@ def test_one_value_renders_one_block_of_its_family(many: Many) -> None:
     tables = source.poll(keys, values)
     column = tables["queue"].columns["messages"].copy()
     column[BLOCK + 3] = 99
-    changed = {"queue": Table(tables["queue"].index, {**tables["queue"].columns, "messages": column})}
+    changed = {
+        "queue": Table(
+            tables["queue"].index, {**tables["queue"].columns, "messages": column}
+        )
+    }
     made.update(changed)
     assert made.blocks_rendered == 1
     check(made, changed)
@@ -274,12 +331,20 @@ def test_whatever_comes_goes_changes_and_works(data: st.DataObject) -> None:
     source, made = Queues(), BrokerBlocks()
     keys = np.arange(2 * BLOCK + 5)
     for _ in range(5):
-        seed, share, churn = data.draw(st.tuples(st.integers(0, 9), st.sampled_from([0, 1, 9]), st.integers(0, 9)))
+        seed, share, churn = data.draw(
+            st.tuples(st.integers(0, 9), st.sampled_from([0, 1, 9]), st.integers(0, 9))
+        )
         random = np.random.default_rng(seed)
         stays = random.random(len(keys)) >= churn / 10
         came = random.integers(0, BLOCK * churn // 3 + 1)
-        keys = np.concatenate([keys[stays], (keys[-1] if len(keys) else 0) + 1 + np.arange(came)])
-        values = np.where(random.random(len(keys)) < share / 10, random.integers(0, 99, len(keys)), 1.0)
+        keys = np.concatenate(
+            [keys[stays], (keys[-1] if len(keys) else 0) + 1 + np.arange(came)]
+        )
+        values = np.where(
+            random.random(len(keys)) < share / 10,
+            random.integers(0, 99, len(keys)),
+            1.0,
+        )
         changed = keys[random.random(len(keys)) < 0.01] if churn % 2 else None
         tables = source.poll(keys, values, changed=changed)
         made.update(tables)
@@ -300,7 +365,14 @@ def test_a_changed_text_beside_the_same_numbers_is_shown() -> None:
     source, made, keys = Queues(), BrokerBlocks(), np.arange(3)
     column = np.ones(3)
     for changed in (None, np.array([1])):
-        made.update({"queue": Table(source.poll(keys, column, changed=changed)["queue"].index, {"messages": column})})
+        made.update(
+            {
+                "queue": Table(
+                    source.poll(keys, column, changed=changed)["queue"].index,
+                    {"messages": column},
+                )
+            }
+        )
     assert b'queue="q1 renamed"' in body(made)
 
 
@@ -319,7 +391,9 @@ def test_label_texts_are_shared_and_kept_where_something_changes(many: Many) -> 
     (after,) = (section.texts for section in made._sections.values())
     last = len(keys) // BLOCK * BLOCK
     assert len(after) == len(keys) + 1
-    assert all(one is other for one, other in zip(texts[last:], after[last:], strict=False))
+    assert all(
+        one is other for one, other in zip(texts[last:], after[last:], strict=False)
+    )
     assert not after[:last].any()
 
 

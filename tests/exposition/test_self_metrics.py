@@ -14,12 +14,19 @@ RELOADED_AT = "penstock_config_last_reload_success_timestamp_seconds"
 
 
 def values(own: SelfMetrics, form: Format) -> dict[str, float]:
-    return {name: value for (name, _), value in samples(form, own.render(form) + END[form]).items()}
+    return {
+        name: value
+        for (name, _), value in samples(form, own.render(form) + END[form]).items()
+    }
 
 
 @pytest.mark.parametrize("form", Format)
 def test_build(form: Format) -> None:
-    labels = (("pythonversion", platform.python_version()), ("revision", "abc"), ("version", "1.2.3"))
+    labels = (
+        ("pythonversion", platform.python_version()),
+        ("revision", "abc"),
+        ("version", "1.2.3"),
+    )
     found = samples(form, SelfMetrics("1.2.3", "abc").render(form) + END[form])
     assert found["penstock_build_info", labels] == 1
 
@@ -29,34 +36,60 @@ def test_reloads(form: Format) -> None:
     own = SelfMetrics("1")
     assert RELOADED not in values(own, form)
     own.config_loaded(1795216145.5)
-    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (1, 1795216145.5)
+    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (
+        1,
+        1795216145.5,
+    )
     assert values(own, form)[FAILURES] == 0
     own.config_refused()
-    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (0, 1795216145.5)
+    assert (values(own, form)[RELOADED], values(own, form)[RELOADED_AT]) == (
+        0,
+        1795216145.5,
+    )
     own.config_loaded(1795217000.0)
     assert (values(own, form)[RELOADED], values(own, form)[FAILURES]) == (1, 1)
 
 
 @pytest.mark.parametrize("form", Format)
 def test_help_and_type_come_from_the_catalogue(form: Format) -> None:
-    own = SelfMetrics("1", asked=lambda: {family.column: 1.0 for family in CATALOGUE if family.table == "agent"})
+    own = SelfMetrics(
+        "1",
+        asked=lambda: {
+            family.column: 1.0 for family in CATALOGUE if family.table == "agent"
+        },
+    )
     own.watched({"b1": {"team": "payments"}}, ["b1", "b2"])
-    shown = {metric.name: metric for metric in parse(form, own.render(form) + END[form])}
+    shown = {
+        metric.name: metric for metric in parse(form, own.render(form) + END[form])
+    }
     for family in CATALOGUE:
         if family.table == "agent":
             metric = shown[
-                family.name.removesuffix("_info" if form is Format.OPENMETRICS else "").removesuffix("_total")
+                family.name.removesuffix(
+                    "_info" if form is Format.OPENMETRICS else ""
+                ).removesuffix("_total")
             ]
             assert metric.documentation == family.documentation
-            assert metric.type == ("gauge" if form is Format.TEXT and family.type == "info" else family.type)
+            assert metric.type == (
+                "gauge"
+                if form is Format.TEXT and family.type == "info"
+                else family.type
+            )
 
 
 @pytest.mark.parametrize("form", Format)
 def test_labels_of_brokers_differ_from_row_to_row(form: Format) -> None:
     own = SelfMetrics("1")
-    own.watched({"b1": {"team": 'a"b\\c\nd'}, "b2": {}, "b3": {"site": "x", "team": ""}}, ["b1", "b2", "b3"])
+    own.watched(
+        {"b1": {"team": 'a"b\\c\nd'}, "b2": {}, "b3": {"site": "x", "team": ""}},
+        ["b1", "b2", "b3"],
+    )
     found = samples(form, own.render(form) + END[form])
-    assert {labels: value for (name, labels), value in found.items() if name == "mq_broker_labels"} == {
+    assert {
+        labels: value
+        for (name, labels), value in found.items()
+        if name == "mq_broker_labels"
+    } == {
         (("broker", "b1"), ("label_team", 'a"b\\c\nd')): 1,
         (("broker", "b3"), ("label_site", "x"), ("label_team", "")): 1,
     }
@@ -75,7 +108,9 @@ def test_what_others_count_is_asked_for_when_it_is_shown(form: Format) -> None:
     assert values(own, form)["penstock_history_polls_dropped_total"] == 2
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="prometheus_client reads /proc")
+@pytest.mark.skipif(
+    platform.system() != "Linux", reason="prometheus_client reads /proc"
+)
 @pytest.mark.parametrize("form", Format)
 def test_process(form: Format) -> None:
     found = values(SelfMetrics("1"), form)
@@ -87,7 +122,9 @@ def test_process(form: Format) -> None:
 @pytest.mark.parametrize("form", Format)
 def test_a_metric_of_its_own_registry_only_and_without_created(form: Format) -> None:
     own = SelfMetrics("1")
-    prometheus_client.Counter("penstock_scrapes", "Scrapes.", registry=own.registry).inc()
+    prometheus_client.Counter(
+        "penstock_scrapes", "Scrapes.", registry=own.registry
+    ).inc()
     text = own.render(form)
     assert b"penstock_scrapes_total 1.0" in text
     assert b"_created" not in text

@@ -12,7 +12,10 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 def printable(value: str) -> str:
     """What is left of a label value that UTF-8 and Prometheus' lexer can carry."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in value)
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if c == "\0" or "\ud800" <= c <= "\udfff" else c
+        for c in value
+    )
 
 
 @pytest.mark.parametrize("form", Format)
@@ -22,16 +25,29 @@ def printable(value: str) -> str:
 @example(values=["half \udc80 of a pair", "nul \0 inside"])
 @example(values=["} 1\nmq_up 0", '{x="y",} # EOF, \r\x85\u2028'])
 def test_any_label_value_comes_back(form: Format, values: list[str]) -> None:
-    (labels,) = label_texts(("address", "queue"), [row(address=values[0], queue=values[1])])
-    body = b"# TYPE mq_queue_messages gauge\nmq_queue_messages" + labels + b"7\n" + END[form]
+    (labels,) = label_texts(
+        ("address", "queue"), [row(address=values[0], queue=values[1])]
+    )
+    body = (
+        b"# TYPE mq_queue_messages gauge\nmq_queue_messages"
+        + labels
+        + b"7\n"
+        + END[form]
+    )
     (metric,) = parse(form, body)
     (sample,) = metric.samples
-    assert sample.labels == {"address": printable(values[0]), "queue": printable(values[1])}
+    assert sample.labels == {
+        "address": printable(values[0]),
+        "queue": printable(values[1]),
+    }
     assert sample.value == 7
 
 
 def test_values_that_are_no_text() -> None:
-    (labels,) = label_texts(("durable", "kind", "owner"), [row(durable=True, kind=QueueKind.DEAD_LETTER, owner=None)])
+    (labels,) = label_texts(
+        ("durable", "kind", "owner"),
+        [row(durable=True, kind=QueueKind.DEAD_LETTER, owner=None)],
+    )
     assert labels == b'{durable="true",kind="dead_letter",owner=""} '
 
 
@@ -57,7 +73,10 @@ def test_type_line(name: str, form: Format, lines: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("form", "escaped"),
-    [(Format.TEXT, rb'A "b" \\ \nc. Source: d.'), (Format.OPENMETRICS, rb"A \"b\" \\ \nc. Source: d.")],
+    [
+        (Format.TEXT, rb'A "b" \\ \nc. Source: d.'),
+        (Format.OPENMETRICS, rb"A \"b\" \\ \nc. Source: d."),
+    ],
 )
 def test_help_line(form: Format, escaped: bytes) -> None:
     family = Family("x", 'A "b" \\ \nc.', "d")

@@ -37,16 +37,22 @@ def on_artemis(
     return by_rule(judged)
 
 
-def openmq(play: Polls, polls: int, address: Numbers = SIZE, **configured: Any) -> OpenmqJudged:
+def openmq(
+    play: Polls, polls: int, address: Numbers = SIZE, **configured: Any
+) -> OpenmqJudged:
     world = OpenmqJudged()
-    world.policy = replace(world.policy, rules=Rules((Rule(Match(), RuleSettings(**configured)),)))
+    world.policy = replace(
+        world.policy, rules=Rules((Rule(Match(), RuleSettings(**configured)),))
+    )
     for n in range(polls):
         queue, consumers = play(n)
         world.poll({"q": queue}, consumers, {"q": address})
     return world
 
 
-def on_openmq(play: Polls, polls: int, address: Numbers = SIZE, **configured: Any) -> dict[str, Finding]:
+def on_openmq(
+    play: Polls, polls: int, address: Numbers = SIZE, **configured: Any
+) -> dict[str, Finding]:
     rules = by_rule(openmq(play, polls, address, **configured))
     for one in rules.values():
         assert one.says
@@ -64,7 +70,13 @@ def paused_at(limit: int, resume: int) -> Polls:
 
     def play(n: int) -> tuple[Numbers, Mapping[str, Numbers]]:
         sent = limit + n * (limit - resume)
-        consumer = {"N": sent, "T": limit, "flow_paused": 1.0, "L": 1e9 + n, "connection": 7}
+        consumer = {
+            "N": sent,
+            "T": limit,
+            "flow_paused": 1.0,
+            "L": 1e9 + n,
+            "connection": 7,
+        }
         return {"A": 1e6, "M": 1e5, "K": sent - limit, "D": limit}, {"c": consumer}
 
     return play
@@ -75,6 +87,8 @@ def idle(*counts: int) -> Polls:
 
     def play(n: int) -> tuple[Numbers, Mapping[str, Numbers]]:
         count = counts[min(n, len(counts) - 1)]
-        return {"A": 10, "M": 5, "D": 5}, {f"c{i}": {"N": 5, "T": 5, "connection": 7} for i in range(count)}
+        return {"A": 10, "M": 5, "D": 5}, {
+            f"c{i}": {"N": 5, "T": 5, "connection": 7} for i in range(count)
+        }
 
     return play

@@ -19,8 +19,14 @@ def fed(rate: float, *modes: AcknowledgeMode, comes: int = 0) -> Polls:
 
     def play(n: int) -> tuple[Numbers, Mapping[str, Numbers]]:
         each = rate * 15 * n / len(modes)
-        consumers = {f"c{i}": {"N": each, "connection": 7, "acknowledge_mode": m} for i, m in enumerate(modes)}
-        new = {f"n{i}": {"connection": 7, "acknowledge_mode": modes[0]} for i in range(comes * n)}
+        consumers = {
+            f"c{i}": {"N": each, "connection": 7, "acknowledge_mode": m}
+            for i, m in enumerate(modes)
+        }
+        new = {
+            f"n{i}": {"connection": 7, "acknowledge_mode": modes[0]}
+            for i in range(comes * n)
+        }
         return {"A": each * len(modes), "K": each * len(modes)}, {**consumers, **new}
 
     return play
@@ -30,7 +36,12 @@ def fed(rate: float, *modes: AcknowledgeMode, comes: int = 0) -> Polls:
     ("play", "address", "change", "why"),
     [
         (fed(1, AUTO), LARGE, "lower", "AUTO_ACKNOWLEDGE:"),
-        (fed(1, CLIENT, TRANSACTED, DUPS), LARGE, "lower", "CLIENT_ACKNOWLEDGE and transactions:"),
+        (
+            fed(1, CLIENT, TRANSACTED, DUPS),
+            LARGE,
+            "lower",
+            "CLIENT_ACKNOWLEDGE and transactions:",
+        ),
         (fed(1, DUPS, comes=5), LARGE, "lower", "consumers that come and go:"),
         (fed(1, AUTO), {**SIZE, "added_bytes": 10 * 2.0**20 / 100.5}, "", ""),
         (fed(1, DUPS), LARGE, "", ""),
@@ -39,7 +50,9 @@ def fed(rate: float, *modes: AcknowledgeMode, comes: int = 0) -> Polls:
         (fed(200, DUPS, AUTO), SIZE, "", ""),
     ],
 )
-def test_the_count_of_a_connection(play: Polls, address: Numbers, change: str, why: str) -> None:
+def test_the_count_of_a_connection(
+    play: Polls, address: Numbers, change: str, why: str
+) -> None:
     rules = on_openmq(play, 3, address)
     assert (RULE in rules) is bool(change)
     if change:

@@ -26,11 +26,17 @@ def test_a_number_of_consumers_that_is_not_known_in_advance(
     assert (RULE in rules) is holds
     if holds and memory:
         one = rules[RULE]
-        assert (one.evidence["fewest"], one.evidence["consumers_most"], one.evidence["most_bytes"]) == (2, 4, 8e6)
+        assert (
+            one.evidence["fewest"],
+            one.evidence["consumers_most"],
+            one.evidence["most_bytes"],
+        ) == (2, 4, 8e6)
         # 3,999 messages fit, of which 100 less one may come on top of the limit.
         assert one.evidence["advised"] == 3900
         assert "flow_limit_exceeds_memory" not in rules
 
 
 def test_a_connection_with_a_limit_is_not_advised_one() -> None:
-    assert RULE not in on_openmq(idle(*VARIES), 4, client_memory=1, connection_flow_limit=1000)
+    assert RULE not in on_openmq(
+        idle(*VARIES), 4, client_memory=1, connection_flow_limit=1000
+    )

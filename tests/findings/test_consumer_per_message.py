@@ -17,7 +17,9 @@ RULE = "consumer_per_message"
         (1.0, 4, 10, False),  # a pool that stays, and a few that come and go
     ],
 )
-def test_a_consumer_for_each_message(each: float, stays: int, polls: int, holds: bool) -> None:
+def test_a_consumer_for_each_message(
+    each: float, stays: int, polls: int, holds: bool
+) -> None:
     judged = Judged()
     held = {"C": 0.0, "T": 1.0, "N": 1.0}
     for n in range(polls + 1):

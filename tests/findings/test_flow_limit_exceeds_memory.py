@@ -8,7 +8,9 @@ from penstock.findings.rules.openmq import SURE
 RULE = "flow_limit_exceeds_memory"
 
 
-@pytest.mark.parametrize(("memory", "holds"), [(3_999_999, True), (4_000_000, False), (None, False)])
+@pytest.mark.parametrize(
+    ("memory", "holds"), [(3_999_999, True), (4_000_000, False), (None, False)]
+)
 def test_buffers_beyond_the_memory_of_a_client(memory: int | None, holds: bool) -> None:
     """Two consumers with 1,000 messages of 2,000 bytes each can take 4,000,000 bytes."""
     rules = on_openmq(idle(2), 2, client_memory=memory)

@@ -24,7 +24,9 @@ EFFECTS = [
 def found() -> list[dict[str, Any]]:
     """The findings at each poll, by client; each pair of limit and level is that of a queue of its own."""
     world = OpenmqJudged()
-    plays = {f"{limit}-{resume}": paused_at(limit, resume) for limit, resume, _ in EFFECTS}
+    plays = {
+        f"{limit}-{resume}": paused_at(limit, resume) for limit, resume, _ in EFFECTS
+    }
     at_polls = []
     for poll in range(SURE + 1):
         played = {name: play(poll) for name, play in plays.items()}
@@ -35,7 +37,13 @@ def found() -> list[dict[str, Any]]:
             for consumer in of_queue.values()
         }
         world.poll(queues, consumers, dict.fromkeys(plays, SIZE))
-        at_polls.append({one.object: one for one in world.state.findings.found if one.rule.name == RULE})
+        at_polls.append(
+            {
+                one.object: one
+                for one in world.state.findings.found
+                if one.rule.name == RULE
+            }
+        )
     return at_polls
 
 

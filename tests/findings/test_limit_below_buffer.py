@@ -17,19 +17,34 @@ RULE = "limit_below_buffer"
         ("remove_oldest", 70.0, 3, False),
     ],
 )
-def test_clients_that_hold_what_the_limit_removed(policy: str, delivering: float, polls: int, holds: bool) -> None:
+def test_clients_that_hold_what_the_limit_removed(
+    policy: str, delivering: float, polls: int, holds: bool
+) -> None:
     """They hold 100, of which the destination has `delivering`."""
     world = OpenmqJudged(constants=Constants())
     for i in range(polls):
         world.poll(
-            {"q": {"A": 100 + 30 * i, "K": 30 * i, "M": 100, "D": delivering, "uncommitted": 0.0}},
+            {
+                "q": {
+                    "A": 100 + 30 * i,
+                    "K": 30 * i,
+                    "M": 100,
+                    "D": delivering,
+                    "uncommitted": 0.0,
+                }
+            },
             {"c": {"N": 100, "T": 100, "L": world.now}},
             {"q": {"limit_messages": 100, "policy": policy}},
         )
     rules = by_rule(world)
     assert (RULE in rules) is holds
     if holds:
-        assert rules[RULE].evidence == {"stale": 30, "limit": 100, "buffered": 100, "advised": 10}
+        assert rules[RULE].evidence == {
+            "stale": 30,
+            "limit": 100,
+            "buffered": 100,
+            "advised": 10,
+        }
         assert "to 10:" in rules[RULE].advice
         assert "unknown" not in rules[RULE].says
 
@@ -39,7 +54,15 @@ def test_a_skew_of_one_poll_is_none() -> None:
     world = OpenmqJudged(constants=Constants())
     for i in range(8):
         world.poll(
-            {"q": {"A": 100 + 30 * i, "K": 30 * i, "M": 100, "D": 70.0 if i % 3 else 100.0, "uncommitted": 0.0}},
+            {
+                "q": {
+                    "A": 100 + 30 * i,
+                    "K": 30 * i,
+                    "M": 100,
+                    "D": 70.0 if i % 3 else 100.0,
+                    "uncommitted": 0.0,
+                }
+            },
             {"c": {"N": 100, "T": 100, "L": world.now}},
             {"q": {"limit_messages": 100, "policy": "remove_oldest"}},
         )

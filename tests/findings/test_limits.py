@@ -30,28 +30,49 @@ from penstock.findings.limits import (
         (1, 1000, 1),
     ],
 )
-def test_the_lower_limit_is_in_force(client: int, destination: int, limit: int | None) -> None:
+def test_the_lower_limit_is_in_force(
+    client: int, destination: int, limit: int | None
+) -> None:
     assert effective_limit(client, destination) == limit
 
 
 @pytest.mark.parametrize(
     ("limit", "threshold", "level"),
     [
-        *((1000, 50, 500), (1000, 10, 100), (100, 100, 99), (1000, 150, 999), (1, 50, 0), (3, 50, 1), (7, 33, 2)),
+        *(
+            (1000, 50, 500),
+            (1000, 10, 100),
+            (100, 100, 99),
+            (1000, 150, 999),
+            (1, 50, 0),
+            (3, 50, 1),
+            (7, 33, 2),
+        ),
         *((9, 50, 4), (10, 0, 0), (1000, -5, 0), (40, 10, 4), (5, 50, 2)),
     ],
 )
-def test_resume_level_as_the_client_has_it(limit: int, threshold: int, level: int) -> None:
+def test_resume_level_as_the_client_has_it(
+    limit: int, threshold: int, level: int
+) -> None:
     assert resume_level(limit, threshold) == level
 
 
 def test_the_manuals_numbers() -> None:
-    half, low = ConsumerWindow(1000, resume_level(1000, 50)), ConsumerWindow(1000, resume_level(1000, 10))
+    half, low = (
+        ConsumerWindow(1000, resume_level(1000, 50)),
+        ConsumerWindow(1000, resume_level(1000, 10)),
+    )
     assert (half.resume, half.batch) == (500, (500, 1000))
-    assert (low.resume, low.consumed_before_resume, low.batch) == (100, 900, (900, 1000))
+    assert (low.resume, low.consumed_before_resume, low.batch) == (
+        100,
+        900,
+        (900, 1000),
+    )
 
 
-@pytest.mark.parametrize(("buffered", "batch"), [(500, 500), (501, 0), (499, 501), (0, 1000)])
+@pytest.mark.parametrize(
+    ("buffered", "batch"), [(500, 500), (501, 0), (499, 501), (0, 1000)]
+)
 def test_next_batch_begins_at_the_resume_level(buffered: int, batch: int) -> None:
     assert ConsumerWindow(1000, 500).next_batch(buffered) == batch
 
@@ -61,7 +82,9 @@ def test_a_batch_never_overfills_the_buffer(limit: int, threshold: int) -> None:
     window = ConsumerWindow(limit, resume_level(limit, threshold))
     assert 0 <= window.resume < limit
     assert window.batch == (window.next_batch(window.resume), window.next_batch(0))
-    assert all(buffered + window.next_batch(buffered) <= limit for buffered in range(limit))
+    assert all(
+        buffered + window.next_batch(buffered) <= limit for buffered in range(limit)
+    )
 
 
 def simulated(limit: int, resume: int, per_trip: int, trips: int) -> float:
@@ -89,18 +112,33 @@ def test_throughput_against_a_simulation(resume: int, per_trip: int) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "rate", "round_trip", "percent"),
-    [(1000, 2000.0, 0.1, 20), (1000, 10.0, 0.001, 1), (1000, 20000.0, 0.1, None), (10, 95.0, 0.1, None)],
+    [
+        (1000, 2000.0, 0.1, 20),
+        (1000, 10.0, 0.001, 1),
+        (1000, 20000.0, 0.1, None),
+        (10, 95.0, 0.1, None),
+    ],
 )
-def test_least_threshold(limit: int, rate: float, round_trip: float, percent: int | None) -> None:
+def test_least_threshold(
+    limit: int, rate: float, round_trip: float, percent: int | None
+) -> None:
     assert threshold_for(limit, rate, round_trip) == percent
     if percent is not None:
-        assert ConsumerWindow(limit, resume_level(limit, percent)).dry_seconds(rate, round_trip) == 0
+        assert (
+            ConsumerWindow(limit, resume_level(limit, percent)).dry_seconds(
+                rate, round_trip
+            )
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
-    ("memory", "size", "consumers", "limit"), [(64e6, 4000, 5, 3200), (1000, 4000, 1, 0), (4000, 4000, 1, 1)]
+    ("memory", "size", "consumers", "limit"),
+    [(64e6, 4000, 5, 3200), (1000, 4000, 1, 0), (4000, 4000, 1, 1)],
 )
-def test_limit_for_memory(memory: float, size: float, consumers: int, limit: int) -> None:
+def test_limit_for_memory(
+    memory: float, size: float, consumers: int, limit: int
+) -> None:
     assert limit_for_memory(memory, size, consumers) == limit
 
 
@@ -110,7 +148,9 @@ def test_connection_limit_overshoots_by_its_count() -> None:
 
 
 @given(st.integers(1, 500), st.integers(1, 200), st.integers(0, 3))
-def test_a_connection_that_stops_as_a_broker_counts_holds_its_most(limit: int, count: int, in_hand: int) -> None:
+def test_a_connection_that_stops_as_a_broker_counts_holds_its_most(
+    limit: int, count: int, in_hand: int
+) -> None:
     window = ConnectionWindow(limit, count)
     sent = count
     while sent - in_hand < limit:
@@ -120,7 +160,11 @@ def test_a_connection_that_stops_as_a_broker_counts_holds_its_most(limit: int, c
 
 def test_credit_windows() -> None:
     window = CreditWindow(1024 * 1024)
-    assert (window.messages(1000), window.returned, window.batch(1000)) == (1049, 524288, 525)
+    assert (window.messages(1000), window.returned, window.batch(1000)) == (
+        1049,
+        524288,
+        525,
+    )
     assert (CreditWindow(0).messages(1000), CreditWindow(0).batch(1000)) == (1, 1)
     assert window_for_ring(1000, 1000, 3) == 333_000
     assert window_for_ring(2, 1000, 3) == 0

@@ -19,5 +19,9 @@ NO_DEAD = {"has_dead_letter_address": 0.0, "killed": 3.0}
         (NO_DEAD | {"kind": QueueKind.INTERNAL}, {}, False),
     ],
 )
-def test_deliveries_are_limited_and_nothing_takes_dead_letters(queue: Numbers, address: Numbers, holds: bool) -> None:
-    assert ("no_dead_letter_address" in on_artemis(queue, address, others={"q2": {}})) is holds
+def test_deliveries_are_limited_and_nothing_takes_dead_letters(
+    queue: Numbers, address: Numbers, holds: bool
+) -> None:
+    assert (
+        "no_dead_letter_address" in on_artemis(queue, address, others={"q2": {}})
+    ) is holds

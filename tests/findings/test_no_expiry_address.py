@@ -12,5 +12,7 @@ from findings.evaluated import on_artemis
         ({"has_expiry_address": 1.0, "E": 1.0}, False),
     ],
 )
-def test_messages_have_expired_and_nothing_takes_them(queue: Numbers, holds: bool) -> None:
+def test_messages_have_expired_and_nothing_takes_them(
+    queue: Numbers, holds: bool
+) -> None:
     assert ("no_expiry_address" in on_artemis(queue, others={"q2": {}})) is holds

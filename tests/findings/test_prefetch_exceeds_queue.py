@@ -20,7 +20,9 @@ PREFETCHED = {"T": 18.0, "N": 18.0}
         ({"A": 20.0, "M": 20.0, "grouped": 1.0}, {"c": PREFETCHED, "d": {}}, False),
     ],
 )
-def test_a_prefetch_that_takes_all(queue: Numbers, consumers: Mapping[str, Numbers], holds: bool) -> None:
+def test_a_prefetch_that_takes_all(
+    queue: Numbers, consumers: Mapping[str, Numbers], holds: bool
+) -> None:
     rules = on_artemis(queue, consumers=consumers)
     assert (RULE in rules) is holds
     if holds:

@@ -19,7 +19,9 @@ def behind(consumers: int, *, waiting: int = 50, taken: int = 1) -> Polls:
     def play(n: int) -> tuple[Numbers, Mapping[str, Numbers]]:
         numbers = {"N": 10 + taken * n, "T": 10, "C": taken * n, "connection": 7}
         held = 10 * consumers
-        return {"A": 1e4, "M": held + waiting, "D": held}, {f"c{i}": numbers for i in range(consumers)}
+        return {"A": 1e4, "M": held + waiting, "D": held}, {
+            f"c{i}": numbers for i in range(consumers)
+        }
 
     return play
 
@@ -34,13 +36,21 @@ def behind(consumers: int, *, waiting: int = 50, taken: int = 1) -> Polls:
         (behind(5, taken=0), EVALUATIONS, False),  # that is `stalled`
     ],
 )
-def test_consumers_of_a_connection_that_wait_for_one_another(play: Polls, evaluations: int, holds: bool) -> None:
+def test_consumers_of_a_connection_that_wait_for_one_another(
+    play: Polls, evaluations: int, holds: bool
+) -> None:
     # At the first evaluation the consumers are new, which shows nothing yet.
     rules = on_openmq(play, evaluations + 1)
     assert (RULE in rules) is holds
     if holds:
         one = rules[RULE]
-        numbers = {"consumers": 5.0, "producers": 0.0, "held": 50.0, "waiting": 50.0, "looks": EVALUATIONS}
+        numbers = {
+            "consumers": 5.0,
+            "producers": 0.0,
+            "held": 50.0,
+            "waiting": 50.0,
+            "looks": EVALUATIONS,
+        }
         assert one.evidence == numbers
         assert "an estimate" in one.advice
 
@@ -59,7 +69,10 @@ def test_sessions_of_artemis() -> None:
     world, apart = Judged(), Judged()
     for n in range(EVALUATIONS + 1):
         queue, consumers = behind(2)(n)
-        world.poll({"q": queue}, {name: {**numbers, "session": "s"} for name, numbers in consumers.items()})
+        world.poll(
+            {"q": queue},
+            {name: {**numbers, "session": "s"} for name, numbers in consumers.items()},
+        )
         apart.poll({"q": queue}, consumers)
     (one,) = [one for one in world.state.findings.found if one.rule.name == RULE]
     assert one.evidence["consumers"] == 2
@@ -71,7 +84,10 @@ def test_what_each_consumer_was_given_holds_no_table_of_the_poll() -> None:
     snapshot = openmq(behind(5), 1).snapshot({"q": {}}, {"c": {"T": 7.0}}, {})
     assert snapshot.consumers is not None
     table = np.array([[7.0], [0.0]])
-    consumers = replace(snapshot.consumers, columns={**snapshot.consumers.columns, "delivered": table[0]})
+    consumers = replace(
+        snapshot.consumers,
+        columns={**snapshot.consumers.columns, "delivered": table[0]},
+    )
     usage = Usage().advance(replace(snapshot, consumers=consumers), 15.0, np.array([0]))
     assert usage.delivered.tolist() == [7.0]
     assert not np.shares_memory(usage.delivered, table)

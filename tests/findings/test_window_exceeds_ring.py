@@ -20,12 +20,16 @@ WAITING = {"A": 200.0, "M": 200.0, "D": 60.0, "bytes": 200_000.0}
         (WAITING, FULL, False),
     ],
 )
-def test_a_window_larger_than_the_ring(queue: Numbers, consumer: Numbers, holds: bool) -> None:
+def test_a_window_larger_than_the_ring(
+    queue: Numbers, consumer: Numbers, holds: bool
+) -> None:
     assert (RULE in on_artemis(queue, consumers={"c": consumer})) is holds
 
 
 def test_the_windows_of_all_consumers_count() -> None:
-    one = on_artemis(WAITING | {"ring_limit": 100.0, "D": 120.0}, consumers={"c": FULL, "d": FULL})[RULE]
+    one = on_artemis(
+        WAITING | {"ring_limit": 100.0, "D": 120.0}, consumers={"c": FULL, "d": FULL}
+    )[RULE]
     assert one.object == "q/app"
     assert one.evidence == {
         "window": 60.0, "consumers": 2.0, "ring": 100.0, "held_most": 120.0, "at_risk": 120.0, "advised": 50.0,
@@ -38,5 +42,8 @@ def test_a_window_is_not_estimated_while_deliveries_go_on() -> None:
     judged = Judged()
     for n in range(1, 5):
         held = 10.0 * n
-        judged.poll({"q": {**WAITING, "D": held, "ring_limit": 5.0}}, {"c": {"T": held, "N": held}})
+        judged.poll(
+            {"q": {**WAITING, "D": held, "ring_limit": 5.0}},
+            {"c": {"T": held, "N": held}},
+        )
     assert RULE not in by_rule(judged)

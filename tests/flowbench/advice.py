@@ -86,13 +86,23 @@ OPENMQ = {
 }
 
 
-def wrong(poller: Poller, need: Collection[str], queues: Collection[str], causes: str) -> Iterator[str]:
+def wrong(
+    poller: Poller, need: Collection[str], queues: Collection[str], causes: str
+) -> Iterator[str]:
     """After a poll: of the conditions in `need` on these queues (or addresses), whose true causes are given."""
     assessor = poller.assessor
     for one in assessor.state.judgement.conditions:
-        if one.name in need and (one.queue in queues or one.address in queues) and assessor.view is not None:
-            yield from (f"{one.name}: {what}" for what in wrong_causes(one, causes.split()))
-            said = wrong_actions(one, assessor.view.snapshot, assessor.state, causes.split())
+        if (
+            one.name in need
+            and (one.queue in queues or one.address in queues)
+            and assessor.view is not None
+        ):
+            yield from (
+                f"{one.name}: {what}" for what in wrong_causes(one, causes.split())
+            )
+            said = wrong_actions(
+                one, assessor.view.snapshot, assessor.state, causes.split()
+            )
             yield from (f"{one.name}: {what}" for what in said)
 
 
@@ -104,23 +114,45 @@ def wrong_causes(one: ActiveCondition, true: Collection[str]) -> Iterator[str]:
             yield f"{name} is true and excluded"
 
 
-def wrong_actions(one: ActiveCondition, snapshot: Snapshot, state: State, true: Collection[str]) -> Iterator[str]:
+def wrong_actions(
+    one: ActiveCondition, snapshot: Snapshot, state: State, true: Collection[str]
+) -> Iterator[str]:
     """No true cause has a name; no action fits one; or one does harm, or nothing."""
     about = on(snapshot.broker.kind.name if snapshot.broker else "", one.name)
     known = about.causes.keys() & set(true)
     if not known:
         yield f"{', '.join(true)}: no cause of it"
-    offered = {action.name: action for action in Actions(snapshot, state).of(one, about)}
-    of_others = {name for name in offered if (of := BY_NAME[name].causes & about.causes.keys()) and not of & known}
+    offered = {
+        action.name: action for action in Actions(snapshot, state).of(one, about)
+    }
+    of_others = {
+        name
+        for name in offered
+        if (of := BY_NAME[name].causes & about.causes.keys()) and not of & known
+    }
     if not offered.keys() - of_others:
         yield f"no action fits: {', '.join(offered) or 'none is offered'}"
-    if "blocked_in_send" in known and (proven := one.verdicts["blocked_in_send"].state is CauseState.PROVEN):
-        yield from (f"{name} is advised, and it would block again" for name in COSTLY & offered.keys() if proven)
-    if "add_consumers" in offered and not {"too_few_consumers", "ring_too_small"} & known:
+    if "blocked_in_send" in known and (
+        proven := one.verdicts["blocked_in_send"].state is CauseState.PROVEN
+    ):
+        yield from (
+            f"{name} is advised, and it would block again"
+            for name in COSTLY & offered.keys()
+            if proven
+        )
+    if (
+        "add_consumers" in offered
+        and not {"too_few_consumers", "ring_too_small"} & known
+    ):
         yield "add_consumers would bring nothing"
     closes = {
-        name for name, of in offered.items() if any(call.operation.startswith("closeConsumer") for call in of.calls)
+        name
+        for name, of in offered.items()
+        if any(call.operation.startswith("closeConsumer") for call in of.calls)
     }
     consumers = [] if snapshot.consumers is None else list(snapshot.consumers.index)
-    if closes and (protocols := {row.protocol for row in consumers if row.queue == one.queue} - {"AMQP"}):
+    if closes and (
+        protocols := {row.protocol for row in consumers if row.queue == one.queue}
+        - {"AMQP"}
+    ):
         yield f"{', '.join(closes)} of a consumer of {', '.join(sorted(protocols))}"

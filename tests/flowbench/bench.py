@@ -67,7 +67,9 @@ class Notes:
     def regular(self, brokers: int, interval: float) -> bool:
         """Whether all are polled as often as they should be."""
         last = [times[-3:] for times in list(self.polled.values())]
-        return len(last) == brokers and all(len(times) == 3 and times[2] - times[0] < 2.5 * interval for times in last)
+        return len(last) == brokers and all(
+            len(times) == 3 and times[2] - times[0] < 2.5 * interval for times in last
+        )
 
     def take(self, poller: Poller) -> None:
         if self.closed:
@@ -84,12 +86,18 @@ class Notes:
         for scene in self.scenes:
             causes = ADVICE.get(scene.scenario.name, "")
             if causes and scene.broker.name == poller.name:
-                said = wrong(poller, scene.scenario.label.need.keys(), scene.queues, causes)
+                said = wrong(
+                    poller, scene.scenario.label.need.keys(), scene.queues, causes
+                )
                 self.advised.setdefault(scene.scenario.name, set()).update(said)
             if scene.each_poll is not None and scene.broker.name == poller.name:
                 scene.each_poll(poller)
             for what, seen in list(scene.shows.items()):
-                if (scene.scenario.name, what) not in self.shown and scene.broker.name == poller.name and seen(poller):
+                if (
+                    (scene.scenario.name, what) not in self.shown
+                    and scene.broker.name == poller.name
+                    and seen(poller)
+                ):
                     self.shown[scene.scenario.name, what] = now
 
 
@@ -120,14 +128,24 @@ class Result:
 
     @property
     def right(self) -> bool:
-        return not (self.missing or self.late or self.wrong or self.figures or self.advice)
+        return not (
+            self.missing or self.late or self.wrong or self.figures or self.advice
+        )
 
     def line(self) -> str:
         need = ", ".join(self.need) or "healthy"
-        told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items()) or "nothing"
+        told = (
+            ", ".join(
+                f"{name} {seconds:.0f} s" for name, seconds in self.seconds.items()
+            )
+            or "nothing"
+        )
         problems = [
             *(f"missing {name}" for name in self.missing),
-            *(f"late {name}: {self.seconds[name]:.0f} s, bound {self.bound[name]:.0f} s" for name in self.late),
+            *(
+                f"late {name}: {self.seconds[name]:.0f} s, bound {self.bound[name]:.0f} s"
+                for name in self.late
+            ),
             *(f"FALSE {name}" for name in self.wrong),
             *(f"notice {name}" for name in self.notices),
             *self.figures,
@@ -162,15 +180,25 @@ class Run:
 
 def broker_at(place: Place, folder: Path) -> ArtemisBroker:
     def full(text: str) -> str:
-        return text.replace("<max-disk-usage>99<", "<max-disk-usage>1<") if place is Place.DISK else text
+        return (
+            text.replace("<max-disk-usage>99<", "<max-disk-usage>1<")
+            if place is Place.DISK
+            else text
+        )
 
     return ArtemisBroker.create(
-        folder / place.value, name=place.value, read_only_user="exporter", edit=full, heap_mb=768
+        folder / place.value,
+        name=place.value,
+        read_only_user="exporter",
+        edit=full,
+        heap_mb=768,
     )
 
 
 @contextmanager
-def brokers(places: Iterable[Place], folder: Path) -> Iterator[dict[Place, ArtemisBroker]]:
+def brokers(
+    places: Iterable[Place], folder: Path
+) -> Iterator[dict[Place, ArtemisBroker]]:
     made = {place: broker_at(place, folder) for place in places}
     try:
         starting = [threading.Thread(target=broker.start) for broker in made.values()]
@@ -216,7 +244,9 @@ def play(
         observer = stack.enter_context(
             Observer(
                 folder / "agent",
-                checkpoint=lambda name: learned.memory() if name == Place.LEARNED else None,
+                checkpoint=lambda name: (
+                    learned.memory() if name == Place.LEARNED else None
+                ),
                 on_poll=after_poll,
                 **configured(run, made.values()),
                 **configuration,
@@ -226,7 +256,9 @@ def play(
             load = stage(made[one.place], core, run.seed, one.name, ending)
             notes.scenes.append(Scene(one, load, observer, run.interval, run.cold))
         # What new JVMs take of the machine is not what is measured.
-        eventually(lambda: notes.regular(len(made), run.interval), expected=True, timeout=60)
+        eventually(
+            lambda: notes.regular(len(made), run.interval), expected=True, timeout=60
+        )
         threads = started(notes.scenes, dice, run.start)
         time.sleep(run.seconds)
         notes.closed = True
@@ -235,10 +267,16 @@ def play(
     return [result_of(scene, notes, run) for scene in notes.scenes]
 
 
-def started(scenes: Sequence[Scene], dice: random.Random, within: float) -> list[threading.Thread]:
+def started(
+    scenes: Sequence[Scene], dice: random.Random, within: float
+) -> list[threading.Thread]:
     """A thread for each scene, which begins at some moment within so many seconds."""
     threads = [
-        threading.Thread(target=_play, args=(scene, dice.uniform(0, within)), name=scene.scenario.name)
+        threading.Thread(
+            target=_play,
+            args=(scene, dice.uniform(0, within)),
+            name=scene.scenario.name,
+        )
         for scene in scenes
     ]
     for thread in threads:
@@ -273,9 +311,15 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
     label, begins = scene.scenario.label, scene.begins
     begin = begins.get("", float("nan"))
     result = Result(scene.scenario.name, tuple(label.need), scene.queues, begin)
-    told = {name: (one, queue) for queue in scene.queues for name, one in notes.told.get(queue, {}).items()}
+    told = {
+        name: (one, queue)
+        for queue in scene.queues
+        for name, one in notes.told.get(queue, {}).items()
+    }
     for name, (one, _) in told.items():
-        result.seconds[name] = one.at - begins.get(name, begin if label.need else one.at)
+        result.seconds[name] = one.at - begins.get(
+            name, begin if label.need else one.at
+        )
         lawful = name in label.need or name in label.also
         if one.severity is not Severity.INFO and not lawful:
             result.wrong.append(f"{name} ({one.severity.name.lower()})")
@@ -291,7 +335,11 @@ def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
         result.bound[name] = bound(within, patience, run)
         if result.seconds[name] > result.bound[name]:
             result.late.append(name)
-    result.figures = [f"{what}: told {one:g}, true {other:g}" for what, one, other in scene.figures if one != other]
+    result.figures = [
+        f"{what}: told {one:g}, true {other:g}"
+        for what, one, other in scene.figures
+        if one != other
+    ]
     result.advice = sorted(notes.advised.get(scene.scenario.name, ()))
     result.untrue = [what for what, holds in scene.truths if not holds]
     if scene.trouble:
@@ -326,15 +374,25 @@ def confusion(results: Sequence[Result]) -> list[str]:
         hit = [name for name in result.need if name not in result.missing]
         for told in (*hit, *result.wrong) or ("nothing",):
             cells[there, told] += 1
-    told_names = sorted({told for _, told in cells}, key=lambda name: (name == "nothing", name))
-    rows = sorted({there for there, _ in cells}, key=lambda name: (name == "healthy", name))
-    lines = [f"| there \\ told | {' | '.join(told_names)} |", f"|---|{'---|' * len(told_names)}"]
+    told_names = sorted(
+        {told for _, told in cells}, key=lambda name: (name == "nothing", name)
+    )
+    rows = sorted(
+        {there for there, _ in cells}, key=lambda name: (name == "healthy", name)
+    )
+    lines = [
+        f"| there \\ told | {' | '.join(told_names)} |",
+        f"|---|{'---|' * len(told_names)}",
+    ]
     return lines + [
-        f"| {there} | {' | '.join(str(cells[there, told] or '·') for told in told_names)} |" for there in rows
+        f"| {there} | {' | '.join(str(cells[there, told] or '·') for told in told_names)} |"
+        for there in rows
     ]
 
 
-def beside(results: Sequence[Result], alarms: Mapping[str, Sequence[Alarm]]) -> list[str]:
+def beside(
+    results: Sequence[Result], alarms: Mapping[str, Sequence[Alarm]]
+) -> list[str]:
     """How many faults each rule in use today finds in the same recordings, and on how many healthy ones it alarms."""
     counted = [result for result in results if result.counts]
     faulty = [result for result in counted if result.need]
@@ -342,11 +400,20 @@ def beside(results: Sequence[Result], alarms: Mapping[str, Sequence[Alarm]]) -> 
     lines = ["| rule | faults found | healthy with an alarm |", "|---|---|---|"]
     found = sum(not result.missing for result in faulty)
     false = sum(bool(result.wrong) for result in sound)
-    lines.append(f"| Penstock, with the cause | {found} of {len(faulty)} | {false} of {len(sound)} |")
+    lines.append(
+        f"| Penstock, with the cause | {found} of {len(faulty)} | {false} of {len(sound)} |"
+    )
     for name, all_of in alarms.items():
-        hits = sum(any(one.queue in result.queues and one.at >= result.begin for one in all_of) for result in faulty)
-        false = sum(any(one.queue in result.queues for one in all_of) for result in sound)
-        lines.append(f"| {name}, without a cause | {hits} of {len(faulty)} | {false} of {len(sound)} |")
+        hits = sum(
+            any(one.queue in result.queues and one.at >= result.begin for one in all_of)
+            for result in faulty
+        )
+        false = sum(
+            any(one.queue in result.queues for one in all_of) for result in sound
+        )
+        lines.append(
+            f"| {name}, without a cause | {hits} of {len(faulty)} | {false} of {len(sound)} |"
+        )
     return lines
 
 
@@ -368,7 +435,9 @@ def summary(results: Sequence[Result], run: Run) -> dict[str, Any]:
     }
 
 
-def tell(results: Sequence[Result], run: Run, recordings: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def tell(
+    results: Sequence[Result], run: Run, recordings: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
     say("| scenario | label | told, seconds after the begin | |\n|---|---|---|---|")
     for result in results:
         say(result.line())
@@ -388,27 +457,48 @@ def options(program: str) -> argparse.ArgumentParser:
     """Those that all benches on a real Artemis have."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
+    parser.add_argument(
+        "--interval", type=float, default=5.0, help="seconds between polls"
+    )
     parser.add_argument("--only", default="", help="parts of names, by commas")
     return parser
 
 
 def chosen(pattern: str) -> list[Scenario]:
-    return [one for name, one in SCENARIOS.items() if any(part in name for part in pattern.split(","))]
+    return [
+        one
+        for name, one in SCENARIOS.items()
+        if any(part in name for part in pattern.split(","))
+    ]
 
 
 def main() -> int:
     parser = options("flowbench")
-    parser.add_argument("--seconds", type=float, default=0.0, help="of the run; default: as long as bounds need")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=0.0,
+        help="of the run; default: as long as bounds need",
+    )
     parser.add_argument("--cold", type=float, default=DEFAULTS.cold)
-    parser.add_argument("--keep", type=Path, help="a new folder for recordings and logs")
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for recordings and logs"
+    )
     wanted = parser.parse_args()
     whole = Run.whole(wanted.seed, wanted.interval)
-    run = Run(wanted.seed, wanted.interval, wanted.seconds or whole.seconds, wanted.cold)
+    run = Run(
+        wanted.seed, wanted.interval, wanted.seconds or whole.seconds, wanted.cold
+    )
     with ExitStack() as stack:
-        scratch = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-flowbench-")))
+        scratch = wanted.keep or Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="penstock-flowbench-")
+            )
+        )
         scratch.mkdir(parents=True, exist_ok=True)
-        told = tell(play(chosen(wanted.only), run, scratch), run, scratch / "agent", _say)
+        told = tell(
+            play(chosen(wanted.only), run, scratch), run, scratch / "agent", _say
+        )
     return int(told["right"] != told["scenarios"])
 
 

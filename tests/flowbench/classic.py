@@ -44,13 +44,29 @@ SCENARIOS = (
     Scenario("stuck_subscriber", [("publish", 10), ("deaf", 5)], "stalled"),
     Scenario("open_transaction", [("fill", 50), ("hold", 20)], "open_transaction"),
     Scenario("consumer_left", [("send", 5), ("visit", 10)], "no_consumer"),
-    Scenario("durable_left", [("durable", 0), ("publish", 5)], "no_consumer", at="durable-durable_left.sub"),
+    Scenario(
+        "durable_left",
+        [("durable", 0), ("publish", 5)],
+        "no_consumer",
+        at="durable-durable_left.sub",
+    ),
     Scenario("selector_mismatch", [("send", 5), ("select", 0)], "not_dispatching"),
     Scenario("too_slow", [("send", 20), ("read", 200)], "falling_behind"),
     Scenario("vm.full", [("send", 50)], "producers_blocked", ["no_consumer"]),
-    Scenario("vm.full_beside_hang", [("send", 50), ("hang", 5)], "producers_blocked", ["stalled"]),
+    Scenario(
+        "vm.full_beside_hang",
+        [("send", 50), ("hang", 5)],
+        "producers_blocked",
+        ["stalled"],
+    ),
     Scenario("expires", [("expire", 5)], "expiring"),
-    Scenario("poison", [("send", 2), ("fail", 0)], "dead_lettering", ["stalled"], at="ActiveMQ.DLQ"),
+    Scenario(
+        "poison",
+        [("send", 2), ("fail", 0)],
+        "dead_lettering",
+        ["stalled"],
+        at="ActiveMQ.DLQ",
+    ),
     Scenario("fast", [("send", 50), ("read", 0)]),
     Scenario("keeps_up", [("send", 5), ("read", 100)]),
     Scenario("batches", [("send", 10), ("batch", 100)]),
@@ -68,17 +84,38 @@ def of_scenario(one: Scenario, address: str, queue: str) -> bool:
 
 def line(one: Scenario, all_events: Sequence[Event], begin: float) -> tuple[str, bool]:
     """What was told of it, in a line, and whether that is right. begin: stamp of the first poll."""
-    shown = [event for event in all_events if of_scenario(one, event.address, event.queue)]
-    came = [event for event in shown if event.change in (Change.CONDITION_ON, Change.SEVERITY)]
+    shown = [
+        event for event in all_events if of_scenario(one, event.address, event.queue)
+    ]
+    came = [
+        event
+        for event in shown
+        if event.change in (Change.CONDITION_ON, Change.SEVERITY)
+    ]
     seconds = {event.condition: event.time - begin for event in reversed(came)}
     alarms = {event.condition for event in came if event.severity != "info"}
     false = sorted(alarms - {one.need, *one.also})
-    trouble = [f"missing {one.need}"] * (one.need not in {*seconds, ""}) + [f"FALSE {name}" for name in false]
-    said = ", ".join(f"{name} {after:.0f} s" for name, after in seconds.items()) or "nothing"
-    return f"| {one.name} | {one.need or 'healthy'} | {said} | {'; '.join(trouble) or 'right'} |", not trouble
+    trouble = [f"missing {one.need}"] * (one.need not in {*seconds, ""}) + [
+        f"FALSE {name}" for name in false
+    ]
+    said = (
+        ", ".join(f"{name} {after:.0f} s" for name, after in seconds.items())
+        or "nothing"
+    )
+    return (
+        f"| {one.name} | {one.need or 'healthy'} | {said} | {'; '.join(trouble) or 'right'} |",
+        not trouble,
+    )
 
 
-def play(scenarios: Sequence[Scenario], folder: Path, *, interval: float, seconds: float, cold: float) -> bool:
+def play(
+    scenarios: Sequence[Scenario],
+    folder: Path,
+    *,
+    interval: float,
+    seconds: float,
+    cold: float,
+) -> bool:
     """All of them at once; whether all were judged right."""
     with ExitStack() as stack:
         edit = lambda text: text.replace("</policyEntries>", POLICY)  # noqa: E731
@@ -93,7 +130,11 @@ def play(scenarios: Sequence[Scenario], folder: Path, *, interval: float, second
         )
         begin = time.time()
         stack.enter_context(observer)
-        does = [(action, one.name, count) for one in scenarios for action, count in one.clients]
+        does = [
+            (action, one.name, count)
+            for one in scenarios
+            for action, count in one.clients
+        ]
         stack.enter_context(Clients(broker, does, FAILS_SOON))
         time.sleep(seconds)
         told = [line(one, observer.events, begin) for one in scenarios]
@@ -106,10 +147,22 @@ def play(scenarios: Sequence[Scenario], folder: Path, *, interval: float, second
 
 def main() -> int:
     wanted = arguments("flowbench.classic", 180.0)
-    chosen = [one for one in SCENARIOS if any(part in one.name for part in wanted.only.split(","))]
+    chosen = [
+        one
+        for one in SCENARIOS
+        if any(part in one.name for part in wanted.only.split(","))
+    ]
     with ExitStack() as stack:
-        folder = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-classic-")))
-        return not play(chosen, folder, interval=wanted.interval, seconds=wanted.seconds, cold=wanted.cold)
+        folder = wanted.keep or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-classic-"))
+        )
+        return not play(
+            chosen,
+            folder,
+            interval=wanted.interval,
+            seconds=wanted.seconds,
+            cold=wanted.cold,
+        )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,12 @@ class CoreProcess:
         self._numbers = itertools.count()
         self._answers: dict[str, queue.SimpleQueue[list[str]]] = {}
         self._lock = threading.Lock()
-        small = [f"-Xmx{heap_mb}m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        small = [
+            f"-Xmx{heap_mb}m",
+            "-Xms32m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "core-clients.log").open("ab") as log:
             self._child = subprocess.Popen(
@@ -37,10 +42,14 @@ class CoreProcess:
                 text=True,
                 start_new_session=True,
             )
-        self._reader = threading.Thread(target=self._read, name="core-clients", daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, name="core-clients", daemon=True
+        )
         self._reader.start()
 
-    def open(self, endpoint: Endpoint, name: str, *, url: str = "", **options: Any) -> "CoreClient":
+    def open(
+        self, endpoint: Endpoint, name: str, *, url: str = "", **options: Any
+    ) -> "CoreClient":
         """A consumer of the queue `name`; options as the Java side knows them, `url` of the connection as `a=b&c=d`."""
         known = url if "openwire" in options else f"reconnectAttempts=0&{url}"
         address = f"tcp://{endpoint.host}:{endpoint.port}?{known}"
@@ -135,4 +144,7 @@ class CoreClient:
 
 def _counts(words: list[str]) -> dict[str, float]:
     said = {key: float(value) for key, value in (word.split("=", 1) for word in words)}
-    return {key: value / 1000 if "last_" in key or "since" in key else value for key, value in said.items()}
+    return {
+        key: value / 1000 if "last_" in key or "since" in key else value
+        for key, value in said.items()
+    }

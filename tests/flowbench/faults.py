@@ -9,12 +9,22 @@ from flowbench.core import CoreClient
 from flowbench.scene import SHORT, Place, Scene, Within, scenario
 from penstock.agent import Poller
 from penstock_demo.ports import LOOPBACK, free_port
-from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction, StompConsumer, StompProducer
+from rig.drivers import (
+    AmqpConsumer,
+    AmqpHolder,
+    AmqpProducer,
+    AmqpTransaction,
+    StompConsumer,
+    StompProducer,
+)
 
 
 def listeners(scene: Scene, queue: str, count: int, **options: Any) -> list[CoreClient]:
     """JMS listeners that work; small windows, so that each gets its share."""
-    return [scene.jms(queue, work=20, url="consumerWindowSize=2000", **options) for _ in range(count)]
+    return [
+        scene.jms(queue, work=20, url="consumerWindowSize=2000", **options)
+        for _ in range(count)
+    ]
 
 
 def stuck(scene: Scene, queue: str) -> CoreClient:
@@ -25,14 +35,20 @@ def stuck(scene: Scene, queue: str) -> CoreClient:
 
 def got_stuck(scene: Scene, clients: list[CoreClient]) -> None:
     """Wait until each is blocked; the fault begins with the first that is."""
-    scene.until("the listeners block", lambda: all(client.counts()["stuck_since"] for client in clients))
+    scene.until(
+        "the listeners block",
+        lambda: all(client.counts()["stuck_since"] for client in clients),
+    )
     scene.begin(at=min(client.counts()["stuck_since"] for client in clients))
 
 
 def works_still(scene: Scene, client: CoreClient) -> None:
     """To the end of the run: this one has settled messages in its last minute."""
     scene.rest()
-    scene.attest("a good consumer works to the end", client.counts()["last_ack"] > time.time() - 60)
+    scene.attest(
+        "a good consumer works to the end",
+        client.counts()["last_ack"] > time.time() - 60,
+    )
 
 
 @scenario(stalled=Within.PATIENCE)
@@ -43,7 +59,9 @@ def one_of_four_wedged(scene: Scene) -> None:
     scene.open(AmqpProducer, queue, client="producer").run(scene.dice.uniform(3, 6))
     got_stuck(scene, [bad])
     works_still(scene, good[0])
-    scene.attest("one settles nothing any more", bad.counts()["last_ack"] < scene.begins[""] + 1)
+    scene.attest(
+        "one settles nothing any more", bad.counts()["last_ack"] < scene.begins[""] + 1
+    )
 
 
 @scenario(stalled=Within.PATIENCE)
@@ -54,7 +72,10 @@ def all_wedged(scene: Scene) -> None:
     got_stuck(scene, bad)
     settled = scene.count(queue, "MessagesAcknowledged")
     scene.rest()
-    scene.attest("nothing is settled any more", scene.count(queue, "MessagesAcknowledged") == settled)
+    scene.attest(
+        "nothing is settled any more",
+        scene.count(queue, "MessagesAcknowledged") == settled,
+    )
 
 
 @scenario(stalled=Within.BATCH)
@@ -83,7 +104,9 @@ def never_settles(scene: Scene, queue: str, holds: Any) -> None:
     scene.until("the first message is held", holds)
     scene.begin()
     scene.rest()
-    scene.attest("nothing was ever settled", scene.count(queue, "MessagesAcknowledged") == 0)
+    scene.attest(
+        "nothing was ever settled", scene.count(queue, "MessagesAcknowledged") == 0
+    )
     scene.attest("messages come", scene.count(queue, "MessagesAdded") > 50)
 
 
@@ -119,7 +142,9 @@ def rollback_loop(scene: Scene) -> None:
     rolls_back(scene, client)
     scene.rest()
     scene.attest("rolled back again and again", client.counts()["returned"] > 100)
-    scene.attest("nothing was ever settled", scene.count(queue, "MessagesAcknowledged") == 0)
+    scene.attest(
+        "nothing was ever settled", scene.count(queue, "MessagesAcknowledged") == 0
+    )
 
 
 def rolls_back(scene: Scene, client: CoreClient) -> None:
@@ -151,7 +176,9 @@ def poison_message(scene: Scene) -> None:
     """One message fails for ever, the others flow."""
     queue = scene.queue()
     scene.settings(queue, maxDeliveryAttempts=-1, redeliveryDelay=1000)
-    client = scene.jms(queue, mode="transacted", poisoned=1, work=20, url="consumerWindowSize=0")
+    client = scene.jms(
+        queue, mode="transacted", poisoned=1, work=20, url="consumerWindowSize=0"
+    )
     producer = scene.open(AmqpProducer, queue, client="producer")
     producer.run(scene.dice.uniform(2, 5))
     scene.wait(scene.dice.uniform(5, 15))
@@ -159,7 +186,9 @@ def poison_message(scene: Scene) -> None:
         other.send(properties={"poison": True})
     rolls_back(scene, client)
     works_still(scene, client)
-    scene.attest("one fails again and again", client.counts()["last_return"] > time.time() - 60)
+    scene.attest(
+        "one fails again and again", client.counts()["last_return"] > time.time() - 60
+    )
 
 
 @scenario(redelivery_loop=Within.WINDOW)
@@ -167,11 +196,15 @@ def one_of_four_rolls_back(scene: Scene) -> None:
     queue = scene.queue()
     scene.settings(queue, maxDeliveryAttempts=-1)
     good = listeners(scene, queue, 3)
-    bad = scene.jms(queue, mode="transacted", returns=1, work=200, url="consumerWindowSize=2000")
+    bad = scene.jms(
+        queue, mode="transacted", returns=1, work=200, url="consumerWindowSize=2000"
+    )
     scene.open(AmqpProducer, queue, client="producer").run(scene.dice.uniform(6, 10))
     rolls_back(scene, bad)
     works_still(scene, good[0])
-    scene.attest("one rolls back to the end", bad.counts()["last_return"] > time.time() - 60)
+    scene.attest(
+        "one rolls back to the end", bad.counts()["last_return"] > time.time() - 60
+    )
 
 
 @scenario(no_consumer=Within.PATIENCE)
@@ -190,7 +223,11 @@ def no_consumer(scene: Scene) -> None:
 @scenario(not_dispatching=Within.PATIENCE)
 def selector_matches_nothing(scene: Scene) -> None:
     queue = scene.queue()
-    scene.open(scene.dice.choice([AmqpConsumer, StompConsumer]), queue, selector="kind = 'nothing'")
+    scene.open(
+        scene.dice.choice([AmqpConsumer, StompConsumer]),
+        queue,
+        selector="kind = 'nothing'",
+    )
     nothing_delivered(scene, queue)
 
 
@@ -223,13 +260,20 @@ def prefetch_hoarding(scene: Scene) -> None:
     greedy = scene.jms(queue, work=600)
     with AmqpProducer(scene.load.endpoint, queue, size=500) as producer:
         producer.send(400)
-    scene.until("one has it all", lambda: scene.count(queue, "DeliveringCount") == scene.count(queue, "MessageCount"))
+    scene.until(
+        "one has it all",
+        lambda: (
+            scene.count(queue, "DeliveringCount") == scene.count(queue, "MessageCount")
+        ),
+    )
     scene.polls(3)
     peers = [scene.open(AmqpConsumer, queue, client="peer") for _ in range(2)]
     scene.begin()
     scene.wait(60 + 2 * scene.interval)
     scene.attest("one works", greedy.counts()["last_ack"] > time.time() - 10)
-    scene.attest("the others have nothing", sum(peer.counts.received for peer in peers) == 0)
+    scene.attest(
+        "the others have nothing", sum(peer.counts.received for peer in peers) == 0
+    )
 
 
 @scenario(paused=Within.PROOF)
@@ -259,7 +303,9 @@ def paused(scene: Scene, queue: str) -> None:
     scene.begin()
     settled = scene.count(queue, "MessagesAcknowledged")
     scene.rest()
-    scene.attest("nothing flows", scene.count(queue, "MessagesAcknowledged") - settled <= 100)
+    scene.attest(
+        "nothing flows", scene.count(queue, "MessagesAcknowledged") - settled <= 100
+    )
     scene.attest("messages wait", scene.count(queue, "MessageCount") > 50)
 
 
@@ -279,19 +325,29 @@ def undersized(scene: Scene) -> None:
 @scenario(depaging_frozen=Within.PROOF, also=("stalled",))
 def depaging_frozen(scene: Scene) -> None:
     queue = scene.queue()
-    small = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000, "maxReadPageBytes": 400_000}
+    small = {
+        "maxSizeBytes": 200_000,
+        "pageSizeBytes": 100_000,
+        "maxReadPageBytes": 400_000,
+    }
     scene.settings(queue, addressFullMessagePolicy="PAGE", **small)
     holder = scene.open(AmqpHolder, queue, credit=5000, client="holder")
     with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
         for _ in range(30):
             producer.send(100)
     peer = scene.open(AmqpConsumer, queue, client="peer")
-    scene.until("the holder has all it may", lambda: scene.count(queue, "DeliveringSize") >= 400_000)
+    scene.until(
+        "the holder has all it may",
+        lambda: scene.count(queue, "DeliveringSize") >= 400_000,
+    )
     scene.wait(2)
     scene.begin()
     got = holder.counts.received
     scene.rest()
-    scene.attest("messages wait in pages", scene.count(queue, "MessageCount") > scene.count(queue, "DeliveringCount"))
+    scene.attest(
+        "messages wait in pages",
+        scene.count(queue, "MessageCount") > scene.count(queue, "DeliveringCount"),
+    )
     scene.attest("nothing is read", holder.counts.received - got <= 10)
     scene.attest("the peer starves", peer.counts.received == 0)
 
@@ -299,15 +355,27 @@ def depaging_frozen(scene: Scene) -> None:
 def full_address(scene: Scene, policy: str) -> None:
     """A stuck consumer, and an address that its messages fill."""
     queue = scene.queue()
-    scene.settings(queue, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy=policy)
+    scene.settings(
+        queue,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy=policy,
+    )
     scene.open(AmqpHolder, queue, credit=5)
-    if policy == "BLOCK":  # AMQP spends its credit of 1,000 messages before it is stopped, STOMP is never
+    if (
+        policy == "BLOCK"
+    ):  # AMQP spends its credit of 1,000 messages before it is stopped, STOMP is never
         scene.jms(queue, mode="produce", rate=scene.dice.randint(10, 20), size=5_000)
     else:
-        producer = scene.open(StompProducer, queue, client="producer", size=5_000).run(scene.dice.uniform(10, 20))
+        producer = scene.open(StompProducer, queue, client="producer", size=5_000).run(
+            scene.dice.uniform(10, 20)
+        )
     address = scene.broker.manage.address_mbean(queue)
     read = scene.broker.manage.read
-    scene.until("the address is full", lambda: float(read(address, "AddressLimitPercent")) >= 100)
+    scene.until(
+        "the address is full",
+        lambda: float(read(address, "AddressLimitPercent")) >= 100,
+    )
     scene.begin()
     scene.polls(1)
     added = scene.count(queue, "MessagesAdded")
@@ -354,7 +422,11 @@ def half_open_connection(scene: Scene) -> None:
     scene.until("it works", lambda: client.counts()["acknowledged"] > 5)
     process.pause()
     scene.begin()
-    scene.until("the broker gives it up", lambda: scene.count(queue, "ConsumerCount") == 0, timeout=gives_up + 60)
+    scene.until(
+        "the broker gives it up",
+        lambda: scene.count(queue, "ConsumerCount") == 0,
+        timeout=gives_up + 60,
+    )
     scene.begin("holder_gone")
     scene.attest("its messages are back", scene.count(queue, "DeliveringCount") == 0)
     process.kill()
@@ -368,7 +440,9 @@ def reconnects_without_progress(scene: Scene) -> None:
     scene.begin()
     rounds = 0
     while True:
-        with AmqpHolder(scene.load.endpoint, queue, credit=10, client_id=f"{queue}.consumer"):
+        with AmqpHolder(
+            scene.load.endpoint, queue, credit=10, client_id=f"{queue}.consumer"
+        ):
             rounds += 1
             if not scene.wait(50):
                 break
@@ -390,10 +464,16 @@ def dead_bridge(scene: Scene) -> None:
 
 def bridge(scene: Scene, queue: str, url: str, target: str = "") -> None:
     """A bridge named as its queue, to the broker at `url`."""
-    scene.broker.manage.create_bridge(queue, queue, url, scene.load.endpoint.account, target=target)
+    scene.broker.manage.create_bridge(
+        queue, queue, url, scene.load.endpoint.account, target=target
+    )
 
 
 def link_up(poller: Poller, name: str) -> float | None:
     links = poller.assessor.tables.get("link")
-    found = [i for i, row in enumerate(links.index.rows) if row.link == name] if links is not None else []
+    found = (
+        [i for i, row in enumerate(links.index.rows) if row.link == name]
+        if links is not None
+        else []
+    )
     return float(links["up"][found[0]]) if links is not None and found else None

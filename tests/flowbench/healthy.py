@@ -14,12 +14,16 @@ _healthy = scenario(Place.HEALTHY)
 _loses = scenario(Place.HEALTHY, notices=("ring_losing",))
 
 
-def plays(scene: Scene, load: Callable[[Load, str], None], *, least: int = 1, **options: Any) -> str:
+def plays(
+    scene: Scene, load: Callable[[Load, str], None], *, least: int = 1, **options: Any
+) -> str:
     """A load of `loads` to the end of the run, which must have settled something."""
     queue = scene.queue(**options)
     load(scene.load, queue)
     scene.rest()
-    scene.attest("messages were settled", scene.count(queue, "MessagesAcknowledged") >= least)
+    scene.attest(
+        "messages were settled", scene.count(queue, "MessagesAcknowledged") >= least
+    )
     scene.attest("no client failed", not scene.load.troubles)
     return queue
 
@@ -76,7 +80,11 @@ def pull_receive(scene: Scene) -> None:
 
 @scenario(Place.HEALTHY, notices=("redelivery_loop",))
 def few_fail(scene: Scene) -> None:
-    plays(scene, scene.dice.choice([loads.failing_release, loads.failing_rollback]), least=50)
+    plays(
+        scene,
+        scene.dice.choice([loads.failing_release, loads.failing_rollback]),
+        least=50,
+    )
 
 
 @_loses
@@ -88,13 +96,23 @@ def full_ring_by_design(scene: Scene) -> None:
 def message_groups(scene: Scene) -> None:
     """Two groups for three consumers: one has nothing."""
     queue = scene.queue()
-    consumers = [scene.open(AmqpConsumer, queue, credit=20, work=0.05) for _ in range(3)]
-    producers = [scene.open(AmqpProducer, queue, client=f"producer{i}") for i in range(2)]
+    consumers = [
+        scene.open(AmqpConsumer, queue, credit=20, work=0.05) for _ in range(3)
+    ]
+    producers = [
+        scene.open(AmqpProducer, queue, client=f"producer{i}") for i in range(2)
+    ]
     while scene.wait(0.5):
         for group, producer in enumerate(producers):
             producer.send(group_id=f"g{group}")
-    scene.attest("one has nothing", sum(not consumer.counts.received for consumer in consumers) == 1)
-    scene.attest("the others work", sum(consumer.counts.acknowledged for consumer in consumers) > 100)
+    scene.attest(
+        "one has nothing",
+        sum(not consumer.counts.received for consumer in consumers) == 1,
+    )
+    scene.attest(
+        "the others work",
+        sum(consumer.counts.acknowledged for consumer in consumers) > 100,
+    )
 
 
 @_healthy
@@ -127,7 +145,9 @@ def last_value(scene: Scene) -> None:
     consumer = scene.open(AmqpConsumer, queue, credit=1, work=1.0)
     while scene.wait(0.25):
         producer.send(properties={"_AMQ_LVQ_NAME": f"k{scene.dice.randrange(6)}"})
-    scene.attest("values were replaced", consumer.counts.received < producer.counts.sent - 20)
+    scene.attest(
+        "values were replaced", consumer.counts.received < producer.counts.sent - 20
+    )
     scene.attest("values were read", consumer.counts.acknowledged > 20)
 
 
@@ -141,7 +161,9 @@ def non_destructive(scene: Scene) -> None:
     sender = scene.open(AmqpProducer, queue, client="producer")
     while scene.wait(5):
         sender.send()
-    scene.attest("all was read", consumer.counts.received >= 20 + sender.counts.sent - 1)
+    scene.attest(
+        "all was read", consumer.counts.received >= 20 + sender.counts.sent - 1
+    )
     scene.attest("all is there still", scene.count(queue, "MessageCount") >= 20)
 
 
@@ -151,7 +173,9 @@ def redelivery_delay(scene: Scene) -> None:
     queue = scene.queue()
     scene.settings(queue, redeliveryDelay=5000, maxDeliveryAttempts=10)
     url = "consumerWindowSize=0"
-    client = scene.jms(queue, mode="transacted", returns=0.01, seed=scene.dice.randrange(1000), url=url)
+    client = scene.jms(
+        queue, mode="transacted", returns=0.01, seed=scene.dice.randrange(1000), url=url
+    )
     scene.open(AmqpProducer, queue, client="producer").run(scene.dice.uniform(5, 9))
     scene.rest()
     scene.attest("some failed", client.counts()["returned"] > 3)
@@ -181,7 +205,12 @@ def offline_durable(scene: Scene) -> None:
 
     def subscribed() -> StompConsumer:
         return StompConsumer(
-            scene.load.endpoint, topic, client_id=client, routing_type="MULTICAST", durable=name, work=0.01
+            scene.load.endpoint,
+            topic,
+            client_id=client,
+            routing_type="MULTICAST",
+            durable=name,
+            work=0.01,
         )
 
     with AmqpProducer(scene.load.endpoint, topic, topic=True) as producer:
@@ -208,7 +237,9 @@ def frozen_and_resumed(scene: Scene) -> None:
         process.pause()
         before = scene.count(queue, "MessagesAcknowledged")
         scene.wait(40)
-        scene.attest("it stood still", scene.count(queue, "MessagesAcknowledged") - before < 20)
+        scene.attest(
+            "it stood still", scene.count(queue, "MessagesAcknowledged") - before < 20
+        )
         process.resume()
     scene.wait(20)
     scene.attest("it goes on", client.counts()["last_ack"] > time.time() - 15)
@@ -218,7 +249,12 @@ def frozen_and_resumed(scene: Scene) -> None:
 def full_page(scene: Scene) -> None:
     """A full address that pages, and consumers that work it off."""
     queue = scene.queue()
-    scene.settings(queue, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="PAGE")
+    scene.settings(
+        queue,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy="PAGE",
+    )
     consumers = [scene.open(AmqpConsumer, queue, credit=5, work=0.05) for _ in range(2)]
     producer = scene.open(AmqpProducer, queue, client="producer", size=2_000)
     paged = False
@@ -228,7 +264,9 @@ def full_page(scene: Scene) -> None:
             producer.send(400)
         paged = paged or bool(scene.broker.manage.read(address, "Paging"))
     scene.attest("it paged", paged)
-    scene.attest("it was worked off", sum(one.counts.acknowledged for one in consumers) > 400)
+    scene.attest(
+        "it was worked off", sum(one.counts.acknowledged for one in consumers) > 400
+    )
 
 
 @_healthy
@@ -241,7 +279,10 @@ def agent_restart(scene: Scene) -> None:
         if scene.wait(after * scene.dice.uniform(0.8, 1.2)):
             scene.observer.restart(scene.broker.name, pause=pause)
     scene.polls(4)
-    scene.attest("the clients work on", all(one.counts()["last_ack"] > time.time() - 10 for one in clients))
+    scene.attest(
+        "the clients work on",
+        all(one.counts()["last_ack"] > time.time() - 10 for one in clients),
+    )
 
 
 @_healthy
@@ -277,8 +318,12 @@ class Persistent:
         self.leave()
         endpoint = self._scene.load.endpoint
         try:
-            self._consumer = AmqpConsumer(endpoint, self._queue, credit=20, client_id=f"{self._queue}.consumer")
-            self._producer = AmqpProducer(endpoint, self._queue, client_id=f"{self._queue}.producer").run(3)
+            self._consumer = AmqpConsumer(
+                endpoint, self._queue, credit=20, client_id=f"{self._queue}.consumer"
+            )
+            self._producer = AmqpProducer(
+                endpoint, self._queue, client_id=f"{self._queue}.producer"
+            ).run(3)
         except ClientError:
             self._scene.wait(2)
 

@@ -38,7 +38,9 @@ class Wedging(AmqpConsumer):
             super()._next()
 
 
-def pool(scene: Scene, count: int, work: float, make: Callable[..., Any] = AmqpConsumer) -> tuple[str, list[Any]]:
+def pool(
+    scene: Scene, count: int, work: float, make: Callable[..., Any] = AmqpConsumer
+) -> tuple[str, list[Any]]:
     """So many consumers of a queue that has enough for all of them."""
     queue = scene.queue(name=f"learned.{scene.scenario.name}")
     consumers = [scene.open(make, queue, credit=2, work=work) for _ in range(count)]
@@ -57,7 +59,10 @@ def left_by_its_pool(scene: Scene) -> str:
 
 def cold_would_be_late(scene: Scene) -> None:
     """To the end of the run; what was learned is below the cold patience, else this says nothing."""
-    scene.attest("patience was learned", scene.poller.assessor.view is not None and scene.patience() < scene.cold)
+    scene.attest(
+        "patience was learned",
+        scene.poller.assessor.view is not None and scene.patience() < scene.cold,
+    )
 
 
 @scenario(Place.LEARNED, also=("falling_behind",), stalled=Within.PATIENCE)
@@ -99,7 +104,9 @@ def learned_jobs(scene: Scene) -> None:
     _, consumers = pool(scene, 6, JOB)
     scene.rest()
     cold_would_be_late(scene)
-    scene.attest("jobs were done", sum(one.counts.acknowledged for one in consumers) > 20)
+    scene.attest(
+        "jobs were done", sum(one.counts.acknowledged for one in consumers) > 20
+    )
 
 
 def memory() -> Checkpoint:
@@ -116,23 +123,35 @@ def main() -> int:
         "learned-jobs": JOB,
     }
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-learn-")))
-        broker = ArtemisBroker.create(folder / "broker", name="learned", read_only_user="exporter")
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-learn-"))
+        )
+        broker = ArtemisBroker.create(
+            folder / "broker", name="learned", read_only_user="exporter"
+        )
         stack.callback(broker.kill)
         broker.start()
         core = stack.enter_context(CoreProcess(folder / "core"))
-        observer = stack.enter_context(Observer(folder / "agent", brokers=[entry(broker)], interval="1s"))
+        observer = stack.enter_context(
+            Observer(folder / "agent", brokers=[entry(broker)], interval="1s")
+        )
         ending = threading.Event()
         stack.callback(ending.set)
         for name, work in lessons.items():
             load = stage(broker, core, 0, name, ending)
             stack.enter_context(load.running)
-            pool(Scene(SCENARIOS[name], load, observer, 1.0, 300.0), 8 if work < 1 else 40, work)
+            pool(
+                Scene(SCENARIOS[name], load, observer, 1.0, 300.0),
+                8 if work < 1 else 40,
+                work,
+            )
         time.sleep(SECONDS)
         (learned,) = observer.memories()
     # Only what was taught: nothing that is of this one broker.
     FIXTURE.write_bytes(compressed(Checkpoint("learned", 0.0, clients=learned.clients)))
-    for client, q98, longest in zip(learned.clients.names, learned.clients.q98, learned.clients.longest, strict=True):
+    for client, q98, longest in zip(
+        learned.clients.names, learned.clients.q98, learned.clients.longest, strict=True
+    ):
         print(f"{client}: 98 % of gaps below {q98:.1f} s, longest {longest:.1f} s")  # noqa: T201 - the result
     return 0
 

@@ -14,7 +14,15 @@ from proton import Delivery
 from flowbench.core import CoreClient, CoreProcess
 from penstock_demo.broker import Broker, Endpoint
 from penstock_demo.errors import DemoError
-from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, ClientError, Counts, StompConsumer, StompProducer
+from rig.drivers import (
+    AmqpConsumer,
+    AmqpHolder,
+    AmqpProducer,
+    ClientError,
+    Counts,
+    StompConsumer,
+    StompProducer,
+)
 from rig.waiting import rhythm
 
 
@@ -46,7 +54,9 @@ class Load:
     def endpoint(self) -> Endpoint:
         return self.broker.endpoint()
 
-    def client(self, queue: str, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def client(
+        self, queue: str, make: Callable[..., Any], *arguments: Any, **options: Any
+    ) -> Any:
         client = self.running.enter_context(make(self.endpoint, *arguments, **options))
         self.done.setdefault(queue, []).append(client.counts)
         return client
@@ -57,8 +67,12 @@ class Load:
 
     def failed(self) -> int:
         """Messages that were given back."""
-        python = sum(counts.returned for all_of in self.done.values() for counts in all_of)
-        return python + sum(int(client.counts()["returned"]) for client in self.core_clients)
+        python = sum(
+            counts.returned for all_of in self.done.values() for counts in all_of
+        )
+        return python + sum(
+            int(client.counts()["returned"]) for client in self.core_clients
+        )
 
     def produce(self, queue: str, rate: float) -> None:
         maker = self.dice.choice([AmqpProducer, StompProducer])
@@ -85,7 +99,14 @@ def steady(load: Load, queue: str) -> None:
     """An even flow, one to three consumers."""
     load.produce(queue, load.dice.uniform(1, 10))
     for _ in range(load.dice.randint(1, 3)):
-        load.client(queue, AmqpConsumer, queue, credit=10, work=0.02, client_id=f"{queue}.consumer")
+        load.client(
+            queue,
+            AmqpConsumer,
+            queue,
+            credit=10,
+            work=0.02,
+            client_id=f"{queue}.consumer",
+        )
 
 
 def quiet(load: Load, queue: str) -> None:
@@ -98,8 +119,17 @@ def bursts(seconds: float, count: int) -> Callable[[Load, str], None]:
     """`count` messages come at once every so often, and are worked off at leisure."""
 
     def scenario(load: Load, queue: str) -> None:
-        producer = load.client(queue, AmqpProducer, queue, client_id=f"{queue}.producer")
-        load.client(queue, AmqpConsumer, queue, credit=20, work=seconds / count / 3, client_id=f"{queue}.consumer")
+        producer = load.client(
+            queue, AmqpProducer, queue, client_id=f"{queue}.producer"
+        )
+        load.client(
+            queue,
+            AmqpConsumer,
+            queue,
+            credit=20,
+            work=seconds / count / 3,
+            client_id=f"{queue}.consumer",
+        )
         load.every(queue, seconds, lambda: producer.send(count))
 
     return scenario
@@ -113,7 +143,9 @@ def visits(seconds: float, rate: float) -> Callable[[Load, str], None]:
         done = load.done.setdefault(queue, [])
 
         def visit() -> None:
-            with AmqpConsumer(load.endpoint, queue, credit=1000, client_id=f"{queue}.visitor") as consumer:
+            with AmqpConsumer(
+                load.endpoint, queue, credit=1000, client_id=f"{queue}.visitor"
+            ) as consumer:
                 time.sleep(0.2)
             done.append(consumer.counts)
 
@@ -142,13 +174,23 @@ def failing_rollback(load: Load, queue: str) -> None:
 def failing_release(load: Load, queue: str) -> None:
     """The same of an AMQP client, which releases."""
     load.produce(queue, 8)
-    load.client(queue, Failing, queue, credit=5, share=0.01, dice=load.dice, client_id=f"{queue}.consumer")
+    load.client(
+        queue,
+        Failing,
+        queue,
+        credit=5,
+        share=0.01,
+        dice=load.dice,
+        client_id=f"{queue}.consumer",
+    )
 
 
 class Failing(AmqpConsumer):
     """Gives a share of the messages back."""
 
-    def __init__(self, *arguments: Any, share: float, dice: random.Random, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, share: float, dice: random.Random, **options: Any
+    ) -> None:
         self._share, self._dice = share, dice
         super().__init__(*arguments, **options)
 
@@ -166,7 +208,14 @@ def jobs(seconds: float, consumers: int) -> Callable[[Load, str], None]:
     def scenario(load: Load, queue: str) -> None:
         load.produce(queue, 0.9 * consumers / seconds)
         for _ in range(consumers):
-            load.client(queue, AmqpConsumer, queue, credit=1, work=seconds, client_id=f"{queue}.worker")
+            load.client(
+                queue,
+                AmqpConsumer,
+                queue,
+                credit=1,
+                work=seconds,
+                client_id=f"{queue}.worker",
+            )
 
     return scenario
 
@@ -181,7 +230,14 @@ def standby(load: Load, queue: str) -> None:
     """Several consumers of an exclusive queue: all but one have nothing."""
     load.produce(queue, 4)
     for _ in range(3):
-        load.client(queue, AmqpConsumer, queue, credit=10, work=0.05, client_id=f"{queue}.consumer")
+        load.client(
+            queue,
+            AmqpConsumer,
+            queue,
+            credit=10,
+            work=0.05,
+            client_id=f"{queue}.consumer",
+        )
 
 
 def replies(load: Load, queue: str) -> None:
@@ -189,8 +245,17 @@ def replies(load: Load, queue: str) -> None:
     producer = load.client(queue, AmqpProducer, queue, client_id=f"{queue}.server")
     names = [f"c{number}" for number in range(4)]
     for name in names:
-        load.client(queue, AmqpConsumer, queue, credit=5, selector=f"who = '{name}'", client_id=f"{queue}.{name}")
-    load.every(queue, 1.0, lambda: producer.send(properties={"who": load.dice.choice(names)}))
+        load.client(
+            queue,
+            AmqpConsumer,
+            queue,
+            credit=5,
+            selector=f"who = '{name}'",
+            client_id=f"{queue}.{name}",
+        )
+    load.every(
+        queue, 1.0, lambda: producer.send(properties={"who": load.dice.choice(names)})
+    )
 
 
 def per_message(load: Load, queue: str) -> None:
@@ -199,7 +264,9 @@ def per_message(load: Load, queue: str) -> None:
     done = load.done.setdefault(queue, [])
 
     def one() -> None:
-        with AmqpHolder(load.endpoint, queue, credit=1, client_id=f"{queue}.consumer") as consumer:
+        with AmqpHolder(
+            load.endpoint, queue, credit=1, client_id=f"{queue}.consumer"
+        ) as consumer:
             deadline = time.monotonic() + 2
             while not consumer.counts.received and time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -89,7 +89,9 @@ class Observer:
         self._starts = dict.fromkeys((broker.name for broker in self.config.brokers), 0)
         self._executor = ThreadPoolExecutor(1, "penstock-work")
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="observer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="observer", daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -113,13 +115,20 @@ class Observer:
 
     def memories(self) -> list[Checkpoint]:
         """What is known now, as it is kept over a restart."""
-        saved = [self._executor.submit(poller.assessor.checkpoint).result() for poller in self.pollers.values()]
+        saved = [
+            self._executor.submit(poller.assessor.checkpoint).result()
+            for poller in self.pollers.values()
+        ]
         return [checkpoint for checkpoint in saved if checkpoint is not None]
 
     def told(self, queue: str) -> list[Event]:
         """The conditions of a queue, and of its clients, that came or became worse, in order."""
         kinds = (Change.CONDITION_ON, Change.SEVERITY)
-        return [event for event in list(self.events) if event.queue == queue and event.change in kinds]
+        return [
+            event
+            for event in list(self.events)
+            if event.queue == queue and event.change in kinds
+        ]
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
@@ -134,11 +143,17 @@ class Observer:
         assessor = Assessor(
             policy_of(self.config, broker),
             self.config.interval_of(broker),
-            Nodes(lambda node_id: self._state.of_node(node_id) or self._of_earlier(name, node_id)),
+            Nodes(
+                lambda node_id: (
+                    self._state.of_node(node_id) or self._of_earlier(name, node_id)
+                )
+            ),
             on_change=self._add,
         )
         reader = KINDS[broker.kind].reader(transport, options, self._executor)
-        poller = _Observed(reader, assessor, self.config.timeout_of(broker), self._executor)
+        poller = _Observed(
+            reader, assessor, self.config.timeout_of(broker), self._executor
+        )
         poller.after = self._on_poll
         self.pollers[name] = poller
         self._tasks[name] = self._loop.create_task(poller.run())
@@ -147,7 +162,9 @@ class Observer:
         self._tasks[name].cancel()
         await asyncio.gather(self._tasks.pop(name), return_exceptions=True)
         poller = self.pollers[name]
-        checkpoint = await self._loop.run_in_executor(self._executor, poller.assessor.checkpoint)
+        checkpoint = await self._loop.run_in_executor(
+            self._executor, poller.assessor.checkpoint
+        )
         if checkpoint is not None:
             self._state.keep(checkpoint, self._state.next_sequence(), time.time())
         await poller.close()
@@ -157,7 +174,14 @@ class Observer:
         checkpoint = self._learned(name)
         if checkpoint is None:
             return []
-        return [replace(checkpoint, node_id=f"{node_id} {name}", broker=name, process=Process(clock=0.0, uptime=0.0))]
+        return [
+            replace(
+                checkpoint,
+                node_id=f"{node_id} {name}",
+                broker=name,
+                process=Process(clock=0.0, uptime=0.0),
+            )
+        ]
 
     def _add(self, events: Iterable[Event]) -> None:
         self.events.extend(events)

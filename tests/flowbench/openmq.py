@@ -36,7 +36,11 @@ from penstock_demo.openmq import GUEST, OpenMQBroker
 
 CLIENT = Path(__file__).parents[1] / "java" / "OpenMqClient.java"
 PACKAGE = "com.sun.messaging.jms.server"
-LIMITED = {"imqConnectionFlowLimitEnabled": "true", "imqConnectionFlowLimit": 200, "imqConnectionFlowCount": 100}
+LIMITED = {
+    "imqConnectionFlowLimitEnabled": "true",
+    "imqConnectionFlowLimit": 200,
+    "imqConnectionFlowCount": 100,
+}
 
 Options = Mapping[str, Any]
 
@@ -124,7 +128,11 @@ LOOKALIKES = (
     Scenario("reconnects", [produce(rate=20), consume(cycle=4000)]),
 )  # fmt: skip
 SCENARIOS = (*FAULTS, *LOOKALIKES)
-BACK = {"imqReconnectEnabled": "true", "imqReconnectAttempts": -1, "imqReconnectInterval": 1000}
+BACK = {
+    "imqReconnectEnabled": "true",
+    "imqReconnectAttempts": -1,
+    "imqReconnectInterval": 1000,
+}
 RESTARTED = (
     Scenario("restart_fast", [produce(rate=50, **BACK), consume(**BACK)]),
     Scenario("restart_backlog", [produce(count=4000, persistent="true", **BACK), consume(delay=20, **BACK)]),
@@ -141,8 +149,18 @@ RESTART_AFTER = 70.0
 class Clients:
     """Roles in one Java process; a context manager. The password goes through its stdin."""
 
-    def __init__(self, broker: OpenMQBroker, classes: Path, roles: Sequence[tuple[str, Options]], log: Path) -> None:
-        said = [word for kind, options in roles for word in (kind, *(f"{k}={v}" for k, v in options.items()))]
+    def __init__(
+        self,
+        broker: OpenMQBroker,
+        classes: Path,
+        roles: Sequence[tuple[str, Options]],
+        log: Path,
+    ) -> None:
+        said = [
+            word
+            for kind, options in roles
+            for word in (kind, *(f"{k}={v}" for k, v in options.items()))
+        ]
         jars = ":".join(map(str, (*broker.client_jars, classes)))
         small = ["-Xmx256m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         with log.open("ab") as errors:
@@ -184,14 +202,21 @@ class Clients:
 def compiled(broker: OpenMQBroker, classes: Path) -> Path:
     """The folder `classes` with the clients in it."""
     jars = ":".join(map(str, broker.client_jars))
-    subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(CLIENT)], check=True)
+    subprocess.run(
+        ["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(CLIENT)], check=True
+    )
     return classes
 
 
 def entry(broker: OpenMQBroker) -> dict[str, Any]:
     """The configuration of a broker whose Jolokia lets everybody do everything."""
     mapper = f"{broker.host}:{broker.port}"
-    return {"name": broker.name, "kind": "openmq", "url": broker.jolokia_url, "port_mapper": mapper}
+    return {
+        "name": broker.name,
+        "kind": "openmq",
+        "url": broker.jolokia_url,
+        "port_mapper": mapper,
+    }
 
 
 def roles_of(scenario: Scenario) -> list[tuple[str, Options]]:
@@ -208,9 +233,13 @@ def roles_of(scenario: Scenario) -> list[tuple[str, Options]]:
 def stomp_reader(broker: OpenMQBroker, queue: str, ack: str) -> Iterator[None]:
     """A STOMP consumer that reads and acknowledges nothing; with `ack` auto the broker's bridge does."""
     with socket.create_connection((broker.host, broker.stomp_port), 10) as connection:
-        connection.sendall(f"CONNECT\nlogin:{GUEST.user}\npasscode:{GUEST.password}\n\n\0".encode())
+        connection.sendall(
+            f"CONNECT\nlogin:{GUEST.user}\npasscode:{GUEST.password}\n\n\0".encode()
+        )
         time.sleep(0.5)
-        connection.sendall(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:{ack}\n\n\0".encode())
+        connection.sendall(
+            f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:{ack}\n\n\0".encode()
+        )
         reader = threading.Thread(target=_read, args=(connection,), daemon=True)
         reader.start()
         yield
@@ -226,7 +255,8 @@ def _read(connection: socket.socket) -> None:
 
 def manage(broker: OpenMQBroker, **request: Any) -> Any:
     data = json.dumps(request).encode()
-    with urllib.request.urlopen(urllib.request.Request(broker.jolokia_url, data), timeout=20) as answer:  # noqa: S310
+    call = urllib.request.Request(broker.jolokia_url, data)  # noqa: S310 - loopback
+    with urllib.request.urlopen(call, timeout=20) as answer:  # noqa: S310 - loopback
         said = json.load(answer)
     if said["status"] != 200:
         raise RuntimeError(str(said.get("error")))
@@ -245,7 +275,13 @@ def create_queue(broker: OpenMQBroker, name: str, settings: Options) -> None:
 def pause(broker: OpenMQBroker, name: str, what: str) -> None:
     """`what`: CONSUMERS, PRODUCERS or ALL."""
     operation = "pause(java.lang.String)"
-    manage(broker, type="exec", mbean=destination(name), operation=operation, arguments=[what])
+    manage(
+        broker,
+        type="exec",
+        mbean=destination(name),
+        operation=operation,
+        arguments=[what],
+    )
 
 
 def destination(name: str) -> str:
@@ -271,7 +307,10 @@ class Notes:
     def advice(self, poller: Poller, scenarios: Sequence[Scenario]) -> None:
         """Notes what is told wrongly of causes, and wrong advice."""
         for one in scenarios:
-            need, queues = {name for group in one.need for name in group}, {one.name, *one.queues}
+            need, queues = (
+                {name for group in one.need for name in group},
+                {one.name, *one.queues},
+            )
             said = wrong(poller, need, queues, OPENMQ.get(one.name, ""))
             self.advised.setdefault(one.name, set()).update(said)
 
@@ -286,13 +325,18 @@ class Notes:
             if one.severity is not Severity.INFO:
                 self.alarms.setdefault(of, set()).add(one.name)
         eviction = view.tables["eviction"]
-        for row, value in zip(eviction.index, eviction["evicted"].tolist(), strict=True):
+        for row, value in zip(
+            eviction.index, eviction["evicted"].tolist(), strict=True
+        ):
             self.evicted = value if row.queue == "remove_oldest" else self.evicted
         consumers = view.tables["consumer"]
         for i, row in enumerate(consumers.index):
             if consumers["flow_paused"][i] > 0:
                 self.paused[row.address] = self.paused.get(row.address, 0) + 1
-            limit = float(consumers["flow_limit"][i]), float(consumers["flow_resume"][i])
+            limit = (
+                float(consumers["flow_limit"][i]),
+                float(consumers["flow_resume"][i]),
+            )
             if not np.isnan(limit[0]):
                 self.limits[row.address] = limit
         self.filling |= {row.client for row in view.tables["connection_cause"].index}
@@ -308,7 +352,12 @@ def observed(
 ) -> None:  # fmt: skip
     """Polls the broker for so many seconds; `each` is called after each poll. configuration: more of the agent's."""
     file, judgement = folder / "penstock.yaml", {"cold": f"{cold:g}s", "trend": "60s"}
-    said = {"interval": f"{interval:g}s", "judgement": judgement, "brokers": [entry(broker)], **configuration}
+    said = {
+        "interval": f"{interval:g}s",
+        "judgement": judgement,
+        "brokers": [entry(broker)],
+        **configuration,
+    }
     file.write_text(yaml.safe_dump(said))
     asyncio.run(_observed(file, each, time.time() + seconds))
 
@@ -316,13 +365,17 @@ def observed(
 async def _observed(file: Path, each: Callable[[Poller], None], end: float) -> None:
     config = load(file)
     (broker,) = config.brokers
-    poller = open_poller(config, broker, RecordingFile(file.with_name("openmq.jsonl.gz")))
+    poller = open_poller(
+        config, broker, RecordingFile(file.with_name("openmq.jsonl.gz"))
+    )
     try:
         while time.time() < end:
             started = time.monotonic()
             await poller.poll()
             each(poller)
-            await asyncio.sleep(max(0.0, started + config.interval_of(broker) - time.monotonic()))
+            await asyncio.sleep(
+                max(0.0, started + config.interval_of(broker) - time.monotonic())
+            )
     finally:
         await poller.close()
 
@@ -331,13 +384,26 @@ def lines(scenarios: Sequence[Scenario], notes: Notes) -> Iterator[tuple[str, bo
     for one in scenarios:
         told = notes.first.get(one.name, {})
         lawful = {name for group in one.need for name in group} | set(one.also)
-        missing = [" or ".join(group) for group in one.need if not set(group) & set(told)]
+        missing = [
+            " or ".join(group) for group in one.need if not set(group) & set(told)
+        ]
         false = sorted(notes.alarms.get(one.name, set()) - lawful)
         label = ", ".join(" or ".join(group) for group in one.need) or "healthy"
-        said = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in told.items()) or "nothing"
-        trouble = [*(f"missing {name}" for name in missing), *(f"FALSE {name}" for name in false)]
-        trouble += [f"WRONG ADVICE {what}" for what in sorted(notes.advised.get(one.name, ()))]
-        yield f"| {one.name} | {label} | {said} | {'; '.join(trouble) or 'right'} |", not trouble
+        said = (
+            ", ".join(f"{name} {seconds:.0f} s" for name, seconds in told.items())
+            or "nothing"
+        )
+        trouble = [
+            *(f"missing {name}" for name in missing),
+            *(f"FALSE {name}" for name in false),
+        ]
+        trouble += [
+            f"WRONG ADVICE {what}" for what in sorted(notes.advised.get(one.name, ()))
+        ]
+        yield (
+            f"| {one.name} | {label} | {said} | {'; '.join(trouble) or 'right'} |",
+            not trouble,
+        )
 
 
 def prepare(broker: OpenMQBroker, scenarios: Sequence[Scenario]) -> None:
@@ -350,12 +416,24 @@ def prepare(broker: OpenMQBroker, scenarios: Sequence[Scenario]) -> None:
 
 
 @contextmanager
-def clients_of(broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Path, log: Path) -> Iterator[Clients]:
+def clients_of(
+    broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Path, log: Path
+) -> Iterator[Clients]:
     """All clients at work, those that freeze are frozen; gives those that can be asked for their counts."""
     with ExitStack() as stack:
-        roles = [(one.own and kind == "consume", (kind, said)) for one in scenarios for kind, said in roles_of(one)]
-        clients = stack.enter_context(Clients(broker, classes, [role for own, role in roles if not own], log))
-        alone = [stack.enter_context(Clients(broker, classes, [role], log)) for own, role in roles if own]
+        roles = [
+            (one.own and kind == "consume", (kind, said))
+            for one in scenarios
+            for kind, said in roles_of(one)
+        ]
+        clients = stack.enter_context(
+            Clients(broker, classes, [role for own, role in roles if not own], log)
+        )
+        alone = [
+            stack.enter_context(Clients(broker, classes, [role], log))
+            for own, role in roles
+            if own
+        ]
         for one in scenarios:
             if one.stomp:
                 stack.enter_context(stomp_reader(broker, one.name, "client"))
@@ -366,7 +444,9 @@ def clients_of(broker: OpenMQBroker, scenarios: Sequence[Scenario], classes: Pat
 
 
 @contextmanager
-def prepared(folder: Path, scenarios: Sequence[Scenario]) -> Iterator[tuple[OpenMQBroker, Path]]:
+def prepared(
+    folder: Path, scenarios: Sequence[Scenario]
+) -> Iterator[tuple[OpenMQBroker, Path]]:
     """A broker that has what the scenarios need, and the folder of the compiled clients."""
     broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
     try:
@@ -379,7 +459,13 @@ def prepared(folder: Path, scenarios: Sequence[Scenario]) -> Iterator[tuple[Open
 
 
 def play(
-    scenarios: Sequence[Scenario], folder: Path, interval: float, seconds: float, cold: float, *, restart: bool = False
+    scenarios: Sequence[Scenario],
+    folder: Path,
+    interval: float,
+    seconds: float,
+    cold: float,
+    *,
+    restart: bool = False,
 ) -> dict[str, Any]:
     """All of them at once; restart: of the broker, after RESTART_AFTER seconds."""
     notes = Notes()
@@ -396,7 +482,9 @@ def play(
         run = threading.Thread(target=observed, args=said)
         run.start()
         time.sleep(2 * interval)
-        clients = stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
+        clients = stack.enter_context(
+            clients_of(broker, scenarios, classes, folder / "clients.log")
+        )
         if restart:
             run.join(RESTART_AFTER)
             broker.restart()
@@ -432,9 +520,13 @@ def say(line: str) -> None:
 def arguments(program: str, seconds: float) -> argparse.Namespace:
     """What the command line says. seconds: how long a run takes by default."""
     parser = argparse.ArgumentParser(prog=program)
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
+    parser.add_argument(
+        "--interval", type=float, default=5.0, help="seconds between polls"
+    )
     parser.add_argument("--seconds", type=float, default=seconds)
-    parser.add_argument("--cold", type=float, default=45.0, help="patience before anything is learned")
+    parser.add_argument(
+        "--cold", type=float, default=45.0, help="patience before anything is learned"
+    )
     parser.add_argument("--only", default="", help="parts of names, by commas")
     parser.add_argument("--keep", type=Path, help="a folder for the recording and logs")
     return parser.parse_args()
@@ -443,15 +535,25 @@ def arguments(program: str, seconds: float) -> argparse.Namespace:
 def main() -> int:
     wanted = arguments("flowbench.openmq", 200.0)
     chosen, anew = (
-        [one for one in all_of if any(part in one.name for part in wanted.only.split(","))]
+        [
+            one
+            for one in all_of
+            if any(part in one.name for part in wanted.only.split(","))
+        ]
         for all_of in (SCENARIOS, RESTARTED)
     )
     with ExitStack() as stack:
-        folder = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-openmq-")))
+        folder = wanted.keep or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-openmq-"))
+        )
         how = wanted.interval, wanted.seconds, wanted.cold
         with ThreadPoolExecutor() as pool:
             runs = [pool.submit(play, chosen, folder / "run", *how)] if chosen else []
-            runs += [pool.submit(play, anew, folder / "restarted", *how, restart=True)] if anew else []
+            runs += (
+                [pool.submit(play, anew, folder / "restarted", *how, restart=True)]
+                if anew
+                else []
+            )
         results = [run.result() for run in runs]
     for told in results:
         say(json.dumps(told))

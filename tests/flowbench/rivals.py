@@ -67,7 +67,11 @@ def acks_flat(samples: Sequence[Sample]) -> bool:
     now = samples[-1]
     since = [sample for sample in samples if sample.at >= now.at - FLAT_SECONDS - 1]
     lasts = now.at - since[0].at >= FLAT_SECONDS - 1
-    return lasts and since[0].settled == now.settled and all(sample.lag > 0 for sample in since)
+    return (
+        lasts
+        and since[0].settled == now.settled
+        and all(sample.lag > 0 for sample in since)
+    )
 
 
 def slow_consumer(samples: Sequence[Sample]) -> bool:
@@ -77,7 +81,9 @@ def slow_consumer(samples: Sequence[Sample]) -> bool:
     before, now = samples[-2:]
     enough = SLOW_PER_SECOND * len(now.rates)
     rate_in = (now.added - before.added) / max(now.at - before.at, 1e-9)
-    return (rate_in >= enough or now.lag >= enough) and any(rate < SLOW_PER_SECOND for rate in now.rates)
+    return (rate_in >= enough or now.lag >= enough) and any(
+        rate < SLOW_PER_SECOND for rate in now.rates
+    )
 
 
 def lag_growing(samples: Sequence[Sample]) -> bool:
@@ -88,7 +94,9 @@ def lag_growing(samples: Sequence[Sample]) -> bool:
 
 
 def _slope(samples: Sequence[Sample], until: float) -> float:
-    window = [sample for sample in samples if until - GROWING_SECONDS <= sample.at <= until]
+    window = [
+        sample for sample in samples if until - GROWING_SECONDS <= sample.at <= until
+    ]
     if window[-1].at - window[0].at < GROWING_SECONDS - 30:
         return 0.0
     middle = sum(sample.at for sample in window) / len(window)
@@ -117,9 +125,16 @@ class Series:
             return []
         rates: dict[str, list[float]] = {}
         for i, row in enumerate(consumers.index):
-            key, acknowledged = int(consumers.index.keys[i]), float(consumers["acknowledged"][i])
+            key, acknowledged = (
+                int(consumers.index.keys[i]),
+                float(consumers["acknowledged"][i]),
+            )
             at, before = self.acknowledged.get(key, (snapshot.stamp, acknowledged))
-            rate = (acknowledged - before) / (snapshot.stamp - at) if snapshot.stamp > at else SLOW_PER_SECOND
+            rate = (
+                (acknowledged - before) / (snapshot.stamp - at)
+                if snapshot.stamp > at
+                else SLOW_PER_SECOND
+            )
             rates.setdefault(row.queue, []).append(rate)
             self.acknowledged[key] = snapshot.stamp, acknowledged
         for i, queue in enumerate(queues.index):

@@ -20,7 +20,19 @@ from penstock_demo.artemis import ArtemisBroker
 _TICK = 0.2
 SHORT = "short."
 """With what names of queues begin for which the operator gives a short patience: a run lasts little longer than one."""
-_WORDS = ("orders", "stock", "claims", "audit", "mail", "rates", "trades", "parcels", "meter", "ledger", "seats")
+_WORDS = (
+    "orders",
+    "stock",
+    "claims",
+    "audit",
+    "mail",
+    "rates",
+    "trades",
+    "parcels",
+    "meter",
+    "ledger",
+    "seats",
+)
 
 
 class Within(StrEnum):
@@ -75,7 +87,11 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    place: Place = Place.FAULTS, *, also: tuple[str, ...] = (), notices: tuple[str, ...] = (), **need: Within
+    place: Place = Place.FAULTS,
+    *,
+    also: tuple[str, ...] = (),
+    notices: tuple[str, ...] = (),
+    **need: Within,
 ) -> Callable[[Callable[["Scene"], None]], Callable[["Scene"], None]]:
     """Registers a function as the scenario of its name, with its label."""
 
@@ -140,7 +156,9 @@ class Scene:
 
     def name(self) -> str:
         """A random name of a queue, which is watched from now on."""
-        self.queues.append(f"{self.dice.choice(_WORDS)}.{self.dice.randrange(1_000_000)}")
+        self.queues.append(
+            f"{self.dice.choice(_WORDS)}.{self.dice.randrange(1_000_000)}"
+        )
         return self.queues[-1]
 
     def queue(self, *, name: str = "", **options: Any) -> str:
@@ -155,14 +173,27 @@ class Scene:
     def settings(self, queue: str, **settings: Any) -> None:
         self.broker.manage.add_settings(queue, **settings)
 
-    def open(self, make: Callable[..., Any], queue: str, *, client: str = "consumer", **options: Any) -> Any:
+    def open(
+        self,
+        make: Callable[..., Any],
+        queue: str,
+        *,
+        client: str = "consumer",
+        **options: Any,
+    ) -> Any:
         """A Python client."""
-        return self.load.client(queue, make, queue, client_id=f"{queue}.{client}", **options)
+        return self.load.client(
+            queue, make, queue, client_id=f"{queue}.{client}", **options
+        )
 
-    def jms(self, queue: str, *, process: CoreProcess | None = None, **options: Any) -> CoreClient:
+    def jms(
+        self, queue: str, *, process: CoreProcess | None = None, **options: Any
+    ) -> CoreClient:
         """A JMS client of the Core protocol; it has no client id, so that a pool has one label."""
         core = process or self.load.core
-        return self.load.running.enter_context(core.open(self.load.endpoint, queue, **options))
+        return self.load.running.enter_context(
+            core.open(self.load.endpoint, queue, **options)
+        )
 
     def own_process(self) -> CoreProcess:
         """A Java process for clients that are frozen or killed."""
@@ -175,7 +206,9 @@ class Scene:
         """The fault begins, now unless `at` is given."""
         self.begins.setdefault(condition, at or time.time())
 
-    def until(self, what: str, holds: Callable[[], bool], *, timeout: float = 60) -> None:
+    def until(
+        self, what: str, holds: Callable[[], bool], *, timeout: float = 60
+    ) -> None:
         """Wait for what must come about for the scenario to be one."""
         deadline = time.monotonic() + timeout
         while not holds():
@@ -212,11 +245,21 @@ class Scene:
     def patience(self) -> float:
         """The shortest that the agent shows of a client of this scenario, seconds."""
         table = self.poller.assessor.tables["client"]
-        at = [i for i, series in enumerate(table.index.rows) if series.queue in self.queues]
+        at = [
+            i
+            for i, series in enumerate(table.index.rows)
+            if series.queue in self.queues
+        ]
         return float(np.nanmin(table["patience"][at])) if at else np.nan
 
 
-def stage(broker: ArtemisBroker, core: CoreProcess, seed: int, name: str, ending: threading.Event) -> Load:
+def stage(
+    broker: ArtemisBroker,
+    core: CoreProcess,
+    seed: int,
+    name: str,
+    ending: threading.Event,
+) -> Load:
     """What a scenario plays on; its random numbers are its own, whatever else plays."""
     dice = random.Random(f"{seed} {name}")  # noqa: S311 - the same play for the same seed
     return Load(broker, core, dice, ExitStack(), ending=ending)

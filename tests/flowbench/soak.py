@@ -60,15 +60,24 @@ SIDES: dict[str, Callable[[Path, int], AbstractContextManager[Side]]] = {
 def alarms(events: list[Event], began: float) -> Iterator[Event]:
     """Warnings and criticals; of a batch only after its first cycles."""
     for event in events:
-        if event.change not in (Change.CONDITION_ON, Change.SEVERITY) or event.severity == "info":
+        if (
+            event.change not in (Change.CONDITION_ON, Change.SEVERITY)
+            or event.severity == "info"
+        ):
             continue
-        apart = [seconds for name, seconds in BATCHES.items() if event.queue.endswith(f".{name}")]
+        apart = [
+            seconds
+            for name, seconds in BATCHES.items()
+            if event.queue.endswith(f".{name}")
+        ]
         # A cycle goes from visit to visit: the first begins with the first of them.
         if not apart or event.time > began + (CYCLES_APART + 1.1) * apart[0]:
             yield event
 
 
-def soak(sides: Mapping[str, Side], folder: Path, duration: float, interval: str) -> bool:
+def soak(
+    sides: Mapping[str, Side], folder: Path, duration: float, interval: str
+) -> bool:
     """Whether all was well; prints a line a minute, and what each side came to."""
     began = time.time()
     entries = [side.entry for side in sides.values()]
@@ -95,11 +104,19 @@ def result(side: Side, events: list[Event], began: float) -> dict[str, Any]:
     found = list(alarms(own, began))
     flows = side.flows()
     for name, address in side.addresses.items():
-        of_it = [event for event in own if event.address == address and event.change in _WORSE]
+        of_it = [
+            event
+            for event in own
+            if event.address == address and event.change in _WORSE
+        ]
         seen = Counter(f"{event.condition} ({event.severity})" for event in of_it)
-        notes = ", ".join(f"{what} x{count}" for what, count in seen.items()) or "nothing"
+        notes = (
+            ", ".join(f"{what} x{count}" for what, count in seen.items()) or "nothing"
+        )
         flow = flows[name]
-        _say(f"{name:18} in {flow.came:7} settled {flow.settled:7} rounds {flow.rounds:5}  {notes}")
+        _say(
+            f"{name:18} in {flow.came:7} settled {flow.settled:7} rounds {flow.rounds:5}  {notes}"
+        )
     for event in found:
         _say(_told(event, began))
     for trouble in side.troubles()[:10]:
@@ -111,7 +128,11 @@ def result(side: Side, events: list[Event], began: float) -> dict[str, Any]:
         "messages": sum(flow.came for flow in flows.values()),
         "given_back": side.returned(),
         "false_alarms": len(found),
-        "idle_queues": [name for name, flow in flows.items() if name != WITHOUT_MESSAGES and not flow.settled],
+        "idle_queues": [
+            name
+            for name, flow in flows.items()
+            if name != WITHOUT_MESSAGES and not flow.settled
+        ],
         "troubles": len(side.troubles()),
     }
     _say(json.dumps(sums))
@@ -135,13 +156,22 @@ def main() -> int:
     parser.add_argument("--broker", choices=[*SIDES, "both"], default="both")
     parser.add_argument("--duration", type=float, default=7200.0, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between polls")
-    parser.add_argument("--keep", type=Path, help="a folder for the recordings and logs")
+    parser.add_argument(
+        "--interval", type=float, default=5.0, help="seconds between polls"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the recordings and logs"
+    )
     said = parser.parse_args()
     with ExitStack() as stack:
-        folder = said.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-soak-")))
+        folder = said.keep or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-soak-"))
+        )
         chosen = SIDES if said.broker == "both" else [said.broker]
-        sides = {name: stack.enter_context(SIDES[name](folder / name, said.seed)) for name in chosen}
+        sides = {
+            name: stack.enter_context(SIDES[name](folder / name, said.seed))
+            for name in chosen
+        }
         return int(not soak(sides, folder, said.duration, f"{said.interval:g}s"))
 
 

@@ -37,7 +37,10 @@ SCENARIOS: dict[str, Callable[[Load, str], None]] = {
     "per-message": loads.per_message,
     "batch-10min": loads.visits(600, 0.5),
 }
-OPTIONS: dict[str, dict[str, Any]] = {"ring": {"ring_size": 50}, "standby": {"exclusive": True}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ring": {"ring_size": 50},
+    "standby": {"exclusive": True},
+}
 """Of their queues."""
 
 
@@ -72,11 +75,15 @@ class ArtemisSide:
 def running(folder: Path, seed: int) -> Iterator[ArtemisSide]:
     """A broker with all of the load."""
     dice = random.Random(seed)  # noqa: S311 - the same load for the same seed
-    broker = ArtemisBroker.create(folder / "broker", name="artemis", read_only_user="exporter")
+    broker = ArtemisBroker.create(
+        folder / "broker", name="artemis", read_only_user="exporter"
+    )
     with ExitStack() as stack:
         stack.callback(broker.kill)
         broker.start()
-        load = Load(broker, stack.enter_context(CoreProcess(folder / "core")), dice, stack)
+        load = Load(
+            broker, stack.enter_context(CoreProcess(folder / "core")), dice, stack
+        )
         stack.callback(load.ending.set)
         queues = {name: f"soak.{dice.randrange(10_000)}.{name}" for name in SCENARIOS}
         for name, queue in queues.items():

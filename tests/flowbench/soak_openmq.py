@@ -35,7 +35,10 @@ def scenarios(dice: random.Random) -> tuple[Scenario, ...]:
     """Healthy ones; rhythms in ms."""
 
     def steady() -> list[Any]:
-        return [produce(rate=dice.randint(2, 10)), *[consume(delay=20)] * dice.randint(1, 3)]
+        return [
+            produce(rate=dice.randint(2, 10)),
+            *[consume(delay=20)] * dice.randint(1, 3),
+        ]
 
     def burst(ms: int, count: int) -> list[Any]:
         return [produce(burst=count, every=ms), consume(delay=ms // count // 3)]
@@ -118,7 +121,11 @@ class OpenMQSide:
         return {name: self._flow(one, counts) for name, one in self.played.items()}
 
     def returned(self) -> int:
-        return sum(count for name, count in self.clients.counts().items() if name.endswith(".returned"))
+        return sum(
+            count
+            for name, count in self.clients.counts().items()
+            if name.endswith(".returned")
+        )
 
     def troubles(self) -> list[str]:
         """What the clients complained about."""
@@ -127,8 +134,13 @@ class OpenMQSide:
     def _flow(self, one: Scenario, counts: Mapping[str, int]) -> Flow:
         kind = "t" if one.topic else "q"
         mbean = f'{PACKAGE}:type=Destination,subtype=Monitor,desttype={kind},name="{one.name}"'
-        said = manage(self.broker, type="read", mbean=mbean, attribute=["NumMsgsIn", "NumMsgsOut"])
-        rounds = [counts.get(f"{one.name}-{number}.rounds", 0) for number in range(len(one.roles))]
+        said = manage(
+            self.broker, type="read", mbean=mbean, attribute=["NumMsgsIn", "NumMsgsOut"]
+        )
+        rounds = [
+            counts.get(f"{one.name}-{number}.rounds", 0)
+            for number in range(len(one.roles))
+        ]
         return Flow(said["NumMsgsIn"], said["NumMsgsOut"], sum(rounds))
 
 
@@ -136,18 +148,25 @@ class OpenMQSide:
 def running(folder: Path, seed: int) -> Iterator[OpenMQSide]:
     """A broker with all of the load."""
     dice = random.Random(seed)  # noqa: S311 - the same load for the same seed
-    broker = OpenMQBroker.create(folder / "broker", name="openmq", read_only=False, heap_mb=384)
+    broker = OpenMQBroker.create(
+        folder / "broker", name="openmq", read_only=False, heap_mb=384
+    )
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.callback(broker.kill)
         broker.start()
-        played = {one.name: replace(one, name=f"soak{dice.randrange(10_000)}.{one.name}") for one in scenarios(dice)}
+        played = {
+            one.name: replace(one, name=f"soak{dice.randrange(10_000)}.{one.name}")
+            for one in scenarios(dice)
+        }
         for one in played.values():
             if one.settings:
                 create_queue(broker, one.name, one.settings)
         log = folder / "clients.log"
         roles = [_forgetful(role) for one in played.values() for role in roles_of(one)]
-        clients = stack.enter_context(Clients(broker, compiled(broker, folder / "classes"), roles, log))
+        clients = stack.enter_context(
+            Clients(broker, compiled(broker, folder / "classes"), roles, log)
+        )
         for one in played.values():
             if one.stomp:
                 stack.enter_context(stomp_reader(broker, one.name, "auto"))

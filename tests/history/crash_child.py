@@ -15,6 +15,8 @@ while True:
     for poll in polls:
         clock.now += 3.0
         snapshot = replace(poll.snapshot, stamp=clock.now)
-        history.step(PollRecord(POLICY.broker, snapshot, poll.conditions, poll.evicted, 3.0))
+        history.step(
+            PollRecord(POLICY.broker, snapshot, poll.conditions, poll.evicted, 3.0)
+        )
         sys.stdout.write(f"{clock.now}\n")
         sys.stdout.flush()

@@ -31,21 +31,37 @@ def episodes(rows: Iterable[Mapping[str, Any]], until: float) -> list[Episode]:
     """
     by_name: dict[Name, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        name = (row["broker"], row["address"], row["queue"], row["client"], row["condition"])
+        name = (
+            row["broker"],
+            row["address"],
+            row["queue"],
+            row["client"],
+            row["condition"],
+        )
         by_name[name].append(row)
     found: list[Episode] = []
     for named, told in sorted(by_name.items()):
-        found += _of_one(named, sorted(told, key=lambda row: (row["stamp"], row["event"] == "enter")), until)
+        found += _of_one(
+            named,
+            sorted(told, key=lambda row: (row["stamp"], row["event"] == "enter")),
+            until,
+        )
     return found
 
 
-def _of_one(name: Name, told: list[Mapping[str, Any]], until: float) -> Iterable[Episode]:
+def _of_one(
+    name: Name, told: list[Mapping[str, Any]], until: float
+) -> Iterable[Episode]:
     begin = last = -1.0
     severity = "info"
     for row in told:
         stamp, since = row["stamp"].timestamp(), _time(row, "since")
         unseen = stamp - last > UNSEEN
-        if begin >= 0 and since > last and (row["event"] == "enter" or (unseen and row["event"] != "leave")):
+        if (
+            begin >= 0
+            and since > last
+            and (row["event"] == "enter" or (unseen and row["event"] != "leave"))
+        ):
             yield Episode(*name, severity, begin, last, open=False, end_known=False)
             begin = -1.0
         if begin < 0 and row["event"] != "leave":
@@ -55,12 +71,26 @@ def _of_one(name: Name, told: list[Mapping[str, Any]], until: float) -> Iterable
             if row["event"] == "leave":
                 seen = max(_time(row, "seen"), last)
                 known = stamp - seen <= UNSEEN
-                yield Episode(*name, severity, begin, stamp if known else seen, open=False, end_known=known)
+                yield Episode(
+                    *name,
+                    severity,
+                    begin,
+                    stamp if known else seen,
+                    open=False,
+                    end_known=known,
+                )
                 begin = -1.0
             last = stamp
     if begin >= 0:
         stands = until - last <= UNSEEN
-        yield Episode(*name, severity, begin, max(until, last) if stands else last, open=stands, end_known=stands)
+        yield Episode(
+            *name,
+            severity,
+            begin,
+            max(until, last) if stands else last,
+            open=stands,
+            end_known=stands,
+        )
 
 
 def _time(row: Mapping[str, Any], name: str) -> float:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def killed_before(real: Callable[..., Any], steps: Iterator[int], last: int) -> Callable[..., Any]:
+def killed_before(
+    real: Callable[..., Any], steps: Iterator[int], last: int
+) -> Callable[..., Any]:
     """The same, which is a step: before the `last` one the process is killed. steps: shared by all that are counted."""
 
     def step(*arguments: Any, **options: Any) -> Any:

@@ -20,7 +20,10 @@ from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
 POLICY = Policy("recorded", constants=replace(Constants(), cold=45.0, trend=60.0))
-NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in (HERE / "artemis").glob("*.jsonl.gz"))
+NAMES = sorted(
+    path.name.removesuffix(".jsonl.gz")
+    for path in (HERE / "artemis").glob("*.jsonl.gz")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,11 @@ class Judged:
 def recorded(name: str) -> list[Snapshot]:
     samples = Samples()
     path = HERE / "artemis" / f"{name}.jsonl.gz"
-    return [samples.snapshot(line) for line in lines(path) if "meta" not in line and "event" not in line]
+    return [
+        samples.snapshot(line)
+        for line in lines(path)
+        if "meta" not in line and "event" not in line
+    ]
 
 
 def judged(snapshots: Sequence[Snapshot], policy: Policy = POLICY) -> Iterator[Judged]:
@@ -41,7 +48,9 @@ def judged(snapshots: Sequence[Snapshot], policy: Policy = POLICY) -> Iterator[J
     for snapshot in snapshots:
         kept, retained = keep_last_good(kept, snapshot, 60.0)
         state = advance(state, retained, policy)
-        yield Judged(snapshot, state.judgement.conditions, evicted(snapshot, state.judgement))
+        yield Judged(
+            snapshot, state.judgement.conditions, evicted(snapshot, state.judgement)
+        )
 
 
 class Clock:
@@ -52,14 +61,31 @@ class Clock:
 
 
 def writer(
-    directory: Path, clock: Clock, *, url: str = "", publish: float = 300.0, spool: int = 1 << 30
+    directory: Path,
+    clock: Clock,
+    *,
+    url: str = "",
+    publish: float = 300.0,
+    spool: int = 1 << 30,
 ) -> HistoryWriter:
-    settings = WriterSettings(directory / "spool", url or str(directory / "history"), publish, spool, Keep(), "a1")
+    settings = WriterSettings(
+        directory / "spool",
+        url or str(directory / "history"),
+        publish,
+        spool,
+        Keep(),
+        "a1",
+    )
     return HistoryWriter(settings, clock)
 
 
 def write(
-    directory: Path, polls: Sequence[Judged], *, interval: float = 5.0, url: str = "", broker: str = POLICY.broker
+    directory: Path,
+    polls: Sequence[Judged],
+    *,
+    interval: float = 5.0,
+    url: str = "",
+    broker: str = POLICY.broker,
 ) -> Store:
     """All of `polls` written and published, by the thread's own steps."""
     clock = Clock()
@@ -67,7 +93,9 @@ def write(
     history = writer(directory, clock, url=url)
     for poll in polls:
         clock.now = poll.snapshot.stamp
-        history.step(PollRecord(broker, poll.snapshot, poll.conditions, poll.evicted, interval))
+        history.step(
+            PollRecord(broker, poll.snapshot, poll.conditions, poll.evicted, interval)
+        )
     history.finish()
     assert history.failing == ""
     return Store(url or str(directory / "history"))

@@ -21,7 +21,11 @@ RUN = 400_000.0
 
 def condition(poll: int) -> list[ActiveCondition]:
     """What stands at a poll of a run: from the fourth to the ninth."""
-    return [ActiveCondition("stalled", "b", "a", "q", "c", Severity.WARNING, 0.0)] if 3 <= poll < 9 else []
+    return (
+        [ActiveCondition("stalled", "b", "a", "q", "c", Severity.WARNING, 0.0)]
+        if 3 <= poll < 9
+        else []
+    )
 
 
 def told(directory: Path, step: int, run: int) -> tuple[list[float], int, int]:
@@ -32,7 +36,11 @@ def told(directory: Path, step: int, run: int) -> tuple[list[float], int, int]:
     )  # fmt: skip
     lines = done.stdout.split("\n")[:-1]
     steps = [int(line.split()[1]) for line in lines if line.startswith("steps")]
-    return [float(line) for line in lines if not line.startswith("steps")], sum(steps), done.returncode
+    return (
+        [float(line) for line in lines if not line.startswith("steps")],
+        sum(steps),
+        done.returncode,
+    )
 
 
 def total(directory: Path) -> int:
@@ -57,22 +65,34 @@ def killed_and_started_again(directory: Path, step: int) -> None:
         tidy(store, Keep(days=400.0), 3 * RUN)
     assert_once(store, {*safe, *more}, [*safe, *more], complete=True)
     assert read_notes(store) == {}
-    assert {entry.path for entry in store.files(RAW)} == {entry.path for entry in files(store)}
-    assert [path.name for path in (directory / "spool").iterdir() if path.is_dir()] == []
+    assert {entry.path for entry in store.files(RAW)} == {
+        entry.path for entry in files(store)
+    }
+    assert [
+        path.name for path in (directory / "spool").iterdir() if path.is_dir()
+    ] == []
     found = episodes(rows(store, "condition"), 3 * RUN)
     assert not any(one.open for one in found)
     assert len(found) >= (2 if len(safe) > 3 else 1), "each run had one"
 
 
-def assert_once(store: Store, wanted: set[float], safe: list[float], *, complete: bool) -> None:
+def assert_once(
+    store: Store, wanted: set[float], safe: list[float], *, complete: bool
+) -> None:
     """No row stands twice, and each poll that was told to be safe is there when all is published."""
     for kind in ROW_TYPES:
-        doubled = [row for row, times in Counter(map(str, rows(store, kind))).items() if times > 1]
+        doubled = [
+            row
+            for row, times in Counter(map(str, rows(store, kind))).items()
+            if times > 1
+        ]
         assert not doubled, f"{kind}: {doubled[:1]}"
     found = [float(str(row["agent_clock"])) for row in rows(store, "broker")]
     if complete:
         assert wanted <= set(found)
-        assert len(set(found) - wanted) <= 1, "at most the poll under way is more than what was told"
+        assert len(set(found) - wanted) <= 1, (
+            "at most the poll under way is more than what was told"
+        )
         queues = len(recorded("healthy")[0].queues or ())
         assert len(rows(store, "queue")) == queues * len(found)
     else:

@@ -71,7 +71,10 @@ async def test_a_reload_of_the_history_loses_no_poll(tmp_path: Path) -> None:
         await agent.reload()
         assert agent.lookups.recent("b1", queue, None, 3600.0).source == "memory"
         polls = sum(poller.polls.values())
-        assert "penstock_history" not in b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+        assert (
+            "penstock_history"
+            not in b"".join(agent.exposition.chunks(Format.TEXT, gzip=False)).decode()
+        )
     finally:
         await agent.stop()
     assert len(rows(Store(str(tmp_path / "data" / "history")), "broker")) == polls
@@ -84,7 +87,9 @@ async def test_counters_live_on_over_a_restart_of_the_agent(tmp_path: Path) -> N
     for _ in range(2):
         await polled(Agent(file, tmp_path / "data"), 2)
     found = rows(Store(str(tmp_path / "data" / "history")), "queue")
-    assert len({(row["sid"], row["inc"]) for row in found}) == 6, "one life each: the broker went on"
+    assert len({(row["sid"], row["inc"]) for row in found}) == 6, (
+        "one life each: the broker went on"
+    )
 
 
 async def test_nothing_is_written_unless_asked_for(tmp_path: Path) -> None:
@@ -96,12 +101,20 @@ async def test_nothing_is_written_unless_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("history", "said"),
     [
-        ("{enabled: true, url: 'foo://x'}", "foo://x: cannot be used as a place for history"),
-        ("{enabled: true, url: 's3://key:secret@bucket/x'}", "must hold no credentials"),
+        (
+            "{enabled: true, url: 'foo://x'}",
+            "foo://x: cannot be used as a place for history",
+        ),
+        (
+            "{enabled: true, url: 's3://key:secret@bucket/x'}",
+            "must hold no credentials",
+        ),
         ("{agent: ../x}", "must be 1 to 100 letters"),
     ],
 )
-async def test_what_cannot_be_used_is_refused(history: str, said: str, tmp_path: Path) -> None:
+async def test_what_cannot_be_used_is_refused(
+    history: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError) as told:
         await Agent(configured(tmp_path, history), tmp_path / "data").start()
     assert said in str(told.value)

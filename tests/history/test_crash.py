@@ -54,7 +54,9 @@ def test_killed_while_writing_nothing_is_lost_or_doubled(tmp_path: Path) -> None
     found = [row["agent_clock"] for row in rows(store, "broker")]
     assert len(found) == len(set(found)), "a poll stands twice"
     assert set(safe) <= set(found)
-    assert len(found) <= len(safe) + 4, "at most the poll under way is more than what was told"
+    assert len(found) <= len(safe) + 4, (
+        "at most the poll under way is more than what was told"
+    )
     assert len(rows(store, "queue")) == len(found)
 
 
@@ -64,13 +66,17 @@ def with_polls_to_publish(folder: Path) -> HistoryWriter:
     clock.now = BEGIN
     history = writer(folder, clock)
     for poll in judged(recorded("stuck-listener")):
-        history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history._keep(
+            PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0)
+        )
     history._spool.rotate()
     return history
 
 
 @pytest.mark.parametrize("at", range(6))
-def test_killed_while_publishing_it_is_published_once(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_while_publishing_it_is_published_once(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history = with_polls_to_publish(tmp_path)
     store = Store(str(tmp_path / "history"))
     segment = history._spool.closed()[0]
@@ -104,11 +110,16 @@ HOUR, DAY = 3600.0, 86400.0
 def hashes(store: Store) -> dict[str, str]:
     """By kind of all its rows."""
     return {
-        kind: hashlib.sha256("\n".join(sorted(map(str, rows(store, kind)))).encode()).hexdigest() for kind in ROW_TYPES
+        kind: hashlib.sha256(
+            "\n".join(sorted(map(str, rows(store, kind)))).encode()
+        ).hexdigest()
+        for kind in ROW_TYPES
     }
 
 
-def tidied(directory: Path, now: float, step: int) -> "subprocess.CompletedProcess[str]":
+def tidied(
+    directory: Path, now: float, step: int
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "history.tidy_child", str(directory), str(now), str(step)],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
@@ -124,7 +135,15 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
     for begin in (BEGIN - 40 * DAY, *(BEGIN - n * DAY for n in (6, 5, 1, 0))):
         for number, poll in enumerate(polls):
             clock.now = begin + 900.0 * number
-            history.step(PollRecord("b", replace(poll.snapshot, stamp=clock.now), poll.conditions, poll.evicted, 900.0))
+            history.step(
+                PollRecord(
+                    "b",
+                    replace(poll.snapshot, stamp=clock.now),
+                    poll.conditions,
+                    poll.evicted,
+                    900.0,
+                )
+            )
     history.finish()
     made = Store(str(tmp_path / "made" / "history"))
     wanted_dir = tmp_path / "wanted"
@@ -140,7 +159,9 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
         assert tidied(Path(own.root), now, step).returncode == -signal.SIGKILL
         for kind in ROW_TYPES:
             there = list(map(str, rows(own, kind)))
-            assert len(there) == len(set(there)), f"killed at step {step}, a row of {kind} stands twice"
+            assert len(there) == len(set(there)), (
+                f"killed at step {step}, a row of {kind} stands twice"
+            )
         for _ in range(2):
             tidy(own, Keep(days=30.0), now)
         assert hashes(own) == wanted, f"killed at step {step}"
@@ -184,7 +205,9 @@ def test_what_cannot_be_published_waits_and_the_oldest_goes_first(
     monkeypatch.setattr(Store, "write_with", down)
     for _ in range(60):
         clock.now += 10.0
-        history.step(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 10.0))
+        history.step(
+            PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 10.0)
+        )
     assert history.dropped_segments > 0
     assert history._spool.bytes() < 400_000
     assert "not reachable" in history.failing

@@ -32,7 +32,9 @@ def written(directory: Path, *, segments: int = 1) -> tuple[HistoryWriter, list[
     polls = stuck()
     for number in range(segments):
         for poll in polls[number * POLLS : (number + 1) * POLLS]:
-            history._keep(PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0))
+            history._keep(
+                PollRecord("b", poll.snapshot, poll.conditions, poll.evicted, 5.0)
+            )
         history._spool.rotate()
     return history, history._spool.closed()
 
@@ -52,13 +54,18 @@ def messages(stream: bytes) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.slow  # takes a second
-def test_wherever_it_is_cut_off_the_polls_before_are_there_and_nothing_is_damaged(tmp_path: Path) -> None:
+def test_wherever_it_is_cut_off_the_polls_before_are_there_and_nothing_is_damaged(
+    tmp_path: Path,
+) -> None:
     _, (segment,) = written(tmp_path)
     for kind in ("queue", "broker"):
         file = segment / f"{kind}.arrows"
         whole = file.read_bytes()
         ends = [end for what, _, end in messages(whole) if what == "record batch"]
-        for cut in {*range(0, len(whole), 401), *(at + by for at in ends for by in (-1, 0, 1))}:
+        for cut in {
+            *range(0, len(whole), 401),
+            *(at + by for at in ends for by in (-1, 0, 1)),
+        }:
             file.write_bytes(whole[:cut])
             found = spool.read(segment, kind)
             assert len(found.rows) == sum(end <= cut for end in ends)
@@ -81,20 +88,29 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     # The spool reads all kinds by one function; at night only, each damage of both.
     ["queue", pytest.param("broker", marks=pytest.mark.nightly)],
 )
-def test_a_record_that_is_damaged_in_the_middle_is_told_and_kept(kind: str, how: str, tmp_path: Path) -> None:
+def test_a_record_that_is_damaged_in_the_middle_is_told_and_kept(
+    kind: str, how: str, tmp_path: Path
+) -> None:
     history, (segment,) = written(tmp_path)
     whole = {one: len(spool.read(segment, one).rows) for one in ROW_TYPES}
     file = segment / f"{kind}.arrows"
     octets = file.read_bytes()
     _, begin, end = [one for one in messages(octets) if one[0] == "record batch"][4]
-    damaged = octets[:begin] + DAMAGE[how](octets[begin : begin + 200]) + octets[begin + 200 : end] + octets[end:]
+    damaged = (
+        octets[:begin]
+        + DAMAGE[how](octets[begin : begin + 200])
+        + octets[begin + 200 : end]
+        + octets[end:]
+    )
     file.write_bytes(damaged)
     history._publish()
     store = Store(str(tmp_path / "history"))
     assert len(rows(store, kind)) == 4, "what stands before it"
     if kind != "broker":
         assert len(rows(store, "broker")) == whole["broker"]
-        assert len(rows(store, "consumer")) == whole["consumer"], "of another kind nothing is lost"
+        assert len(rows(store, "consumer")) == whole["consumer"], (
+            "of another kind nothing is lost"
+        )
     (kept,) = (tmp_path / "spool" / "_damaged").iterdir()
     assert (kept / file.name).read_bytes() == damaged
     assert history.numbers()["history_damaged_segments"] == 1
@@ -104,7 +120,9 @@ def test_a_record_that_is_damaged_in_the_middle_is_told_and_kept(kind: str, how:
 
 
 @pytest.mark.slow  # writes and reads history
-def test_octets_that_change_within_a_text_cost_their_poll_and_are_told(tmp_path: Path) -> None:
+def test_octets_that_change_within_a_text_cost_their_poll_and_are_told(
+    tmp_path: Path,
+) -> None:
     """The stream goes on behind them: Arrow would read texts from anywhere."""
     _, (segment,) = written(tmp_path)
     file = segment / "queue.arrows"
@@ -178,8 +196,13 @@ def test_what_an_older_version_left_in_the_spool_is_published(tmp_path: Path) ->
     file = segment / "queue.arrows"
     with pa.ipc.open_stream(file.read_bytes()) as stream:
         table = stream.read_all()
-    older = table.drop_columns(["evicted"]).append_column("once", pa.array(["x"] * len(table)))
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, older.schema) as out:
+    older = table.drop_columns(["evicted"]).append_column(
+        "once", pa.array(["x"] * len(table))
+    )
+    with (
+        pa.OSFile(str(file), "wb") as sink,
+        pa.ipc.new_stream(sink, older.schema) as out,
+    ):
         out.write_table(older)
     history._publish()
     assert history.failing == ""
@@ -194,4 +217,6 @@ def test_what_is_damaged_is_kept_up_to_the_limit_of_the_spool(tmp_path: Path) ->
     history._spool.limit = sum(map(spool.size, segments[1:]))
     for segment in segments:
         history._spool.set_aside(segment)
-    assert sorted(path.name for path in (tmp_path / "spool" / "_damaged").iterdir()) == [s.name for s in segments[1:]]
+    assert sorted(
+        path.name for path in (tmp_path / "spool" / "_damaged").iterdir()
+    ) == [s.name for s in segments[1:]]

@@ -37,13 +37,18 @@ def test_a_young_process_that_another_replaces_ends_the_life() -> None:
 
 @pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize(("uptime", "goes_on"), [(80.0, True), (40.0, False)])
-def test_over_a_restart_of_the_agent(tmp_path: Path, uptime: float, goes_on: bool) -> None:
+def test_over_a_restart_of_the_agent(
+    tmp_path: Path, uptime: float, goes_on: bool
+) -> None:
     """The broker's clock is an hour ahead, and has nothing to do with the agent's."""
     before, after = CounterEpochs(), CounterEpochs()
     first = life(before, poll(1000.0, 20.0, added=100, skew=3600.0))
     before.save(tmp_path / "lives.arrow")
     after.load(tmp_path / "lives.arrow")
-    assert bool(life(after, poll(1060.0, uptime, added=120, skew=3600.0)) == first) is goes_on
+    assert (
+        bool(life(after, poll(1060.0, uptime, added=120, skew=3600.0)) == first)
+        is goes_on
+    )
 
 
 @pytest.mark.slow  # writes and reads history
@@ -53,7 +58,11 @@ def test_a_file_that_does_not_say_whose_counters_they_are_is_not_used(
     before, after = CounterEpochs(), CounterEpochs()
     first = life(before, poll(1000.0, 20.0, added=100))
     before.save(tmp_path / "lives.arrow")
-    table = pa.ipc.open_file(str(tmp_path / "lives.arrow")).read_all().replace_schema_metadata(None)
+    table = (
+        pa.ipc.open_file(str(tmp_path / "lives.arrow"))
+        .read_all()
+        .replace_schema_metadata(None)
+    )
     with pa.ipc.new_file(str(tmp_path / "lives.arrow"), table.schema) as writer:
         writer.write_table(table)
     after.load(tmp_path / "lives.arrow")

@@ -10,7 +10,9 @@ from penstock.history.spool import Spool
 from penstock.history.writer import PollRecord
 
 
-def test_a_lost_poll_is_told_until_one_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_poll_is_told_until_one_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock, poll = Clock(), PollRecord("b1", recorded("healthy")[0])
     clock.now = poll.snapshot.stamp
     history = writer(tmp_path, clock, publish=0.0)
@@ -25,6 +27,8 @@ def test_a_lost_poll_is_told_until_one_is_kept(tmp_path: Path, monkeypatch: pyte
         assert history.dropped == 1
         assert "No space left" in history.failing
     history.step(None)
-    assert history.numbers()["history_success"] == 0, "what was published was kept before"
+    assert history.numbers()["history_success"] == 0, (
+        "what was published was kept before"
+    )
     history.step(poll)
     assert history.numbers()["history_success"] == 1

@@ -27,7 +27,15 @@ def store(tmp_path: Path) -> Store:
     history._tidied = float("inf")
     for number, poll in enumerate(list(judged(recorded("stuck-listener")[:5]))):
         clock.now = BEGIN + 300.0 * number
-        history.step(PollRecord("b", replace(poll.snapshot, stamp=clock.now), poll.conditions, poll.evicted, 300.0))
+        history.step(
+            PollRecord(
+                "b",
+                replace(poll.snapshot, stamp=clock.now),
+                poll.conditions,
+                poll.evicted,
+                300.0,
+            )
+        )
     history.finish()
     return Store(str(tmp_path / "history"))
 
@@ -37,19 +45,33 @@ def paths(store: Store) -> set[str]:
 
 
 @pytest.mark.slow  # writes hours of history
-def test_a_job_that_has_listed_files_reads_them_after_they_were_joined(store: Store) -> None:
+def test_a_job_that_has_listed_files_reads_them_after_they_were_joined(
+    store: Store,
+) -> None:
     listed = current(store)
     before = {
-        kind: read(store, sorted(e.path for e in listed if f"kind={kind}/" in e.path), ROW_TYPES[kind])
+        kind: read(
+            store,
+            sorted(e.path for e in listed if f"kind={kind}/" in e.path),
+            ROW_TYPES[kind],
+        )
         for kind in ROW_TYPES
     }
-    for _ in range(2):  # the next hour, and that of an agent which was started anew meanwhile
+    for _ in range(
+        2
+    ):  # the next hour, and that of an agent which was started anew meanwhile
         tidy(store, Keep(), BEGIN + 2 * HOUR, Known())
         for kind, rows_then in before.items():
-            found = read(store, sorted(e.path for e in listed if f"kind={kind}/" in e.path), ROW_TYPES[kind])
+            found = read(
+                store,
+                sorted(e.path for e in listed if f"kind={kind}/" in e.path),
+                ROW_TYPES[kind],
+            )
             assert found.num_rows == rows_then.num_rows
     assert {entry.path for entry in listed} <= paths(store)
-    tidy(store, Keep(), BEGIN + 3 * HOUR, Known())  # of an agent that was started a moment ago
+    tidy(
+        store, Keep(), BEGIN + 3 * HOUR, Known()
+    )  # of an agent that was started a moment ago
     assert paths(store) == {entry.path for entry in current(store)}
     assert not paths(store) & {entry.path for entry in listed}
     assert read_notes(store) == {}
@@ -58,19 +80,25 @@ def test_a_job_that_has_listed_files_reads_them_after_they_were_joined(store: St
 @pytest.mark.slow  # takes a second
 def test_who_lists_both_counts_once(store: Store) -> None:
     before = {kind: sorted(map(str, rows(store, kind))) for kind in ROW_TYPES}
-    queues = sorted(entry.path for entry in current(store) if "kind=queue/" in entry.path)
+    queues = sorted(
+        entry.path for entry in current(store) if "kind=queue/" in entry.path
+    )
     polls = days(store)[0].polls
     tier = rolled(store, "queue", queues)
     for later in (2 * HOUR, 2 * HOUR + 600, 2 * HOUR + 1200):
         tidy(store, Keep(), BEGIN + later, Known())
         assert len(store.files(RAW)) > len(current(store))
-        assert {kind: sorted(map(str, rows(store, kind))) for kind in ROW_TYPES} == before
+        assert {
+            kind: sorted(map(str, rows(store, kind))) for kind in ROW_TYPES
+        } == before
         assert days(store)[0].polls == polls
         assert days(store)[0].files == len(current(store))
         (files,) = hours_of(store).values()
         assert sum(map(len, files.values())) == len(current(store))
         # Even a job that knows nothing of notes, as an older one, adds up the same.
-        assert rolled(store, "queue", sorted(p for p in paths(store) if "kind=queue/" in p)).equals(tier)
+        assert rolled(
+            store, "queue", sorted(p for p in paths(store) if "kind=queue/" in p)
+        ).equals(tier)
 
 
 @pytest.mark.slow  # writes and reads history

@@ -41,12 +41,21 @@ def polls() -> list[Snapshot]:
         if n == 240:
             world.started = world.now
         since = n % 240
-        world.queues[1] |= {"messages": 7000.0 if n == SPIKE else 100.0 + n, "delivering": 10.0, "scheduled": 3.0}
+        world.queues[1] |= {
+            "messages": 7000.0 if n == SPIKE else 100.0 + n,
+            "delivering": 10.0,
+            "scheduled": 3.0,
+        }
         world.queues[1] |= {"added": 120.0 * since, "acknowledged": 60.0 * since}
         if n not in GAP:
             found = world.snapshot()
             assert found.broker is not None
-            about = replace(found.broker, connections=7.0, memory_used_bytes=3e6, memory_limit_bytes=12e6)
+            about = replace(
+                found.broker,
+                connections=7.0,
+                memory_used_bytes=3e6,
+                memory_limit_bytes=12e6,
+            )
             made.append(replace(found, broker=about))
     return made
 
@@ -68,7 +77,11 @@ def recent(course: TimeSeries | None = None, seconds: float = 6 * 3600.0) -> Rec
 
 
 def charted(
-    store: Store, queue: str = "a", seconds: float = 6 * 3600.0, course: TimeSeries | None = None, policy: Policy = ALL
+    store: Store,
+    queue: str = "a",
+    seconds: float = 6 * 3600.0,
+    course: TimeSeries | None = None,
+    policy: Policy = ALL,
 ) -> Recent:
     past = HistoryReader(store).past("b1", queue, queue, END, seconds, policy.of_queue)
     return with_history(recent(course, seconds), past)
@@ -102,7 +115,9 @@ def test_the_highest_of_each_step_the_mean_of_rates_and_gaps(store: Store) -> No
     ],
     ids=["all are shown", "excluded", "ignored"],
 )
-def test_of_the_broker_the_same_sums_as_memory_has(store: Store, hides: dict[str, Any]) -> None:
+def test_of_the_broker_the_same_sums_as_memory_has(
+    store: Store, hides: dict[str, Any]
+) -> None:
     """Of all queues that are shown, internal ones too: else the chart has a step where memory goes on."""
     policy = Policy("b1", **hides)
     found = charted(store, "", policy=policy).course
@@ -120,7 +135,9 @@ def test_of_the_broker_the_same_sums_as_memory_has(store: Store, hides: dict[str
 def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> None:
     found = charted(store, seconds=3600.0).course
     assert found is not None
-    assert found.ready == [value - 13 for value in range(401, 460, 2)], "two polls a step: none is empty by chance"
+    assert found.ready == [value - 13 for value in range(401, 460, 2)], (
+        "two polls a step: none is empty by chance"
+    )
     past = HistoryReader(store).past("b2", "a", "a", END, 3600.0)
     assert past.samples == {}
     assert with_history(recent(), past).course is None
@@ -129,9 +146,13 @@ def test_of_an_hour_each_poll_and_of_another_broker_nothing(store: Store) -> Non
 @pytest.mark.slow  # writes and reads history
 def test_memory_goes_on_where_the_publication_ends(store: Store) -> None:
     later = END + 600
-    course = TimeSeries(15, later, ready=[*[1] * 200, *[9000] * 40], delivering=[0] * 240)
+    course = TimeSeries(
+        15, later, ready=[*[1] * 200, *[9000] * 40], delivering=[0] * 240
+    )
     past = HistoryReader(store).past("b1", "a", "a", later, 6 * 3600.0)
-    found = with_history(Recent("b1", "a", "a", later - 6 * 3600, later, course, [], 0, []), past).course
+    found = with_history(
+        Recent("b1", "a", "a", later - 6 * 3600, later, course, [], 0, []), past
+    ).course
     assert found is not None
     assert isinstance(found.ready, list)
     assert found.ready[-5:] == [9000] * 5
@@ -151,18 +172,31 @@ def test_a_week_is_no_more_than_the_points_of_a_chart(store: Store) -> None:
 
 @pytest.mark.slow  # writes and reads history
 def test_joined_files_say_the_same_and_no_row_twice(store: Store) -> None:
-    before = [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)]
+    before = [
+        charted(store, name, seconds).course
+        for name in ("a", "")
+        for seconds in (6 * 3600.0, 86400.0)
+    ]
     tidy(store, Keep(days=100), END + 3 * 86400)
     (file,) = current(store, ["raw/kind=queue"])
-    assert [charted(store, name, seconds).course for name in ("a", "") for seconds in (6 * 3600.0, 86400.0)] == before
+    assert [
+        charted(store, name, seconds).course
+        for name in ("a", "")
+        for seconds in (6 * 3600.0, 86400.0)
+    ] == before
     rows = read(store, [file.path], QUEUE)
-    for place, table in ((file.path, rows.slice(0, 200)), (file.path.replace("joined", "other"), rows.slice(200))):
+    for place, table in (
+        (file.path, rows.slice(0, 200)),
+        (file.path.replace("joined", "other"), rows.slice(200)),
+    ):
         store.write_table(place, table)
     assert charted(store, "").course == before[2], "queues of one poll in several files"
 
 
 @pytest.mark.slow  # writes and reads history
-def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_or_cannot_be_read_is_said(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ranges, "READ_SECONDS", -1.0)
     assert charted(store).note == "what is older takes too long to read"
     monkeypatch.undo()
@@ -182,11 +216,16 @@ def test_what_takes_too_long_or_cannot_be_read_is_said(store: Store, monkeypatch
 
     monkeypatch.setattr(ranges, "current", away)
     past = HistoryReader(store).past("b1", "a", "a", END, 3600.0)
-    assert (past.samples, past.note) == ({}, "the history cannot be read: s3: does not answer")
+    assert (past.samples, past.note) == (
+        {},
+        "the history cannot be read: s3: does not answer",
+    )
 
 
 @pytest.mark.slow  # writes and reads history
-def test_what_was_read_is_kept_for_a_while(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_kept_for_a_while(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader, read_ = HistoryReader(store), []
     monkeypatch.setattr(ranges, "current", lambda *_: read_.append(1) or [])  # type: ignore[func-returns-value]
     for _ in range(3):

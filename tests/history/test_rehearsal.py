@@ -20,7 +20,9 @@ def a_poll() -> PollRecord:
 
 def started(history: HistoryWriter, poll: PollRecord) -> HistoryWriter:
     history.start()
-    history.offer_poll(poll.broker, poll.interval, poll.snapshot, Judgement(), poll.evicted)
+    history.offer_poll(
+        poll.broker, poll.interval, poll.snapshot, Judgement(), poll.evicted
+    )
     return history
 
 
@@ -35,7 +37,9 @@ def paths(directory: Path) -> list[str]:
     return [entry.path for entry in Store(str(directory / "history")).files("raw")]
 
 
-def test_each_is_joined_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_is_joined_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     joined: list[str] = []
     write = Store.write_table
 
@@ -45,11 +49,15 @@ def test_each_is_joined_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Store, "write_table", noted)
     warm_up(tmp_path)
-    assert [name.split("/")[1] for name in joined if "/joined-" in name] == sorted(f"kind={k.name}" for k in REHEARSED)
+    assert [name.split("/")[1] for name in joined if "/joined-" in name] == sorted(
+        f"kind={k.name}" for k in REHEARSED
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_does_it_beside_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_does_it_beside_its_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[Path] = []
 
     def noted(spool: Path) -> None:
@@ -64,7 +72,9 @@ def test_a_writer_does_it_beside_its_segments(tmp_path: Path, monkeypatch: pytes
     assert done == [tmp_path / "spool"], "once"
     assert list((tmp_path / "spool").glob("*/")) == []
     day = datetime.fromtimestamp(poll.snapshot.stamp, UTC)
-    assert {path.split("/")[2] for path in paths(tmp_path)} == {f"dt={day:%Y-%m-%d}"}, "of the poll and of no other"
+    assert {path.split("/")[2] for path in paths(tmp_path)} == {f"dt={day:%Y-%m-%d}"}, (
+        "of the poll and of no other"
+    )
 
 
 def test_what_a_kill_leaves_of_it_is_no_segment(tmp_path: Path) -> None:
@@ -98,7 +108,9 @@ def test_one_that_fails_is_no_failure_of_the_history(
     assert paths(tmp_path)
 
 
-def test_memory_goes_back_after_publishing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_goes_back_after_publishing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[int] = []
     monkeypatch.setattr("penstock.history.writer.give_back", lambda: given.append(1))
     clock, poll = Clock(), a_poll()

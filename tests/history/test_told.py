@@ -39,7 +39,10 @@ def killed() -> Iterator[None]:
 
 def standing(*names: str, since: float = BEGIN) -> list[ActiveCondition]:
     return [
-        ActiveCondition(name, "b", "a", "q", "c", Severity.CRITICAL, since, {"age": float("nan")}) for name in names
+        ActiveCondition(
+            name, "b", "a", "q", "c", Severity.CRITICAL, since, {"age": float("nan")}
+        )
+        for name in names
     ]
 
 
@@ -60,19 +63,32 @@ class Agents:
 
     def poll(self, at: float, conditions: Sequence[ActiveCondition]) -> None:
         self._clock.now = BEGIN + at
-        self.history.step(PollRecord("b", replace(self._snapshot, stamp=self._clock.now), conditions, interval=5.0))
+        self.history.step(
+            PollRecord(
+                "b",
+                replace(self._snapshot, stamp=self._clock.now),
+                conditions,
+                interval=5.0,
+            )
+        )
 
     def told(self) -> list[tuple[str, float, float]]:
         """Event, stamp and when it was last seen, of all that is published."""
         self.history.finish()
         found = rows(Store(str(self._directory / "history")), "condition")
         return sorted(
-            (str(row["event"]), row["stamp"].timestamp() - BEGIN, row["seen"].timestamp() - BEGIN)  # type: ignore[attr-defined]
+            (
+                str(row["event"]),
+                row["stamp"].timestamp() - BEGIN,  # type: ignore[attr-defined]
+                row["seen"].timestamp() - BEGIN,  # type: ignore[attr-defined]
+            )
             for row in found
         )
 
     def episodes(self, until: float) -> list[Episode]:
-        return episodes(rows(Store(str(self._directory / "history")), "condition"), BEGIN + until)
+        return episodes(
+            rows(Store(str(self._directory / "history")), "condition"), BEGIN + until
+        )
 
 
 @pytest.mark.slow  # writes and reads history
@@ -91,20 +107,32 @@ def test_an_incident_is_told_as_a_condition_of_its_root(tmp_path: Path) -> None:
         size=2,
     )
     snapshot = replace(recorded("healthy")[0], stamp=BEGIN + 5)
-    agents.history.offer_poll("b", 5.0, snapshot, Judgement(incidents=Incidents((one,))), np.empty(0))
+    agents.history.offer_poll(
+        "b", 5.0, snapshot, Judgement(incidents=Incidents((one,))), np.empty(0)
+    )
     offered = agents.history._polls.get()
     assert offered is not None
     agents.poll(5, offered.conditions)
     agents.poll(10, [])
     agents.history.finish()
     first, last = rows(Store(str(tmp_path / "history")), "condition")
-    named = {"condition": "incident address_full", "address": "x.reply", "queue": "", "client": "54fe491a"}
+    named = {
+        "condition": "incident address_full",
+        "address": "x.reply",
+        "queue": "",
+        "client": "54fe491a",
+    }
     assert named.items() <= first.items()
-    assert (first["evidence"], last["event"]) == ('{"members":2.0,"victims":1.0}', "leave")
+    assert (first["evidence"], last["event"]) == (
+        '{"members":2.0,"victims":1.0}',
+        "leave",
+    )
 
 
 @pytest.mark.slow  # writes and reads history
-def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(tmp_path: Path) -> None:
+def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(
+    tmp_path: Path,
+) -> None:
     agents = Agents(tmp_path)
     for at in (0.0, 5.0, 10.0, 15.0):
         agents.poll(at, standing("stalled"))
@@ -114,7 +142,12 @@ def test_what_ended_while_the_agent_was_away_has_an_end_when_it_was_last_seen(tm
         agents.poll(at, [])
     assert agents.told() == [("hold", 0.0, 0.0), ("leave", 40 * DAY, 15.0)]
     (one,) = agents.episodes(41 * DAY)
-    assert (one.begin, one.end, one.open, one.end_known) == (BEGIN, BEGIN + 15.0, False, False)
+    assert (one.begin, one.end, one.open, one.end_known) == (
+        BEGIN,
+        BEGIN + 15.0,
+        False,
+        False,
+    )
 
 
 @pytest.mark.slow  # writes and reads history
@@ -143,10 +176,15 @@ def test_what_stands_still_is_one_and_what_began_again_another(tmp_path: Path) -
     agents = Agents(tmp_path)
     agents.poll(0.0, standing("stalled", "starved"))
     agents.begin()
-    agents.poll(2 * DAY, [*standing("stalled"), *standing("starved", since=BEGIN + 1.9 * DAY)])
+    agents.poll(
+        2 * DAY, [*standing("stalled"), *standing("starved", since=BEGIN + 1.9 * DAY)]
+    )
     agents.poll(2 * DAY + 5, [])
     agents.told()
-    found = {(one.condition, one.begin - BEGIN, one.end - BEGIN, one.end_known) for one in agents.episodes(3 * DAY)}
+    found = {
+        (one.condition, one.begin - BEGIN, one.end - BEGIN, one.end_known)
+        for one in agents.episodes(3 * DAY)
+    }
     assert found == {
         ("stalled", 0.0, 2 * DAY + 5, True),
         ("starved", 0.0, 0.0, False),
@@ -155,7 +193,9 @@ def test_what_stands_still_is_one_and_what_began_again_another(tmp_path: Path) -
 
 
 @pytest.mark.slow  # writes and reads history
-def test_a_lost_poll_takes_no_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_poll_takes_no_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agents = Agents(tmp_path)
     agents.poll(0.0, standing("stalled"))
     with monkeypatch.context() as full:
@@ -170,7 +210,9 @@ def test_a_lost_poll_takes_no_end_with_it(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xff", b"\x81\xa1b\x01", b"x" * 1000])
-def test_a_damaged_file_is_begun_anew(content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_begun_anew(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "told.bin"
     file.write_bytes(content)
     assert kept.load(file) == {}
@@ -183,7 +225,10 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     kept.save({"b": one}, tmp_path / "told.bin")
     again = kept.load(tmp_path / "told.bin")["b"]
     assert again.stamp == BEGIN
-    assert [told[:1] + told[2:] for told in again.advance(BEGIN + 5, [])] == [("leave", BEGIN), ("leave", BEGIN)]
+    assert [told[:1] + told[2:] for told in again.advance(BEGIN + 5, [])] == [
+        ("leave", BEGIN),
+        ("leave", BEGIN),
+    ]
 
 
 def test_in_one_run_nothing_is_told_otherwise_than_before() -> None:
@@ -191,11 +236,19 @@ def test_in_one_run_nothing_is_told_otherwise_than_before() -> None:
     chance, one, before, hour = random.Random(3), Exported(), set[str](), -1.0  # noqa: S311 - repeatable
     for number in range(2000):
         stamp = BEGIN + 45.0 * number
-        now = {name for name in ("stalled", "starved", "growing") if chance.random() < 0.7 or name in before}
+        now = {
+            name
+            for name in ("stalled", "starved", "growing")
+            if chance.random() < 0.7 or name in before
+        }
         now -= {name for name in now if chance.random() < 0.05}
         told = {(t.event, t.condition.name) for t in one.advance(stamp, standing(*now))}
         entered = {("enter" if number else "hold", name) for name in now - before}
-        held = {("hold", name) for name in now & before} if stamp // 3600 != hour else set()
+        held = (
+            {("hold", name) for name in now & before}
+            if stamp // 3600 != hour
+            else set()
+        )
         assert told == entered | held | {("leave", name) for name in before - now}
         before, hour = now, stamp // 3600
 
@@ -204,8 +257,21 @@ def row(event: str, at: float, seen: float, since: float = 100.0) -> dict[str, o
     def moment(seconds: float) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
 
-    names = {"broker": "b", "address": "a", "queue": "q", "client": "c", "condition": "stalled", "severity": "warning"}
-    return {**names, "event": event, "stamp": moment(at), "since": moment(since), "seen": moment(seen)}
+    names = {
+        "broker": "b",
+        "address": "a",
+        "queue": "q",
+        "client": "c",
+        "condition": "stalled",
+        "severity": "warning",
+    }
+    return {
+        **names,
+        "event": event,
+        "stamp": moment(at),
+        "since": moment(since),
+        "seen": moment(seen),
+    }
 
 
 @pytest.mark.parametrize(
@@ -222,6 +288,8 @@ def row(event: str, at: float, seen: float, since: float = 100.0) -> dict[str, o
         ([row("enter", 160, 160), row("hold", 9000, 9000), row("leave", 9100, 9000)], DAY, (9100, False, True)),
     ],
 )  # fmt: skip
-def test_the_end_of_what_nobody_saw(told: list[dict[str, object]], until: float, end: tuple[float, bool, bool]) -> None:
+def test_the_end_of_what_nobody_saw(
+    told: list[dict[str, object]], until: float, end: tuple[float, bool, bool]
+) -> None:
     (one,) = episodes(told, until)
     assert (one.end, one.open, one.end_known) == end

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from history.polls import NAMES, POLICY, Clock, files, judged, recorded, rows, write, writer
+from history.polls import (
+    NAMES,
+    POLICY,
+    Clock,
+    files,
+    judged,
+    recorded,
+    rows,
+    write,
+    writer,
+)
 from penstock.brokers.artemis.reader import ArtemisReader
 from penstock.cli.replay import as_configured
 from penstock.core.errors import SourceError
@@ -24,7 +34,13 @@ from penstock.transports.recording import RecordingTransport
 from penstock_trends.judging import hours_of
 from penstock_trends.snapshots import RowReader
 
-HEALTHY = {"batch-transactions", "exclusive-standby", "healthy", "low-traffic", "paging-progress"}
+HEALTHY = {
+    "batch-transactions",
+    "exclusive-standby",
+    "healthy",
+    "low-traffic",
+    "paging-progress",
+}
 """No condition may come in these."""
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -36,27 +52,39 @@ def read_back(store: Store) -> list[Snapshot]:
 def tables_of(store: Store) -> dict[str, pa.Table]:
     there = files(store)
     return {
-        name: read(store, [entry.path for entry in there if f"kind={name}/" in entry.path], kind)
+        name: read(
+            store,
+            [entry.path for entry in there if f"kind={name}/" in entry.path],
+            kind,
+        )
         for name, kind in ROW_TYPES.items()
     }
 
 
 @pytest.mark.slow  # writes and reads history
-def test_a_text_and_a_flag_that_an_older_version_did_not_write_are_not_read(tmp_path: Path) -> None:
+def test_a_text_and_a_flag_that_an_older_version_did_not_write_are_not_read(
+    tmp_path: Path,
+) -> None:
     _, polls = complete(RECORDINGS / "artemis-2.44.0.jsonl.gz")
     tables = tables_of(write(tmp_path, list(judged(polls))))
     older = {
         "address": tables["address"].drop_columns(["page_full_policy"]),
         "queue": tables["queue"].drop_columns(["auto_delete", "purge_on_no_consumers"]),
     }
-    fitted = {name: schema.fitted(table, ROW_TYPES[name].schema) for name, table in older.items()}
+    fitted = {
+        name: schema.fitted(table, ROW_TYPES[name].schema)
+        for name, table in older.items()
+    }
     snapshots = list(RowReader().snapshots({**tables, **fitted}))
     assert len(snapshots) == len(polls)
     for snapshot in snapshots:
         assert snapshot.addresses is not None
         assert snapshot.queues is not None
         assert {row.page_full_policy for row in snapshot.addresses.index} == {""}
-        assert {(row.auto_delete, row.purge_on_no_consumers) for row in snapshot.queues.index} == {(None, None)}
+        assert {
+            (row.auto_delete, row.purge_on_no_consumers)
+            for row in snapshot.queues.index
+        } == {(None, None)}
 
 
 @pytest.mark.slow  # forty recordings, which tests/labelled judges too
@@ -64,7 +92,9 @@ def test_a_text_and_a_flag_that_an_older_version_did_not_write_are_not_read(tmp_
 def test_judged_again_it_is_the_same(name: str, tmp_path: Path) -> None:
     live = list(judged(recorded(name)))
     again = list(judged(read_back(write(tmp_path, live))))
-    assert [poll.snapshot.stamp for poll in again] == [poll.snapshot.stamp for poll in live]
+    assert [poll.snapshot.stamp for poll in again] == [
+        poll.snapshot.stamp for poll in live
+    ]
     assert [poll.conditions for poll in again] == [poll.conditions for poll in live]
     assert any(poll.conditions for poll in live) or name in HEALTHY
 
@@ -89,7 +119,9 @@ def complete(path: Path) -> tuple[str, list[Snapshot]]:
 
 @pytest.mark.slow  # writes and reads history
 @pytest.mark.parametrize("file", ["artemis-2.21.0", "artemis-2.28.0", "artemis-2.44.0"])
-def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path) -> None:
+def test_every_number_and_text_of_a_broker_comes_back(
+    file: str, tmp_path: Path
+) -> None:
     _, polls = complete(RECORDINGS / f"{file}.jsonl.gz")
     back = read_back(write(tmp_path, list(judged(polls))))
     assert len(back) == len(polls) == 3
@@ -100,11 +132,15 @@ def test_every_number_and_text_of_a_broker_comes_back(file: str, tmp_path: Path)
             assert (then is None) == (now is None), name
             if then is None:
                 continue
-            assert then.columns.keys() <= TABLES[name].numbers.keys(), "history/schema.py must take new columns in"
+            assert then.columns.keys() <= TABLES[name].numbers.keys(), (
+                "history/schema.py must take new columns in"
+            )
             np.testing.assert_array_equal(then.index.keys, now.index.keys)
             assert list(then.index) == list(now.index)
             for column in then.columns:
-                np.testing.assert_array_equal(then[column], now[column], err_msg=f"{name}.{column}")
+                np.testing.assert_array_equal(
+                    then[column], now[column], err_msg=f"{name}.{column}"
+                )
 
 
 @pytest.mark.slow  # takes a second
@@ -113,7 +149,9 @@ def test_conditions_enter_hold_and_leave(tmp_path: Path) -> None:
     told = rows(write(tmp_path, live), "condition")
     stalled = [row for row in told if row["condition"] == "stalled"]
     assert stalled[0]["event"] == "enter"
-    assert {row["client"] for row in stalled} == {c.client for p in live for c in p.conditions if c.name == "stalled"}
+    assert {row["client"] for row in stalled} == {
+        c.client for p in live for c in p.conditions if c.name == "stalled"
+    }
     assert all('"held"' in str(row["evidence"]) for row in stalled)
 
 
@@ -125,9 +163,17 @@ def test_what_stands_is_told_again_in_each_hour(tmp_path: Path) -> None:
     history = writer(tmp_path, clock)
     for hour in range(3):
         clock.now = 1_800_000_000.0 + 3600 * hour
-        history.step(PollRecord(POLICY.broker, replace(standing.snapshot, stamp=clock.now), standing.conditions))
+        history.step(
+            PollRecord(
+                POLICY.broker,
+                replace(standing.snapshot, stamp=clock.now),
+                standing.conditions,
+            )
+        )
     history.finish()
-    events = [row["event"] for row in rows(Store(str(tmp_path / "history")), "condition")]
+    events = [
+        row["event"] for row in rows(Store(str(tmp_path / "history")), "condition")
+    ]
     assert events.count("hold") == 3 * len(standing.conditions)
 
 
@@ -136,16 +182,23 @@ def test_files_stand_by_kind_day_and_hour_in_utc(tmp_path: Path) -> None:
     live = list(judged(recorded("healthy")))
     first = datetime.fromtimestamp(live[0].snapshot.stamp, UTC)
     paths = [entry.path for entry in write(tmp_path, live).files("raw")]
-    assert any(path.startswith(f"raw/kind=queue/dt={first:%Y-%m-%d}/hour={first:%H}/a1-") for path in paths)
+    assert any(
+        path.startswith(f"raw/kind=queue/dt={first:%Y-%m-%d}/hour={first:%H}/a1-")
+        for path in paths
+    )
 
 
-def many_files(tmp_path: Path, publish: float, polls: int | None = None) -> tuple[Store, float]:
+def many_files(
+    tmp_path: Path, publish: float, polls: int | None = None
+) -> tuple[Store, float]:
     """A store with a file every `publish` seconds, and the time of its last poll."""
     clock = Clock()
     history = writer(tmp_path, clock, publish=publish)
     for poll in list(judged(recorded("ring-overflow")))[:polls]:
         clock.now = poll.snapshot.stamp
-        history.step(PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history.step(
+            PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0)
+        )
     history.finish()
     return Store(str(tmp_path / "history")), clock.now
 
@@ -187,7 +240,9 @@ def test_what_is_too_much_for_one_joining_becomes_several_files(
 
 
 @pytest.mark.slow  # writes hours of history
-def test_joined_again_after_a_kill_nothing_stays_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_again_after_a_kill_nothing_stays_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, last = many_files(tmp_path, 1.0, polls=6)
     due = last + 2 * 3600.0
     before = rows(store, "queue")
@@ -217,7 +272,14 @@ def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -
     live = list(judged(recorded("ring-overflow")))
     clock, steady = Clock(), Clock()
     clock.now = begin = live[0].snapshot.stamp
-    settings = WriterSettings(tmp_path / "spool", str(tmp_path / "history"), 1.0, 1 << 30, Keep(days=30.0), "a1")
+    settings = WriterSettings(
+        tmp_path / "spool",
+        str(tmp_path / "history"),
+        1.0,
+        1 << 30,
+        Keep(days=30.0),
+        "a1",
+    )
     history = HistoryWriter(settings, clock, steady)
 
     def days_after(ahead: float, hours: float) -> list[str]:
@@ -229,7 +291,9 @@ def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -
 
     for poll in live[:3]:
         clock.now += 5.0
-        history.step(PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0))
+        history.step(
+            PollRecord(POLICY.broker, poll.snapshot, poll.conditions, poll.evicted, 5.0)
+        )
     (today,) = days_after(0, 1)
     assert days_after(40, 1) == [today]
     assert days_after(40, 3) == [today]

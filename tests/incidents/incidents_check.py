@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from flowbench.core import CoreProcess
-from incidents.live import INTERVAL, Reader, Watch, few_credits, full_memory, memory_broker, watched
+from incidents.live import (
+    INTERVAL,
+    Reader,
+    Watch,
+    few_credits,
+    full_memory,
+    memory_broker,
+    watched,
+)
 from penstock_demo.artemis import ArtemisBroker
 from penstock_demo.broker import Broker
 from penstock_demo.management import Account, quoted
@@ -25,7 +33,9 @@ TOLD = 60.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArtemisBroker]:
-    made = ArtemisBroker.create(tmp_path_factory.mktemp("incidents") / "broker", edit=few_credits, heap_mb=384)
+    made = ArtemisBroker.create(
+        tmp_path_factory.mktemp("incidents") / "broker", edit=few_credits, heap_mb=384
+    )
     made.start()
     yield made
     made.kill()
@@ -53,16 +63,25 @@ class Stage:
         names = [f"{self.name}.{one}" for one in queues]
         reply = reply and f"{self.name}.{reply}"
         return self._clients.enter_context(
-            Reader(self.broker.endpoint(), names, client_id=f"{self.name}.{client}", reply=reply)
+            Reader(
+                self.broker.endpoint(),
+                names,
+                client_id=f"{self.name}.{client}",
+                reply=reply,
+            )
         )
 
     def sends(self, *queues: str, rate: float = RATE) -> None:
         for one in queues:
             self.open(AmqpProducer, one, client=f"to-{one}").run(rate)
 
-    def open(self, make: Callable[..., Any], queue: str, *, client: str, **options: Any) -> Any:
+    def open(
+        self, make: Callable[..., Any], queue: str, *, client: str, **options: Any
+    ) -> Any:
         name = f"{self.name}.{queue}"
-        opened = make(self.broker.endpoint(), name, client_id=f"{self.name}.{client}", **options)
+        opened = make(
+            self.broker.endpoint(), name, client_id=f"{self.name}.{client}", **options
+        )
         return self._clients.enter_context(opened)
 
     def queues(self, *names: str) -> None:
@@ -71,12 +90,17 @@ class Stage:
 
 @pytest.fixture
 def stage(broker: Broker, clients: ExitStack, request: pytest.FixtureRequest) -> Stage:
-    return Stage(broker, clients, request.node.name.removeprefix("test_").replace("_", "-"))
+    return Stage(
+        broker, clients, request.node.name.removeprefix("test_").replace("_", "-")
+    )
 
 
 def blocked_in_send(stage: Stage) -> Reader:
     stage.broker.manage.add_settings(
-        f"{stage.name}.reply", maxSizeBytes=200_000, addressFullMessagePolicy="BLOCK", pageSizeBytes=50_000
+        f"{stage.name}.reply",
+        maxSizeBytes=200_000,
+        addressFullMessagePolicy="BLOCK",
+        pageSizeBytes=50_000,
     )
     stage.queues("req", "reply")
     stage.sends("req")
@@ -85,7 +109,9 @@ def blocked_in_send(stage: Stage) -> Reader:
 
 def test_full_reply(stage: Stage, watch: Watch) -> None:
     blocked_in_send(stage)
-    found = watch.one(stage.name, lambda one: any(key[0] == "stalled" for key in one.members), TOLD)
+    found = watch.one(
+        stage.name, lambda one: any(key[0] == "stalled" for key in one.members), TOLD
+    )
     assert (found.kind, found.object) == ("address_full", f"{stage.name}.reply")
     assert found.victims == [f"{stage.name}.orders"]
     assert "is blocked sending to" in found.title
@@ -132,10 +158,15 @@ def test_common_cause(stage: Stage, watch: Watch) -> None:
 def paused_address(stage: Stage) -> None:
     for n in range(5):
         stage.broker.manage.create_queue(
-            f"{stage.name}.sub{n}", address=f"{stage.name}.topic", routing_type="multicast"
+            f"{stage.name}.sub{n}",
+            address=f"{stage.name}.topic",
+            routing_type="multicast",
         )
     sender = AmqpProducer(
-        stage.broker.endpoint(), f"{stage.name}.topic", client_id=f"{stage.name}.publisher", topic=True
+        stage.broker.endpoint(),
+        f"{stage.name}.topic",
+        client_id=f"{stage.name}.publisher",
+        topic=True,
     )
     stage._clients.enter_context(sender).run(RATE)
     time.sleep(4)
@@ -150,13 +181,21 @@ def test_paused_address(stage: Stage, watch: Watch) -> None:
 
 def dead_letters_refused(stage: Stage) -> None:
     stage.broker.manage.add_settings(
-        f"{stage.name}.dla", maxSizeBytes=30_000, addressFullMessagePolicy="FAIL", pageSizeBytes=10_000
+        f"{stage.name}.dla",
+        maxSizeBytes=30_000,
+        addressFullMessagePolicy="FAIL",
+        pageSizeBytes=10_000,
     )
     stage.broker.manage.add_settings(
-        f"{stage.name}.src", deadLetterAddress=f"{stage.name}.dla", maxDeliveryAttempts=1, redeliveryDelay=0
+        f"{stage.name}.src",
+        deadLetterAddress=f"{stage.name}.dla",
+        maxDeliveryAttempts=1,
+        redeliveryDelay=0,
     )
     stage.queues("src", "dla")
-    with AmqpProducer(stage.broker.endpoint(), f"{stage.name}.src", size=1_000) as sender:
+    with AmqpProducer(
+        stage.broker.endpoint(), f"{stage.name}.src", size=1_000
+    ) as sender:
         sender.send(300)
 
 
@@ -164,15 +203,25 @@ def test_dead_letters_refused(stage: Stage, watch: Watch, tmp_path: Path) -> Non
     dead_letters_refused(stage)
     with (
         CoreProcess(tmp_path / "core") as core,
-        core.open(stage.broker.endpoint(), f"{stage.name}.src", mode="transacted", returns=1.0, batch=10),
+        core.open(
+            stage.broker.endpoint(),
+            f"{stage.name}.src",
+            mode="transacted",
+            returns=1.0,
+            batch=10,
+        ),
     ):
         time.sleep(8)
-    found = watch.one(stage.name, lambda one: one.kind == "dead_letter_address_full", TOLD)
+    found = watch.one(
+        stage.name, lambda one: one.kind == "dead_letter_address_full", TOLD
+    )
     assert found.object == f"{stage.name}.dla"
     assert found.victims == [f"{stage.name}.src"]
     source = f"{stage.name}.src"
     stuck = stage.broker.manage.queue(source, "DeliveringCount")
-    assert stage.broker.manage.queue(source, "DurableDeliveringCount") == stuck > 0, "as the text says: all are durable"
+    assert stage.broker.manage.queue(source, "DurableDeliveringCount") == stuck > 0, (
+        "as the text says: all are durable"
+    )
 
 
 def test_exclusive_owner(stage: Stage, watch: Watch) -> None:
@@ -205,17 +254,29 @@ def test_group_owner(stage: Stage, watch: Watch) -> None:
 
 def test_pages_that_are_not_read(stage: Stage, watch: Watch) -> None:
     """So many bytes are unacknowledged that the queue reads no more pages: its other consumer gets nothing."""
-    small = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000, "maxReadPageBytes": 400_000}
-    stage.broker.manage.add_settings(f"{stage.name}.q", addressFullMessagePolicy="PAGE", **small)
+    small = {
+        "maxSizeBytes": 200_000,
+        "pageSizeBytes": 100_000,
+        "maxReadPageBytes": 400_000,
+    }
+    stage.broker.manage.add_settings(
+        f"{stage.name}.q", addressFullMessagePolicy="PAGE", **small
+    )
     stage.queues("q")
     stage.open(AmqpHolder, "q", client="hoarder", credit=5000)
     sender = stage.open(AmqpProducer, "q", client="to-q", size=1000)
     for _ in range(30):
         sender.send(100)
     stage.open(AmqpConsumer, "q", client="peer")
-    found = watch.one(stage.name, lambda one: any(key[0] == "depaging_frozen" for key in one.members), TOLD)
+    found = watch.one(
+        stage.name,
+        lambda one: any(key[0] == "depaging_frozen" for key in one.members),
+        TOLD,
+    )
     assert (found.kind, found.object) == ("stalled", f"{stage.name}.hoarder")
-    assert found.victims == [f"{stage.name}.q (page files are no longer read because one consumer buffers too much)"]
+    assert found.victims == [
+        f"{stage.name}.q (page files are no longer read because one consumer buffers too much)"
+    ]
 
 
 def test_refused_logins(stage: Stage, watch: Watch) -> None:
@@ -231,12 +292,19 @@ def test_refused_logins(stage: Stage, watch: Watch) -> None:
             AmqpHolder(wrong, f"{stage.name}.q", credit=10)
     found = watch.one(stage.name, lambda one: one.kind == "no_consumer", 2 * TOLD)
     assert found.object == f"{stage.name}.billing"
-    assert (found.causes[0].name, found.causes[0].state) == ("login_refused", "possible")
+    assert (found.causes[0].name, found.causes[0].state) == (
+        "login_refused",
+        "possible",
+    )
     assert found.causes[0].fact == "refused logins since it left: 5"
-    assert f"{stage.name}.billing left queue {stage.name}.q" in [text for _, text in found.changed]
+    assert f"{stage.name}.billing left queue {stage.name}.q" in [
+        text for _, text in found.changed
+    ]
 
 
-def test_full_target_of_a_bridge(stage: Stage, watch: Watch, own_artemis: Callable[..., ArtemisBroker]) -> None:
+def test_full_target_of_a_bridge(
+    stage: Stage, watch: Watch, own_artemis: Callable[..., ArtemisBroker]
+) -> None:
     other = own_artemis(edit=few_credits, heap_mb=256)
     source, target = f"{stage.name}.out", f"{stage.name}.in"
     limits = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000}
@@ -244,13 +312,18 @@ def test_full_target_of_a_bridge(stage: Stage, watch: Watch, own_artemis: Callab
     other.manage.create_queue(target)
     stage.queues("out")
     url = f"tcp://{other.host}:{other.port}?producerWindowSize=10000"
-    stage.broker.manage.create_bridge(f"{stage.name}.to-2", source, url, other.admin, target=target)
+    stage.broker.manage.create_bridge(
+        f"{stage.name}.to-2", source, url, other.admin, target=target
+    )
     stage.open(AmqpProducer, "out", client="to-out", size=2000).run(RATE)
     found = watch.one(stage.name, lambda one: one.kind == "bridge_stopped", TOLD)
     assert found.object == f"{stage.name}.to-2"
-    assert [(one.name, one.state) for one in found.causes] == [("target_full", "possible")]
+    assert [(one.name, one.state) for one in found.causes] == [
+        ("target_full", "possible")
+    ]
     stage.broker.manage.call(
-        f"{stage.broker.manage.broker},component=bridges,name={quoted(f'{stage.name}.to-2')}", "stop()"
+        f"{stage.broker.manage.broker},component=bridges,name={quoted(f'{stage.name}.to-2')}",
+        "stop()",
     )
 
 
@@ -258,36 +331,60 @@ def test_crash_loop(stage: Stage, watch: Watch, tmp_path: Path) -> None:
     """Each connection that ends takes an attempt of each message sent ahead: healthy ones become dead letters."""
     source, dead = f"{stage.name}.q", f"{stage.name}.dead"
     stage.queues("q", "dead")
-    stage.broker.manage.add_settings(source, deadLetterAddress=dead, maxDeliveryAttempts=4, redeliveryDelay=0)
+    stage.broker.manage.add_settings(
+        source, deadLetterAddress=dead, maxDeliveryAttempts=4, redeliveryDelay=0
+    )
     stage.open(AmqpProducer, "q", client="to-q").send(200)
     with CoreProcess(tmp_path / "core") as core:
 
         def crash() -> int:
-            core.open(stage.broker.endpoint(), source, client_id=f"{stage.name}.crashing", stuck_after=0)
+            core.open(
+                stage.broker.endpoint(),
+                source,
+                client_id=f"{stage.name}.crashing",
+                stuck_after=0,
+            )
             time.sleep(INTERVAL)
             stage.broker.manage.close_connections(source)
             stage.open(AmqpProducer, "q", client="to-q").send(20)
             return len(watch.incidents(stage.name))
 
         eventually(crash, expected=1, timeout=TOLD)
-        found = watch.one(stage.name, lambda one: one.kind in ("churn_without_progress", "crash_looping"), 1.0)
+        found = watch.one(
+            stage.name,
+            lambda one: one.kind in ("churn_without_progress", "crash_looping"),
+            1.0,
+        )
         assert found.object == f"{stage.name}.crashing"
 
         def grown() -> bool:
             crash()
-            return any(key[0] == "dead_lettering" for one in watch.incidents(stage.name) for key in one.members)
+            return any(
+                key[0] == "dead_lettering"
+                for one in watch.incidents(stage.name)
+                for key in one.members
+            )
 
         eventually(grown, expected=True, timeout=TOLD)
-        watch.one(stage.name, lambda one: one.victims == [f"{source} (messages go to the dead letters)"], 1.0)
+        watch.one(
+            stage.name,
+            lambda one: one.victims == [f"{source} (messages go to the dead letters)"],
+            1.0,
+        )
 
 
 def test_full_target_of_a_divert(stage: Stage, watch: Watch) -> None:
     """It refuses: whoever sends to the source gets its error."""
     stage.broker.manage.add_settings(
-        f"{stage.name}.audit", maxSizeBytes=100_000, addressFullMessagePolicy="FAIL", pageSizeBytes=50_000
+        f"{stage.name}.audit",
+        maxSizeBytes=100_000,
+        addressFullMessagePolicy="FAIL",
+        pageSizeBytes=50_000,
     )
     stage.queues("orders", "audit")
-    stage.broker.manage.create_divert(f"{stage.name}.copy", f"{stage.name}.orders", f"{stage.name}.audit")
+    stage.broker.manage.create_divert(
+        f"{stage.name}.copy", f"{stage.name}.orders", f"{stage.name}.audit"
+    )
     stage.reads("orders", client="billing")
     stage.open(AmqpProducer, "orders", client="shop", size=2000).run(RATE)
     found = watch.one(stage.name, lambda one: one.kind == "divert_target_full", TOLD)
@@ -327,20 +424,32 @@ def test_mixed_scene(stage: Stage, watch: Watch) -> None:
     unread.close()
     time.sleep(5)
     frozen.frozen = True
-    wanted = {"address_full", "address_paused", "common_cause", "stalled", "no_consumer"}
+    wanted = {
+        "address_full",
+        "address_paused",
+        "common_cause",
+        "stalled",
+        "no_consumer",
+    }
     deadline, found, most = time.monotonic() + 120, watch.incidents(stage.name), 0
     while {one.kind for one in found} != wanted and time.monotonic() < deadline:
         time.sleep(1)
         found = watch.incidents(stage.name)
         most = max(most, len(found))
     symptoms = {key for one in found for key in one.members}
-    print(f"{len(symptoms)} symptoms, {len(found)} incidents:", *(one.title for one in found), sep="\n  ")  # noqa: T201
+    print(  # noqa: T201
+        f"{len(symptoms)} symptoms, {len(found)} incidents:",
+        *(one.title for one in found),
+        sep="\n  ",
+    )
     assert {one.kind for one in found} == wanted
     assert len(found) <= 6
     assert len(symptoms) >= 15
 
 
-def test_memory(own_artemis: Callable[..., ArtemisBroker], clients: ExitStack, tmp_path: Path) -> None:
+def test_memory(
+    own_artemis: Callable[..., ArtemisBroker], clients: ExitStack, tmp_path: Path
+) -> None:
     """Also once the idle addresses have the condition `producers_blocked`, and until it is over."""
     broker = memory_broker(own_artemis)
     with watched(broker, tmp_path / "agent") as watch:
@@ -350,5 +459,9 @@ def test_memory(own_artemis: Callable[..., ArtemisBroker], clients: ExitStack, t
         assert (later.id, later.victims) == (found.id, found.victims)
         broker.manage.purge("m.hog")
         watch.gone("")
-        events = [event for event in watch.observer.events if event.change.startswith("incident")]
+        events = [
+            event
+            for event in watch.observer.events
+            if event.change.startswith("incident")
+        ]
         assert [event.change for event in events] == ["incident_begin", "incident_end"]

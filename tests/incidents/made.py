@@ -17,7 +17,9 @@ from penstock.observation.poll import RuleInputs
 START = 5000.0
 
 
-def producer(number: int, *, address: str = "a", client: str = "app", session: str = "") -> ProducerRow:
+def producer(
+    number: int, *, address: str = "a", client: str = "app", session: str = ""
+) -> ProducerRow:
     return ProducerRow(f"p{number}", address, client, session)
 
 
@@ -32,15 +34,30 @@ def town() -> RuleInputs:
     consumers = {
         "c": {"queue": "p", "T": 1.0, "N": 1.0, "client": "app", "session": "one"},
         "d": {"queue": "p", "T": 1.0, "N": 1.0, "client": "app", "session": "two"},
-        "e": {"queue": "q", "T": 1.0, "N": 1.0, "client": "billing", "session": "three"},
+        "e": {
+            "queue": "q",
+            "T": 1.0,
+            "N": 1.0,
+            "client": "billing",
+            "session": "three",
+        },
     }
-    return inputs_after(Judged(), 2, lambda _: {"queues": queues, "consumers": consumers})
+    return inputs_after(
+        Judged(), 2, lambda _: {"queues": queues, "consumers": consumers}
+    )
 
 
 def symptoms(poll: RuleInputs, *free: ActiveCondition, **said: Any) -> Symptoms:
-    plain: dict[str, Any] = {"sending": Sending(), "begun": {}, "changes": (), "oldest": np.array([NOW, NOW, NOW])}
+    plain: dict[str, Any] = {
+        "sending": Sending(),
+        "begun": {},
+        "changes": (),
+        "oldest": np.array([NOW, NOW, NOW]),
+    }
     return Symptoms(poll, {key_of(one): one for one in free}, **(plain | said))
 
 
-def condition(name: str, queue: str, client: str = "", address: str = "a") -> ActiveCondition:
+def condition(
+    name: str, queue: str, client: str = "", address: str = "a"
+) -> ActiveCondition:
     return ActiveCondition(name, "b", address, queue, client, Severity.WARNING, NOW)

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from flowbench.openmq import LIMITED, Scenario, clients_of, compiled, consume, observed, prepare, produce
+from flowbench.openmq import (
+    LIMITED,
+    Scenario,
+    clients_of,
+    compiled,
+    consume,
+    observed,
+    prepare,
+    produce,
+)
 from penstock.agent import Poller
 from penstock.incidents.incident import Incident
 from penstock.insight.explain import incidents_in_full
@@ -43,7 +52,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[Inci
         broker.start()
         classes = compiled(broker, folder / "classes")
         prepare(broker, SCENARIOS)
-        run = threading.Thread(target=observed, args=(broker, folder, last.append, INTERVAL, SECONDS, COLD))
+        run = threading.Thread(
+            target=observed, args=(broker, folder, last.append, INTERVAL, SECONDS, COLD)
+        )
         run.start()
         with clients_of(broker, SCENARIOS, classes, folder / "clients.log"):
             run.join()
@@ -53,7 +64,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[Inci
     assert view is not None
     found = incidents_in_full(view, view.incidents.told)
     print("\n" + "\n".join(incident_lines(found, time.time())))  # noqa: T201 - for whoever reads the run
-    return {one.name: [i for i in found if one.name in repr((i.object, i.members, i.title))] for one in SCENARIOS}
+    return {
+        one.name: [i for i in found if one.name in repr((i.object, i.members, i.title))]
+        for one in SCENARIOS
+    }
 
 
 def test_a_connection_at_its_limit_is_the_root_of_the_consumer_that_starves(
@@ -66,7 +80,9 @@ def test_a_connection_at_its_limit_is_the_root_of_the_consumer_that_starves(
     )
 
 
-def test_a_full_destination_belongs_to_the_consumer_that_hangs(told: Mapping[str, Sequence[Incident]]) -> None:
+def test_a_full_destination_belongs_to_the_consumer_that_hangs(
+    told: Mapping[str, Sequence[Incident]],
+) -> None:
     (found,) = told["full"]
     assert {key[0] for key in found.members} >= {"stalled"}
 
@@ -76,6 +92,8 @@ def test_a_paused_destination(told: Mapping[str, Sequence[Incident]]) -> None:
     assert (found.kind, found.object) == ("address_paused", "closed")
 
 
-def test_one_client_that_left_two_queues(told: Mapping[str, Sequence[Incident]]) -> None:
+def test_one_client_that_left_two_queues(
+    told: Mapping[str, Sequence[Incident]],
+) -> None:
     (found,) = told["gone"]
     assert (found.kind, len(found.members)) == ("no_consumer", 2)

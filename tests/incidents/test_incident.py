@@ -13,7 +13,11 @@ from penstock.incidents.incident import Group, Incident, key_of
 from penstock.incidents.incidents import Continued, incident
 from penstock.observation.poll import RuleInputs
 
-NUMBERS = {"found.messages": [5, 6, 7], "found.d_added": [3, 0, 0], "found.d_settled": [1, 0, 0]}
+NUMBERS = {
+    "found.messages": [5, 6, 7],
+    "found.d_added": [3, 0, 0],
+    "found.d_settled": [1, 0, 0],
+}
 FACTS = {
     "stands": "r",
     "readers": "5 messages, no consumer",
@@ -42,8 +46,12 @@ def full_address() -> Group:
     )
 
 
-def reported(group: Group, poll: RuleInputs, *, name: str = "", **said: Any) -> Incident:
-    return incident(Continued(group, "warning", NOW - 5, name), symptoms(poll, told=[group], **said))
+def reported(
+    group: Group, poll: RuleInputs, *, name: str = "", **said: Any
+) -> Incident:
+    return incident(
+        Continued(group, "warning", NOW - 5, name), symptoms(poll, told=[group], **said)
+    )
 
 
 def of_full_address(group: Group | None = None) -> Incident:
@@ -55,9 +63,19 @@ def of_full_address(group: Group | None = None) -> Incident:
 
 def test_its_texts_are_of_its_facts() -> None:
     one = of_full_address()
-    assert one.title == "a is full: 1 producer is blocked; nothing is acknowledged on queue r"
-    assert one.impact == ["Nothing is accepted on a.", "The messages are those of a and of queue r."]
-    assert [cause.name for cause in one.causes] == ["address_full", "blocked_in_send", "listener_hangs"]
+    assert (
+        one.title
+        == "a is full: 1 producer is blocked; nothing is acknowledged on queue r"
+    )
+    assert one.impact == [
+        "Nothing is accepted on a.",
+        "The messages are those of a and of queue r.",
+    ]
+    assert [cause.name for cause in one.causes] == [
+        "address_full",
+        "blocked_in_send",
+        "listener_hangs",
+    ]
     assert one.causes[1].text == "web waits in a send"
     assert one.advice[0].startswith("Start the reader of a")
     assert len(one.advice) == 4
@@ -78,7 +96,13 @@ def test_its_conditions_and_who_suffers() -> None:
     assert one.victims == ["web", "app", "r (messages expire before they are read)"]
     assert (one.victim_count, one.size) == (3, 5)
     assert one.places == [("a", "p"), ("a", "q")]
-    assert (one.kind, one.broker, one.object, one.severity, one.begin) == ("address_full", "b", "a", "warning", NOW - 5)
+    assert (one.kind, one.broker, one.object, one.severity, one.begin) == (
+        "address_full",
+        "b",
+        "a",
+        "warning",
+        NOW - 5,
+    )
 
 
 def test_a_new_one_has_an_id_of_its_own_and_another_one_goes_on() -> None:
@@ -99,15 +123,22 @@ def test_where_no_number_is_known_it_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("queues", "title"),
-    [(["p"], "No consumer on queue p since app left"), (["p", "q"], "No consumer on queues p, q since app left")],
+    [
+        (["p"], "No consumer on queue p since app left"),
+        (["p", "q"], "No consumer on queues p, q since app left"),
+    ],
 )
 def test_queues_are_named_as_queues(queues: list[str], title: str) -> None:
     own = [condition("no_consumer", queue) for queue in queues]
-    one = reported(Group("no_consumer", "app", NOW, own=own, facts={"left": "app"}), town())
+    one = reported(
+        Group("no_consumer", "app", NOW, own=own, facts={"left": "app"}), town()
+    )
     assert one.title == title
 
 
-def absent(refused: float, *, left: str = "app", name: str = "no_consumer") -> list[str]:
+def absent(
+    refused: float, *, left: str = "app", name: str = "no_consumer"
+) -> list[str]:
     """The causes of a queue without a consumer, where so many logins were refused since the broker's start."""
     facts = {"left": left} if left else {}
     group = Group(name, "app", NOW, own=[condition(name, "p")], facts=facts)
@@ -118,9 +149,17 @@ def absent(refused: float, *, left: str = "app", name: str = "no_consumer") -> l
 
 @pytest.mark.parametrize(
     ("refused", "left", "said"),
-    [(3.0, "app", True), (0.5, "app", True), (0.0, "app", False), (3.0, "", False), (np.nan, "app", False)],
+    [
+        (3.0, "app", True),
+        (0.5, "app", True),
+        (0.0, "app", False),
+        (3.0, "", False),
+        (np.nan, "app", False),
+    ],
 )
-def test_a_refused_login_may_be_why_a_consumer_left(refused: float, left: str, said: bool) -> None:
+def test_a_refused_login_may_be_why_a_consumer_left(
+    refused: float, left: str, said: bool
+) -> None:
     assert ("login_refused" in absent(refused, left=left)) is said
 
 
@@ -133,5 +172,12 @@ def test_the_title_of_one_condition_is_that_of_the_condition() -> None:
 
 
 def test_a_measured_root_is_no_condition() -> None:
-    group = Group("broker_memory_full", "b", NOW, own=[FIRST], measured=True, facts={"share": "90 %", "filler": "a"})
+    group = Group(
+        "broker_memory_full",
+        "b",
+        NOW,
+        own=[FIRST],
+        measured=True,
+        facts={"share": "90 %", "filler": "a"},
+    )
     assert reported(group, town()).root == ("", "", "", "")

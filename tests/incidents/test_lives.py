@@ -41,7 +41,9 @@ def test_it_grows_and_stays_the_same() -> None:
 def test_several_that_turn_out_to_have_one_root_go_on_as_the_earliest() -> None:
     """Two of three that stopped at one moment are known to stall before the third."""
     scene = Scene()
-    scene.policy = replace(scene.policy, rules=Rules((rule(client="c", patience=60.0),)))
+    scene.policy = replace(
+        scene.policy, rules=Rules((rule(client="c", patience=60.0),))
+    )
     names = ["a", "b", "c"]
     for name in names:
         scene.reader(name, f"q.{name}")
@@ -55,14 +57,21 @@ def test_several_that_turn_out_to_have_one_root_go_on_as_the_earliest() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_what_comes_of_a_root_stays_with_it_for_a_while_and_the_memory_leaves_no_list_behind() -> None:
+def test_what_comes_of_a_root_stays_with_it_for_a_while_and_the_memory_leaves_no_list_behind() -> (
+    None
+):
     scene = memory().run(10)
     found = scene.incident
     scene.about["memory_used_bytes"] = 1.0
     for address in scene.addresses.values():
         address["limit_percent"] = 1.0
     for _ in range(MISSED + 3):
-        scene.run(1, lambda one: one.sends("app-a", "app-b", "app-c").works("reader-a", "reader-b", "reader-c"))
+        scene.run(
+            1,
+            lambda one: one.sends("app-a", "app-b", "app-c").works(
+                "reader-a", "reader-b", "reader-c"
+            ),
+        )
         assert len(scene.incidents) <= 1
         assert all(one.id == found.id for one in scene.incidents)
     assert not scene.incidents
@@ -76,7 +85,9 @@ def test_a_victim_that_outlives_its_root_becomes_one_of_its_own() -> None:
     scene.addresses["x.reply"]["limit_percent"] = 1.0
 
     def hangs(one: Scene) -> None:
-        one.holds("order").come("x.req", 100).works("other", "asker").sends("reply", "asks")
+        one.holds("order").come("x.req", 100).works("other", "asker").sends(
+            "reply", "asks"
+        )
 
     scene.reader("asker", "x.reply", waits=scene.queues["x.reply"]["M"])
     for _ in range(MISSED + 1):
@@ -97,7 +108,9 @@ def test_a_victim_that_recovers_with_its_root_is_never_one_of_its_own() -> None:
     one |= {"C": one["N"], "T": 0.0}
     seen = set()
     for _ in range(8):
-        scene.run(1, lambda one: one.works("order", "other", "asker").sends("reply", "asks"))
+        scene.run(
+            1, lambda one: one.works("order", "other", "asker").sends("reply", "asks")
+        )
         seen |= {one.id for one in scene.incidents}
     assert seen <= {found.id}
     assert not scene.incidents
@@ -130,7 +143,12 @@ def test_a_root_that_goes_while_the_agent_is_away() -> None:
     for address in scene.addresses.values():
         address["limit_percent"] = 1.0
     for _ in range(MISSED + 1):
-        scene.run(1, lambda one: one.sends("app-a", "app-b", "app-c").works("reader-a", "reader-b", "reader-c"))
+        scene.run(
+            1,
+            lambda one: one.sends("app-a", "app-b", "app-c").works(
+                "reader-a", "reader-b", "reader-c"
+            ),
+        )
         assert {one.id for one in scene.incidents} <= {found.id}
     assert not scene.incidents
 
@@ -142,14 +160,34 @@ def test_faults_that_have_nothing_to_do_with_each_other_stay_apart() -> None:
     scene.reader("order", "x.req", "order-service", session="s1")
     scene.reader("frozen", "q", "frozen")
     scene.reader("reader", "far", "billing")
-    scene.producers["reply"] = {"address": "x.reply", "client": "order-service", "session": "s1"}
-    scene.addresses["x.reply"] = {"policy": "block", "limit_percent": 60.0, "limit_bytes": 200 * KIB}
+    scene.producers["reply"] = {
+        "address": "x.reply",
+        "client": "order-service",
+        "session": "s1",
+    }
+    scene.addresses["x.reply"] = {
+        "policy": "block",
+        "limit_percent": 60.0,
+        "limit_bytes": 200 * KIB,
+    }
     scene.come("x.reply", 0)
     scene.run(10, lambda one: one.works("order", "frozen", "reader").sends("reply"))
     scene.addresses["x.reply"] = FULL
     del scene.consumers["reader"]
-    scene.run(60, lambda one: one.holds("order", "frozen").come("x.req", 100).come("q", 100).come("far", 100))
-    assert scene.roots == [("address_full", "x.reply"), ("no_consumer", "billing"), ("stalled", "frozen")]
+    scene.run(
+        60,
+        lambda one: (
+            one.holds("order", "frozen")
+            .come("x.req", 100)
+            .come("q", 100)
+            .come("far", 100)
+        ),
+    )
+    assert scene.roots == [
+        ("address_full", "x.reply"),
+        ("no_consumer", "billing"),
+        ("stalled", "frozen"),
+    ]
 
 
 @pytest.mark.slow  # many polls
@@ -180,7 +218,9 @@ def test_of_two_hundred_that_began_together_the_same_stay_reported() -> None:
         scene.queues[f"q{i}"] = {"A": 50.0, "M": 50.0, "paused": 1.0}
     reported = set()
     for _ in range(8):
-        reported.add(frozenset(one.id for one in scene.run(1).state.judgement.incidents.told))
+        reported.add(
+            frozenset(one.id for one in scene.run(1).state.judgement.incidents.told)
+        )
     assert {len(ids) for ids in reported} == {0, MOST}
     assert len(reported) == 2
 
@@ -196,7 +236,11 @@ def test_notices_are_no_incident() -> None:
 
 def test_what_stands_in_the_texts_is_known() -> None:
     assert BRINGS.keys() | frozenset[str]().union(*BRINGS.values()) <= CONDITIONS.keys()
-    own: dict[str, Any] = {f"{kind} on OpenMQ": texts["openmq"] for kind, texts in TEXTS.items() if "openmq" in texts}
+    own: dict[str, Any] = {
+        f"{kind} on OpenMQ": texts["openmq"]
+        for kind, texts in TEXTS.items()
+        if "openmq" in texts
+    }
     for kind, texts in ({**TEXTS, **own}).items():
         assert texts.keys() <= {"title", "impact", "advice", "causes", "openmq"}, kind
         for state, *said in texts.get("causes", {}).values():
@@ -205,10 +249,15 @@ def test_what_stands_in_the_texts_is_known() -> None:
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize("scene", [lambda: memory().run(3), common], ids=["memory", "common"])
+@pytest.mark.parametrize(
+    "scene", [lambda: memory().run(3), common], ids=["memory", "common"]
+)
 def test_the_api_has_it_as_it_is(scene: Callable[[], Scene]) -> None:
     incident = scene().incident
-    assert msgspec.json.decode(msgspec.json.encode(incident), type=Incident).id == incident.id
+    assert (
+        msgspec.json.decode(msgspec.json.encode(incident), type=Incident).id
+        == incident.id
+    )
 
 
 @pytest.mark.slow  # many polls

@@ -45,19 +45,31 @@ BEHIND = condition("falling_behind", "p")
         ([STALLED], [], ["app", "other", "other"], 2),
     ],
 )
-def test_what_is_of_an_address_counts_once(own: list[Any], victims: list[Any], blocked: list[str], size: int) -> None:
+def test_what_is_of_an_address_counts_once(
+    own: list[Any], victims: list[Any], blocked: list[str], size: int
+) -> None:
     assert incidents.size_of(group(*own, victims=victims, blocked=blocked)) == size
 
 
 @pytest.mark.parametrize(
     ("name", "facts", "text"),
     [
-        ("no_consumer", {}, " (messages wait or expire unread, and the queue has no consumer)"),
+        (
+            "no_consumer",
+            {},
+            " (messages wait or expire unread, and the queue has no consumer)",
+        ),
         ("no_consumer", {"unread": "p"}, ""),
-        ("falling_behind", {"unread": "p"}, " (more messages come than the consumers process)"),
+        (
+            "falling_behind",
+            {"unread": "p"},
+            " (more messages come than the consumers process)",
+        ),
     ],
 )
-def test_what_is_wrong_with_a_victim_unless_the_impact_says_it(name: str, facts: dict[str, str], text: str) -> None:
+def test_what_is_wrong_with_a_victim_unless_the_impact_says_it(
+    name: str, facts: dict[str, str], text: str
+) -> None:
     assert incidents.said_of(condition(name, "p"), group(facts=facts)) == text
 
 
@@ -69,13 +81,18 @@ def test_only_sentences_of_which_all_is_known() -> None:
 
 
 def test_only_causes_of_which_all_is_known() -> None:
-    texts = {"crash": ["proven", "{object} crashed", "see its log"], "stop": ["possible", "{who} stopped it"]}
+    texts = {
+        "crash": ["proven", "{object} crashed", "see its log"],
+        "stop": ["possible", "{who} stopped it"],
+    }
     assert [*incidents.causes_of(texts, {"object": "app"})] == [
         Cause("crash", CauseState.PROVEN, "app crashed", "see its log")
     ]
 
 
-LOGIN = Cause("login_refused", CauseState.POSSIBLE, "a login was refused", "3 since the start")
+LOGIN = Cause(
+    "login_refused", CauseState.POSSIBLE, "a login was refused", "3 since the start"
+)
 OTHER = Cause("stop", CauseState.POSSIBLE, "it was stopped", "a stop")
 
 
@@ -83,16 +100,33 @@ OTHER = Cause("stop", CauseState.POSSIBLE, "it was stopped", "a stop")
     ("logins", "time", "names", "fact"),
     [
         (2.0, NOW, ["login_refused", "stop"], "refused logins since it left: 2"),
-        (2.0, NOW - town().found.interval, ["login_refused", "stop"], "refused logins since it left: 2"),
-        (2.0, NOW - 100, ["stop", "login_refused"], f"{AGAINST}none was refused since it left"),
-        (0.0, NOW, ["stop", "login_refused"], f"{AGAINST}none was refused since it left"),
+        (
+            2.0,
+            NOW - town().found.interval,
+            ["login_refused", "stop"],
+            "refused logins since it left: 2",
+        ),
+        (
+            2.0,
+            NOW - 100,
+            ["stop", "login_refused"],
+            f"{AGAINST}none was refused since it left",
+        ),
+        (
+            0.0,
+            NOW,
+            ["stop", "login_refused"],
+            f"{AGAINST}none was refused since it left",
+        ),
     ],
 )
 def test_logins_that_were_refused_since_a_consumer_left(
     logins: float, time: float, names: list[str], fact: str
 ) -> None:
     changes = (Noted(time, "refused", logins=logins), Noted(NOW, "came"))
-    causes = incidents.since_it_left([OTHER, LOGIN], symptoms(town(), changes=changes), NOW)
+    causes = incidents.since_it_left(
+        [OTHER, LOGIN], symptoms(town(), changes=changes), NOW
+    )
     assert [cause.name for cause in causes] == names
     assert next(cause.fact for cause in causes if cause.name == "login_refused") == fact
     assert OTHER in causes
@@ -102,21 +136,38 @@ def test_logins_that_were_refused_since_a_consumer_left(
 
 
 def test_the_clients_that_are_it_and_those_that_are_blocked() -> None:
-    rows = [ConnectionRow(f"id-{name}", name, "CORE", "u", "h") for name in ("app", "billing", "web")]
+    rows = [
+        ConnectionRow(f"id-{name}", name, "CORE", "u", "h")
+        for name in ("app", "billing", "web")
+    ]
     rows += [ConnectionRow("id-second", "app", "", "u", "h")]
     poll = changed(town(), snapshot__connections=Table(Index.of(rows), {}))
     poll = changed(poll, snapshot__consumer_connection=np.array([0, 1, -1]))
     here = symptoms(poll)
-    found = incidents.involved(group(consumers=np.array([1, 0, 2]), blocked=["web"]), here)
+    found = incidents.involved(
+        group(consumers=np.array([1, 0, 2]), blocked=["web"]), here
+    )
     assert [one["client"] for one in found] == ["billing", "app", "web"]
-    assert found[0] == {"client": "billing", "host": "h", "connection": "id-billing", "protocol": "CORE", "user": "u"}
+    assert found[0] == {
+        "client": "billing",
+        "host": "h",
+        "connection": "id-billing",
+        "protocol": "CORE",
+        "user": "u",
+    }
     second = incidents.involved(group(blocked=["app"]), here)
     assert [one["connection"] for one in second] == ["id-app"]
-    assert incidents.involved(group(), symptoms(changed(poll, snapshot__connections=None))) == []
+    assert (
+        incidents.involved(group(), symptoms(changed(poll, snapshot__connections=None)))
+        == []
+    )
 
 
 def test_no_more_than_a_few_are_named() -> None:
-    rows = [ConnectionRow(f"id-{number}", f"c{number}", "CORE", "u", "h") for number in range(SHOWN + 2)]
+    rows = [
+        ConnectionRow(f"id-{number}", f"c{number}", "CORE", "u", "h")
+        for number in range(SHOWN + 2)
+    ]
     poll = changed(town(), snapshot__connections=Table(Index.of(rows), {}))
     blocked = [row.client for row in rows]
     assert len(incidents.involved(group(blocked=blocked), symptoms(poll))) == SHOWN
@@ -149,13 +200,17 @@ def test_what_came_or_went_shortly_before(change: Noted, is_near: bool) -> None:
 
 
 def test_refused_logins_matter_where_a_consumer_is_absent() -> None:
-    assert near(Noted(NOW, "refused", logins=2.0), kind="no_consumer") == [(NOW, "refused")]
+    assert near(Noted(NOW, "refused", logins=2.0), kind="no_consumer") == [
+        (NOW, "refused")
+    ]
 
 
 def test_of_many_the_last_are_shown_in_their_order() -> None:
     many = [Noted(NOW - number, f"change {number}") for number in range(SHOWN + 2)]
     shown = near(*many)
-    assert [time for time, _ in shown] == [NOW - number for number in reversed(range(SHOWN))]
+    assert [time for time, _ in shown] == [
+        NOW - number for number in reversed(range(SHOWN))
+    ]
     assert shown[-1][1] == f"change 0 ({SHOWN} of {SHOWN + 2} changes)"
     assert shown[0][1] == f"change {SHOWN - 1}"
 
@@ -165,7 +220,9 @@ def test_of_many_the_last_are_shown_in_their_order() -> None:
 
 def links(queue: str, pending: float) -> RuleInputs:
     rows = [LinkRow("bridge", "bridge", queue)]
-    return changed(town(), snapshot__links=Table(Index.of(rows), {"pending": np.array([pending])}))
+    return changed(
+        town(), snapshot__links=Table(Index.of(rows), {"pending": np.array([pending])})
+    )
 
 
 NOTICE = condition("surge", "p")._replace(severity=Severity.INFO)
@@ -178,17 +235,29 @@ TOOK = Takeover("other", NOW, 1.0, alone=False)
         (town(), [], False),
         (town(), [NOTICE], False),
         (town(), [NOTICE, BEHIND], True),
-        (changed(town(), broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0), [], True),
+        (
+            changed(
+                town(), broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0
+            ),
+            [],
+            True,
+        ),
         (changed(town(), snapshot__observation__takeover=TOOK), [], True),
         (with_values(town(), {"snapshot.addresses.limit_percent": [0, 100]}), [], True),
-        (with_values(town(), {"snapshot.addresses.limit_percent": [0, 99.9]}), [], False),
+        (
+            with_values(town(), {"snapshot.addresses.limit_percent": [0, 99.9]}),
+            [],
+            False,
+        ),
         (links("p", 0.5), [], True),
         (links("p", 0.0), [], False),
         (links("", 5.0), [], False),
         (changed(town(), snapshot__addresses=None), [], False),
     ],
 )
-def test_an_incident_may_begin(poll: RuleInputs, active: list[Any], expected: bool) -> None:
+def test_an_incident_may_begin(
+    poll: RuleInputs, active: list[Any], expected: bool
+) -> None:
     assert incidents.may_begin(poll, active) is expected
 
 
@@ -210,7 +279,9 @@ def told(*members: Any, root: Any = STALLED, **fields: Any) -> Incident:
     return Incident(**(plain | fields), members=keys, root=root_key)
 
 
-def kept(one: Incident, *free: Any, groups: tuple[Group, ...] = ()) -> tuple[list[Incident], list[str]]:
+def kept(
+    one: Incident, *free: Any, groups: tuple[Group, ...] = ()
+) -> tuple[list[Incident], list[str]]:
     """The incidents that stay, and the conditions that are free then."""
     here = symptoms(town(), *free)
     stays = [*Incidents(told=(one,))._kept(here, groups)]
@@ -219,7 +290,9 @@ def kept(one: Incident, *free: Any, groups: tuple[Group, ...] = ()) -> tuple[lis
 
 def test_what_came_of_a_root_stays_with_it() -> None:
     root = Group("stalled", "app", NOW)
-    stays, free = kept(told(STALLED, BEHIND), BEHIND, condition("surge", "p"), groups=(root,))
+    stays, free = kept(
+        told(STALLED, BEHIND), BEHIND, condition("surge", "p"), groups=(root,)
+    )
     assert (stays, free) == ([], ["surge"])
     assert root.victims == [BEHIND]
 
@@ -248,7 +321,9 @@ def test_it_goes_on_while_one_of_its_kind_is_there() -> None:
     assert kept(told(STALLED, BEHIND), groups=(as_victim,)) == ([], [])
 
 
-def continued(*groups: Group, before: tuple[Incident, ...] = (), used: tuple[str, ...] = ()) -> list[Any]:
+def continued(
+    *groups: Group, before: tuple[Incident, ...] = (), used: tuple[str, ...] = ()
+) -> list[Any]:
     """Object, severity, begin and id of each."""
     following = Incidents(told=before)._continued(groups, set(used))
     return [(one.group.what, one.severity, one.begin, one.id) for one in following]
@@ -256,9 +331,13 @@ def continued(*groups: Group, before: tuple[Incident, ...] = (), used: tuple[str
 
 def test_a_group_has_the_id_and_begin_that_it_had() -> None:
     assert continued(group(STALLED)) == [("app", "warning", NOW, "")]
-    assert continued(group(STALLED), before=(told(STALLED),)) == [("app", "warning", NOW - 50, "1")]
+    assert continued(group(STALLED), before=(told(STALLED),)) == [
+        ("app", "warning", NOW - 50, "1")
+    ]
     by_member = replace(told(STALLED), object="other")
-    assert continued(group(STALLED), before=(by_member,)) == [("app", "warning", NOW - 50, "1")]
+    assert continued(group(STALLED), before=(by_member,)) == [
+        ("app", "warning", NOW - 50, "1")
+    ]
     later = told(STALLED, begin=NOW + 50)
     assert continued(group(STALLED), before=(later,)) == [("app", "warning", NOW, "1")]
 
@@ -266,11 +345,15 @@ def test_a_group_has_the_id_and_begin_that_it_had() -> None:
 def test_of_several_it_is_the_earliest() -> None:
     early = told(BEHIND, id="2", object="other", begin=NOW - 90)
     both = group(STALLED, victims=[BEHIND])
-    assert continued(both, before=(told(STALLED), early)) == [("app", "warning", NOW - 90, "2")]
+    assert continued(both, before=(told(STALLED), early)) == [
+        ("app", "warning", NOW - 90, "2")
+    ]
 
 
 def test_each_id_is_used_once() -> None:
-    assert continued(group(STALLED), before=(told(STALLED),), used=("1",)) == [("app", "warning", NOW, "")]
+    assert continued(group(STALLED), before=(told(STALLED),), used=("1",)) == [
+        ("app", "warning", NOW, "")
+    ]
     second = Group("stalled", "new", NOW - 5, own=[STALLED])
     found = continued(second, group(STALLED), before=(told(STALLED),))
     assert found == [("app", "warning", NOW - 50, "1"), ("new", "warning", NOW - 5, "")]
@@ -283,21 +366,33 @@ def test_notices_are_no_incident() -> None:
 def test_the_alert_on_an_incident_says_its_conditions_where_they_are_several() -> None:
     several = told(STALLED, BEHIND, size=2)
     alone = told(condition("surge", "q"), size=1)
-    assert Incidents(told=(several, alone)).rolled_up == {key_of(STALLED), key_of(BEHIND)}
+    assert Incidents(told=(several, alone)).rolled_up == {
+        key_of(STALLED),
+        key_of(BEHIND),
+    }
 
 
 # --- one poll
 
 
-def advanced(*active: Any, before: Incidents | None = None, poll: RuleInputs | None = None) -> Incidents:
+def advanced(
+    *active: Any, before: Incidents | None = None, poll: RuleInputs | None = None
+) -> Incidents:
     poll = poll or town()
-    return (before or Incidents()).advance(poll, active, np.full(3, np.nan), poll.found.consumer.index)
+    return (before or Incidents()).advance(
+        poll, active, np.full(3, np.nan), poll.found.consumer.index
+    )
 
 
 def test_conditions_become_incidents() -> None:
     after = advanced(STALLED, BEHIND)
     (one,) = after.told
-    assert (one.kind, one.object, one.severity, one.begin) == ("stalled", "app", "warning", NOW)
+    assert (one.kind, one.object, one.severity, one.begin) == (
+        "stalled",
+        "app",
+        "warning",
+        NOW,
+    )
     assert one.members == [key_of(STALLED), key_of(BEHIND)]
     assert one.root == key_of(STALLED)
     assert (one.size, one.victim_count, one.missed) == (2, 1, 0)
@@ -311,7 +406,10 @@ def test_silenced_conditions_are_none() -> None:
 
 
 def test_the_worst_come_first_and_of_many_not_all_are_reported() -> None:
-    many = [condition("falling_behind", f"q{number}")._replace(since=NOW - number) for number in range(MOST + 3)]
+    many = [
+        condition("falling_behind", f"q{number}")._replace(since=NOW - number)
+        for number in range(MOST + 3)
+    ]
     worst = condition("falling_behind", "worst")._replace(severity=Severity.CRITICAL)
     after = advanced(*many, worst)
     assert (len(after.told), after.beyond) == (MOST, 4)
@@ -319,12 +417,20 @@ def test_the_worst_come_first_and_of_many_not_all_are_reported() -> None:
 
 
 def test_a_measured_root_needs_two_polls() -> None:
-    full = changed(town(), broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0)
+    full = changed(
+        town(), broker__memory_used_bytes=9.0, broker__memory_limit_bytes=9.0
+    )
     once = advanced(poll=full)
     assert once.told == ()
-    assert once.begun == {("broker_memory_full", full.groups.broker): full.snapshot.stamp}
+    assert once.begun == {
+        ("broker_memory_full", full.groups.broker): full.snapshot.stamp
+    }
     (one,) = advanced(poll=full, before=once).told
-    assert (one.kind, one.begin, one.root) == ("broker_memory_full", full.snapshot.stamp, ("", "", "", ""))
+    assert (one.kind, one.begin, one.root) == (
+        "broker_memory_full",
+        full.snapshot.stamp,
+        ("", "", "", ""),
+    )
 
 
 def test_changes_are_kept_for_a_while() -> None:
@@ -338,4 +444,6 @@ def test_refused_logins_are_counted_on() -> None:
     assert advanced(poll=poll).refused == 7
     assert advanced(before=Incidents(refused=9.0)).refused == 9
     known = Incidents(refused=5.0, sending=Sending(since=0.0))
-    assert [one.logins for one in advanced(poll=poll, before=known).changes if one.logins] == [2]
+    assert [
+        one.logins for one in advanced(poll=poll, before=known).changes if one.logins
+    ] == [2]

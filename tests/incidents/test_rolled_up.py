@@ -44,18 +44,27 @@ def test_one_queue_alone_fires_its_own_alert() -> None:
     assert one.size == 1
     assert judgement.incidents.rolled_up == frozenset()
     assert "in_incident" in queue_causes(judgement.conditions, frozenset()).columns
-    assert not (queue_causes(judgement.conditions, frozenset())["in_incident"] == 1).any()
+    assert not (
+        queue_causes(judgement.conditions, frozenset())["in_incident"] == 1
+    ).any()
 
 
 def test_a_cause_is_rolled_up_only_where_all_of_it_is() -> None:
     """Two clients stalled on one queue: the incident of one does not hide the other."""
     judgement = dead_application(2).state.judgement
     first, second = judgement.conditions[:2]
-    twice = [first._replace(client="a"), first._replace(client="b", queue=first.queue), second]
+    twice = [
+        first._replace(client="a"),
+        first._replace(client="b", queue=first.queue),
+        second,
+    ]
     keys = frozenset({(first.name, first.address, first.queue, "a")})
     assert not (queue_causes(twice, keys)["in_incident"] == 1).any()
     clients = client_causes(twice, keys)
-    assert [(row.client, value == 1) for row, value in zip(clients.index, clients["in_incident"], strict=True)] == [
+    assert [
+        (row.client, value == 1)
+        for row, value in zip(clients.index, clients["in_incident"], strict=True)
+    ] == [
         ("a", True),
         ("b", False),
     ]

@@ -25,7 +25,9 @@ def named(conditions: list[Any]) -> list[str]:
 def waiting(*rows: ProducerRow) -> Sending:
     """Producers that sent until the root began."""
     size = len(rows)
-    return Sending(Index.of(rows), np.full(size, 5.0), np.full(size, NOW - 30), START, NOW + 50)
+    return Sending(
+        Index.of(rows), np.full(size, 5.0), np.full(size, NOW - 30), START, NOW + 50
+    )
 
 
 NOTHING: Mapping[str, Any] = {}
@@ -38,11 +40,21 @@ STEP = 5.0
 
 def full(*, memory: bool = True, **addresses: list[float]) -> RuleInputs:
     """The addresses are "a", of two queues, and "r"; "a" uses most."""
-    broker = {"broker__memory_used_bytes": 9.0, "broker__memory_limit_bytes": 9.0 if memory else 10.0}
+    broker = {
+        "broker__memory_used_bytes": 9.0,
+        "broker__memory_limit_bytes": 9.0 if memory else 10.0,
+    }
     if not memory:
         broker |= {"broker__disk_used_ratio": 0.9, "broker__disk_limit_ratio": 0.9}
-    columns = {"memory_bytes": [6.0, 3.0], "limit_bytes": [0.0, 0.0], "limit_percent": [100.0, 100.0]} | addresses
-    poll = with_values(town(), {f"snapshot.addresses.{name}": values for name, values in columns.items()})
+    columns = {
+        "memory_bytes": [6.0, 3.0],
+        "limit_bytes": [0.0, 0.0],
+        "limit_percent": [100.0, 100.0],
+    } | addresses
+    poll = with_values(
+        town(),
+        {f"snapshot.addresses.{name}": values for name, values in columns.items()},
+    )
     return changed(poll, **broker)
 
 
@@ -58,9 +70,14 @@ def test_a_broker_with_room_is_no_root() -> None:
 
 @pytest.mark.parametrize(
     ("memory", "kind", "filler", "share"),
-    [(True, "broker_memory_full", "a", "67% of 9 B"), (False, "broker_disk_full", "", "nan% of 10 B")],
+    [
+        (True, "broker_memory_full", "a", "67% of 9 B"),
+        (False, "broker_disk_full", "", "nan% of 10 B"),
+    ],
 )
-def test_memory_has_a_filler_and_the_disk_has_none(memory: bool, kind: str, filler: str, share: str) -> None:
+def test_memory_has_a_filler_and_the_disk_has_none(
+    memory: bool, kind: str, filler: str, share: str
+) -> None:
     group = root(roots.full_broker, symptoms(full(memory=memory)))
     assert (group.kind, group.measured) == (kind, True)
     assert group.what == town().groups.broker
@@ -71,7 +88,9 @@ def test_memory_has_a_filler_and_the_disk_has_none(memory: bool, kind: str, fill
 
 def test_producers_wait_where_no_pages_are_written() -> None:
     """An address that pages takes more while memory is full, and not while the disk is."""
-    sent = waiting(producer(0, address="a"), producer(1, address="other", client="late"))
+    sent = waiting(
+        producer(0, address="a"), producer(1, address="other", client="late")
+    )
     in_memory = root(roots.full_broker, symptoms(full(), sending=sent))
     assert in_memory.blocked == ["late"]
     assert in_memory.facts["producers"] == "1 producer is"
@@ -82,8 +101,13 @@ def test_producers_wait_where_no_pages_are_written() -> None:
     assert on_disk.facts["producers"] == "2 producers are"
 
 
-@pytest.mark.parametrize(("limit", "stamp", "said"), [(0.0, 1.0, True), (0.0, np.nan, False), (5.0, 1.0, False)])
-def test_the_filler_has_no_limit_of_its_own(limit: float, stamp: float, said: bool) -> None:
+@pytest.mark.parametrize(
+    ("limit", "stamp", "said"),
+    [(0.0, 1.0, True), (0.0, np.nan, False), (5.0, 1.0, False)],
+)
+def test_the_filler_has_no_limit_of_its_own(
+    limit: float, stamp: float, said: bool
+) -> None:
     poll = full(limit_bytes=[limit, 0.0], settings_stamp=[stamp, stamp])
     group = root(roots.full_broker, symptoms(poll))
     assert group.facts["unlimited"] == ("it is below it, or has none" if said else "")
@@ -99,19 +123,33 @@ def test_a_full_broker_takes_what_is_blocked_and_what_fills() -> None:
     ]
     here = symptoms(full(), *free)
     group = root(roots.full_broker, here)
-    assert named(group.own) == ["producers_blocked", "producers_blocked", "falling_behind"]
-    assert {(one.name, one.queue) for one in here.free.values()} == {("falling_behind", "r"), ("surge", "q")}
+    assert named(group.own) == [
+        "producers_blocked",
+        "producers_blocked",
+        "falling_behind",
+    ]
+    assert {(one.name, one.queue) for one in here.free.values()} == {
+        ("falling_behind", "r"),
+        ("surge", "q"),
+    }
 
 
 def test_what_is_blocked_by_a_limit_of_its_own_stays() -> None:
-    here = symptoms(full(limit_bytes=[0.0, 5.0]), condition("producers_blocked", "r", address="r"))
+    here = symptoms(
+        full(limit_bytes=[0.0, 5.0]), condition("producers_blocked", "r", address="r")
+    )
     assert root(roots.full_broker, here).own == []
 
 
 def test_who_cannot_send_cannot_consume() -> None:
     sent = waiting(producer(0, address="other", client="app", session="one"))
     second_fills = full(memory_bytes=[3.0, 6.0])
-    here = symptoms(second_fills, condition("stalled", "p", "app"), condition("stalled", "q", "billing"), sending=sent)
+    here = symptoms(
+        second_fills,
+        condition("stalled", "p", "app"),
+        condition("stalled", "q", "billing"),
+        sending=sent,
+    )
     group = root(roots.full_broker, here)
     assert [one.client for one in group.victims] == ["app"]
 
@@ -142,8 +180,12 @@ def test_a_broker_that_serves_alone_is_a_root(alone: bool, expected: int) -> Non
         (["app", "web"], "2 producers are", ""),
     ],
 )
-def test_producers_are_counted_and_named(clients: list[str], said: str, one: str) -> None:
-    result = roots.producers([producer(number, client=name) for number, name in enumerate(clients)])
+def test_producers_are_counted_and_named(
+    clients: list[str], said: str, one: str
+) -> None:
+    result = roots.producers(
+        [producer(number, client=name) for number, name in enumerate(clients)]
+    )
     assert (result["producers"], result["client"]) == (said, one)
     assert all(name in result["clients"] for name in clients)
 
@@ -156,8 +198,12 @@ def test_the_numbers_of_an_address() -> None:
         "snapshot.addresses.limit_bytes": [1024, 0],
         "snapshot.addresses.memory_bytes": [1198, 0],
     })  # fmt: skip
-    sent = waiting(producer(0), producer(1, client="web"), producer(2, address="r", client="else"))
-    here = symptoms(poll, condition("stalled", "p", "app"), condition("surge", "p"), sending=sent)
+    sent = waiting(
+        producer(0), producer(1, client="web"), producer(2, address="r", client="else")
+    )
+    here = symptoms(
+        poll, condition("stalled", "p", "app"), condition("surge", "p"), sending=sent
+    )
     facts = roots.address_facts(here, "a")
     assert facts["limit"].startswith("117 % of 1")
     assert facts["readers"] == "1,000 messages, 3 consumers, app stalled"
@@ -167,22 +213,39 @@ def test_the_numbers_of_an_address() -> None:
     assert facts["used"] == "1,198 bytes"
 
 
-@pytest.mark.parametrize(("consumers", "said"), [(0, "no consumer"), (1, "1 consumer"), (2, "2 consumers")])
-def test_an_address_without_a_limit_and_its_readers(consumers: float, said: str) -> None:
-    poll = with_values(town(), {"found.consumers": [consumers, 0, 0], "found.messages": [0, 0, 9]})
+@pytest.mark.parametrize(
+    ("consumers", "said"), [(0, "no consumer"), (1, "1 consumer"), (2, "2 consumers")]
+)
+def test_an_address_without_a_limit_and_its_readers(
+    consumers: float, said: str
+) -> None:
+    poll = with_values(
+        town(), {"found.consumers": [consumers, 0, 0], "found.messages": [0, 0, 9]}
+    )
     facts = roots.address_facts(symptoms(poll), "a")
-    assert facts == {"limit": "at its limit", "readers": f"0 messages, {said}", "senders": "", "used": "bytes"}
+    assert facts == {
+        "limit": "at its limit",
+        "readers": f"0 messages, {said}",
+        "senders": "",
+        "used": "bytes",
+    }
 
 
 # --- bridges
 
 
 def bridged(
-    values: Mapping[str, Any] = NOTHING, *, queue: str = "p", up: float = 1.0, started: float = 1.0
+    values: Mapping[str, Any] = NOTHING,
+    *,
+    queue: str = "p",
+    up: float = 1.0,
+    started: float = 1.0,
 ) -> RuleInputs:
     """A bridge reads a queue in which messages wait, and nothing is delivered for long."""
     rows = [LinkRow("bridge to b", "bridge", queue, "there")]
-    links = Table(Index.of(rows), {"up": np.array([up]), "started": np.array([started])})
+    links = Table(
+        Index.of(rows), {"up": np.array([up]), "started": np.array([started])}
+    )
     plain = {
         "found.messages": [5, 6, 7],
         "found.delivering": 0,
@@ -209,7 +272,9 @@ STOPPED_AT = town().constants.proof
         (changed(bridged(), snapshot__links=None), False),
     ],
 )
-def test_a_bridge_that_takes_nothing_of_what_waits(poll: RuleInputs, expected: bool) -> None:
+def test_a_bridge_that_takes_nothing_of_what_waits(
+    poll: RuleInputs, expected: bool
+) -> None:
     assert len([*roots.stopped_bridges(symptoms(poll))]) == expected
 
 
@@ -223,9 +288,15 @@ def test_a_bridge_that_takes_nothing_of_what_waits(poll: RuleInputs, expected: b
     ],
 )
 def test_how_a_bridge_stopped(said: dict[str, Any], how: str, target: str) -> None:
-    here = symptoms(bridged(**said), condition("falling_behind", "p"), condition("stalled", "p"))
+    here = symptoms(
+        bridged(**said), condition("falling_behind", "p"), condition("stalled", "p")
+    )
     group = root(roots.stopped_bridges, here)
-    assert (group.kind, group.what, group.places) == ("bridge_stopped", "bridge to b", {("a", "p")})
+    assert (group.kind, group.what, group.places) == (
+        "bridge_stopped",
+        "bridge to b",
+        {("a", "p")},
+    )
     assert group.facts == {"queues": "p", how: "5 messages wait", "target": target}
     assert named(group.victims) == ["falling_behind"]
 
@@ -241,16 +312,23 @@ def test_how_a_bridge_stopped(said: dict[str, Any], how: str, target: str) -> No
         (1, 1, 0, "full"),
     ],
 )
-def test_only_what_is_certain_is_said_of_a_bridge(up: float, started: float, delivering: float, how: str) -> None:
+def test_only_what_is_certain_is_said_of_a_bridge(
+    up: float, started: float, delivering: float, how: str
+) -> None:
     assert roots.how_it_stopped(up, started, delivering) == how
 
 
 # --- addresses that are full, closed or paused
 
-FULL = {"snapshot.addresses.limit_percent": [100, 0], "snapshot.addresses.limit_bytes": [5, 0]}
+FULL = {
+    "snapshot.addresses.limit_percent": [100, 0],
+    "snapshot.addresses.limit_bytes": [5, 0],
+}
 
 
-def addressed(values: Mapping[str, Any] = NOTHING, *, policy: str = "block") -> RuleInputs:
+def addressed(
+    values: Mapping[str, Any] = NOTHING, *, policy: str = "block"
+) -> RuleInputs:
     """The address of two queues is full by a limit of its own."""
     poll = with_values(town(), {**FULL, **values})
     addresses = poll.snapshot.addresses
@@ -260,9 +338,12 @@ def addressed(values: Mapping[str, Any] = NOTHING, *, policy: str = "block") -> 
 
 
 @pytest.mark.parametrize(
-    ("policy", "sends", "expected"), [("block", True, 1), ("block", False, 0), ("page", True, 0), ("fail", True, 0)]
+    ("policy", "sends", "expected"),
+    [("block", True, 1), ("block", False, 0), ("page", True, 0), ("fail", True, 0)],
 )
-def test_a_full_address_whose_producers_wait(policy: str, sends: bool, expected: int) -> None:
+def test_a_full_address_whose_producers_wait(
+    policy: str, sends: bool, expected: int
+) -> None:
     sent = waiting(producer(0, client="web")) if sends else Sending()
     groups = [*roots.full_addresses(symptoms(addressed(policy=policy), sending=sent))]
     assert len(groups) == expected
@@ -275,7 +356,12 @@ def test_a_full_address_whose_producers_wait(policy: str, sends: bool, expected:
 
 @pytest.mark.parametrize("name", ["producers_blocked", "blocked_by_operator"])
 def test_one_that_is_reported_needs_no_producer(name: str) -> None:
-    here = symptoms(town(), condition(name, "p"), condition("falling_behind", "q"), condition("surge", "q"))
+    here = symptoms(
+        town(),
+        condition(name, "p"),
+        condition("falling_behind", "q"),
+        condition("surge", "q"),
+    )
     group = root(roots.full_addresses, here)
     assert (group.kind, group.what) == ("address_full", "a")
     assert named(group.own) == [name, "falling_behind"]
@@ -283,13 +369,24 @@ def test_one_that_is_reported_needs_no_producer(name: str) -> None:
 
 def test_an_address_that_an_operator_closed() -> None:
     poll = with_values(town(), {"snapshot.addresses.producers_paused": [1, 0]})
-    assert root(roots.full_addresses, symptoms(poll, condition("blocked_by_operator", "p"))).kind == "address_blocked"
+    assert (
+        root(
+            roots.full_addresses, symptoms(poll, condition("blocked_by_operator", "p"))
+        ).kind
+        == "address_blocked"
+    )
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("fail", 1), ("drop", 0)])
 def test_one_that_refuses_what_is_diverted_to_it(policy: str, expected: int) -> None:
-    poll = changed(addressed(policy=policy), snapshot__diverts=(("source", "a"), ("other", "r")))
-    groups = [*roots.full_addresses(symptoms(poll, sending=waiting(producer(0, address="source"))))]
+    poll = changed(
+        addressed(policy=policy), snapshot__diverts=(("source", "a"), ("other", "r"))
+    )
+    groups = [
+        *roots.full_addresses(
+            symptoms(poll, sending=waiting(producer(0, address="source")))
+        )
+    ]
     assert len(groups) == expected
     for group in groups:
         assert group.kind == "divert_target_full"
@@ -299,7 +396,10 @@ def test_one_that_refuses_what_is_diverted_to_it(policy: str, expected: int) -> 
 
 def test_consumers_that_are_blocked_in_sending_are_victims() -> None:
     """A consumer of another address is of the session of one that cannot send to the full one."""
-    second_is_full = {"snapshot.addresses.limit_percent": [0, 100], "snapshot.addresses.limit_bytes": [0, 5]}
+    second_is_full = {
+        "snapshot.addresses.limit_percent": [0, 100],
+        "snapshot.addresses.limit_bytes": [0, 5],
+    }
     sent = waiting(producer(0, address="r", client="app", session="one"))
     free = [condition("stalled", "p", "app"), condition("stalled", "q", "billing")]
     here = symptoms(addressed(second_is_full), *free, sending=sent)
@@ -310,7 +410,9 @@ def test_consumers_that_are_blocked_in_sending_are_victims() -> None:
     assert group.own == []
 
 
-@pytest.mark.parametrize(("paused", "expected"), [(1.0, True), (0.5, True), (0.0, False)])
+@pytest.mark.parametrize(
+    ("paused", "expected"), [(1.0, True), (0.5, True), (0.0, False)]
+)
 def test_a_paused_address_is_one_root(paused: float, expected: bool) -> None:
     poll = with_values(town(), {
         "snapshot.addresses.paused": [paused, 0],
@@ -343,7 +445,10 @@ def refused(values: dict[str, Any]) -> RuleInputs:
     """The dead-letter address "a" is full and refuses; the third queue has three messages with no consumer."""
     poll = addressed(UNHELD | values, policy="fail")
     index = poll.found.queues
-    rows = [replace(row, dead_letter_address="a" if row.name == "r" else "") for row in index]
+    rows = [
+        replace(row, dead_letter_address="a" if row.name == "r" else "")
+        for row in index
+    ]
     queues: Index[Any] = Index(index.keys, np.array(rows, object), index.origin, None)
     return changed(poll, found__queues=queues)
 
@@ -360,7 +465,9 @@ def refused(values: dict[str, Any]) -> RuleInputs:
         ({"snapshot.addresses.limit_percent": [99, 0]}, False),
     ],
 )
-def test_dead_letters_that_are_refused_stay_with_nobody(values: dict[str, Any], expected: bool) -> None:
+def test_dead_letters_that_are_refused_stay_with_nobody(
+    values: dict[str, Any], expected: bool
+) -> None:
     assert len([*roots.dead_letters_refused(symptoms(refused(values)))]) == expected
 
 
@@ -399,13 +506,30 @@ def stopped(client: str, since: float, queue: str = "p", name: str = "stalled") 
         ([stopped("a", 0), stopped("b", 2), stopped("c", 4.1)], []),
         ([stopped("a", 0), stopped("b", 0)], []),
         ([stopped("a", 0), stopped("b", 0), stopped("b", 0, queue="q")], []),
-        ([stopped("a", 0), stopped("b", 0), stopped("c", 0, name="redelivery_loop")], []),
-        ([stopped("a", 0), stopped("b", 1), stopped("c", 1), stopped("d", 9), stopped("e", 9)], [["a", "b", "c"]]),
-        ([stopped("a", 0), stopped("b", 9), stopped("c", 9), stopped("d", 9)], [["b", "c", "d"]]),
+        (
+            [stopped("a", 0), stopped("b", 0), stopped("c", 0, name="redelivery_loop")],
+            [],
+        ),
+        (
+            [
+                stopped("a", 0),
+                stopped("b", 1),
+                stopped("c", 1),
+                stopped("d", 9),
+                stopped("e", 9),
+            ],
+            [["a", "b", "c"]],
+        ),
+        (
+            [stopped("a", 0), stopped("b", 9), stopped("c", 9), stopped("d", 9)],
+            [["b", "c", "d"]],
+        ),
         ([], []),
     ],
 )
-def test_three_clients_that_stop_within_two_seconds(free: list[Any], expected: list[list[str]]) -> None:
+def test_three_clients_that_stop_within_two_seconds(
+    free: list[Any], expected: list[list[str]]
+) -> None:
     here = symptoms(town(), *free)
     groups = [*roots.common_causes(here)]
     assert [sorted(group.blocked) for group in groups] == expected
@@ -413,7 +537,9 @@ def test_three_clients_that_stop_within_two_seconds(free: list[Any], expected: l
 
 
 def test_what_clients_have_in_common() -> None:
-    poll = with_values(town(), {"found.d_settled": [0, 1, 0], "found.consumer.d_left": [0, 0, 1]})
+    poll = with_values(
+        town(), {"found.d_settled": [0, 1, 0], "found.consumer.d_left": [0, 0, 1]}
+    )
     here = symptoms(poll, stopped("app", 0), stopped("two", 1.5), stopped("three", 3))
     group = root(roots.common_causes, here)
     assert (group.kind, group.what, group.begin) == ("common_cause", "app", 0)
@@ -436,7 +562,12 @@ def test_what_clients_have_in_common() -> None:
 )
 def test_where_no_other_client_works_they_share_a_host(values: dict[str, Any]) -> None:
     """What a consumer lets go counts only where its queue settles some; those that stopped do not count."""
-    here = symptoms(with_values(town(), values), stopped("app", 0), stopped("two", 0), stopped("three", 0))
+    here = symptoms(
+        with_values(town(), values),
+        stopped("app", 0),
+        stopped("two", 0),
+        stopped("three", 0),
+    )
     facts = root(roots.common_causes, here).facts
     assert (facts["works"], facts["host"]) == ("", "h")
     assert "shared_host" not in facts
@@ -446,9 +577,12 @@ def test_where_no_other_client_works_they_share_a_host(values: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("silent", "active", "expected"), [(5, 9, True), (5, 10, False), (4, 4, False), (6, 11, True), (0, 0, False)]
+    ("silent", "active", "expected"),
+    [(5, 9, True), (5, 10, False), (4, 4, False), (6, 11, True), (0, 0, False)],
 )
-def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, expected: bool) -> None:
+def test_more_than_half_of_the_queues_fall_silent(
+    silent: int, active: int, expected: bool
+) -> None:
     """Within two polls; arrivals before that are of queues that get nothing."""
     poll = town()
     near = 2 * poll.found.interval
@@ -475,9 +609,13 @@ def test_more_than_half_of_the_queues_fall_silent(silent: int, active: int, expe
         ([100, 0, 100, 0, 100, 0, 100, 0, 100, 0], [0, 100]),
     ],
 )
-def test_only_those_that_fall_silent_within_two_polls_count(seconds: list[float], began: list[float]) -> None:
+def test_only_those_that_fall_silent_within_two_polls_count(
+    seconds: list[float], began: list[float]
+) -> None:
     """In whatever order they are reported; two polls are ten seconds."""
-    poll = changed(town(), usual__arrival=np.array([NOW + 200] * 6), found__interval=STEP)
+    poll = changed(
+        town(), usual__arrival=np.array([NOW + 200] * 6), found__interval=STEP
+    )
     free = []
     for number, since in enumerate(seconds):
         one = condition("producer_silent", f"q{number}")
@@ -508,10 +646,18 @@ def test_all_that_one_client_does_wrong_is_one_root() -> None:
     assert named([*here.free.values()]) == ["surge"]
 
 
-@pytest.mark.parametrize(("keys", "expected"), [([7, 8, 7], ["connection_paused"]), ([7, 8, 9], [])])
-def test_who_gets_nothing_on_the_connection_that_a_client_fills(keys: list[int], expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("keys", "expected"), [([7, 8, 7], ["connection_paused"]), ([7, 8, 9], [])]
+)
+def test_who_gets_nothing_on_the_connection_that_a_client_fills(
+    keys: list[int], expected: list[str]
+) -> None:
     poll = with_values(town(), {"snapshot.consumer_connection": keys})
-    free = [condition("stalled", "p", "app"), condition("connection_paused", "q"), condition("surge", "q")]
+    free = [
+        condition("stalled", "p", "app"),
+        condition("connection_paused", "q"),
+        condition("surge", "q"),
+    ]
     here = symptoms(poll, *free)
     (group,) = roots.clients(here)
     assert named(group.victims) == expected

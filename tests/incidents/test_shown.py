@@ -27,7 +27,10 @@ def test_a_victim_names_its_root_first() -> None:
     seen = view(blocked_in_send())
     lines = [*explanation(explain(seen, "x.req"))]
     heads = [line for line in lines if line.startswith(("CRITICAL  ", "WARNING  "))]
-    assert heads[0] == "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
+    assert (
+        heads[0]
+        == "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
+    )
     assert "stalled" in heads[1]
     assert not explain(seen, "y").incidents
 
@@ -35,9 +38,14 @@ def test_a_victim_names_its_root_first() -> None:
 @pytest.mark.slow  # many polls
 def test_the_root_and_the_broker_name_it_too() -> None:
     title = "CRITICAL  order-service is blocked sending to x.reply; nothing is acknowledged on queue x.req"
-    assert title in [*object_lines(explain_address(view(blocked_in_send()), "x.reply", None))]
+    assert title in [
+        *object_lines(explain_address(view(blocked_in_send()), "x.reply", None))
+    ]
     lines = [*object_lines(explain_broker(view(memory().run(3)), None))]
-    assert "CRITICAL  Broker b has used up its memory for messages: 4 producers are blocked" in lines
+    assert (
+        "CRITICAL  Broker b has used up its memory for messages: 4 producers are blocked"
+        in lines
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -47,16 +55,23 @@ def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -
     assert (found.knowledge.state, found.knowledge.why) == ("warning", title)
     assert [one.title for one in found.incidents] == [title]
     for thing in (explain_address(seen, "out", None), explain_broker(seen, None)):
-        assert (thing.knowledge.state, [one.title for one in thing.incidents]) == ("warning", [title])
+        assert (thing.knowledge.state, [one.title for one in thing.incidents]) == (
+            "warning",
+            [title],
+        )
 
 
 @pytest.mark.slow  # many polls
 def test_its_lines_are_in_the_order_of_what_is_asked() -> None:
     (found,) = incident_list([view(blocked_in_send())], ListQuery(text="x.reply")).rows
-    words = [line.split()[0] for line in incident_lines([found], found.begin + 60) if line]
+    words = [
+        line.split()[0] for line in incident_lines([found], found.begin + 60) if line
+    ]
     lines = [*incident_lines([found], found.begin + 60)]
     assert {type(line) for line in lines} == {str}
-    assert [i for i, line in enumerate(lines) if not line] == [len(lines) - 1], "an empty line ends it"
+    assert [i for i, line in enumerate(lines) if not line] == [len(lines) - 1], (
+        "an empty line ends it"
+    )
     assert [word for i, word in enumerate(words) if word not in words[:i]] == [
         "CRITICAL", "incident", "impact", "who", "cause", "do", "check",
     ]  # fmt: skip
@@ -79,14 +94,20 @@ def test_a_root_that_is_a_condition_says_what_can_be_done() -> None:
     scene.run(10, lambda one: one.holds("c"))
     (found,) = incident_list([view(scene)], ListQuery()).rows
     assert any("two thread dumps of billing" in line for line in found.advice)
-    assert any(line.startswith("Check: The same frames in both") for line in found.advice)
+    assert any(
+        line.startswith("Check: The same frames in both") for line in found.advice
+    )
 
 
 def test_clients_that_are_named_are_no_victims_beside() -> None:
     """In whatever order the broker lists their connections."""
     who = [{"client": name} for name in ("svc-3", "svc-1", "svc-2")]
-    found = Incident("1", "common_cause", "b", "svc-1", "critical", 0.0, "title", who=who)
-    found = replace(found, victims=["svc-1", "svc-2", "svc-3", "q (it is full)"], victim_count=4)
+    found = Incident(
+        "1", "common_cause", "b", "svc-1", "critical", 0.0, "title", who=who
+    )
+    found = replace(
+        found, victims=["svc-1", "svc-2", "svc-3", "q (it is full)"], victim_count=4
+    )
     assert impact(found) == "0 messages. Victims: q (it is full)."
 
 
@@ -114,8 +135,16 @@ def test_begin_and_end_are_events() -> None:
     snapshot = scene.snapshot(scene.queues, scene.consumers, scene.addresses)
     before = StatusSummary("b")
     after = summarize(before, scene.state, snapshot, up=True)
-    begun = [one for one in changes(before, after, scene.now) if one.change is Change.INCIDENT_BEGIN]
-    ended = [one for one in changes(after, before, scene.now) if one.change is Change.INCIDENT_END]
+    begun = [
+        one
+        for one in changes(before, after, scene.now)
+        if one.change is Change.INCIDENT_BEGIN
+    ]
+    ended = [
+        one
+        for one in changes(after, before, scene.now)
+        if one.change is Change.INCIDENT_END
+    ]
     assert [one.detail for one in begun] == [one.detail for one in ended]
     assert scene.incident.id in begun[0].detail
 
@@ -124,21 +153,31 @@ def test_begin_and_end_are_events() -> None:
 def test_one_series_for_each_with_its_victims() -> None:
     table = memory().run(3).tables["incident"]
     (row,) = table.index
-    assert (row.broker, row.kind, row.object, row.severity) == ("b", "broker_memory_full", "b", "critical")
+    assert (row.broker, row.kind, row.object, row.severity) == (
+        "b",
+        "broker_memory_full",
+        "b",
+        "critical",
+    )
     assert (table["active"].tolist(), table["victims"].tolist()) == ([1.0], [3.0])
 
 
 @pytest.mark.slow  # many polls
 def test_several_processes_give_one_list() -> None:
     query = ListQuery(limit=2)
-    parts = [incident_list([view(scene)], query) for scene in (blocked_in_send(), memory().run(3), blocked_in_send())]
+    parts = [
+        incident_list([view(scene)], query)
+        for scene in (blocked_in_send(), memory().run(3), blocked_in_send())
+    ]
     whole = merged(pickle.loads(pickle.dumps(parts)), query, ["b"])  # noqa: S301 - as they come from a process
     assert (len(whole.rows), whole.total) == (2, 3)
     assert whole.rows[0].begin <= whole.rows[1].begin
 
 
 @pytest.mark.slow  # many polls
-def test_causes_are_worked_out_when_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causes_are_worked_out_when_they_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[int] = []
     real = stalled.flat_for
 
@@ -151,5 +190,7 @@ def test_causes_are_worked_out_when_they_are_looked_at(monkeypatch: pytest.Monke
     assert not asked, "a poll works out none"
     for _ in range(2):
         (found,) = incident_list([seen], ListQuery()).rows
-        assert {one.name: str(one.state) for one in found.causes}["listener_hangs"] == "possible"
+        assert {one.name: str(one.state) for one in found.causes}[
+            "listener_hangs"
+        ] == "possible"
     assert len(asked) == 1, "and each once"

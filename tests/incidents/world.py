@@ -15,7 +15,12 @@ from penstock.settings.constants import Constants
 
 KIB, MIB = 2.0**10, 2.0**20
 STEP = 5.0
-FULL = {"policy": "block", "limit_percent": 117.0, "limit_bytes": 200 * KIB, "memory_bytes": 234 * KIB}
+FULL = {
+    "policy": "block",
+    "limit_percent": 117.0,
+    "limit_bytes": 200 * KIB,
+    "memory_bytes": 234 * KIB,
+}
 """An address at its own limit."""
 
 
@@ -23,7 +28,9 @@ class Scene(Judged):
     """producers: `address`, `client`, `session` and `produced` by name; links: `queue` and `up` by name."""
 
     def __init__(self, **about: float) -> None:
-        super().__init__(constants=Constants(cold=20.0, floor=10.0), step=STEP, about=about)
+        super().__init__(
+            constants=Constants(cold=20.0, floor=10.0), step=STEP, about=about
+        )
         self.queues: dict[str, dict[str, Any]] = {}
         self.consumers: dict[str, dict[str, Any]] = {}
         self.addresses: dict[str, dict[str, Any]] = {}
@@ -33,32 +40,62 @@ class Scene(Judged):
         self._producers, self._connections = Things(), Things()
 
     def snapshot(
-        self, queues: Mapping[str, Numbers], consumers: Mapping[str, Numbers], addresses: Mapping[str, Numbers]
+        self,
+        queues: Mapping[str, Numbers],
+        consumers: Mapping[str, Numbers],
+        addresses: Mapping[str, Numbers],
     ) -> Snapshot:
         found = super().snapshot(queues, consumers, addresses)
         rows = {
-            n: ProducerRow(n, p["address"], p["client"], p.get("session", f"p{n}")) for n, p in self.producers.items()
+            n: ProducerRow(n, p["address"], p["client"], p.get("session", f"p{n}"))
+            for n, p in self.producers.items()
         }
-        produced = {n: {"produced": p.get("produced", 0.0)} for n, p in self.producers.items()}
-        clients = sorted({row.client for row in (*rows.values(), *(found.consumers.index if found.consumers else ()))})
-        connections = {c: ConnectionRow(f"id-{c}", c, "CORE", "u", "h") for c in clients}
-        connection_table = self._connections.table(connections, {c: {"sessions": 1.0} for c in clients}, {})
-        keys = {row.client: key for row, key in zip(connection_table.index, connection_table.index.keys, strict=True)}
+        produced = {
+            n: {"produced": p.get("produced", 0.0)} for n, p in self.producers.items()
+        }
+        clients = sorted(
+            {
+                row.client
+                for row in (
+                    *rows.values(),
+                    *(found.consumers.index if found.consumers else ()),
+                )
+            }
+        )
+        connections = {
+            c: ConnectionRow(f"id-{c}", c, "CORE", "u", "h") for c in clients
+        }
+        connection_table = self._connections.table(
+            connections, {c: {"sessions": 1.0} for c in clients}, {}
+        )
+        keys = {
+            row.client: key
+            for row, key in zip(
+                connection_table.index, connection_table.index.keys, strict=True
+            )
+        }
         consumers_listed = found.consumers.index if found.consumers else ()
-        links = [LinkRow(name, "bridge", said["queue"]) for name, said in self.links.items()]
+        links = [
+            LinkRow(name, "bridge", said["queue"]) for name, said in self.links.items()
+        ]
         numbers = {
-            c: np.array([said.get(c, 1.0) for said in self.links.values()]) for c in ("up", "pending", "started")
+            c: np.array([said.get(c, 1.0) for said in self.links.values()])
+            for c in ("up", "pending", "started")
         }
         return replace(
             found,
             producers=self._producers.table(rows, produced, {}),
             connections=connection_table,
-            consumer_connection=np.array([keys[row.client] for row in consumers_listed], np.int64),
+            consumer_connection=np.array(
+                [keys[row.client] for row in consumers_listed], np.int64
+            ),
             links=Table(Index.of(links), numbers),
             diverts=self.diverts,
         )
 
-    def run(self, polls: int, live: Callable[["Scene"], object] = lambda _: None) -> "Scene":
+    def run(
+        self, polls: int, live: Callable[["Scene"], object] = lambda _: None
+    ) -> "Scene":
         for _ in range(polls):
             live(self)
             self.poll(self.queues, self.consumers, self.addresses)
@@ -66,10 +103,25 @@ class Scene(Judged):
 
     # --- what lives in it
 
-    def reader(self, name: str, queue: str, client: str = "", *, waits: float = 0.0, **said: Any) -> None:
+    def reader(
+        self,
+        name: str,
+        queue: str,
+        client: str = "",
+        *,
+        waits: float = 0.0,
+        **said: Any,
+    ) -> None:
         """A consumer; all that it does is in its dict."""
         self.queues.setdefault(queue, {"A": waits, "K": 0.0, "M": waits, "D": 0.0})
-        self.consumers[name] = {"queue": queue, "client": client or name, "N": 0.0, "C": 0.0, "T": 0.0, **said}
+        self.consumers[name] = {
+            "queue": queue,
+            "client": client or name,
+            "N": 0.0,
+            "C": 0.0,
+            "T": 0.0,
+            **said,
+        }
 
     def works(self, *names: str, n: float = 50.0) -> "Scene":
         """So many come, are taken and are acknowledged."""
@@ -90,7 +142,11 @@ class Scene(Judged):
             queue = self.queues[one["queue"]]
             if not one["T"]:
                 one["T"], one["N"] = n, one["N"] + n
-                queue["A"], queue["M"], queue["D"] = queue["A"] + n, queue["M"] + n, queue["D"] + n
+                queue["A"], queue["M"], queue["D"] = (
+                    queue["A"] + n,
+                    queue["M"] + n,
+                    queue["D"] + n,
+                )
                 one["L"] = one["Ld"] = self.now if at is None else at
         return self
 
@@ -103,7 +159,9 @@ class Scene(Judged):
 
     def sends(self, *names: str, n: float = 50.0) -> "Scene":
         for name in names:
-            self.producers[name]["produced"] = self.producers[name].get("produced", 0.0) + n
+            self.producers[name]["produced"] = (
+                self.producers[name].get("produced", 0.0) + n
+            )
         return self
 
     # --- what is told

@@ -19,7 +19,9 @@ def view_of_a_client_that_rolls_back() -> BrokerView:
     broker = openmq_broker().see(10, 0, 10, consumers={"app": (0, 10)}, polls=3)
     broker.see(15, 5, 10, consumers={"app": (40, 10)}, polls=2)
     assert broker.last is not None
-    return BrokerView(broker.state, broker.tables, broker.last, broker.policy, broker.step)
+    return BrokerView(
+        broker.state, broker.tables, broker.last, broker.policy, broker.step
+    )
 
 
 def test_explain_says_it_of_a_client_and_not_of_its_queue() -> None:
@@ -38,17 +40,31 @@ def test_the_tables_of_clients_and_consumers_say_it(template: str) -> None:
 
 @pytest.mark.parametrize("schema", ["Client", "Consumer"])
 def test_the_description_of_the_api_says_it(schema: str) -> None:
-    assert NAME in " ".join(described(ROUTES)["components"]["schemas"][schema]["description"].split())
+    assert NAME in " ".join(
+        described(ROUTES)["components"]["schemas"][schema]["description"].split()
+    )
 
 
 def test_the_metric_says_it() -> None:
-    metrics = tomllib.loads(files("penstock.exposition").joinpath("catalogue.toml").read_text())["metric"]
-    (help_text,) = [one["help"] for one in metrics if one["name"] == "mq_client_acknowledged_messages_total"]
+    metrics = tomllib.loads(
+        files("penstock.exposition").joinpath("catalogue.toml").read_text()
+    )["metric"]
+    (help_text,) = [
+        one["help"]
+        for one in metrics
+        if one["name"] == "mq_client_acknowledged_messages_total"
+    ]
     assert NAME in help_text
 
 
 @pytest.mark.parametrize("level", ["clients", "consumers"])
 def test_top_says_it(level: str) -> None:
-    levels = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text())["levels"]
-    (title,) = [one["title"] for one in levels[level]["columns"] if one.get("rate") == "acknowledged"]
+    levels = tomllib.loads(files("penstock.tui").joinpath("levels.toml").read_text())[
+        "levels"
+    ]
+    (title,) = [
+        one["title"]
+        for one in levels[level]["columns"]
+        if one.get("rate") == "acknowledged"
+    ]
     assert title == "Ack+rb"

@@ -58,22 +58,36 @@ def works(world: World, polls: int) -> None:
 def test_healthy_says_on_what(world: World) -> None:
     works(world, 25)
     found = told(world, "q")
-    assert (found.knowledge.state, found.healthy, found.knowledge.watched) == ("healthy", True, [])
-    assert "conditions, judged at 21 of the 21 polls in the last 5 min" in found.knowledge.why
+    assert (found.knowledge.state, found.healthy, found.knowledge.watched) == (
+        "healthy",
+        True,
+        [],
+    )
+    assert (
+        "conditions, judged at 21 of the 21 polls in the last 5 min"
+        in found.knowledge.why
+    )
     assert "HEALTHY: " in "\n".join(explanation(found))
 
 
 def test_a_young_agent_watches_until_it_has_seen_a_window(world: World) -> None:
     works(world, 5)
     known = told(world, "q").knowledge
-    assert (known.state, [one.condition for one in known.watched]) == ("watching", ["window"])
+    assert (known.state, [one.condition for one in known.watched]) == (
+        "watching",
+        ["window"],
+    )
     assert (known.watched[0].seconds, known.watched[0].needed) == (60, 300)
     said = "Penstock has read this broker for 1 min and needs 5 min: growing backlogs and returning messages are found"
-    assert f"  watching  {said} only over that time" in "\n".join(explanation(told(world, "q")))
+    assert f"  watching  {said} only over that time" in "\n".join(
+        explanation(told(world, "q"))
+    )
 
 
 @pytest.mark.slow  # many polls
-def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world: World) -> None:
+def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(
+    world: World,
+) -> None:
     works(world, 30)
     world.consumer(2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 1)
     states = []
@@ -86,23 +100,39 @@ def test_a_client_that_settles_nothing_is_watched_until_its_patience_ends(world:
             assert (one.condition, one.client, one.needed) == ("stalled", "quiet", 300)
             assert "buffers 3 messages" in one.proves
             lasts = f"for {duration(one.seconds)}, a condition after 5 min: it buffers 3 messages"
-            assert f"  watching  stalled of client quiet: {lasts}" in "\n".join(explanation(found))
+            assert f"  watching  stalled of client quiet: {lasts}" in "\n".join(
+                explanation(found)
+            )
     first = states.index("watching")
-    assert states == ["healthy"] * first + ["watching"] * states.count("watching") + ["warning"]
+    assert states == ["healthy"] * first + ["watching"] * states.count("watching") + [
+        "warning"
+    ]
     assert 2 <= first <= 6  # a quarter of 300 s, at polls each 15 s
 
 
 def test_what_is_shorter_than_an_interval_is_not_said(world: World) -> None:
     works(world, 3)
-    world.consumer(2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 14.901)
+    world.consumer(
+        2, 1, "quiet", buffered=3, delivered=3, last_delivery=world.now + 14.901
+    )
     said = []
     for _ in range(3):
         works(world, 1)
         found = told(world, "q")
-        (row,) = [one for one in client_list([view_of(world)], ListQuery()).rows if one.client == "quiet"]
+        (row,) = [
+            one
+            for one in client_list([view_of(world)], ListQuery()).rows
+            if one.client == "quiet"
+        ]
         (client,) = [one for one in found.clients if one.client == "quiet"]
         lines = "\n".join(explanation(found))
-        said.append([row.blocked_since is not UNSET, "blocked_since" in client.numbers, "no acknowledg" in lines])
+        said.append(
+            [
+                row.blocked_since is not UNSET,
+                "blocked_since" in client.numbers,
+                "no acknowledg" in lines,
+            ]
+        )
     assert said == [[False] * 3, [True] * 3, [True] * 3]
 
 
@@ -113,7 +143,9 @@ def test_what_waits_for_nobody_is_watched(world: World) -> None:
     world.queue(3, "dead", messages=4, added=4, row={"kind": QueueKind.DEAD_LETTER})
     for _ in range(9):
         works(world, 1)
-    assert [one.condition for one in told(world, "left").knowledge.watched] == ["no_consumer"]
+    assert [one.condition for one in told(world, "left").knowledge.watched] == [
+        "no_consumer"
+    ]
     assert told(world, "dead").knowledge.state == "healthy"
 
 
@@ -137,11 +169,16 @@ def test_a_condition_makes_the_state_and_is_named() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_a_client_that_is_not_judged_is_unknown_where_it_is_asked_for(world: World) -> None:
+def test_a_client_that_is_not_judged_is_unknown_where_it_is_asked_for(
+    world: World,
+) -> None:
     works(world, 25)
     world.consumer(2, 1, "new")
     works(world, 1)
-    assert (told(world, "q").knowledge.state, told(world, "q", "good").knowledge.state) == ("healthy", "healthy")
+    assert (
+        told(world, "q").knowledge.state,
+        told(world, "q", "good").knowledge.state,
+    ) == ("healthy", "healthy")
     found = told(world, "q", "new")
     assert (found.knowledge.state, found.healthy) == ("unknown", False)
     assert found.knowledge.why == "seen at 1 of the 3 polls that it takes"
@@ -177,19 +214,34 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
         assert ", last seen 2026-11-21 " in lines[2]
         assert "connection refused" in lines[2]
         assert lines[3] == "What follows is what was last seen."
-        assert [one.condition for one in found.conditions] == [one.condition for one in before.conditions]
+        assert [one.condition for one in found.conditions] == [
+            one.condition for one in before.conditions
+        ]
         assert "stale" in (await page.get("queue?broker=b1&queue=orders")).text
         assert page.agent.lookups.thing("b1", "broker", "b1").knowledge.state == "down"
         down.on = False
         await poller.poll()
-        assert page.agent.lookups.explain("b1", "orders", None, None).knowledge.state == before.knowledge.state
+        assert (
+            page.agent.lookups.explain("b1", "orders", None, None).knowledge.state
+            == before.knowledge.state
+        )
 
 
-@pytest.mark.parametrize("kind", [QueueKind.LINK, QueueKind.INTERNAL, QueueKind.RETROACTIVE, QueueKind.TEMPORARY])
-def test_what_is_never_judged_is_unknown_since_it_was_seen_first_and_not_worth_waiting_for(kind: QueueKind) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [QueueKind.LINK, QueueKind.INTERNAL, QueueKind.RETROACTIVE, QueueKind.TEMPORARY],
+)
+def test_what_is_never_judged_is_unknown_since_it_was_seen_first_and_not_worth_waiting_for(
+    kind: QueueKind,
+) -> None:
     world = World()
     world.queue(1, "q", messages=4)
-    world.queue(2, "own", messages=4, row={"kind": kind, "temporary": kind is QueueKind.TEMPORARY})
+    world.queue(
+        2,
+        "own",
+        messages=4,
+        row={"kind": kind, "temporary": kind is QueueKind.TEMPORARY},
+    )
     world.poll()
     began = world.now
     (shown,) = [row.queue for row in world.tables["queue"].index if row.kind is kind]
@@ -215,7 +267,9 @@ def test_where_no_poll_was_ever_judged_it_is_unknown_since_the_first_of_them() -
         assert "penstock check" in found.advice
 
 
-def test_a_client_whose_broker_shows_no_numbers_is_unknown_since_it_was_seen_first() -> None:
+def test_a_client_whose_broker_shows_no_numbers_is_unknown_since_it_was_seen_first() -> (
+    None
+):
     world = World()
     world.queue(1, "q", messages=4)
     world.consumer(1, 1, "c")
@@ -227,11 +281,21 @@ def test_a_client_whose_broker_shows_no_numbers_is_unknown_since_it_was_seen_fir
         read = world.snapshot()
         assert read.consumers is not None
         shown = ("buffered", "delivered", "acknowledged", "awaiting_commit")
-        columns = {name: column for name, column in read.consumers.columns.items() if name not in shown}
+        columns = {
+            name: column
+            for name, column in read.consumers.columns.items()
+            if name not in shown
+        }
         snapshot = replace(read, consumers=Table(read.consumers.index, columns))
         world.state, world.tables = assess(world.state, snapshot, world.policy)
         view = BrokerView(world.state, world.tables, snapshot, world.policy, 15.0)
-        found = [one for one in unknown_conditions(view, world.tables["queue"].index.rows[0], ["c"]) if one.client]
+        found = [
+            one
+            for one in unknown_conditions(
+                view, world.tables["queue"].index.rows[0], ["c"]
+            )
+            if one.client
+        ]
         assert [one.since for one in found] == [began]
 
 
@@ -254,13 +318,23 @@ def test_while_the_brokers_clock_stands_still_what_is_young_says_since_when() ->
     assert condition.since == first_seen
 
 
-@pytest.mark.parametrize(("polls", "seconds", "state"), [(6, 15, "watching"), (6, 900, "unknown"), (1, 15, "unknown")])
-def test_what_was_seen_before_a_short_restart_of_the_agent_is_not_new(polls: int, seconds: float, state: str) -> None:
+@pytest.mark.parametrize(
+    ("polls", "seconds", "state"),
+    [(6, 15, "watching"), (6, 900, "unknown"), (1, 15, "unknown")],
+)
+def test_what_was_seen_before_a_short_restart_of_the_agent_is_not_new(
+    polls: int, seconds: float, state: str
+) -> None:
     """Also where another process of the agent polls the broker from now on."""
     world = World()
     world.queue(1, "q", messages=1, added=1)
     world.consumer(1, 1, "good")
     works(world, polls)
-    again = world.restarted_agent(seconds - 15, checkpoint_of(world.state, world.snapshot(), world.policy))
+    again = world.restarted_agent(
+        seconds - 15, checkpoint_of(world.state, world.snapshot(), world.policy)
+    )
     again.poll()
-    assert (told(again, "q").knowledge.state, told(again, "q", "good").knowledge.state) == (state, state)
+    assert (
+        told(again, "q").knowledge.state,
+        told(again, "q", "good").knowledge.state,
+    ) == (state, state)

@@ -19,12 +19,20 @@ BETWEEN = "; between 45 s and 1 h"
 
 
 def threshold(
-    *, weight: float = 0.0, given: Any = NO_RULE, seconds: float = 90.0, known: str = "client", row: int = 0
+    *,
+    weight: float = 0.0,
+    given: Any = NO_RULE,
+    seconds: float = 90.0,
+    known: str = "client",
+    row: int = 0,
 ) -> StallThreshold | None:
     """Of the client in a row of the table; known: of whom something is learned, beside another one."""
     index = Index.of(["another", known])
     patience = SimpleNamespace(
-        index=index, weight=np.array([7.0, weight]), longest=np.array([1.0, 20.0]), q98=np.array([2.0, 10.0])
+        index=index,
+        weight=np.array([7.0, weight]),
+        longest=np.array([1.0, 20.0]),
+        q98=np.array([2.0, 10.0]),
     )
     view: Any = SimpleNamespace(
         state=SimpleNamespace(judgement=SimpleNamespace(patience=patience)),
@@ -38,7 +46,11 @@ def threshold(
 def clients(learned: Index[Any], known: str) -> Index[Any]:
     """Two clients, the first with the key under which something was learned, where it is the known one."""
     first = int(learned.keys[1]) if known == "client" else 99
-    found, _ = Index[Any].empty().advance(np.array([first, 100]), lambda new: [("client", "b")[i] for i in new])
+    found, _ = (
+        Index[Any]
+        .empty()
+        .advance(np.array([first, 100]), lambda new: [("client", "b")[i] for i in new])
+    )
     return found
 
 
@@ -51,10 +63,14 @@ def test_a_rule_of_the_operator_goes_first() -> None:
     assert found == StallThreshold(90, "configured", 0, "rule 2")
 
 
-@pytest.mark.parametrize(("weight", "known"), [(0.0, "client"), (MANY, "somebody else")])
+@pytest.mark.parametrize(
+    ("weight", "known"), [(0.0, "client"), (MANY, "somebody else")]
+)
 def test_nothing_was_learned(weight: float, known: str) -> None:
     found = threshold(weight=weight, known=known)
-    assert found == StallThreshold(90, "cold", 0, "nothing learned yet: judgement.cold, 5 min")
+    assert found == StallThreshold(
+        90, "cold", 0, "nothing learned yet: judgement.cold, 5 min"
+    )
 
 
 def test_the_first_client_of_whom_something_was_learned_counts_as_well() -> None:
@@ -62,7 +78,10 @@ def test_the_first_client_of_whom_something_was_learned_counts_as_well() -> None
         state=SimpleNamespace(
             judgement=SimpleNamespace(
                 patience=SimpleNamespace(
-                    index=Index.of(["client"]), weight=np.array([1.0]), longest=np.array([20.0]), q98=np.array([10.0])
+                    index=Index.of(["client"]),
+                    weight=np.array([1.0]),
+                    longest=np.array([20.0]),
+                    q98=np.array([10.0]),
                 )
             )
         ),
@@ -78,7 +97,9 @@ def test_the_first_client_of_whom_something_was_learned_counts_as_well() -> None
 @pytest.mark.parametrize("weight", [1.4, FEW - 1])
 def test_of_few_gaps_the_longest_counts(weight: float) -> None:
     why = "3 times the longest gap of 20 s, at least judgement.cold, 5 min"
-    assert threshold(weight=weight) == StallThreshold(90, "learned", round(weight), why + BETWEEN)
+    assert threshold(weight=weight) == StallThreshold(
+        90, "learned", round(weight), why + BETWEEN
+    )
 
 
 def test_of_some_gaps_what_most_of_them_stay_below() -> None:

@@ -8,7 +8,14 @@ import numpy as np
 
 from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.openmq import tables
-from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction
+from penstock.brokers.openmq.answers import (
+    Connection,
+    Consumer,
+    Destination,
+    Producer,
+    Settings,
+    Transaction,
+)
 from penstock.brokers.openmq.depths import Carried
 from penstock.model import Broker, BrokerKind, Observation, Process, Role, Snapshot
 
@@ -33,23 +40,42 @@ class Samples:
         destinations = rows(Destination, sample["dest"])
         types = {row.name: row.type for row in destinations}
         for one in rows(
-            Settings, [value | {"Type": types.get(value["Name"], "q")} for value in sample.get("config") or ()]
+            Settings,
+            [
+                value | {"Type": types.get(value["Name"], "q")}
+                for value in sample.get("config") or ()
+            ],
         ):
             self._settings[one.type, one.name] = one
         connections = rows(Connection, sample["connections"])
         by_id = {row.connection_id: row for row in connections}
-        listing = listing_of(rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children")))
+        listing = listing_of(
+            rows(Consumer, sample["consumers"]), rows(Consumer, sample.get("children"))
+        )
         called = DestinationNames.of(row.key for row in destinations)
         depths = [depth(row) for row in destinations]
         settings_read = dict.fromkeys(self._settings, now)
         addresses, queues = self._destinations.tables(
             destinations, depths, self._settings, settings_read, called, listing, None
         )
-        consumers, queue, connection = self._consumers.table(listing, called, self._destinations.queue_keys)
-        producers, producing = self._connections.producers(rows(Producer, sample["producers"]), by_id, called)
+        consumers, queue, connection = self._consumers.table(
+            listing, called, self._destinations.queue_keys
+        )
+        producers, producing = self._connections.producers(
+            rows(Producer, sample["producers"]), by_id, called
+        )
         ends = {(row.host or "", row.port or 0): row for row in connections}
-        transactions, of = self._connections.transactions(rows(Transaction, sample.get("transactions")), ends)
-        broker = Broker(BrokerKind.OPENMQ, "6.5.1", "", "recorded", Role.ACTIVE, uptime=now - self._began)
+        transactions, of = self._connections.transactions(
+            rows(Transaction, sample.get("transactions")), ends
+        )
+        broker = Broker(
+            BrokerKind.OPENMQ,
+            "6.5.1",
+            "",
+            "recorded",
+            Role.ACTIVE,
+            uptime=now - self._began,
+        )
         return Snapshot(
             stamp=now,
             broker=broker,
@@ -73,12 +99,17 @@ def listing_of(consumers: list[Consumer], members: list[Consumer]) -> tables.Lis
     return tables.Listing(
         [row for row in consumers if not row.is_subscription],
         subscriptions,
-        [tables.Member(row, None, tables.subscription_of(row, None, subscriptions)) for row in members],
+        [
+            tables.Member(row, None, tables.subscription_of(row, None, subscriptions))
+            for row in members
+        ],
     )
 
 
 def depth(row: Destination) -> Carried:
-    return Carried(row.messages, row.pending, row.uncommitted, row.scheduled, row.bytes, exact=True)
+    return Carried(
+        row.messages, row.pending, row.uncommitted, row.scheduled, row.bytes, exact=True
+    )
 
 
 def without_the_run_before(lines: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,15 @@ from penstock.brokers.artemis.listings import ListingPage
 from penstock.brokers.rows import Rows, lenient, matrix
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Table
-from penstock.model import Broker, BrokerKind, ConnectionRow, Observation, Process, Role, Snapshot
+from penstock.model import (
+    Broker,
+    BrokerKind,
+    ConnectionRow,
+    Observation,
+    Process,
+    Role,
+    Snapshot,
+)
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
@@ -45,13 +53,17 @@ class Samples:
     def snapshot(self, sample: dict[str, Any]) -> Snapshot:
         broker, queue = sample["broker"], sample["queue"]
         queues = self._queues.table(
-            [self._queues.page(_listing([sample["queueRow"]]), refresh=False)], Roles(), from_attributes=False
+            [self._queues.page(_listing([sample["queueRow"]]), refresh=False)],
+            Roles(),
+            from_attributes=False,
         )
         numbers, _ = lenient(wire.QueueSizes, queue)
         assert numbers is not None
         said = dict(zip(sizes.COLUMNS, matrix([numbers], sizes.COLUMNS), strict=True))
         queues = Table(queues.index, {**queues.columns, **said})
-        consumers = self._consumers.table([self._consumers.page(_listing(sample["consumers"]))])
+        consumers = self._consumers.table(
+            [self._consumers.page(_listing(sample["consumers"]))]
+        )
         of_consumer = {row["id"]: row["remoteAddress"] for row in sample["consumers"]}
         connections = self._connection_table(sample["consumers"])
         keys = [self._connections.key(of_consumer[row.id]) for row in consumers.index]
@@ -61,7 +73,9 @@ class Samples:
             stamp=sample["t"] / 1000,
             broker=_broker(broker),
             observation=Observation(Process.of(_broker(broker))),
-            addresses=self._addresses.table([tables.address_numbers(Rows([address], 1))], {}, None),
+            addresses=self._addresses.table(
+                [tables.address_numbers(Rows([address], 1))], {}, None
+            ),
             queues=queues,
             consumers=consumers,
             consumer_queue=self._queues.keys_of([row.queue for row in consumers.index]),
@@ -69,7 +83,9 @@ class Samples:
             consumer_connection=np.array(keys, np.int64),
         )
 
-    def _connection_table(self, consumers: list[dict[str, Any]]) -> Table[ConnectionRow]:
+    def _connection_table(
+        self, consumers: list[dict[str, Any]]
+    ) -> Table[ConnectionRow]:
         """Those of the consumers: a client's address and port is one connection. Producers were not recorded."""
         rows: dict[str, ConnectionRow] = {}
         numbers: dict[str, dict[str, float]] = {}
@@ -77,13 +93,20 @@ class Samples:
             own = [row for row in consumers if row["remoteAddress"] == address]
             sessions = {row["session"] for row in own}
             first = own[0]
-            rows[address] = ConnectionRow(address, first["clientID"], first["protocol"], first["user"], address)
-            numbers[address] = {"consumers": float(len(own)), "sessions": float(len(sessions))}
+            rows[address] = ConnectionRow(
+                address, first["clientID"], first["protocol"], first["user"], address
+            )
+            numbers[address] = {
+                "consumers": float(len(own)),
+                "sessions": float(len(sessions)),
+            }
         return self._connections.table(rows, numbers, {})
 
 
 def _listing(rows: list[dict[str, Any]]) -> ListingPage:
-    return ListingPage(wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)})))
+    return ListingPage(
+        wire.TextReply(200, value=json.dumps({"data": rows, "count": len(rows)}))
+    )
 
 
 def _broker(attributes: dict[str, Any]) -> Broker:
@@ -115,9 +138,17 @@ class Verdict:
 
     def line(self) -> str:
         conditions = [
-            {"name": name, "on": self.on[name], "seconds": round(seconds, 1)} for name, seconds in self.first.items()
+            {"name": name, "on": self.on[name], "seconds": round(seconds, 1)}
+            for name, seconds in self.first.items()
         ]
-        return json.dumps({"file": self.file, "conditions": conditions, "missing": self.missing, "wrong": self.wrong})
+        return json.dumps(
+            {
+                "file": self.file,
+                "conditions": conditions,
+                "missing": self.missing,
+                "wrong": self.wrong,
+            }
+        )
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -132,7 +163,9 @@ def judge(path: Path, truth: dict[str, Any], constants: Constants) -> Verdict:
     samples: Samples | openmq.Samples = openmq.Samples() if of_openmq else Samples()
     state, policy = State(), Policy("recorded", constants=constants)
     begin = np.nan
-    for line in openmq.without_the_run_before(lines(path)) if of_openmq else lines(path):
+    for line in (
+        openmq.without_the_run_before(lines(path)) if of_openmq else lines(path)
+    ):
         if "meta" in line:
             continue
         if "event" in line:
@@ -141,14 +174,20 @@ def judge(path: Path, truth: dict[str, Any], constants: Constants) -> Verdict:
             continue
         snapshot = samples.snapshot(line)
         state = advance(state, snapshot, policy)
-        if np.isnan(begin) and truth["begin"] in ("first", "settle") and snapshot.queues is not None:
+        if (
+            np.isnan(begin)
+            and truth["begin"] in ("first", "settle")
+            and snapshot.queues is not None
+        ):
             begin = snapshot.stamp if snapshot.queues["messages"].sum() > 0 else begin
         note(verdict, state.judgement.conditions, snapshot.stamp, begin)
     compare(verdict, truth)
     return verdict
 
 
-def note(verdict: Verdict, conditions: tuple[ActiveCondition, ...], now: float, begin: float) -> None:
+def note(
+    verdict: Verdict, conditions: tuple[ActiveCondition, ...], now: float, begin: float
+) -> None:
     for condition in conditions:
         if condition.severity is not Severity.INFO:
             verdict.alarming.add(condition.name)
@@ -159,7 +198,9 @@ def note(verdict: Verdict, conditions: tuple[ActiveCondition, ...], now: float, 
 
 def compare(verdict: Verdict, truth: dict[str, Any]) -> None:
     lawful = {name for group in truth["need"] for name in group} | set(truth["also"])
-    verdict.missing = [group for group in truth["need"] if not set(group) & set(verdict.first)]
+    verdict.missing = [
+        group for group in truth["need"] if not set(group) & set(verdict.first)
+    ]
     verdict.wrong = sorted(verdict.alarming - lawful)
 
 
@@ -176,9 +217,19 @@ def main(directory: Path, cold: float, trend: float) -> int:
     missing = sum(bool(verdict.missing) for verdict in verdicts)
     wrong = sum(bool(verdict.wrong) for verdict in verdicts)
     right = sum(not verdict.missing and not verdict.wrong for verdict in verdicts)
-    print(json.dumps({"files": len(verdicts), "right": right, "missing": missing, "wrong": wrong}))  # noqa: T201
+    print(  # noqa: T201
+        json.dumps(
+            {"files": len(verdicts), "right": right, "missing": missing, "wrong": wrong}
+        )
+    )
     return int(right != len(verdicts))
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE, float(sys.argv[2]), float(sys.argv[3])))
+    sys.exit(
+        main(
+            Path(sys.argv[1]) if len(sys.argv) > 1 else HERE,
+            float(sys.argv[2]),
+            float(sys.argv[3]),
+        )
+    )

@@ -20,14 +20,23 @@ CONSTANTS = Constants(cold=45.0, trend=60.0)
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     async def replayed() -> list[Event]:
-        policy, recording = Policy("c1", constants=CONSTANTS), RecordingTransport(RECORDING)
-        return [one async for some in replayed_events(recording, policy, ReaderOptions()) for one in some]
+        policy, recording = (
+            Policy("c1", constants=CONSTANTS),
+            RecordingTransport(RECORDING),
+        )
+        return [
+            one
+            async for some in replayed_events(recording, policy, ReaderOptions())
+            for one in some
+        ]
 
     return asyncio.run(replayed())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
-def test_each_situation_is_judged_right(scenario: Scenario, events: list[Event]) -> None:
+def test_each_situation_is_judged_right(
+    scenario: Scenario, events: list[Event]
+) -> None:
     assert events, "nothing was judged"
     text, right = line(scenario, events, events[0].time)
     assert right, text

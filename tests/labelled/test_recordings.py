@@ -11,5 +11,10 @@ from labelled.recordings import HERE, main
 def test_all_recordings_are_judged_right(capsys: pytest.CaptureFixture[str]) -> None:
     status = main(HERE, cold=45.0, trend=60.0)
     *verdicts, summary = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [verdict for verdict in verdicts if verdict["missing"] or verdict["wrong"]] == []
-    assert (status, summary) == (0, {"files": 47, "right": 47, "missing": 0, "wrong": 0})
+    assert [
+        verdict for verdict in verdicts if verdict["missing"] or verdict["wrong"]
+    ] == []
+    assert (status, summary) == (
+        0,
+        {"files": 47, "right": 47, "missing": 0, "wrong": 0},
+    )

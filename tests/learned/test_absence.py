@@ -28,7 +28,9 @@ def test_nothing_known_is_the_cold_time() -> None:
     assert limit(after(Absences(), 0.0, np.nan), 0.0) == 300
 
 
-def test_one_absence_teaches_at_once_and_is_forgotten_after_eight_times_its_length() -> None:
+def test_one_absence_teaches_at_once_and_is_forgotten_after_eight_times_its_length() -> (
+    None
+):
     one = after(Absences(), 0.0, 2 * HOUR)
     assert limit(one, 1.0) == 3 * HOUR
     assert limit(one, 15.9 * HOUR) == 3 * HOUR
@@ -55,8 +57,14 @@ def test_the_oldest_lesson_makes_room() -> None:
 @pytest.mark.parametrize(
     ("weeks", "known"),
     [
-        ([[1, 1, 1], [60, 1, 1], [60, 60, 60], [1, 60, 1]], True),  # a poll or none: of no weight
-        ([[3600] * 3, [3700] * 3, [0, 3600, 0], [0, 60, 0]], True),  # of two weeks a part is not known
+        (
+            [[1, 1, 1], [60, 1, 1], [60, 60, 60], [1, 60, 1]],
+            True,
+        ),  # a poll or none: of no weight
+        (
+            [[3600] * 3, [3700] * 3, [0, 3600, 0], [0, 60, 0]],
+            True,
+        ),  # of two weeks a part is not known
         ([[3600] * 3, [3700] * 3, [900] * 3, [3600] * 3], False),
         ([[3600] * 3, [3700] * 3, [0] * 3, [0] * 3], False),
     ],
@@ -82,18 +90,27 @@ def taught(lengths: list[float], until: list[float]) -> Absences:
     return Absences(THREE, columns[0], columns[1])
 
 
-def learns(before: Absences, length: float, *, now: float = 1000.0) -> list[tuple[float, float]]:
+def learns(
+    before: Absences, length: float, *, now: float = 1000.0
+) -> list[tuple[float, float]]:
     """The lessons of the second queue after its absence: lengths, and when each is forgotten."""
     result: Any = SimpleNamespace(queues=THREE, known=np.ones(3, np.bool_), now=now)
     after_it = before.advance(result, np.array([np.nan, length, 0.0]))
     others = after_it.lengths[:, [0, 2]]
     assert np.isnan(others).all()
-    lessons = zip(after_it.lengths[:, 1].tolist(), after_it.until[:, 1].tolist(), strict=True)
+    lessons = zip(
+        after_it.lengths[:, 1].tolist(), after_it.until[:, 1].tolist(), strict=True
+    )
     return [(lasted, until) for lasted, until in lessons if not np.isnan(lasted)]
 
 
-@pytest.mark.parametrize(("length", "kept"), [(1.0, HOUR), (450.0, HOUR), (451.0, 3608.0), (200_000.0, 15 * 86400.0)])
-def test_a_lesson_lasts_eight_times_its_length_an_hour_at_least(length: float, kept: float) -> None:
+@pytest.mark.parametrize(
+    ("length", "kept"),
+    [(1.0, HOUR), (450.0, HOUR), (451.0, 3608.0), (200_000.0, 15 * 86400.0)],
+)
+def test_a_lesson_lasts_eight_times_its_length_an_hour_at_least(
+    length: float, kept: float
+) -> None:
     assert learns(taught([], []), length) == [(length, 1000.0 + kept)]
 
 
@@ -106,7 +123,9 @@ def test_a_lesson_lasts_eight_times_its_length_an_hour_at_least(length: float, k
         (500.0, 249.0, [500.0, 249.0]),
     ],
 )
-def test_of_each_like_length_there_is_one_the_longest(lesson: float, length: float, lengths: list[float]) -> None:
+def test_of_each_like_length_there_is_one_the_longest(
+    lesson: float, length: float, lengths: list[float]
+) -> None:
     result = learns(taught([lesson], [2000.0]), length)
     assert [lasted for lasted, _ in result] == lengths
 
@@ -117,12 +136,17 @@ def test_of_two_that_are_alike_the_first_is_used() -> None:
 
 
 def test_the_one_that_ends_first_makes_room() -> None:
-    result = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30_000.0)
+    result = learns(
+        taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]),
+        30_000.0,
+    )
     assert [lasted for lasted, _ in result] == [100, 500, 30_000, 9000]
 
 
 def test_it_may_be_shorter_than_the_one_that_makes_room() -> None:
-    result = learns(taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30.0)
+    result = learns(
+        taught([100.0, 500.0, 2000.0, 9000.0], [2003.0, 2001.0, 2000.0, 2002.0]), 30.0
+    )
     assert [lasted for lasted, _ in result] == [100, 500, 30, 9000]
 
 

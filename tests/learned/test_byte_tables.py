@@ -24,14 +24,25 @@ def tables(*names: tuple[str, str]) -> ByteTables:
 
 @pytest.mark.parametrize(
     ("value", "byte"),
-    [(np.nan, 0), (0.0, 1), (1.0, 1), (2.0, 11), (4.0, 21), (2.0**0.1, 2), (2.0**25.4, 255), (1e30, 255)],
+    [
+        (np.nan, 0),
+        (0.0, 1),
+        (1.0, 1),
+        (2.0, 11),
+        (4.0, 21),
+        (2.0**0.1, 2),
+        (2.0**25.4, 255),
+        (1e30, 255),
+    ],
 )
 def test_ten_steps_an_octave(value: float, byte: int) -> None:
     assert packed(value) == byte
 
 
 def test_a_byte_is_unpacked_to_its_value() -> None:
-    np.testing.assert_allclose(unpacked(np.array([0, 1, 11, 21], np.uint8)), [np.nan, 1, 2, 4])
+    np.testing.assert_allclose(
+        unpacked(np.array([0, 1, 11, 21], np.uint8)), [np.nan, 1, 2, 4]
+    )
 
 
 @pytest.mark.parametrize("value", [1.0, 3.0, 17.0, 1000.0, 123456.0])
@@ -66,7 +77,9 @@ def test_room_is_made_for_an_eighth_more() -> None:
     assert len(one_more.stored()[0]) == 17
 
 
-def test_a_queue_is_forgotten_when_nothing_is_known_of_it_or_there_are_too_many() -> None:
+def test_a_queue_is_forgotten_when_nothing_is_known_of_it_or_there_are_too_many() -> (
+    None
+):
     made = tables(A, B, C, D)
     made.hours[..., 3] = 0
     assert [*made.without_unused([A], 9).names] == [A, C, B]
@@ -123,7 +136,9 @@ def forgotten(before: np.ndarray, after: np.ndarray) -> list[int]:
         (MONTH, MONTH - 2, [0, MONTH - 1]),
     ],
 )
-def test_an_hour_takes_the_place_of_the_one_four_weeks_ago(hour: int, since: int, gone: list[int]) -> None:
+def test_an_hour_takes_the_place_of_the_one_four_weeks_ago(
+    hour: int, since: int, gone: list[int]
+) -> None:
     before = tables(A, B)
     after = before.with_hour(hour, SECOND, SEVEN, since=since)
     assert forgotten(before.hours, after.hours) == gone
@@ -145,9 +160,17 @@ def test_an_hour_of_long_ago_is_cleared_no_more_than_once() -> None:
 
 @pytest.mark.parametrize(
     ("day", "since", "gone"),
-    [(3, 2, [3]), (3, 1, [2, 3]), (DAYS + 3, DAYS + 2, [3]), (3, 3, []), (DAYS, DAYS - 2, [0, DAYS - 1])],
+    [
+        (3, 2, [3]),
+        (3, 1, [2, 3]),
+        (DAYS + 3, DAYS + 2, [3]),
+        (3, 3, []),
+        (DAYS, DAYS - 2, [0, DAYS - 1]),
+    ],
 )
-def test_a_day_takes_the_place_of_the_one_28_days_ago(day: int, since: int, gone: list[int]) -> None:
+def test_a_day_takes_the_place_of_the_one_28_days_ago(
+    day: int, since: int, gone: list[int]
+) -> None:
     before = tables(A, B)
     after = before.with_day(day, SECOND, SEVEN, since=since)
     assert forgotten(before.days, after.days) == gone
@@ -186,4 +209,6 @@ def test_the_highest_is_that_of_the_days_before() -> None:
     made.days[0, 3, 1], made.days[0, 4, 1] = 90, 80
     assert made.highest(DAYS + 3, np.array([1, 0, -1])).tolist() == [[80, 1, 0]]
     assert made.highest(5, np.array([1])).tolist() == [[90]]
-    assert ByteTables.of(1, 1).joined_by([A]).highest(5, np.array([0])).tolist() == [[0]]
+    assert ByteTables.of(1, 1).joined_by([A]).highest(5, np.array([0])).tolist() == [
+        [0]
+    ]

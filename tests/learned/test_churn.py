@@ -45,7 +45,9 @@ QUEUE_KEY, OTHER_KEY = 40, 41
         (-1, False, True, (1, False)),
     ],
 )
-def test_two_polls_to_enter_two_to_leave(run: int, on: bool, holds: bool, expected: tuple[int, bool]) -> None:
+def test_two_polls_to_enter_two_to_leave(
+    run: int, on: bool, holds: bool, expected: tuple[int, bool]
+) -> None:
     assert churn.after(run, on=on, holds=holds) == expected
 
 
@@ -78,7 +80,9 @@ def numbers_of(held: list[float], settled: list[float]) -> Any:
     return SimpleNamespace(consumers=SimpleNamespace(numbers=numbers))
 
 
-def gone(at: list[int], queue: list[int], judged: tuple[bool, bool] = (True, True)) -> Any:
+def gone(
+    at: list[int], queue: list[int], judged: tuple[bool, bool] = (True, True)
+) -> Any:
     """Consumers by their place at the poll before, and their queue now."""
     went = SimpleNamespace(at=np.array(at), queue=np.array(queue))
     return SimpleNamespace(consumer=SimpleNamespace(gone=went), judged=np.array(judged))
@@ -86,7 +90,9 @@ def gone(at: list[int], queue: list[int], judged: tuple[bool, bool] = (True, Tru
 
 def test_who_went_with_messages() -> None:
     before = numbers_of([5.0, 0.5, 0.0, 7.0, np.nan], [1.0, np.nan, 0.0, 4.0, 0.0])
-    went = churn.those_that_went(gone([0, 1, 2, 3, 4], [1, 0, 0, 1, 0]), grouping(0, 1, 1, 2, 2), before)
+    went = churn.those_that_went(
+        gone([0, 1, 2, 3, 4], [1, 0, 0, 1, 0]), grouping(0, 1, 1, 2, 2), before
+    )
     assert went.client.tolist() == [0, 1, 2]
     assert went.at.tolist() == [0, 1, 3]
     assert went.queue.tolist() == [1, 0, 1]
@@ -103,8 +109,13 @@ def test_who_went_with_messages() -> None:
         (gone([0], [1], judged=(True, False)), grouping(0)),
     ],
 )
-def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(expected: Any, clients: Any) -> None:
-    assert len(churn.those_that_went(expected, clients, numbers_of([5.0], [0.0])).client) == 0
+def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(
+    expected: Any, clients: Any
+) -> None:
+    assert (
+        len(churn.those_that_went(expected, clients, numbers_of([5.0], [0.0])).client)
+        == 0
+    )
 
 
 # --- crash loops
@@ -169,24 +180,47 @@ def test_its_numbers_are_sums() -> None:
     assert (loop.consumers, loop.held, loop.begin) == (5, 20, NOW - 60)
 
 
-QUEUES = Index[Any].empty().advance(np.array([QUEUE_KEY, OTHER_KEY]), lambda _: ["q", "r"])[0]
+QUEUES = (
+    Index[Any]
+    .empty()
+    .advance(np.array([QUEUE_KEY, OTHER_KEY]), lambda _: ["q", "r"])[0]
+)
 CLIENTS = grouping(0, 1, 1)
 
 
 def poll(*, now: float = NOW, **said: Any) -> Any:
-    plain = {"d_settled": [0.0, 0.0], "d_left": [0.0, 0.0], "d_uncommitted": [0.0, 0.0], "keeps": [False, False]}
-    columns = {name: np.array(values) for name, values in (plain | said).items() if name != "settling"}
-    return SimpleNamespace(now=now, queues=QUEUES, settling=said.get("settling", False), **columns)
+    plain = {
+        "d_settled": [0.0, 0.0],
+        "d_left": [0.0, 0.0],
+        "d_uncommitted": [0.0, 0.0],
+        "keeps": [False, False],
+    }
+    columns = {
+        name: np.array(values)
+        for name, values in (plain | said).items()
+        if name != "settling"
+    }
+    return SimpleNamespace(
+        now=now, queues=QUEUES, settling=said.get("settling", False), **columns
+    )
 
 
 def went(*rows: tuple[int, int, float, float]) -> Went:
     """Client, queue, what it held and settled; at the poll before each was at its place in this list."""
     columns = [np.array(one) for one in zip(*rows, strict=True)] or [np.empty(0)] * 4
     client, queue, held, settled = columns
-    return Went(client.astype(np.intp), np.arange(len(rows)), queue.astype(np.intp), held, settled)
+    return Went(
+        client.astype(np.intp),
+        np.arange(len(rows)),
+        queue.astype(np.intp),
+        held,
+        settled,
+    )
 
 
-def lost(found: Any, *rows: tuple[int, int, float, float]) -> dict[Any, tuple[int, Vanished]]:
+def lost(
+    found: Any, *rows: tuple[int, int, float, float]
+) -> dict[Any, tuple[int, Vanished]]:
     return churn.vanished(found, went(*rows), CLIENTS, np.array([3.0, 4.0]))
 
 
@@ -199,7 +233,9 @@ def test_what_vanished_by_client() -> None:
 
 
 @pytest.mark.parametrize("expected", [poll(settling=True), poll(keeps=[True, False])])
-def test_nothing_vanishes_after_a_start_or_from_a_queue_that_keeps_all(expected: Any) -> None:
+def test_nothing_vanishes_after_a_start_or_from_a_queue_that_keeps_all(
+    expected: Any,
+) -> None:
     assert lost(expected, (0, 0, 5.0, 0.0)) == {}
     assert lost(poll()) == {}
 
@@ -209,7 +245,12 @@ SETTLED = np.array([np.nan, np.nan])
 STARVES = np.array([0.0, 0.0])
 
 
-def loops(before: CrashLoops, found: Any, *rows: tuple[int, int, float, float], unsettled: Any = SETTLED) -> CrashLoops:
+def loops(
+    before: CrashLoops,
+    found: Any,
+    *rows: tuple[int, int, float, float],
+    unsettled: Any = SETTLED,
+) -> CrashLoops:
     return before.advance(found, went(*rows), CLIENTS, unsettled)
 
 
@@ -239,8 +280,12 @@ def looping(polls: int, unsettled: Any = SETTLED) -> CrashLoops:
     return result
 
 
-@pytest.mark.parametrize(("polls", "run", "pending"), [(2, -2, ()), (3, 1, (C0,)), (4, 2, (C0,))])
-def test_who_loops_is_asked_at_each_poll(polls: int, run: int, pending: tuple[ClientSeries, ...]) -> None:
+@pytest.mark.parametrize(
+    ("polls", "run", "pending"), [(2, -2, ()), (3, 1, (C0,)), (4, 2, (C0,))]
+)
+def test_who_loops_is_asked_at_each_poll(
+    polls: int, run: int, pending: tuple[ClientSeries, ...]
+) -> None:
     result = looping(polls)
     assert result.loops[C0].run == run
     assert result.loops[C0].on is (run == 2)
@@ -253,13 +298,21 @@ def test_where_nothing_is_settled_nobody_loops() -> None:
 
 def test_loops_of_a_queue_that_went_are_forgotten() -> None:
     fewer = QUEUES.advance(np.array([OTHER_KEY]), lambda _: [])[0]
-    result = poll(now=NOW + 1000, d_settled=[0.0], d_left=[0.0], d_uncommitted=[0.0], keeps=[False])
+    result = poll(
+        now=NOW + 1000,
+        d_settled=[0.0],
+        d_left=[0.0],
+        d_uncommitted=[0.0],
+        keeps=[False],
+    )
     result.queues = fewer
     assert loops(looping(4), result, unsettled=np.array([np.nan])).loops == {}
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(60.0, True), (61.0, False)])
-def test_from_time_to_time_those_in_which_nothing_happens_are_forgotten(seconds: float, kept: bool) -> None:
+def test_from_time_to_time_those_in_which_nothing_happens_are_forgotten(
+    seconds: float, kept: bool
+) -> None:
     old = CrashLoops(QUEUES, np.zeros(2), {C0: crashed((1, 0, 0))}, swept=NOW + 1000)
     after = loops(old, poll(now=NOW + 1000 + seconds))
     assert (C0 in after.loops) is kept
@@ -269,7 +322,9 @@ def test_from_time_to_time_those_in_which_nothing_happens_are_forgotten(seconds:
 def test_the_next_agent_begins_with_nothing_settled_unseen() -> None:
     here = crashed((2, 0, 5), (3, 0, 7))
     of_other = replace(here, queue=99)
-    kept = dict(CrashLoops(QUEUES, np.array([4.0, 0.0]), {C0: here, C1: of_other}).kept())
+    kept = dict(
+        CrashLoops(QUEUES, np.array([4.0, 0.0]), {C0: here, C1: of_other}).kept()
+    )
     assert [one.unseen for one in kept[C0].vanished] == [1, 3]
     assert [one.unseen for one in kept[C1].vanished] == [5, 7]
 
@@ -279,14 +334,26 @@ def test_the_next_agent_begins_with_nothing_settled_unseen() -> None:
 
 def holders(**said: Any) -> list[bool]:
     """Of a consumer that holds something from a queue that settles nothing."""
-    queue = {"d_settled": 0.0, "known": True} | {k: said[k] for k in ("d_settled", "known") if k in said}
-    consumer = {"held": 1.0, "delivered": 0.0} | {k: said[k] for k in ("held", "delivered") if k in said}
+    queue = {"d_settled": 0.0, "known": True} | {
+        k: said[k] for k in ("d_settled", "known") if k in said
+    }
+    consumer = {"held": 1.0, "delivered": 0.0} | {
+        k: said[k] for k in ("held", "delivered") if k in said
+    }
     place = said.get("place", 0)
-    result: Any = SimpleNamespace(**{name: np.array([value]) for name, value in queue.items()})
-    result.consumer = SimpleNamespace(**{name: np.array([value]) for name, value in consumer.items()})
-    result.consumer.at_queue = lambda values, unknown: np.append(values, unknown)[[place]]
+    result: Any = SimpleNamespace(
+        **{name: np.array([value]) for name, value in queue.items()}
+    )
+    result.consumer = SimpleNamespace(
+        **{name: np.array([value]) for name, value in consumer.items()}
+    )
+    result.consumer.at_queue = lambda values, unknown: np.append(values, unknown)[
+        [place]
+    ]
     came = np.array([said.get("came", True)])
-    holds: list[bool] = churn.idle_holders(result, grouping(said.get("member", 0)), came).tolist()
+    holds: list[bool] = churn.idle_holders(
+        result, grouping(said.get("member", 0)), came
+    ).tolist()
     return holds
 
 
@@ -305,7 +372,9 @@ def holders(**said: Any) -> list[bool]:
         ({"place": -1}, False),
     ],
 )
-def test_who_holds_something_of_a_queue_that_settles_nothing(said: dict[str, Any], expected: bool) -> None:
+def test_who_holds_something_of_a_queue_that_settles_nothing(
+    said: dict[str, Any], expected: bool
+) -> None:
     assert holders(**said) == [expected]
 
 
@@ -330,10 +399,16 @@ def test_a_streak_begins_when_its_first_got_what_it_holds(
 
 def joined(before: dict[Any, Streak], *came: int) -> dict[Any, Streak]:
     rows = np.array([SimpleNamespace(queue=name) for name in "qrs"], object)
-    result: Any = SimpleNamespace(now=NOW, interval=STEP, consumer=SimpleNamespace(index=SimpleNamespace(rows=rows)))
+    result: Any = SimpleNamespace(
+        now=NOW,
+        interval=STEP,
+        consumer=SimpleNamespace(index=SimpleNamespace(rows=rows)),
+    )
     unacked: Any = SimpleNamespace(hold_since=np.array([NOW - 1, NOW - 2, NOW - 3]))
     patience = np.array([100.0, 200.0, 300.0])
-    return churn.joined(before, np.array(came, np.intp), result, CLIENTS, patience, unacked)
+    return churn.joined(
+        before, np.array(came, np.intp), result, CLIENTS, patience, unacked
+    )
 
 
 def test_each_client_has_a_streak_of_those_that_came() -> None:
@@ -344,8 +419,12 @@ def test_each_client_has_a_streak_of_those_that_came() -> None:
 
 
 def test_a_streak_goes_on() -> None:
-    before: Any = {C1: Streak(5.0, "x", ids=4, polls=2, last=7.0, patience=1.0, run=3, on=True)}
-    assert joined(before, 2) == {C1: Streak(5.0, "x", ids=5, polls=3, last=NOW, patience=300, run=3, on=True)}
+    before: Any = {
+        C1: Streak(5.0, "x", ids=4, polls=2, last=7.0, patience=1.0, run=3, on=True)
+    }
+    assert joined(before, 2) == {
+        C1: Streak(5.0, "x", ids=5, polls=3, last=NOW, patience=300, run=3, on=True)
+    }
 
 
 YOUNG = Streak(NOW - 300, "q", ids=7, polls=OLD, last=NOW, patience=300.0, run=1)
@@ -397,7 +476,9 @@ def test_a_streak_ends_when_its_queue_settles_or_nobody_comes(
     streak: Streak, d_settled: float, known: bool, lasts: bool
 ) -> None:
     index: Any = Index.of([SimpleNamespace(name="q")])
-    result: Any = SimpleNamespace(now=NOW, queues=index, d_settled=np.array([d_settled]), known=np.array([known]))
+    result: Any = SimpleNamespace(
+        now=NOW, queues=index, d_settled=np.array([d_settled]), known=np.array([known])
+    )
     quiet = replace(streak, on=False)
     before = Churn(streaks={C0: streak, C1: quiet})
     lasting, ended = before._lasting(result)
@@ -429,11 +510,15 @@ def test_active_ones_stand_and_those_that_have_just_ended() -> None:
         (np.nan, 0.0, None),
     ],
 )
-def test_who_left_with_messages_that_it_had_for_long(age: float, d_settled: float, expected: Departure | None) -> None:
+def test_who_left_with_messages_that_it_had_for_long(
+    age: float, d_settled: float, expected: Departure | None
+) -> None:
     before_that = NOW - STEP
     unacked: Any = SimpleNamespace(unacked_since=np.array([before_that - age]))
     poll_now = poll(d_settled=[d_settled, 0.0])
-    left = Churn(clients=CLIENTS)._left(poll_now, went((1, 0, 5.0, 0.0)), before_that, unacked)
+    left = Churn(clients=CLIENTS)._left(
+        poll_now, went((1, 0, 5.0, 0.0)), before_that, unacked
+    )
     assert left == ({} if expected is None else {C1: expected})
 
 
@@ -442,4 +527,6 @@ def test_that_one_left_is_kept_for_a_while(seconds: float, kept: bool) -> None:
     event = Departure(NOW - seconds, 0.0, 5.0, 50.0, 5.0)
     unacked: Any = SimpleNamespace(unacked_since=np.empty(0))
     before = Churn(left={C0: event}, clients=CLIENTS)
-    assert before._left(poll(), went(), NOW - STEP, unacked) == ({C0: event} if kept else {})
+    assert before._left(poll(), went(), NOW - STEP, unacked) == (
+        {C0: event} if kept else {}
+    )

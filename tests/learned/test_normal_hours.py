@@ -10,9 +10,27 @@ import pytest
 from conditions.world import QUEUE
 from penstock.core.table import Index
 from penstock.learned.byte_tables import WEEKS, packed, unpacked
-from penstock.learned.normal import ABSENCES, FLOWS, INFLOW, LEAST_HOURS, MARGIN, OUTFLOW, PAUSE, Normal, Profile
+from penstock.learned.normal import (
+    ABSENCES,
+    FLOWS,
+    INFLOW,
+    LEAST_HOURS,
+    MARGIN,
+    OUTFLOW,
+    PAUSE,
+    Normal,
+    Profile,
+)
 from penstock.observation.activity import TREND_EXPIRED
-from penstock.observation.usual import CLOCK, EXPIRED, HIGHS, KILLED, PACE, PEAK, SERVICE
+from penstock.observation.usual import (
+    CLOCK,
+    EXPIRED,
+    HIGHS,
+    KILLED,
+    PACE,
+    PEAK,
+    SERVICE,
+)
 from penstock.settings.calendar import HOURS
 
 HOUR = 8 * HOURS + 10
@@ -95,7 +113,9 @@ def test_an_hour_of_which_nothing_is_known_has_no_limit() -> None:
         ({"pause": [8000] * 3, "before": [500] * 3}, True),
     ],
 )
-def test_a_regular_rhythm_has_alike_pauses_in_all_weeks(weeks: dict[str, list[float]], regular: bool) -> None:
+def test_a_regular_rhythm_has_alike_pauses_in_all_weeks(
+    weeks: dict[str, list[float]], regular: bool
+) -> None:
     assert expected(**weeks).regular.tolist() == [regular]
 
 
@@ -150,7 +170,9 @@ def with_history(own: Normal, **weeks: list[float]) -> Normal:
 
 
 def test_while_little_is_learned_history_counts() -> None:
-    here = with_history(knowing(pause=[100], inflow=[10]), pause=[200] * 4, inflow=[3600] * 4)
+    here = with_history(
+        knowing(pause=[100], inflow=[10]), pause=[200] * 4, inflow=[3600] * 4
+    )
     one = here.expect(HOUR)
     assert one.weeks.tolist() == [4]
     assert one.pause.tolist() == [rounded(200)]
@@ -189,9 +211,13 @@ def test_what_was_learned_replaces_history_when_it_is_better(
 # --- what comes at a poll
 
 
-def polled(here: Normal, *, now: float = 1000.0, step: float = 15.0, **said: Any) -> Normal:
+def polled(
+    here: Normal, *, now: float = 1000.0, step: float = 15.0, **said: Any
+) -> Normal:
     plain = {"known": True, "d_added": 3.0, "d_settled": 2.0} | said
-    columns = {name: np.array([value]) for name, value in plain.items() if name != "comes"}
+    columns = {
+        name: np.array([value]) for name, value in plain.items() if name != "comes"
+    }
     address = SimpleNamespace(d_added=np.array([said.get("comes", 3.0)]))
     found: Any = SimpleNamespace(now=now, address=address, **columns)
     return here.counted(found, step)
@@ -201,13 +227,25 @@ def arriving(**said: float) -> Normal:
     """A queue whose last message came 100 s ago, and of which two messages a second are expected."""
     here = knowing(pause=[1])
     known = replace(here.expect(HOUR), low=np.array([2.0]), weeks=np.array([1.0]))
-    plain = {"arrival": 900.0, "began": 5.0, "clock": 40.0, "pause": 10.0, "longest": 20.0} | said
-    return replace(here, expected=known, **{name: np.array([value]) for name, value in plain.items()})  # type: ignore[arg-type]
+    plain = {
+        "arrival": 900.0,
+        "began": 5.0,
+        "clock": 40.0,
+        "pause": 10.0,
+        "longest": 20.0,
+    } | said
+    columns = {name: np.array([value]) for name, value in plain.items()}
+    return replace(here, expected=known, **columns)  # type: ignore[arg-type]
 
 
 def test_a_message_ends_a_pause() -> None:
     after = polled(arriving())
-    assert (after.arrival[0], after.clock[0], after.pause[0], after.longest[0]) == (1000, 0, 100, 100)
+    assert (after.arrival[0], after.clock[0], after.pause[0], after.longest[0]) == (
+        1000,
+        0,
+        100,
+        100,
+    )
     assert after.began[0] == 5
     assert after.today[CLOCK, 0] == 40 + 2 * 15 + 1
     assert after.counts[:, 0].tolist() == [3, 2]
@@ -216,7 +254,12 @@ def test_a_message_ends_a_pause() -> None:
 
 def test_while_none_comes_the_pause_goes_on() -> None:
     after = polled(arriving(), comes=0.0, d_added=np.nan, d_settled=np.nan)
-    assert (after.arrival[0], after.clock[0], after.pause[0], after.longest[0]) == (900, 70, 100, 20)
+    assert (after.arrival[0], after.clock[0], after.pause[0], after.longest[0]) == (
+        900,
+        70,
+        100,
+        20,
+    )
     assert np.isnan(after.today[CLOCK, 0])
     assert after.counts[:, 0].tolist() == [0, 0]
 
@@ -229,7 +272,9 @@ def test_a_queue_that_is_not_known_or_followed_shows_no_message() -> None:
 
 
 def test_what_was_missing_is_learned_of_weeks_that_are_known() -> None:
-    unknown = replace(arriving(), expected=replace(arriving().expected, weeks=np.array([0.0])))
+    unknown = replace(
+        arriving(), expected=replace(arriving().expected, weeks=np.array([0.0]))
+    )
     assert np.isnan(polled(unknown).today[CLOCK, 0])
     higher = arriving()
     higher.today.flags.writeable = True
@@ -247,13 +292,20 @@ def test_the_first_message_begins() -> None:
 
 def measured(here: Normal, **said: float) -> Normal:
     messages, scheduled = np.array([30.0]), np.array([10.0])
-    found: Any = SimpleNamespace(now=1000.0, interval=15.0, messages=messages, scheduled=scheduled)
+    found: Any = SimpleNamespace(
+        now=1000.0, interval=15.0, messages=messages, scheduled=scheduled
+    )
     timers: Any = SimpleNamespace(
-        ready=np.array([said.get("ready", 400.0)]), absent=np.array([said.get("absent", 500.0)])
+        ready=np.array([said.get("ready", 400.0)]),
+        absent=np.array([said.get("absent", 500.0)]),
     )
     sums = np.array([said.get("expired", 4.0)]), np.array([said.get("killed", 2.0)])
-    activity: Any = SimpleNamespace(trend=SimpleNamespace(sum=lambda variable: sums[variable - TREND_EXPIRED]))
-    trend: Any = SimpleNamespace(rate_out=np.array([0.1]), rate_in=np.array([2.0]), seconds=100.0)
+    activity: Any = SimpleNamespace(
+        trend=SimpleNamespace(sum=lambda variable: sums[variable - TREND_EXPIRED])
+    )
+    trend: Any = SimpleNamespace(
+        rate_out=np.array([0.1]), rate_in=np.array([2.0]), seconds=100.0
+    )
     service: Any = SimpleNamespace(now=np.array([0.5]), pace=np.array([3.0]))
     return here.measured(found, timers, activity, trend, service)
 
@@ -308,7 +360,9 @@ def ended(**said: Any) -> Normal:
 
 
 def of_hour(after: Normal, line: int) -> float:
-    return float(unpacked(after.flows.hours[line, HOUR // HOURS % WEEKS, HOUR % HOURS])[0])
+    return float(
+        unpacked(after.flows.hours[line, HOUR // HOURS % WEEKS, HOUR % HOURS])[0]
+    )
 
 
 def test_an_hour_leaves_its_rates_and_its_pause() -> None:
@@ -327,7 +381,9 @@ def test_a_pause_is_a_second_at_least() -> None:
 def test_an_absence_is_kept_of_those_that_are_away_for_long() -> None:
     after = ended().taught()
     assert dict(after.absences.names) == {NAME: 0}
-    assert unpacked(after.absences.hours[0, HOUR // HOURS % WEEKS, HOUR % HOURS])[0] == rounded(400)
+    assert unpacked(after.absences.hours[0, HOUR // HOURS % WEEKS, HOUR % HOURS])[
+        0
+    ] == rounded(400)
     assert dict(ended(absent=np.array([300.0])).taught().absences.names) == {}
 
 
@@ -340,9 +396,16 @@ def test_the_day_has_its_highest() -> None:
 
 @pytest.mark.parametrize(
     ("hours", "errors", "expected_error"),
-    [(0.0, np.nan, 1.0), (0.0, 0.5, 1.0), (1.0, 0.5, 0.75), (999.0, 0.5, 0.5 + 0.5 / HOURS)],
+    [
+        (0.0, np.nan, 1.0),
+        (0.0, 0.5, 1.0),
+        (1.0, 0.5, 0.75),
+        (999.0, 0.5, 0.5 + 0.5 / HOURS),
+    ],
 )
-def test_the_error_is_a_mean_of_many_hours(hours: float, errors: float, expected_error: float) -> None:
+def test_the_error_is_a_mean_of_many_hours(
+    hours: float, errors: float, expected_error: float
+) -> None:
     guess = 7201 / np.e - 1
     guesses = np.array([[guess], [np.nan]])
     here = ended(hours=np.array([hours]), errors=np.array([[errors], [0.3]]))
@@ -353,6 +416,8 @@ def test_the_error_is_a_mean_of_many_hours(hours: float, errors: float, expected
 
 def test_without_a_guess_there_is_no_error() -> None:
     here = ended(hours=np.array([5.0]), errors=np.array([[0.5], [0.3]]))
-    after = replace(here, expected=replace(here.expected, guesses=np.full((2, 1), np.nan))).taught()
+    after = replace(
+        here, expected=replace(here.expected, guesses=np.full((2, 1), np.nan))
+    ).taught()
     assert after.errors[:, 0].tolist() == [0.5, 0.3]
     assert after.hours.tolist() == [5]

@@ -36,10 +36,15 @@ def rounded(seconds: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("value", "limit", "expected"), [(5, 7, 5), (7, 7, 7), (9, 7, 7), (9, np.nan, 9), (np.nan, 7, np.nan)]
+    ("value", "limit", "expected"),
+    [(5, 7, 5), (7, 7, 7), (9, 7, 7), (9, np.nan, 9), (np.nan, 7, np.nan)],
 )
-def test_no_more_than_the_limit_where_both_are_known(value: float, limit: float, expected: float) -> None:
-    np.testing.assert_equal(normal.limited(np.array([value]), np.array([limit])), [expected])
+def test_no_more_than_the_limit_where_both_are_known(
+    value: float, limit: float, expected: float
+) -> None:
+    np.testing.assert_equal(
+        normal.limited(np.array([value]), np.array([limit])), [expected]
+    )
 
 
 @pytest.mark.parametrize(("known", "wanted"), [(2, 9), (3, 7), (4, 7)])
@@ -63,9 +68,15 @@ def test_in_the_first_weeks_nothing_is_too_much(known: float, wanted: float) -> 
         ([255, 0, 0, 0], 255),
     ],
 )
-def test_the_lowest_week_or_of_many_the_second_lowest(rates: list[int], expected: int) -> None:
+def test_the_lowest_week_or_of_many_the_second_lowest(
+    rates: list[int], expected: int
+) -> None:
     table = np.array(rates, np.uint8)[None, :, None]
-    both = np.concatenate([table, table + (table > 0)], axis=0) if max(rates) < 255 else table
+    both = (
+        np.concatenate([table, table + (table > 0)], axis=0)
+        if max(rates) < 255
+        else table
+    )
     low = normal.lowest(both)
     assert low[0].tolist() == [expected]
     assert low.dtype == np.uint8
@@ -73,7 +84,13 @@ def test_the_lowest_week_or_of_many_the_second_lowest(rates: list[int], expected
 
 @pytest.mark.parametrize(
     ("messages", "expected"),
-    [([1, 0, 0, 0], 1), ([1, 4, 0, 0], 1), ([1, 4, 16, 0], 4), ([64, 4, 16, 1], 4), ([0, 0, 0, 0], np.nan)],
+    [
+        ([1, 0, 0, 0], 1),
+        ([1, 4, 0, 0], 1),
+        ([1, 4, 16, 0], 4),
+        ([64, 4, 16, 1], 4),
+        ([0, 0, 0, 0], np.nan),
+    ],
 )
 def test_the_week_in_the_middle(messages: list[float], expected: float) -> None:
     """Of two the lower one; what is stored is one more than the messages."""
@@ -97,7 +114,9 @@ def test_the_week_in_the_middle(messages: list[float], expected: float) -> None:
         (hours([np.nan, 4, 4], [np.nan, np.nan, np.nan]), 4, 0),
     ],
 )
-def test_the_longest_and_by_how_much_the_weeks_differ(table: Any, longest: float, spread: float) -> None:
+def test_the_longest_and_by_how_much_the_weeks_differ(
+    table: Any, longest: float, spread: float
+) -> None:
     """Of a week in part the longest may not be known."""
     result = normal.longest_and_spread(table)
     np.testing.assert_allclose(np.concatenate(result), [longest, spread])
@@ -114,9 +133,17 @@ def limit(table: Any, fewest: int = 3) -> float:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "times"), [([600] * 3, 1.15), ([512, 512, 600], None), ([1000, 1000, 1300], 1.5), ([16, 16, 300], 1.5)]
+    ("seconds", "times"),
+    [
+        ([600] * 3, 1.15),
+        ([512, 512, 600], None),
+        ([1000, 1000, 1300], 1.5),
+        ([16, 16, 300], 1.5),
+    ],
 )
-def test_an_absence_may_last_longer_by_three_times_the_spread(seconds: list[float], times: float | None) -> None:
+def test_an_absence_may_last_longer_by_three_times_the_spread(
+    seconds: list[float], times: float | None
+) -> None:
     """By a seventh at least, and by half at most."""
     longest = rounded(max(seconds))
     spread = longest - rounded(min(seconds))
@@ -135,8 +162,12 @@ def test_only_of_enough_weeks() -> None:
     assert limit(two, fewest=2) == pytest.approx(1.15 * rounded(600))
 
 
-@pytest.mark.parametrize(("longest", "known"), [(LONG_ABSENCE, True), (LONG_ABSENCE + 30, False)])
-def test_absences_that_differ_by_minutes_say_nothing(longest: float, known: bool) -> None:
+@pytest.mark.parametrize(
+    ("longest", "known"), [(LONG_ABSENCE, True), (LONG_ABSENCE + 30, False)]
+)
+def test_absences_that_differ_by_minutes_say_nothing(
+    longest: float, known: bool
+) -> None:
     assert (not np.isnan(limit(away(10, 10, longest)))) is known
 
 
@@ -148,7 +179,9 @@ def test_nor_those_that_differ_by_a_seventh(shortest: float, known: bool) -> Non
 # --- shares
 
 
-def shares(expired: float, killed: float, rate_out: float = 0.0, seconds: float = 100.0) -> list[float]:
+def shares(
+    expired: float, killed: float, rate_out: float = 0.0, seconds: float = 100.0
+) -> list[float]:
     totals = {TREND_EXPIRED: np.array([expired]), TREND_KILLED: np.array([killed])}
     activity: Any = SimpleNamespace(trend=SimpleNamespace(sum=totals.__getitem__))
     trend: Any = SimpleNamespace(rate_out=np.array([rate_out]), seconds=seconds)
@@ -165,7 +198,9 @@ def shares(expired: float, killed: float, rate_out: float = 0.0, seconds: float 
         (shares(0.0, 0.0), [np.nan, np.nan]),
     ],
 )
-def test_of_ten_messages_that_left_so_many_were_lost(wanted: list[float], expected: list[float]) -> None:
+def test_of_ten_messages_that_left_so_many_were_lost(
+    wanted: list[float], expected: list[float]
+) -> None:
     np.testing.assert_allclose(wanted, expected)
 
 
@@ -174,6 +209,8 @@ def test_of_ten_messages_that_left_so_many_were_lost(wanted: list[float], expect
 
 @pytest.mark.parametrize("kind", QueueKind)
 @pytest.mark.parametrize("durable", [True, False])
-def test_queues_that_end_with_their_client_are_not_followed(kind: QueueKind, durable: bool) -> None:
+def test_queues_that_end_with_their_client_are_not_followed(
+    kind: QueueKind, durable: bool
+) -> None:
     followed = kind is QueueKind.USER or (kind is QueueKind.SUBSCRIPTION and durable)
     assert normal.is_followed(replace(QUEUE, kind=kind, durable=durable)) is followed

@@ -41,7 +41,9 @@ def no_tables() -> ByteTables:
         (Saturation, "capacity", (0,), np.float64),
     ],
 )
-def test_a_table_has_no_rows_and_its_type(made: Callable[[], Any], table: str, shape: Sequence[int], kind: Any) -> None:
+def test_a_table_has_no_rows_and_its_type(
+    made: Callable[[], Any], table: str, shape: Sequence[int], kind: Any
+) -> None:
     column = getattr(made(), table)
     assert column.shape == shape
     assert column.dtype == kind

@@ -8,7 +8,14 @@ import pytest
 
 from penstock.core.table import Index
 from penstock.learned import prefetch
-from penstock.learned.prefetch import MOST, SECONDS, SWEEP_SECONDS, ConsumerArrivals, PrefetchEstimate, halved
+from penstock.learned.prefetch import (
+    MOST,
+    SECONDS,
+    SWEEP_SECONDS,
+    ConsumerArrivals,
+    PrefetchEstimate,
+    halved,
+)
 from penstock.series.labels import HIDDEN, Grouping
 
 NOW = 1000.0
@@ -36,7 +43,14 @@ def consumers(held: list[float], **columns: list[Any]) -> Any:
     return made
 
 
-def found(consumer: Any, *, now: float = NOW, ready: float = 5.0, known: bool = True, messages: float = 30.0) -> Any:
+def found(
+    consumer: Any,
+    *,
+    now: float = NOW,
+    ready: float = 5.0,
+    known: bool = True,
+    messages: float = 30.0,
+) -> Any:
     """A queue that is read, and another one."""
     nothing = np.zeros(2)
     return SimpleNamespace(
@@ -65,7 +79,9 @@ def estimate(clients: Grouping[Any], *polls: Any) -> PrefetchEstimate:
 
 def test_a_window_is_the_most_that_was_held_while_nothing_was_delivered() -> None:
     clients = clients_of([0, 0, 1])
-    after = estimate(clients, found(consumers([7.0, 9.0, 3.0])), found(consumers([8.0, 1.0, 2.0])))
+    after = estimate(
+        clients, found(consumers([7.0, 9.0, 3.0])), found(consumers([8.0, 1.0, 2.0]))
+    )
     assert after.clients.window.tolist() == [9, 3]
     assert after.clients.largest.tolist() == [9, 3]
 
@@ -92,14 +108,18 @@ def test_hidden_clients_and_unknown_queues_teach_nothing() -> None:
 
 
 def test_the_deepest_is_kept() -> None:
-    polls = [found(consumers([0.0]), messages=messages) for messages in (30.0, 40.0, 10.0)]
+    polls = [
+        found(consumers([0.0]), messages=messages) for messages in (30.0, 40.0, 10.0)
+    ]
     assert estimate(clients_of([0]), *polls).queues.deepest.tolist() == [40, 0]
 
 
 # --- arrivals
 
 
-def arrivals(before: ConsumerArrivals, member: list[int], new: list[bool], **poll: Any) -> ConsumerArrivals:
+def arrivals(
+    before: ConsumerArrivals, member: list[int], new: list[bool], **poll: Any
+) -> ConsumerArrivals:
     """After a poll; each consumer that came had got two messages."""
     came = consumers([0.0] * len(member), new=new, delivered=[2.0] * len(member))
     return before.advance(found(came, **poll), clients_of(member))
@@ -111,11 +131,16 @@ def rows(one: ConsumerArrivals) -> dict[str, list[float]]:
 
 
 def test_clients_are_followed_once_half_of_their_consumers_are_new() -> None:
-    once = arrivals(ConsumerArrivals(), [0, 0, 1, 1, 1], [True, False, True, False, False])
+    once = arrivals(
+        ConsumerArrivals(), [0, 0, 1, 1, 1], [True, False, True, False, False]
+    )
     assert rows(once) == {"c0": [NOW, 2, 1, 2, 1, NOW]}
     assert once.keys.tolist() == [5]
     twice = arrivals(once, [0, 1], [True, True], now=NOW + 10)
-    assert rows(twice) == {"c0": [NOW, 3, 2, 4, 2, NOW + 10], "c1": [NOW + 10, 1, 1, 2, 1, NOW + 10]}
+    assert rows(twice) == {
+        "c0": [NOW, 3, 2, 4, 2, NOW + 10],
+        "c1": [NOW + 10, 1, 1, 2, 1, NOW + 10],
+    }
 
 
 def test_three_of_four_are_more_than_half() -> None:
@@ -131,7 +156,9 @@ def test_rows_are_by_key() -> None:
 
 
 @pytest.mark.parametrize(("member", "poll"), [([HIDDEN], {}), ([0], {"known": False})])
-def test_who_is_hidden_or_on_a_queue_that_was_not_known_has_not_come(member: list[int], poll: dict[str, Any]) -> None:
+def test_who_is_hidden_or_on_a_queue_that_was_not_known_has_not_come(
+    member: list[int], poll: dict[str, Any]
+) -> None:
     assert rows(arrivals(ConsumerArrivals(), member, [True], **poll)) == {}
 
 
@@ -141,7 +168,9 @@ def test_whose_queue_is_not_known_has_not_come() -> None:
 
 
 def test_hidden_consumers_are_not_of_the_first_client() -> None:
-    once = arrivals(ConsumerArrivals(), [HIDDEN, HIDDEN, HIDDEN, 0], [False, False, False, True])
+    once = arrivals(
+        ConsumerArrivals(), [HIDDEN, HIDDEN, HIDDEN, 0], [False, False, False, True]
+    )
     assert rows(once) == {"c0": [NOW, 1, 1, 2, 1, NOW]}
 
 
@@ -154,7 +183,9 @@ def test_who_comes_no_more_is_forgotten(seconds: float, kept: bool) -> None:
     assert later.swept == NOW + seconds
 
 
-@pytest.mark.parametrize(("seconds", "swept"), [(SWEEP_SECONDS, False), (SWEEP_SECONDS + 1, True)])
+@pytest.mark.parametrize(
+    ("seconds", "swept"), [(SWEEP_SECONDS, False), (SWEEP_SECONDS + 1, True)]
+)
 def test_not_at_each_poll(seconds: float, swept: bool) -> None:
     once = arrivals(ConsumerArrivals(), [0], [True])
     assert once.swept == NOW
@@ -162,11 +193,16 @@ def test_not_at_each_poll(seconds: float, swept: bool) -> None:
     assert (later is not once) is swept
 
 
-@pytest.mark.parametrize(("seconds", "begin", "seen"), [(2 * SECONDS, NOW, 6), (2 * SECONDS + 2, NOW + 301, 3)])
+@pytest.mark.parametrize(
+    ("seconds", "begin", "seen"),
+    [(2 * SECONDS, NOW, 6), (2 * SECONDS + 2, NOW + 301, 3)],
+)
 def test_what_is_older_counts_half(seconds: float, begin: float, seen: float) -> None:
     """Five were seen in ten minutes, all of them within the last one."""
     numbers = np.array([[NOW], [5.0], [4.0], [3.0], [2.0], [NOW + seconds]])
-    before = ConsumerArrivals(np.array([5]), np.array(["c0"], object), numbers, NOW + seconds)
+    before = ConsumerArrivals(
+        np.array([5]), np.array(["c0"], object), numbers, NOW + seconds
+    )
     after = arrivals(before, [0], [True], now=NOW + seconds)
     assert rows(after)["c0"][:2] == [begin, seen]
 
@@ -177,7 +213,12 @@ def test_half_of_each_number() -> None:
 
 
 def test_no_more_clients_are_followed_than_there_is_room_for() -> None:
-    full = ConsumerArrivals(np.arange(100, 99 + MOST), np.empty(MOST - 1, object), np.full((6, MOST - 1), NOW), NOW)
+    full = ConsumerArrivals(
+        np.arange(100, 99 + MOST),
+        np.empty(MOST - 1, object),
+        np.full((6, MOST - 1), NOW),
+        NOW,
+    )
     after = arrivals(full, [0, 1], [True, True])
     assert len(after.keys) == MOST
     assert after.keys[0] == 5

@@ -34,11 +34,20 @@ def test_the_flows_of_each_queue_are_in_its_column() -> None:
 
 
 def test_service_times_are_by_queue() -> None:
-    assert together({A: profile(7), B: profile(9)}).service.tolist() == [[7, 9], [70, 90]]
+    assert together({A: profile(7), B: profile(9)}).service.tolist() == [
+        [7, 9],
+        [70, 90],
+    ]
 
 
 def test_only_queues_that_are_away_for_long_have_a_column_of_absences() -> None:
-    made = together({A: profile(7, absence=LONG), B: profile(9, absence=SHORT), C: profile(5, absence=LONG)})
+    made = together(
+        {
+            A: profile(7, absence=LONG),
+            B: profile(9, absence=SHORT),
+            C: profile(5, absence=LONG),
+        }
+    )
     assert dict(made.absences.names) == {A: 0, C: 1}
     assert made.absences.hours.shape == (*ABSENCES.hours.shape[:-1], 2)
     assert made.absences.hours[0, 1, 2].tolist() == [LONG, LONG]
@@ -46,12 +55,22 @@ def test_only_queues_that_are_away_for_long_have_a_column_of_absences() -> None:
 
 
 def test_weeks_are_the_most_of_any_queue() -> None:
-    assert together({A: profile(7, weeks=2), B: profile(9, weeks=4), C: profile(9, weeks=1)}).weeks == 4
+    assert (
+        together(
+            {A: profile(7, weeks=2), B: profile(9, weeks=4), C: profile(9, weeks=1)}
+        ).weeks
+        == 4
+    )
 
 
 def test_each_broker_has_its_own_queues() -> None:
-    found = by_broker([("b", A, profile(7)), ("c", B, profile(9)), ("b", C, profile(5))])
-    assert {broker: [*of.flows.names] for broker, of in found.items()} == {"b": [A, C], "c": [B]}
+    found = by_broker(
+        [("b", A, profile(7)), ("c", B, profile(9)), ("b", C, profile(5))]
+    )
+    assert {broker: [*of.flows.names] for broker, of in found.items()} == {
+        "b": [A, C],
+        "c": [B],
+    }
 
 
 def test_a_service_time_may_be_unknown() -> None:

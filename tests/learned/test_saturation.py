@@ -28,16 +28,42 @@ SOME = {"T": 5.0, "N": 5.0}
         ({"A": 5.0, "M": 5.0, "D": 5.0}, {"c": SOME}, 0, 0, 1),
         ({"A": 9.0, "M": 9.0, "D": 5.0}, {"c": SOME, "d": NONE}, 0, 0, 1),
         ({"A": 9.0, "M": 9.0, "D": 0.0, "paused": 1.0}, {"c": NONE}, 0, 0, 1),
-        ({"A": 9.0, "M": 9.0, "D": 0.0}, {"c": {**NONE, "filter": "x = 1"}}, np.nan, np.nan, np.nan),
-        ({"A": 9.0, "M": 9.0, "D": 5.0}, {"c": SOME, "d": {**NONE, "filter": "x = 1"}}, 0, 1, 0),
-        ({"A": 9.0, "M": 9.0, "D": 5.0}, {"c": {"T": 0.0, "W": 5.0, "N": 5.0, "C": 5.0}}, 0, 1, 0),
+        (
+            {"A": 9.0, "M": 9.0, "D": 0.0},
+            {"c": {**NONE, "filter": "x = 1"}},
+            np.nan,
+            np.nan,
+            np.nan,
+        ),
+        (
+            {"A": 9.0, "M": 9.0, "D": 5.0},
+            {"c": SOME, "d": {**NONE, "filter": "x = 1"}},
+            0,
+            1,
+            0,
+        ),
+        (
+            {"A": 9.0, "M": 9.0, "D": 5.0},
+            {"c": {"T": 0.0, "W": 5.0, "N": 5.0, "C": 5.0}},
+            0,
+            1,
+            0,
+        ),
     ],
 )
 def test_of_one_poll(
-    queue: Numbers, consumers: Mapping[str, Numbers], starved: float, at_limit: float, capacity: float
+    queue: Numbers,
+    consumers: Mapping[str, Numbers],
+    starved: float,
+    at_limit: float,
+    capacity: float,
 ) -> None:
     judged = Judged().poll({"q": queue}, consumers)
-    told = [judged.column("client", "starved"), judged.column("client", "at_limit"), judged.column("queue", "capacity")]
+    told = [
+        judged.column("client", "starved"),
+        judged.column("client", "at_limit"),
+        judged.column("queue", "capacity"),
+    ]
     assert told == pytest.approx([starved, at_limit, capacity], nan_ok=True)
 
 
@@ -54,13 +80,28 @@ def test_of_many_clients_it_is_what_each_ones_consumers_say(seed: int) -> None:
         }
         for n in range(40)
     }
-    judged = Judged().poll({name: {"A": 9.0, "M": 9.0 * waiting} for name, waiting in waits.items()}, consumers)
-    takers = [one for one in consumers.values() if not one["filter"] and one["queue"] in waits]
+    judged = Judged().poll(
+        {name: {"A": 9.0, "M": 9.0 * waiting} for name, waiting in waits.items()},
+        consumers,
+    )
+    takers = [
+        one for one in consumers.values() if not one["filter"] and one["queue"] in waits
+    ]
     clients, queues = judged.tables["client"], judged.tables["queue"]
-    for row, starved, at_limit in zip(clients.index, clients["starved"], clients["at_limit"], strict=True):
-        holds = [one["T"] > 0 for one in takers if (one["queue"], one["client"]) == (row.queue, row.client)]
+    for row, starved, at_limit in zip(
+        clients.index, clients["starved"], clients["at_limit"], strict=True
+    ):
+        holds = [
+            one["T"] > 0
+            for one in takers
+            if (one["queue"], one["client"]) == (row.queue, row.client)
+        ]
         waiting = waits.get(row.queue, False)
-        expected = [float(waiting and not any(holds)), float(waiting and all(holds))] if holds else [np.nan] * 2
+        expected = (
+            [float(waiting and not any(holds)), float(waiting and all(holds))]
+            if holds
+            else [np.nan] * 2
+        )
         assert [starved, at_limit] == pytest.approx(expected, nan_ok=True)
     for row, capacity in zip(queues.index, queues["capacity"], strict=True):
         holds = [one["T"] > 0 for one in takers if one["queue"] == row.queue]
@@ -69,23 +110,37 @@ def test_of_many_clients_it_is_what_each_ones_consumers_say(seed: int) -> None:
 
 
 def test_a_queue_without_consumers_has_no_capacity() -> None:
-    assert np.isnan(Judged().poll({"q": {"A": 1.0, "M": 1.0}}).column("queue", "capacity"))
+    assert np.isnan(
+        Judged().poll({"q": {"A": 1.0, "M": 1.0}}).column("queue", "capacity")
+    )
 
 
 @pytest.mark.slow  # takes a second
 @patiently
 @given(
-    st.lists(st.sampled_from(["starved", "full", "idle"]), min_size=1, max_size=40), st.sampled_from([5.0, 15.0, 60.0])
+    st.lists(st.sampled_from(["starved", "full", "idle"]), min_size=1, max_size=40),
+    st.sampled_from([5.0, 15.0, 60.0]),
 )
 def test_of_the_last_five_minutes(polls: list[str], step: float) -> None:
     judged = Judged(step=step)
     for kind in polls:
         waiting = 0.0 if kind == "idle" else 4.0
         held = 5.0 if kind == "full" else 0.0
-        judged.poll({"q": {"A": 100.0, "M": waiting + held, "D": held}}, {"c": {"T": held, "N": 5.0}})
+        judged.poll(
+            {"q": {"A": 100.0, "M": waiting + held, "D": held}},
+            {"c": {"T": held, "N": 5.0}},
+        )
     last = polls[-int(300 / step) :]
-    expected = [last.count("starved") / len(last), last.count("full") / len(last), 1 - last.count("full") / len(last)]
-    told = [judged.column("client", "starved"), judged.column("client", "at_limit"), judged.column("queue", "capacity")]
+    expected = [
+        last.count("starved") / len(last),
+        last.count("full") / len(last),
+        1 - last.count("full") / len(last),
+    ]
+    told = [
+        judged.column("client", "starved"),
+        judged.column("client", "at_limit"),
+        judged.column("queue", "capacity"),
+    ]
     assert told == pytest.approx(expected, abs=0.001)
 
 
@@ -136,7 +191,12 @@ T, F = True, False
 
 
 def test_shares_are_of_the_polls_at_which_a_row_was_looked_at() -> None:
-    made = bits(([T, T, F], [T, F, T]), ([T, F, F], [F, T, T]), ([T, F, F], [F, T, T]), ([T, T, F], [T, T, F]))
+    made = bits(
+        ([T, T, F], [T, F, T]),
+        ([T, F, F], [F, T, T]),
+        ([T, F, F], [F, T, T]),
+        ([T, T, F], [T, T, F]),
+    )
     np.testing.assert_equal(made.shares(4), [[0.5, 0.5, np.nan]])
     np.testing.assert_equal(made.shares(3), [[1 / 3, 1, np.nan]])
     np.testing.assert_equal(made.shares(1), [[1, 1, np.nan]])
@@ -163,7 +223,14 @@ def rates(*d_left: float, step: float = 2.0) -> ServiceRate:
 
 @pytest.mark.parametrize(
     ("left", "best"),
-    [([6.0], 3), ([6.0, 2.0], 3), ([2.0, 6.0], 3), ([6.0, 0.0, 2.0], 3), ([6.0, 0.0, 2.0, 4.0], 2), ([0.0], 0)],
+    [
+        ([6.0], 3),
+        ([6.0, 2.0], 3),
+        ([2.0, 6.0], 3),
+        ([6.0, 0.0, 2.0], 3),
+        ([6.0, 0.0, 2.0, 4.0], 2),
+        ([0.0], 0),
+    ],
 )
 def test_the_best_of_three_polls_counts(left: list[float], best: float) -> None:
     made = rates(*left)
@@ -182,7 +249,9 @@ def test_the_best_of_three_polls_counts(left: list[float], best: float) -> None:
         ([4.0, 0.0, 0.0, 0.0, 4.0], 104),
     ],
 )
-def test_it_works_until_it_paused_for_three_polls(left: list[float], since: float) -> None:
+def test_it_works_until_it_paused_for_three_polls(
+    left: list[float], since: float
+) -> None:
     np.testing.assert_equal(rates(*left).since, [since])
 
 
@@ -217,4 +286,8 @@ def test_where_consumers_are_not_counted_nothing_is_known() -> None:
     found: Any = SimpleNamespace(counted=False, queues=queues)
     shares = Saturation().advance(found, clients)
     assert np.isnan([*shares.starved, *shares.at_limit, *shares.capacity]).all()
-    assert [len(shares.starved), len(shares.at_limit), len(shares.capacity)] == [2, 2, 1]
+    assert [len(shares.starved), len(shares.at_limit), len(shares.capacity)] == [
+        2,
+        2,
+        1,
+    ]

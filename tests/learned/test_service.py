@@ -23,9 +23,17 @@ class Consumers:
         self.d_left = np.array(d_left)
 
 
-def found(number: int, *, counted: bool = True, settled: float = 3.0, **said: Any) -> Any:
+def found(
+    number: int, *, counted: bool = True, settled: float = 3.0, **said: Any
+) -> Any:
     """A poll with a backlog and a consumer that settles."""
-    queue = {"messages": 10.0, "scheduled": 0.0, "consumers": 1.0, "single": False, "known": True}
+    queue = {
+        "messages": 10.0,
+        "scheduled": 0.0,
+        "consumers": 1.0,
+        "single": False,
+        "known": True,
+    }
     columns = queue | {"d_settled": settled} | said
     return SimpleNamespace(
         now=BEGIN + POLL * number,
@@ -72,7 +80,9 @@ def test_with_more_consumers_each_has_its_share_of_the_time() -> None:
         (many(12, known=False), False),
     ],
 )
-def test_only_with_a_backlog_and_enough_that_is_settled(polls: list[Any], known: bool) -> None:
+def test_only_with_a_backlog_and_enough_that_is_settled(
+    polls: list[Any], known: bool
+) -> None:
     assert (not np.isnan(after(*polls).now[0])) is known
 
 
@@ -88,8 +98,13 @@ def test_nothing_is_settled_by_consumers_without_work() -> None:
     assert np.isnan(after(*polls).now[0])
 
 
-@pytest.mark.parametrize(("settled", "count", "pace"), [(3.0, 12, 3 / POLL), (2.0, 12, np.nan), (20.0, 4, np.nan)])
-def test_the_pace_needs_twenty_messages_and_most_of_the_window(settled: float, count: int, pace: float) -> None:
+@pytest.mark.parametrize(
+    ("settled", "count", "pace"),
+    [(3.0, 12, 3 / POLL), (2.0, 12, np.nan), (20.0, 4, np.nan)],
+)
+def test_the_pace_needs_twenty_messages_and_most_of_the_window(
+    settled: float, count: int, pace: float
+) -> None:
     """Also where there is no backlog."""
     without_backlog = many(count, messages=0.0, settled=settled)
     np.testing.assert_allclose(after(*without_backlog).pace, [pace])
@@ -99,7 +114,9 @@ def test_the_pace_needs_twenty_messages_and_most_of_the_window(settled: float, c
 
 
 def taught(usual: float, now: float, windows: float = 0.0) -> ServiceTime:
-    made = ServiceTime(QUEUES, np.array([usual]), np.array([windows]), now=np.array([now]))
+    made = ServiceTime(
+        QUEUES, np.array([usual]), np.array([windows]), now=np.array([now])
+    )
     return made.taught(77.0)
 
 
@@ -115,9 +132,17 @@ def test_a_window_without_a_backlog_teaches_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("now", "windows", "power"),
-    [(9.0, 1, LOW / 2), (4.0, 1, (LOW - 1) / 2), (5.0, 1, (LOW - 1) / 2), (9.0, 99, LOW * STEP), (9.0, 9, LOW / 10)],
+    [
+        (9.0, 1, LOW / 2),
+        (4.0, 1, (LOW - 1) / 2),
+        (5.0, 1, (LOW - 1) / 2),
+        (9.0, 99, LOW * STEP),
+        (9.0, 9, LOW / 10),
+    ],
 )
-def test_the_usual_moves_to_the_low_windows(now: float, windows: float, power: float) -> None:
+def test_the_usual_moves_to_the_low_windows(
+    now: float, windows: float, power: float
+) -> None:
     """By less and less, until much is known."""
     one = taught(5.0, now, windows)
     assert one.usual[0] == pytest.approx(5 * np.exp(power))
@@ -131,7 +156,11 @@ def test_it_learns_once_in_the_length_of_a_window() -> None:
     before = after(*many(steps))
     assert (before.learned, before.windows.tolist()) == (BEGIN, [0])
     then = after(*many(steps + 1))
-    assert (then.learned, then.windows.tolist(), then.usual.tolist()) == (BEGIN + SECONDS, [1], [POLL / 3])
+    assert (then.learned, then.windows.tolist(), then.usual.tolist()) == (
+        BEGIN + SECONDS,
+        [1],
+        [POLL / 3],
+    )
 
 
 # --- who works
@@ -139,7 +168,17 @@ def test_it_learns_once_in_the_length_of_a_window() -> None:
 
 @pytest.mark.parametrize(
     ("consumers", "single", "works"),
-    [(3.0, False, 3), (3.0, True, 1), (0.5, True, 0.5), (np.nan, False, 0), (np.nan, True, 0)],
+    [
+        (3.0, False, 3),
+        (3.0, True, 1),
+        (0.5, True, 0.5),
+        (np.nan, False, 0),
+        (np.nan, True, 0),
+    ],
 )
-def test_where_consumers_have_no_numbers_all_may_work(consumers: float, single: bool, works: float) -> None:
-    assert working(found(0, consumers=consumers, single=single, counted=False)).tolist() == [works]
+def test_where_consumers_have_no_numbers_all_may_work(
+    consumers: float, single: bool, works: float
+) -> None:
+    assert working(
+        found(0, consumers=consumers, single=single, counted=False)
+    ).tolist() == [works]

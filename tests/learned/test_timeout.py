@@ -18,10 +18,14 @@ ONE = Index.of(["client"])
 CONSTANTS = Constants()
 
 
-def taught(*gaps: float, constants: Constants = CONSTANTS, patience: float = 3600.0) -> LearnedTimeout:
+def taught(
+    *gaps: float, constants: Constants = CONSTANTS, patience: float = 3600.0
+) -> LearnedTimeout:
     state = LearnedTimeout().advance(ONE)
     for gap in gaps:
-        state = state.learn(np.array([0]), np.array([gap]), np.array([patience]), constants)
+        state = state.learn(
+            np.array([0]), np.array([gap]), np.array([patience]), constants
+        )
     return state
 
 
@@ -31,14 +35,25 @@ def seconds(state: LearnedTimeout, interval: float = 5.0) -> float:
 
 def weighing(weight: float, *, longest: float, q98: float) -> float:
     """The patience of one that learned so much."""
-    return seconds(LearnedTimeout(ONE, np.array([weight]), np.array([longest]), np.array([q98])))
+    return seconds(
+        LearnedTimeout(ONE, np.array([weight]), np.array([longest]), np.array([q98]))
+    )
 
 
 # --- the histogram
 
 
 @pytest.mark.parametrize(
-    ("gap", "bin_"), [(0.0, 0), (0.25, 0), (0.2501, 1), (0.5, 2), (1.0, 4), (1e9, BINS - 1), (EDGES[20], 20)]
+    ("gap", "bin_"),
+    [
+        (0.0, 0),
+        (0.25, 0),
+        (0.2501, 1),
+        (0.5, 2),
+        (1.0, 4),
+        (1e9, BINS - 1),
+        (EDGES[20], 20),
+    ],
 )
 def test_bins_grow_by_the_root_of_two(gap: float, bin_: int) -> None:
     assert bins(np.array([gap])).tolist() == [bin_]
@@ -65,7 +80,10 @@ def test_who_has_learned_nothing_takes_no_room() -> None:
     after = before.learn(np.array([0]), np.array([8.0]), np.array([300.0]), CONSTANTS)
     assert (len(before.weights), len(after.weights)) == (1, 2)
     assert [bins_of(after, row) for row in range(3)] == [[10], [], [4]]
-    assert (before.weights.shape, after.weights.shape) == ((1, 5), (2, 11))  # no bin beyond the last that has a weight
+    assert (before.weights.shape, after.weights.shape) == (
+        (1, 5),
+        (2, 11),
+    )  # no bin beyond the last that has a weight
     fewer, _ = after.index.advance(np.array([1, 2]), lambda _: [])
     moved = after.advance(fewer)
     assert len(moved.weights) == 1
@@ -80,8 +98,12 @@ def test_who_is_gone_and_taught_nothing_that_counts_is_forgotten() -> None:
     """Names that never come again are many: each would stay for nothing."""
     before = LearnedTimeout().advance(Index.of([*"abcd"]))
     for row, gap, times in ((0, 1.0, 3), (1, 60.0, 1), (2, 1.0, 60)):
-        before = before.learn(np.full(times, row), np.full(times, gap), np.full(times, 300.0), CONSTANTS)
-    before = before.learn(np.array([3]), np.array([400.0]), np.array([300.0]), CONSTANTS)
+        before = before.learn(
+            np.full(times, row), np.full(times, gap), np.full(times, 300.0), CONSTANTS
+        )
+    before = before.learn(
+        np.array([3]), np.array([400.0]), np.array([300.0]), CONSTANTS
+    )
     gone = before.advance(before.index.advance(np.array([9]), lambda _: ["z"])[0])
     assert set(gone.dormant) == {"b", "c", "d"}
     assert set(before.laid_aside().dormant) >= {"a", "b", "c"}
@@ -93,14 +115,19 @@ def crowd(first: int, count: int) -> Index[str]:
 
 def all_taught(state: LearnedTimeout) -> LearnedTimeout:
     rows = np.arange(len(state.index))
-    return state.learn(rows, np.full(len(rows), 60.0), np.full(len(rows), 300.0), CONSTANTS)
+    return state.learn(
+        rows, np.full(len(rows), 60.0), np.full(len(rows), 300.0), CONSTANTS
+    )
 
 
 def test_names_that_never_come_again_do_not_grow_for_ever() -> None:
     state, index = LearnedTimeout(), crowd(0, 30)
     for first in range(30, 3000, 30):
         state = all_taught(state.advance(index))
-        index, _ = index.advance(np.arange(first, first + 30), lambda new: [f"client-{first + at}" for at in new])  # noqa: B023 - at once
+        index, _ = index.advance(
+            np.arange(first, first + 30),
+            lambda new: [f"client-{first + at}" for at in new],  # noqa: B023 - at once
+        )
     state = state.advance(index)
     assert len(state.dormant) == LEAST_DORMANT
     assert "client-2969" in state.dormant
@@ -121,19 +148,25 @@ def bins_of(state: LearnedTimeout, row: int) -> list[int]:
 
 def test_gaps_of_one_poll_count_each() -> None:
     state = LearnedTimeout().advance(Index.of(["a", "b"]))
-    state = state.learn(np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(3, 300.0), CONSTANTS)
+    state = state.learn(
+        np.array([1, 1, 0]), np.array([2.0, 8.0, 1.0]), np.full(3, 300.0), CONSTANTS
+    )
     assert state.weight.tolist() == [1, 2]
     assert state.longest.tolist() == [1, 8]
     assert [bins_of(state, row) for row in range(2)] == [[4], [6, 10]]
 
 
 def test_what_was_learned_before_fades_once_for_each_of_them() -> None:
-    state = taught(100.0).learn(np.array([0, 0]), np.array([2.0, 8.0]), np.full(2, 300.0), CONSTANTS)
+    state = taught(100.0).learn(
+        np.array([0, 0]), np.array([2.0, 8.0]), np.full(2, 300.0), CONSTANTS
+    )
     assert state.longest[0] == pytest.approx(100 * 0.999**2)
     assert state.weight[0] == pytest.approx(0.999**2 + 2)
 
 
-def test_the_98th_percentile_is_the_upper_edge_of_its_bin_and_no_more_than_the_longest() -> None:
+def test_the_98th_percentile_is_the_upper_edge_of_its_bin_and_no_more_than_the_longest() -> (
+    None
+):
     weights = np.zeros((1, BINS), np.float32)
     weights[0, 10], weights[0, 20] = 98, 2
     assert quantile(weights, 0.98)[0] == EDGES[10]
@@ -147,7 +180,9 @@ def test_the_same_by_plain_arithmetic(gaps: list[float]) -> None:
     weights, longest = [0.0] * BINS, 0.0
     for gap in gaps:
         weights = [weight * 0.999 for weight in weights]
-        weights[next(n for n in range(BINS) if gap <= 0.25 * 2 ** (n / 2) or n == BINS - 1)] += 1
+        weights[
+            next(n for n in range(BINS) if gap <= 0.25 * 2 ** (n / 2) or n == BINS - 1)
+        ] += 1
         longest = max(longest * 0.999, gap)
     total, reached, at = sum(weights), 0.0, 0
     for at, weight in enumerate(weights):  # noqa: B007 - the bin where it is reached
@@ -158,7 +193,9 @@ def test_the_same_by_plain_arithmetic(gaps: list[float]) -> None:
     usual = longest if total < 50 else q98
     state = taught(*gaps)
     assert state.weight[0] == pytest.approx(total, rel=1e-4)
-    assert seconds(state) == pytest.approx(min(max(300, 3 * usual, 30), 3600), rel=0.5 if total >= 50 else 1e-4)
+    assert seconds(state) == pytest.approx(
+        min(max(300, 3 * usual, 30), 3600), rel=0.5 if total >= 50 else 1e-4
+    )
 
 
 # --- from weights to seconds
@@ -177,11 +214,15 @@ def test_the_same_by_plain_arithmetic(gaps: list[float]) -> None:
         (900, 2000, 1500, 3600),
     ],
 )
-def test_little_evidence_asks_for_a_long_patience(weight: float, longest: float, q98: float, expected: float) -> None:
+def test_little_evidence_asks_for_a_long_patience(
+    weight: float, longest: float, q98: float, expected: float
+) -> None:
     assert weighing(weight, longest=longest, q98=q98) == expected
 
 
-@pytest.mark.parametrize(("interval", "floor"), [(5, 30), (10, 30), (15, 45), (60, 180)])
+@pytest.mark.parametrize(
+    ("interval", "floor"), [(5, 30), (10, 30), (15, 45), (60, 180)]
+)
 def test_below_three_polls_nothing_is_measured(interval: float, floor: float) -> None:
     state = LearnedTimeout(ONE, np.array([600.0]), np.array([1.0]), np.array([1.0]))
     assert seconds(state, interval) == floor
@@ -236,7 +277,10 @@ def test_gaps_are_those_of_single_consumers() -> None:
     queue = world.queue()
     queue.come(1000)
     pool = [queue.join("pool", window=1) for _ in range(8)]
-    jobs = [every(96, partial(queue.next, consumer), phase=12.0 * n) for n, consumer in enumerate(pool)]
+    jobs = [
+        every(96, partial(queue.next, consumer), phase=12.0 * n)
+        for n, consumer in enumerate(pool)
+    ]
 
     world.run(1000, together(*jobs))
     learned = world.state.judgement.patience
@@ -256,7 +300,12 @@ def test_a_gap_begins_with_the_hold_not_with_the_last_settlement() -> None:
         queue.come()
         queue.take(consumer)
 
-    world.run(1000, together(every(240, begin), every(240, lambda: queue.settle(consumer), phase=40)))
+    world.run(
+        1000,
+        together(
+            every(240, begin), every(240, lambda: queue.settle(consumer), phase=40)
+        ),
+    )
     assert world.state.judgement.patience.longest[0] == pytest.approx(40, abs=1)
 
 
@@ -328,7 +377,9 @@ def test_a_rhythm_of_receives_is_learned_as_patience_for_dispatch() -> None:
 
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("how", ["paused", "absent"])
-def test_a_queue_that_is_paused_or_unread_teaches_no_wait_for_a_delivery(how: str) -> None:
+def test_a_queue_that_is_paused_or_unread_teaches_no_wait_for_a_delivery(
+    how: str,
+) -> None:
     """Four minutes of it made `not_dispatching` wait for twelve from then on, three long ones for an hour."""
     world = World()
     queue = world.queue()
@@ -352,7 +403,11 @@ def test_a_queue_that_is_paused_or_unread_teaches_no_wait_for_a_delivery(how: st
     world.run(120, together(comes, reads), tick=5.0)
     begin = world.seconds
     world.run(330, comes, tick=5.0)
-    assert CONSTANTS.cold <= world.first["not_dispatching"] - begin <= CONSTANTS.cold + 2 * world.step
+    assert (
+        CONSTANTS.cold
+        <= world.first["not_dispatching"] - begin
+        <= CONSTANTS.cold + 2 * world.step
+    )
 
 
 def test_judged_constants_of_a_recording_may_be_below_the_floor() -> None:
@@ -370,6 +425,12 @@ def test_who_holds_nothing_at_the_polls_shows_no_gap() -> None:
     """It works between the polls: how long for is not known."""
     judged = Judged()
     for n in range(20):
-        busy = {"T": 0.0, "N": 5.0 * n, "C": 5.0 * n, "L": judged.now + 7, "Ld": judged.now + 6}
+        busy = {
+            "T": 0.0,
+            "N": 5.0 * n,
+            "C": 5.0 * n,
+            "L": judged.now + 7,
+            "Ld": judged.now + 6,
+        }
         judged.poll({"q": {"A": 5.0 * n, "K": 5.0 * n}}, {"c": busy})
     assert judged.state.judgement.patience.weight.tolist() == [0]

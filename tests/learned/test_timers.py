@@ -26,7 +26,9 @@ def queues(*names: str, after: Index[Any] | None = None, **said: Any) -> Index[A
     """Each name is a key as well: one that is gone and comes again is another thing."""
     rows = [replace(QUEUE, name=name[0], address=name[0], **said) for name in names]
     keys = np.array([sum(map(ord, name)) for name in names])
-    made: Index[Any] = (after or Index.empty()).advance(keys, lambda new: [rows[at] for at in new])[0]
+    made: Index[Any] = (after or Index.empty()).advance(
+        keys, lambda new: [rows[at] for at in new]
+    )[0]
     return made
 
 
@@ -35,15 +37,37 @@ Q = queues("q")
 
 def poll(index: Index[Any] = Q, **said: Any) -> Any:
     """A queue with a consumer, that is known, and to which nothing happens."""
-    plain = {"consumers": 1.0, "known": True, "keeps": False, "paused": 0.0, "ready": 0.0}
+    plain = {
+        "consumers": 1.0,
+        "known": True,
+        "keeps": False,
+        "paused": 0.0,
+        "ready": 0.0,
+    }
     plain |= dict.fromkeys(
-        ("d_settled", "d_delivered", "d_expired", "settled", "messages", "scheduled", "delivering"), 0.0
+        (
+            "d_settled",
+            "d_delivered",
+            "d_expired",
+            "settled",
+            "messages",
+            "scheduled",
+            "delivering",
+        ),
+        0.0,
     )
-    address = {"paused": said.pop("address_paused", 0.0), "d_added": said.pop("d_added", 0.0)}
+    address = {
+        "paused": said.pop("address_paused", 0.0),
+        "d_added": said.pop("d_added", 0.0),
+    }
     size = len(index)
     columns = {name: np.full(size, value) for name, value in (plain | said).items()}
-    of_address = SimpleNamespace(**{name: np.full(size, value) for name, value in address.items()})
-    return SimpleNamespace(now=NOW, interval=15.0, queues=index, address=of_address, **columns)
+    of_address = SimpleNamespace(
+        **{name: np.full(size, value) for name, value in address.items()}
+    )
+    return SimpleNamespace(
+        now=NOW, interval=15.0, queues=index, address=of_address, **columns
+    )
 
 
 def timers(**said: float) -> QueueTimers:
@@ -56,7 +80,9 @@ def after(before: QueueTimers, found: Any, *, then: float = BEFORE) -> QueueTime
     return advance_timers(before, LearnedTimeout(), found, then, CONSTANTS)[0]
 
 
-def check(timer: str, before: dict[str, Any], said: dict[str, Any], expected: float) -> None:
+def check(
+    timer: str, before: dict[str, Any], said: dict[str, Any], expected: float
+) -> None:
     made = after(timers(**before), poll(**said))
     np.testing.assert_equal(getattr(made, timer), [expected])
 
@@ -79,7 +105,9 @@ HAS_STOPPED = {"still": LONG_AGO}
         ({}, {"known": False}, NEVER),
     ],
 )
-def test_nothing_moves(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_nothing_moves(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     check("still", before, said, since)
 
 
@@ -106,7 +134,9 @@ WAITS = {"ready": LONG_AGO}
         (WAITS | {"expired": NOW - CONSTANTS.cap - 1}, {"consumers": 0.0}, NEVER),
     ],
 )
-def test_messages_are_ready_or_expired_unread(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_messages_are_ready_or_expired_unread(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     check("ready", before, said, since)
 
 
@@ -146,7 +176,9 @@ THERE = {"present": LONG_AGO}
         ({}, {"ready": 1.0, "delivering": 1.0}, NOW),
     ],
 )
-def test_messages_that_are_due_are_there(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_messages_that_are_due_are_there(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     """What is delivered again after a delay is scheduled in between."""
     check("present", before, said, since)
 
@@ -166,7 +198,9 @@ ABSENT = {"absent": LONG_AGO}
         ({}, {"consumers": UNKNOWN}, NEVER),
     ],
 )
-def test_no_consumer_is_there(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_no_consumer_is_there(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     check("absent", before, said, since)
 
 
@@ -182,7 +216,9 @@ UNSETTLED = {"unsettled": LONG_AGO}
         (UNSETTLED, {"known": False}, NOW),
     ],
 )
-def test_nothing_is_settled(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_nothing_is_settled(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     check("unsettled", before, said, since)
 
 
@@ -199,7 +235,9 @@ BLOCKED = {"blocked": LONG_AGO}
         (BLOCKED, {"known": False}, NEVER),
     ],
 )
-def test_nothing_comes_to_its_address(before: dict[str, Any], said: dict[str, Any], since: float) -> None:
+def test_nothing_comes_to_its_address(
+    before: dict[str, Any], said: dict[str, Any], since: float
+) -> None:
     check("blocked", before, said, since)
 
 
@@ -218,11 +256,15 @@ def test_nothing_comes_to_its_address(before: dict[str, Any], said: dict[str, An
         (ABSENT, {"known": False, "settled": 0.5}, True),
     ],
 )
-def test_it_had_one_up_to_the_poll_before(before: dict[str, Any], said: dict[str, Any], had: bool) -> None:
+def test_it_had_one_up_to_the_poll_before(
+    before: dict[str, Any], said: dict[str, Any], had: bool
+) -> None:
     check("had_consumer", before, said, had)
 
 
-def seen(index: Index[Any], had: list[bool], before: QueueTimers | None = None) -> QueueTimers:
+def seen(
+    index: Index[Any], had: list[bool], before: QueueTimers | None = None
+) -> QueueTimers:
     made = (before or QueueTimers()).reindexed(index)
     return replace(made, had_consumer=np.array(had))
 
@@ -265,7 +307,11 @@ HAD = {"had_consumer": True}
     [
         (HAD | {"absent": NOW - 90, "ready": NOW - 80}, {}, 80),
         (HAD | {"absent": NOW - 80, "ready": NOW - 90}, {}, 80),
-        (HAD | {"absent": NOW - 90, "ready": NOW - 80}, {"consumers": 0.0, "d_settled": 0.5}, 80),
+        (
+            HAD | {"absent": NOW - 90, "ready": NOW - 80},
+            {"consumers": 0.0, "d_settled": 0.5},
+            80,
+        ),
         (HAD | {"absent": NOW - 90, "ready": NOW - 80}, {"consumers": 0.0}, UNKNOWN),
         (HAD | {"absent": NOW - 90}, {}, UNKNOWN),
         (HAD | {"absent": BEFORE, "ready": NOW - 80}, {}, UNKNOWN),
@@ -273,8 +319,12 @@ HAD = {"had_consumer": True}
         ({"absent": NOW - 90, "ready": NOW - 80}, {}, UNKNOWN),
     ],
 )
-def test_an_absence_ends_with_the_next_consumer(before: dict[str, Any], said: dict[str, Any], seconds: float) -> None:
-    _, _, absences = advance_timers(timers(**before), LearnedTimeout(), poll(**said), BEFORE, CONSTANTS)
+def test_an_absence_ends_with_the_next_consumer(
+    before: dict[str, Any], said: dict[str, Any], seconds: float
+) -> None:
+    _, _, absences = advance_timers(
+        timers(**before), LearnedTimeout(), poll(**said), BEFORE, CONSTANTS
+    )
     np.testing.assert_equal(absences, [seconds])
 
 
@@ -297,8 +347,12 @@ WAITED = {"still": NOW - 90, "ready": NOW - 80}
         (WAITED | {"still": NOW - 301, "ready": NOW - 301}, {"d_delivered": 0.5}, []),
     ],
 )
-def test_a_wait_that_ends_is_learned(before: dict[str, Any], said: dict[str, Any], gaps: list[float]) -> None:
+def test_a_wait_that_ends_is_learned(
+    before: dict[str, Any], said: dict[str, Any], gaps: list[float]
+) -> None:
     """Not one that was longer than the patience of its time."""
-    _, dispatch, _ = advance_timers(timers(**before), LearnedTimeout(), poll(**said), BEFORE, CONSTANTS)
+    _, dispatch, _ = advance_timers(
+        timers(**before), LearnedTimeout(), poll(**said), BEFORE, CONSTANTS
+    )
     assert dispatch.weight.tolist() == [len(gaps)]
     assert dispatch.longest.tolist() == (gaps or [0])

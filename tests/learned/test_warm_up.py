@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from penstock.core.table import Index
-from penstock.learned.warm_up import POLLS, RECENT, SECONDS, SeenBefore, SeenPolls, WarmUp, name_of
+from penstock.learned.warm_up import (
+    POLLS,
+    RECENT,
+    SECONDS,
+    SeenBefore,
+    SeenPolls,
+    WarmUp,
+    name_of,
+)
 from penstock.series.labels import HIDDEN, Grouping
 
 STEP = 10.0
@@ -21,14 +29,20 @@ def series(queue: str, **client: str) -> Any:
 def index_of(keys: Iterable[int], before: Index[Any] | None = None) -> Index[Any]:
     """Series q0, q1, ... by their keys."""
     numbers = np.array([*keys], np.int64)
-    made, _ = (before or Index.empty()).advance(numbers, lambda new: [series(f"q{numbers[at]}") for at in new])
+    made, _ = (before or Index.empty()).advance(
+        numbers, lambda new: [series(f"q{numbers[at]}") for at in new]
+    )
     return made
 
 
 def groups(index: Index[Any], member: list[int] | None = None) -> Grouping[Any]:
     """Rows 10, 11, ... of which each is the series at this place; HIDDEN: of none."""
     members = [*range(len(index))] if member is None else member
-    rows = Index[Any].empty().advance(np.arange(10, 10 + len(members)), lambda new: [None] * len(new))[0]
+    rows = (
+        Index[Any]
+        .empty()
+        .advance(np.arange(10, 10 + len(members)), lambda new: [None] * len(new))[0]
+    )
     return Grouping(source=rows, index=index, member=np.array(members, np.intp))
 
 
@@ -144,7 +158,9 @@ def test_a_clock_that_was_set_back_forgets_the_polls_after_it() -> None:
         ((0.0, 4.0, 8.0, 12.0), 0.0, (4, 4)),
     ],
 )
-def test_how_many_polls_were_judged_and_due(stamps: tuple[float, ...], since: float, judged: tuple[int, int]) -> None:
+def test_how_many_polls_were_judged_and_due(
+    stamps: tuple[float, ...], since: float, judged: tuple[int, int]
+) -> None:
     assert warm_up(*stamps).judged(since, STEP) == judged
 
 

@@ -36,18 +36,29 @@ Change = tuple[str, str, str, str]
 
 
 @click.command()
-@click.option("--room", default="conditions", show_default=True, help="A room of the package.")
+@click.option(
+    "--room", default="conditions", show_default=True, help="A room of the package."
+)
 @click.option("--file", "only", default="", help="One file of it, such as stalled.py.")
 @click.option("--function", default="", help="The functions whose names begin so.")
 @click.option(
-    "--tests", default="", help="Files or folders of tests, by commas; else those of the room and of its kin."
+    "--tests",
+    default="",
+    help="Files or folders of tests, by commas; else those of the room and of its kin.",
 )
-@click.option("--processes", default=processors(), show_default="processors", help="Tests at the same time.")
+@click.option(
+    "--processes",
+    default=processors(),
+    show_default="processors",
+    help="Tests at the same time.",
+)
 def main(room: str, only: str, function: str, tests: str, processes: int) -> None:
     mutants = chosen(room, only, function)
     folders = tests.split(",") if tests else folders_of(room)
     earlier = results.load()
-    alive = [mutant for mutant in mutants if not results.is_killed(earlier.get(mutant.key))]
+    alive = [
+        mutant for mutant in mutants if not results.is_killed(earlier.get(mutant.key))
+    ]
     for mutant in alive:
         forget_killer(earlier.get(mutant.key))
     if alive:
@@ -59,7 +70,9 @@ def chosen(room: str, only: str, function: str) -> list[Mutant]:
     paths = sorted((PACKAGE / room).rglob(only or "*.py"))
     if not paths:
         missing = only or "*.py"
-        raise click.ClickException(f"No file {missing} is below {PACKAGE / room}. Name a room, and a file of it.")
+        raise click.ClickException(
+            f"No file {missing} is below {PACKAGE / room}. Name a room, and a file of it."
+        )
     mutants: list[Mutant] = []
     for path in paths:
         mutants += mutants_of(path, ROOT)
@@ -78,10 +91,25 @@ def forget_killer(result: results.Result | None) -> None:
         result.killed_by = ""
 
 
-def run(mutants: Sequence[Mutant], folders: Sequence[str], earlier: dict[str, results.Result], processes: int) -> None:
-    arguments = [*folders, "-m", NEEDED, "-q", "--no-header", "--no-summary", "--hypothesis-profile=quick"]
+def run(
+    mutants: Sequence[Mutant],
+    folders: Sequence[str],
+    earlier: dict[str, results.Result],
+    processes: int,
+) -> None:
+    arguments = [
+        *folders,
+        "-m",
+        NEEDED,
+        "-q",
+        "--no-header",
+        "--no-summary",
+        "--hypothesis-profile=quick",
+    ]
     arguments += ["-p", "no:cacheprovider", "-o", "timeout=0", "--hypothesis-seed=0"]
-    ended = pytest.main(arguments, plugins=[Mutation(ROOT, mutants, earlier, processes)])
+    ended = pytest.main(
+        arguments, plugins=[Mutation(ROOT, mutants, earlier, processes)]
+    )
     if ended not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(f"The tests could not be run: pytest ended with {ended!r}")
 
@@ -102,7 +130,9 @@ def report(mutants: Sequence[Mutant], earlier: Mapping[str, results.Result]) -> 
 
 
 def outcome_of(
-    mutant: Mutant, earlier: Mapping[str, results.Result], equivalent: set[tuple[str, str, str, str]]
+    mutant: Mutant,
+    earlier: Mapping[str, results.Result],
+    equivalent: set[tuple[str, str, str, str]],
 ) -> str:
     if results.is_killed(earlier.get(mutant.key)):
         return "killed"

@@ -29,7 +29,13 @@ class Mutant:
     @cached_property
     def key(self) -> str:
         """The same as long as the function and the change are."""
-        parts = [self.file, self.function, self.function_source, self.before, self.after]
+        parts = [
+            self.file,
+            self.function,
+            self.function_source,
+            self.before,
+            self.after,
+        ]
         text = "\0".join(parts)
         digits = sha256(text.encode()).hexdigest()
         return digits[:16]
@@ -76,7 +82,9 @@ def compiled(source: str, path: Path) -> CodeType | None:
         return None
 
 
-def first_difference(before: CodeType, after: CodeType) -> tuple[CodeType, CodeType] | None:
+def first_difference(
+    before: CodeType, after: CodeType
+) -> tuple[CodeType, CodeType] | None:
     """The outermost function that differs, before and after; None where none does, or no function alone."""
     old_codes = list(inner(before))
     new_codes = list(inner(after))
@@ -127,7 +135,10 @@ def changed_lines(before: list[str], after: list[str]) -> tuple[str, str]:
     while before[start : start + 1] == after[start : start + 1]:
         start += 1
     end = 0
-    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+    while (
+        end < min(len(before), len(after)) - start
+        and before[-1 - end] == after[-1 - end]
+    ):
         end += 1
     old = before[start : len(before) - end]
     new = after[start : len(after) - end]

@@ -73,7 +73,9 @@ def is_pure(mutant: Mutant) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, IMPURE):
             return False
-        if isinstance(node, ASSIGNMENTS) and not arguments.isdisjoint(changed_things(node)):
+        if isinstance(node, ASSIGNMENTS) and not arguments.isdisjoint(
+            changed_things(node)
+        ):
             return False
     return True
 
@@ -121,14 +123,20 @@ def bounded(seconds: float) -> Iterator[None]:
 class Watch:
     """Calls of one function, with each of its mutants beside it: which of them make a difference."""
 
-    def __init__(self, function: FunctionType, mutants: Iterable[Mutant], seen: "Seen") -> None:
+    def __init__(
+        self, function: FunctionType, mutants: Iterable[Mutant], seen: "Seen"
+    ) -> None:
         self.seen = seen
         self.original = copy_of(function, function.__code__)
         free = function.__code__.co_freevars
         alike = [mutant for mutant in mutants if mutant.code.co_freevars == free]
         comparable = [mutant for mutant in alike if is_comparable(mutant)]
-        self.mutants = {mutant.key: copy_of(function, mutant.code) for mutant in comparable}
-        self.others = [mutant.key for mutant in mutants if mutant.key not in self.mutants]
+        self.mutants = {
+            mutant.key: copy_of(function, mutant.code) for mutant in comparable
+        }
+        self.others = [
+            mutant.key for mutant in mutants if mutant.key not in self.mutants
+        ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.seen.comparing:
@@ -137,13 +145,20 @@ class Watch:
         result = self.original(*args, **kwargs)
         self.seen.comparing = True
         try:
-            for key in self.mutants.keys() - self.seen.differ - self.seen.crash - self.seen.enough:
+            for key in (
+                self.mutants.keys()
+                - self.seen.differ
+                - self.seen.crash
+                - self.seen.enough
+            ):
                 self._compare(key, result, args, kwargs)
         finally:
             self.seen.comparing = False
         return result
 
-    def _compare(self, key: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _compare(
+        self, key: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         try:
             with bounded(LONGEST):
                 alike = same(result, self.mutants[key](*args, **kwargs))
@@ -173,12 +188,20 @@ class Seen:
 
 
 def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = FunctionType(
+        code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 
 
-def watch(live: Mapping[Place, list[FunctionType]], mutants: Iterable[Mutant], seen: Seen) -> None:
+def watch(
+    live: Mapping[Place, list[FunctionType]], mutants: Iterable[Mutant], seen: Seen
+) -> None:
     """From now on each function of a mutant says in `seen` what the mutant would change."""
     of_place: dict[Place, list[Mutant]] = defaultdict(list)
     for mutant in mutants:

@@ -69,7 +69,11 @@ def answer_with(work: Callable[[], Any], answer: Connection) -> None:
 def result_of(process: Running) -> Any:
     """What it answered; it has ended afterwards."""
     try:
-        return pickle.loads(process.answer.recv_bytes()) if process.answer.poll() else GIVEN_UP  # noqa: S301 of this program
+        return (
+            pickle.loads(process.answer.recv_bytes())  # noqa: S301 of this program
+            if process.answer.poll()
+            else GIVEN_UP
+        )
     except EOFError:
         return GIVEN_UP
     finally:

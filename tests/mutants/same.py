@@ -45,7 +45,9 @@ def same_arrays(first: Any, second: Any) -> bool:
 
 def same_mappings(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> bool:
     """In the same order, too: some callers show them as they are."""
-    return list(first) == list(second) and all(same(first[key], second[key]) for key in first)
+    return list(first) == list(second) and all(
+        same(first[key], second[key]) for key in first
+    )
 
 
 def same_objects(first: Any, second: Any) -> bool:

@@ -40,7 +40,13 @@ class Surveyed(NamedTuple):
 class Mutation:
     """The plugin. earlier: the results of earlier runs; new ones are added."""
 
-    def __init__(self, root: Path, mutants: Sequence[Mutant], earlier: dict[str, Result], processes: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        mutants: Sequence[Mutant],
+        earlier: dict[str, Result],
+        processes: int,
+    ) -> None:
         self.root = root
         self.mutants = mutants
         self.earlier = earlier
@@ -50,11 +56,17 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of running the tests."""
         if session.testsfailed:
-            raise session.Interrupted(f"{session.testsfailed} errors while the tests were collected")
+            raise session.Interrupted(
+                f"{session.testsfailed} errors while the tests were collected"
+            )
         self.items = self._in_order(session.items)
         self.live = functions(self.root, {mutant.file for mutant in self.mutants})
         for new_files, mutants in self._by_untried_files().items():
-            numbers = [number for number, item in enumerate(self.items) if item.path in new_files]
+            numbers = [
+                number
+                for number, item in enumerate(self.items)
+                if item.path in new_files
+            ]
             self._try(mutants, numbers)
             self._note_tried(mutants, new_files)
         return True
@@ -96,7 +108,9 @@ class Mutation:
             if again:
                 self._round(again, tests, len(tests))
 
-    def _round(self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int) -> list[Mutant]:
+    def _round(
+        self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int
+    ) -> list[Mutant]:
         """The mutants that make a difference in `most` tests without being noticed: further ones may notice."""
         if not mutants:
             return []
@@ -104,10 +118,16 @@ class Mutation:
         surveyed = self._survey(mutants, numbers, most)
         self._note_crashes(surveyed)
         differ = differing(surveyed)
-        candidates = [mutant for mutant in mutants if mutant.key in differ and not self._killed(mutant.key)]
+        candidates = [
+            mutant
+            for mutant in mutants
+            if mutant.key in differ and not self._killed(mutant.key)
+        ]
         say(f"{len(candidates)} make a difference and do not raise")
         seconds = {number: test.seconds for number, test in surveyed.items()}
-        jobs = [self._kill_job(mutant, differ[mutant.key], seconds) for mutant in candidates]
+        jobs = [
+            self._kill_job(mutant, differ[mutant.key], seconds) for mutant in candidates
+        ]
         for key, killer in each_in_a_process(jobs, self.processes):
             self._note_killer(key, differ[key], killer)
         results.save(self.earlier)
@@ -120,7 +140,9 @@ class Mutation:
             for key in test.crash:
                 self._kill(key, number)
 
-    def _note_killer(self, key: str, numbers: Sequence[int], killer: int | str | None) -> None:
+    def _note_killer(
+        self, key: str, numbers: Sequence[int], killer: int | str | None
+    ) -> None:
         """killer: the number of the test that fails; `GIVEN_UP`: the tests do not end with it."""
         if killer == GIVEN_UP:
             self._kill(key, numbers[0])
@@ -134,7 +156,9 @@ class Mutation:
         item = self.items[number]
         self.earlier[key] = Result(item.nodeid, results.own_digest(item.path))
 
-    def _kill_job(self, mutant: Mutant, numbers: Iterable[int], seconds: dict[int, float]) -> Job:
+    def _kill_job(
+        self, mutant: Mutant, numbers: Iterable[int], seconds: dict[int, float]
+    ) -> Job:
         """Runs the tests in which it makes a difference until one fails, the quickest first."""
         in_order = sorted(numbers, key=lambda number: seconds[number])
         longest = LEAST + TIMES * sum(seconds[number] for number in in_order)
@@ -146,7 +170,9 @@ class Mutation:
 
         return Job(mutant.key, work, longest)
 
-    def _survey(self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int) -> dict[int, Surveyed]:
+    def _survey(
+        self, mutants: Sequence[Mutant], numbers: Sequence[int], most: int
+    ) -> dict[int, Surveyed]:
         """By number the tests that pass; a mutant that differs in `most` of them is left out of those after them."""
         surveyed: dict[int, Surveyed] = {}
         enough: set[str] = set()
@@ -165,7 +191,9 @@ class Mutation:
                 self._say_left_out(chunk, "given up, and left out")
                 continue
             failing = [number for number, test in answer.items() if not test.passed]
-            self._say_left_out(failing, "fails while functions are watched, and is left out")
+            self._say_left_out(
+                failing, "fails while functions are watched, and is left out"
+            )
             surveyed |= {number: test for number, test in answer.items() if test.passed}
             enough |= seen_enough(surveyed, most)
         return surveyed
@@ -174,7 +202,9 @@ class Mutation:
         for number in numbers:
             say(f"{why}: {self.items[number].nodeid}")
 
-    def _watched(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> dict[int, Surveyed]:
+    def _watched(
+        self, mutants: Sequence[Mutant], numbers: Iterable[int]
+    ) -> dict[int, Surveyed]:
         seen = Seen()
         watch(self.live, mutants, seen)
         surveyed = {}
@@ -183,7 +213,9 @@ class Mutation:
             start = monotonic()
             passed = passes(self.items[number])
             seconds = monotonic() - start
-            surveyed[number] = Surveyed(seconds, passed, set(seen.differ), set(seen.crash))
+            surveyed[number] = Surveyed(
+                seconds, passed, set(seen.differ), set(seen.crash)
+            )
         return surveyed
 
 
@@ -199,7 +231,9 @@ def differing(surveyed: dict[int, Surveyed]) -> dict[str, list[int]]:
 def seen_enough(surveyed: dict[int, Surveyed], most: int) -> set[str]:
     """Mutants that raise, or make a difference in `most` tests."""
     crashed = {key for test in surveyed.values() for key in test.crash}
-    often = {key for key, numbers in differing(surveyed).items() if len(numbers) >= most}
+    often = {
+        key for key, numbers in differing(surveyed).items() if len(numbers) >= most
+    }
     return crashed | often
 
 

@@ -64,7 +64,9 @@ def by_change(mutants: list[Mutant]) -> dict[str, Mutant]:
 
 
 @pytest.mark.slow  # libcst takes half a second
-def test_only_code_is_changed_and_each_change_is_said_with_its_line(program: Path) -> None:
+def test_only_code_is_changed_and_each_change_is_said_with_its_line(
+    program: Path,
+) -> None:
     found = by_change(mutants_of(program, program.parent))
     assert set(found) == {
         "return messages > limit and not paused",
@@ -103,24 +105,45 @@ def test_watched_functions_say_which_mutants_make_a_difference(program: Path) ->
 
 
 @pytest.mark.slow  # processes of its own, and libcst
-def test_what_no_test_notices_survives(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_test_notices_survives(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`or` in place of `and` makes a difference in a test that asserts nothing."""
     module = imported(program)
     monkeypatch.setattr(results, "KEPT", program.parent / "build" / "mutants.json")
     tests = program.parent / "test_program.py"
     tests.write_text(TESTS.format(program=program.stem))
-    mutants = [one for one in mutants_of(program, program.parent) if one.function == "is_full"]
+    mutants = [
+        one for one in mutants_of(program, program.parent) if one.function == "is_full"
+    ]
     outcomes: dict[str, Result] = {}
-    quiet = ["-q", "-c", "/dev/null", "--rootdir", str(program.parent), "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    pytest.main([str(tests), *quiet], plugins=[Mutation(program.parent, mutants, outcomes, 2)])
+    quiet = [
+        "-q",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(program.parent),
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:asyncio",
+    ]
+    pytest.main(
+        [str(tests), *quiet], plugins=[Mutation(program.parent, mutants, outcomes, 2)]
+    )
     killed = {one.after for one in mutants if outcomes[one.key].killed_by}
-    assert killed == {"return messages > limit and not paused", "return messages >= limit and paused"}
+    assert killed == {
+        "return messages > limit and not paused",
+        "return messages >= limit and paused",
+    }
     assert module.is_full(10, 10, paused=False)
     assert set(results.load()) == {one.key for one in mutants}
 
 
 @pytest.mark.slow  # libcst takes half a second
-def test_functions_that_change_what_they_are_given_are_not_called_twice(program: Path) -> None:
+def test_functions_that_change_what_they_are_given_are_not_called_twice(
+    program: Path,
+) -> None:
     program.write_text(
         "def count(log):\n    log['n'] += 1\n    return 1\n\ndef made():\n    log = {'n': 1}\n    return log\n"
     )
@@ -130,9 +153,15 @@ def test_functions_that_change_what_they_are_given_are_not_called_twice(program:
 
 def test_what_is_kept_in_the_rows_is_not_compared(program: Path) -> None:
     """The function finds it first, and the mutant would get it."""
-    lines = ["def judged(index):", "    column = index.column('kind', lambda row: row.kind)", "    return column > 1"]
+    lines = [
+        "def judged(index):",
+        "    column = index.column('kind', lambda row: row.kind)",
+        "    return column > 1",
+    ]
     program.write_text("\n".join(lines))
-    comparable = {one.after: is_comparable(one) for one in mutants_of(program, program.parent)}
+    comparable = {
+        one.after: is_comparable(one) for one in mutants_of(program, program.parent)
+    }
     assert comparable["return column >= 1"]
     assert not comparable["column = index.column('kind', lambda row: None)"]
 
@@ -151,5 +180,7 @@ def test_what_is_kept_in_the_rows_is_not_compared(program: Path) -> None:
         (Result("a"), Result("b"), False),
     ],
 )
-def test_results_are_the_same_where_nobody_could_see_a_difference(one: object, other: object, alike: bool) -> None:
+def test_results_are_the_same_where_nobody_could_see_a_difference(
+    one: object, other: object, alike: bool
+) -> None:
     assert same(one, other) is alike

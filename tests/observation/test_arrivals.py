@@ -13,7 +13,12 @@ from penstock.observation.oldest import POINTS, Arrivals
 NAN = np.nan
 
 
-def poll(index: Index[str], now: float, added: Sequence[float], known: Sequence[bool] | None = None) -> Any:
+def poll(
+    index: Index[str],
+    now: float,
+    added: Sequence[float],
+    known: Sequence[bool] | None = None,
+) -> Any:
     """As much of the facts as arrivals look at."""
     there = np.ones(len(index), np.bool_) if known is None else np.array(known)
     return SimpleNamespace(queues=index, read=now, added=np.array(added), known=there)
@@ -34,7 +39,9 @@ def poll(index: Index[str], now: float, added: Sequence[float], known: Sequence[
         ([NAN, NAN, 20.0, 30.0], 15.0, 20.0),
     ],
 )
-def test_by_when_a_message_had_come(added: list[float], number: float, came: float) -> None:
+def test_by_when_a_message_had_come(
+    added: list[float], number: float, came: float
+) -> None:
     """Polls at 0, 10, 20 and 30 s; one that did not say the number hides nothing."""
     arrivals = Arrivals()
     index = Index.of(["q"])
@@ -47,7 +54,11 @@ def test_by_when_a_message_had_come(added: list[float], number: float, came: flo
 def told(stamps: list[float], added: list[float], number: float) -> float:
     """The same of one queue in plain Python, all its points at hand: those after the last that was below the number."""
     below = [at for at, one in enumerate(added) if one < number]
-    after = [at for at, one in enumerate(added) if one >= number and at > max(below, default=-1)]
+    after = [
+        at
+        for at, one in enumerate(added)
+        if one >= number and at > max(below, default=-1)
+    ]
     return stamps[after[0]] if after else NAN
 
 
@@ -63,7 +74,10 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
         if number % 50 == 20:  # one goes, and another comes
             gone, came = int(keys[3]), int(keys.max()) + 1
             keys, added = np.append(np.delete(keys, 3), came), {**added, came: 0.0}
-            points = [{key: value for key, value in one.items() if key != gone} for one in points]
+            points = [
+                {key: value for key, value in one.items() if key != gone}
+                for one in points
+            ]
         index, _ = index.advance(keys, lambda new: ["q"] * len(new))
         for key in keys.tolist():
             added[key] += float(random.integers(0, 5)) if random.random() < 0.3 else 0.0
@@ -75,7 +89,9 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
         stamps.append(15.0 * number)
         points.append(dict(zip(keys.tolist(), now, strict=True)))
         if len(stamps) > POINTS:
-            kept = [at for at in range(len(stamps)) if at >= 3 * POINTS // 4 or at % 2 == 0]
+            kept = [
+                at for at in range(len(stamps)) if at >= 3 * POINTS // 4 or at % 2 == 0
+            ]
             stamps, points = [stamps[at] for at in kept], [points[at] for at in kept]
         if number < 2 or number % 7:
             continue
@@ -85,7 +101,9 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
                 told(stamps, [one.get(key, NAN) for one in points], float(wanted))
                 for key, wanted in zip(keys.tolist(), asked, strict=True)
             ]
-            assert arrivals.came_by(asked, np.arange(8)).tolist() == pytest.approx(expected, nan_ok=True)
+            assert arrivals.came_by(asked, np.arange(8)).tolist() == pytest.approx(
+                expected, nan_ok=True
+            )
 
 
 def test_queues_with_nothing_to_do_take_no_place() -> None:

@@ -11,7 +11,9 @@ def draining(backlog: int = 2000) -> World:
     world = World(step=5.0)
     queue = world.queue()
     queue.come(backlog)
-    return world.run(120, together(arrivals(queue, 2), working(queue, per_second=10, window=100)))
+    return world.run(
+        120, together(arrivals(queue, 2), working(queue, per_second=10, window=100))
+    )
 
 
 @pytest.mark.slow  # many polls
@@ -76,4 +78,6 @@ def test_scheduled_messages_that_fall_due_come_too() -> None:
     assert np.isnan(world.column("queue", "drain"))
     behind = world.one("falling_behind")
     assert behind.evidence["rate_in"] == 8
-    assert behind.verdicts["too_few_consumers"].fact.startswith("2 at this pace keep up")
+    assert behind.verdicts["too_few_consumers"].fact.startswith(
+        "2 at this pace keep up"
+    )

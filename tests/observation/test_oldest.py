@@ -28,7 +28,9 @@ class Taker:
 class Messages:
     """A queue message by message, polled every two seconds."""
 
-    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    random: np.random.Generator = field(
+        default_factory=lambda: np.random.default_rng(0)
+    )
     judged: Judged = field(default_factory=lambda: Judged(step=0.0))
     ready: list[float] = field(default_factory=list)
     takers: dict[str, Taker] = field(default_factory=dict)
@@ -39,7 +41,9 @@ class Messages:
 
     @property
     def there(self) -> list[float]:
-        return self.ready + [came for one in self.takers.values() for came in one.buffer]
+        return self.ready + [
+            came for one in self.takers.values() for came in one.buffer
+        ]
 
     def passes(self, seconds: float) -> None:
         self.judged.now += seconds
@@ -70,17 +74,24 @@ class Messages:
             "D": len(self.there) - len(self.ready), **said,
         }  # fmt: skip
         takers = {
-            name: {"T": len(one.buffer), "N": one.sent, "C": one.acknowledged} for name, one in self.takers.items()
+            name: {"T": len(one.buffer), "N": one.sent, "C": one.acknowledged}
+            for name, one in self.takers.items()
         }
         self.judged.poll({"q": queue}, takers, after=0.0)
         return bounds(self.judged)
 
 
 def bounds(judged: Judged) -> tuple[float, float]:
-    earliest, latest = (judged.column("queue", f"oldest_{bound}") for bound in ("earliest", "latest"))
+    earliest, latest = (
+        judged.column("queue", f"oldest_{bound}") for bound in ("earliest", "latest")
+    )
     table = judged.tables["oldest"]
-    shown = {row.bound: value for row, value in zip(table.index, table["at"], strict=True)}
-    assert [shown["earliest"], shown["latest"]] == pytest.approx([earliest, latest], nan_ok=True)
+    shown = {
+        row.bound: value for row, value in zip(table.index, table["at"], strict=True)
+    }
+    assert [shown["earliest"], shown["latest"]] == pytest.approx(
+        [earliest, latest], nan_ok=True
+    )
     return earliest, latest
 
 
@@ -151,8 +162,12 @@ def test_one_figure_where_both_bounds_agree() -> None:
     for _ in range(20):
         queue.poll()
         queue.passes(2)
-    assert bounds(queue.judged) == pytest.approx((queue.judged.now - 42, queue.judged.now - 40 + READ))
-    assert queue.judged.column("queue", "oldest_message") == pytest.approx(queue.judged.now - 40 + READ)
+    assert bounds(queue.judged) == pytest.approx(
+        (queue.judged.now - 42, queue.judged.now - 40 + READ)
+    )
+    assert queue.judged.column("queue", "oldest_message") == pytest.approx(
+        queue.judged.now - 40 + READ
+    )
     assert "age of the oldest message 39.9 s" in text(queue.judged)
 
 
@@ -205,11 +220,15 @@ def test_what_was_there_before_the_agent_is_at_least_as_old_as_that() -> None:
         judged.poll({"q": {"A": 900, "K": 800, "M": 100}})
     assert bounds(judged) == pytest.approx((NAN, begin + READ), nan_ok=True)
     assert "age of the oldest message at least 1 min 38 s" in text(judged)
-    assert "exact age of the oldest message: messages may leave in any order" in text(judged)
+    assert "exact age of the oldest message: messages may leave in any order" in text(
+        judged
+    )
 
 
 @pytest.mark.parametrize("said", [{"last_value": 1.0}, {"S": 1}])
-def test_order_of_arrival_says_nothing_of_last_values_and_scheduled_messages(said: dict[str, Any]) -> None:
+def test_order_of_arrival_says_nothing_of_last_values_and_scheduled_messages(
+    said: dict[str, Any],
+) -> None:
     queue = Messages()
     queue.poll(**said, S=0) if "S" not in said else queue.poll(S=0)
     empty = queue.judged.now
@@ -230,7 +249,9 @@ def test_a_last_value_queue_whose_values_are_in_hand_is_not_empty() -> None:
 
 
 @pytest.mark.slow  # many polls
-def test_after_a_restart_of_the_broker_it_is_unknown_until_the_queue_was_empty() -> None:
+def test_after_a_restart_of_the_broker_it_is_unknown_until_the_queue_was_empty() -> (
+    None
+):
     world = World(step=2.0)
     queue = world.queue()
     world.run(4)

@@ -15,18 +15,28 @@ def window_of(*values: float, resolution: float = 1.0) -> Window:
     """A poll each 10 s, from 10 on, of one variable of one row; NaN: not read."""
     window = Window(Index.of(["q"]))
     for n, value in enumerate(values, 1):
-        window = window.push(STEP * n, np.array([[value]], np.float32), 10_000.0, resolution)
+        window = window.push(
+            STEP * n, np.array([[value]], np.float32), 10_000.0, resolution
+        )
     return window
 
 
 @pytest.mark.parametrize(
-    ("values", "at"), [((0, 0, 0, 2, 0, 5), 40.0), ((3, 1, 1), 10.0), ((0, np.nan, 4, 1), 30.0), ((0, 0, 0, 1), 40.0)]
+    ("values", "at"),
+    [
+        ((0, 0, 0, 2, 0, 5), 40.0),
+        ((3, 1, 1), 10.0),
+        ((0, np.nan, 4, 1), 30.0),
+        ((0, 0, 0, 1), 40.0),
+    ],
 )
 def test_a_count_begins_with_the_first(values: tuple[float, ...], at: float) -> None:
     assert first_rise(window_of(*values), 0, ROW).tolist() == [at]
 
 
-def test_polls_that_are_held_as_one_sample_say_the_last_of_them_so_that_it_is_never_too_early() -> None:
+def test_polls_that_are_held_as_one_sample_say_the_last_of_them_so_that_it_is_never_too_early() -> (
+    None
+):
     window = window_of(0, 0, 0, 0, 3, 3, resolution=25.0)
     (began,) = first_rise(window, 0, ROW)
     assert 50.0 <= began <= 60.0
@@ -45,4 +55,6 @@ def test_a_level_begins_to_grow_at_its_bend() -> None:
 
 def test_a_level_that_was_not_read_stays_as_it_was() -> None:
     levels = (0, 0, np.nan, 0, 50, np.nan, 150, 200)
-    assert growth_onset(window_of(*levels), 0, ROW, np.array([200 / 70])).tolist() == [50.0]
+    assert growth_onset(window_of(*levels), 0, ROW, np.array([200 / 70])).tolist() == [
+        50.0
+    ]

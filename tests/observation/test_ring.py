@@ -40,7 +40,10 @@ def test_messages_in_delivery_do_not_count_against_the_ring() -> None:
     queue.take(consumer)
     queue.come(1)
     assert seen(world) == 0
-    assert (world.column("queue", "messages"), world.column("queue", "delivering")) == (4, 3)
+    assert (world.column("queue", "messages"), world.column("queue", "delivering")) == (
+        4,
+        3,
+    )
     assert world.column("queue", "ring_at_risk") == 1
     queue.close(consumer)
     assert seen(world) == 1 == queue.lost
@@ -204,7 +207,9 @@ def test_a_queue_without_a_limit_has_no_ledger() -> None:
 
 
 def test_while_paging_nothing_is_at_risk_that_is_known() -> None:
-    judged = Judged().poll({"q": {"A": 20.0, "M": 20.0, "ring": 5.0}}, {}, {"q": {"paging": 1.0}})
+    judged = Judged().poll(
+        {"q": {"A": 20.0, "M": 20.0, "ring": 5.0}}, {}, {"q": {"paging": 1.0}}
+    )
     assert np.isnan(judged.column("queue", "ring_at_risk"))
     assert np.isnan(judged.column("queue", "ring_scheduled_at_risk"))
 
@@ -232,7 +237,9 @@ def shown(balances: Sequence[float]) -> list[float]:
         ([-5, -5, 5, 5], [np.nan, 0, 0, 10]),
     ],
 )
-def test_a_sighting_counts_when_it_is_seen_twice(balances: list[float], evicted: list[float]) -> None:
+def test_a_sighting_counts_when_it_is_seen_twice(
+    balances: list[float], evicted: list[float]
+) -> None:
     """Also the first: what the broker's process has lost before it was polled."""
     assert shown(balances) == pytest.approx(evicted, nan_ok=True)
 
@@ -248,7 +255,9 @@ def test_last_values_are_replaced_and_no_ring_loses() -> None:
 # --- random traffic
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 30)), min_size=0, max_size=6)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(1, 30)), min_size=0, max_size=6
+)
 
 
 def _act(queue: Queue, what: int, n: int) -> None:
@@ -283,7 +292,11 @@ def _check(world: World, queue: Queue, before: float) -> float:
 
 
 @pytest.mark.slow  # takes a second
-@given(st.lists(st.tuples(STEPS, STEPS, STEPS), min_size=3, max_size=15), st.integers(1, 40), st.booleans())
+@given(
+    st.lists(st.tuples(STEPS, STEPS, STEPS), min_size=3, max_size=15),
+    st.integers(1, 40),
+    st.booleans(),
+)
 def test_never_above_the_truth_and_true_when_quiet(
     polls: list[tuple[list[tuple[int, int]], ...]], size: int, alone: bool
 ) -> None:
@@ -316,8 +329,13 @@ def test_never_above_the_truth_and_true_when_quiet(
 
 
 @pytest.mark.slow  # many polls
-@given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=20))
-def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int, int]]) -> None:
+@given(
+    st.integers(1, 30),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30)), max_size=20),
+)
+def test_what_is_at_risk_is_what_a_close_loses(
+    size: int, steps: list[tuple[int, int]]
+) -> None:
     world, queue, (consumer,) = ring(size, 1)
     quiet(world)
     for what, n in steps:
@@ -335,6 +353,8 @@ def test_what_is_at_risk_is_what_a_close_loses(size: int, steps: list[tuple[int,
 
 
 def test_scheduled_messages_are_not_at_risk_when_consumers_go() -> None:
-    judged = Judged().poll({"q": {"A": 22.0, "M": 22.0, "D": 8.0, "S": 10.0, "ring": 5.0}})
+    judged = Judged().poll(
+        {"q": {"A": 22.0, "M": 22.0, "D": 8.0, "S": 10.0, "ring": 5.0}}
+    )
     assert judged.column("queue", "ring_at_risk") == 7
     assert judged.column("queue", "ring_scheduled_at_risk") == 9

@@ -18,22 +18,40 @@ from penstock_demo.cache import cache_dir, locked
 
 AXE = "axe-playwright-python==0.1.8"
 """Carries axe-core 4.12; what else it is for is not needed, so it is unpacked and not installed."""
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 DRIVER = shutil.which("chromedriver")
-MISSING = "" if CHROMIUM and DRIVER else "needs Chromium and its driver: apt-get install chromium chromium-driver"
+MISSING = (
+    ""
+    if CHROMIUM and DRIVER
+    else "needs Chromium and its driver: apt-get install chromium chromium-driver"
+)
 
 
 @contextmanager
-def chromium(*, dark: bool = False, width: int = 1280, scripts: bool = True) -> Iterator[webdriver.Chrome]:
+def chromium(
+    *, dark: bool = False, width: int = 1280, scripts: bool = True
+) -> Iterator[webdriver.Chrome]:
     """A window `width` pixels wide that prefers dark or light pages."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
     # A container has no user namespaces and little shared memory.
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--no-proxy-server",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     if not scripts:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        options.add_experimental_option(
+            "prefs", {"profile.managed_default_content_settings.javascript": 2}
+        )
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
     try:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -76,9 +94,21 @@ def axe() -> str:
 def _fetch(home: Path) -> None:
     new = home.with_name(f"{home.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(new), AXE]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(new),
+        AXE,
+    ]
     subprocess.run(command, check=True)
     (wheel,) = new.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        (new / "axe.min.js").write_bytes(packed.read("axe_playwright_python/axe.min.js"))
+        (new / "axe.min.js").write_bytes(
+            packed.read("axe_playwright_python/axe.min.js")
+        )
     new.rename(home)

@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 SOURCES = PICTURES / "sources.json"
 SHOWS = {
-    "page.png": ("exporter/penstock/server/pages", "exporter/demo/penstock_demo/run.py"),
+    "page.png": (
+        "exporter/penstock/server/pages",
+        "exporter/demo/penstock_demo/run.py",
+    ),
     "top.svg": (
         "exporter/penstock/tui",
         "exporter/penstock/insight/text.py",
@@ -39,7 +42,11 @@ def digest(places: Iterable[str], root: Path = ROOT) -> str:
     found = hashlib.sha256()
     for place in places:
         path = root / place
-        files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+        files = (
+            sorted(one for one in path.rglob("*") if one.is_file())
+            if path.is_dir()
+            else [path]
+        )
         for file in files:
             if "__pycache__" not in file.parts:
                 found.update(f"{file.relative_to(root)}\n".encode() + file.read_bytes())
@@ -49,7 +56,9 @@ def digest(places: Iterable[str], root: Path = ROOT) -> str:
 def old(root: Path = ROOT) -> list[str]:
     """The pictures that were made of other files than those there are."""
     made = json.loads((root / SOURCES.relative_to(ROOT)).read_text(encoding="utf-8"))
-    return [name for name, places in SHOWS.items() if made.get(name) != digest(places, root)]
+    return [
+        name for name, places in SHOWS.items() if made.get(name) != digest(places, root)
+    ]
 
 
 async def make() -> None:
@@ -79,10 +88,14 @@ async def make() -> None:
                             break
                         await asyncio.sleep(1)
                     else:
-                        raise SystemExit(f"the demo did not show {', '.join(FAULTS)} within {SECONDS} s")
+                        raise SystemExit(
+                            f"the demo did not show {', '.join(FAULTS)} within {SECONDS} s"
+                        )
                     await asyncio.sleep(60)  # for curves
                     frames += [await terminal(client), await terminal(client, "e")]
-                    (PICTURES / "top.svg").write_text(animated(frames), encoding="utf-8")
+                    (PICTURES / "top.svg").write_text(
+                        animated(frames), encoding="utf-8"
+                    )
                     await asyncio.to_thread(page, url, PICTURES / "page.png")
             finally:
                 await agent.stop()
@@ -117,7 +130,9 @@ def animated(frames: Sequence[str]) -> str:
     for number, frame in enumerate(frames):
         still = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", frame, flags=re.DOTALL)
         last = " last" if number == len(frames) - 1 else ""
-        shown.append(f'<g class="frame{last}" style="animation-delay: {number * FRAME_SECONDS}s">{still}</g>')
+        shown.append(
+            f'<g class="frame{last}" style="animation-delay: {number * FRAME_SECONDS}s">{still}</g>'
+        )
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{boxes[0]}">',
         f"<style>{style}</style>",
@@ -134,12 +149,21 @@ def page(url: str, file: Path) -> None:
     with chromium(width=WIDTH) as driver:
         driver.get(f"{url}/")
         height = driver.execute_script("return document.documentElement.scrollHeight")
-        size = {"width": WIDTH, "height": min(height, 900), "deviceScaleFactor": 1, "mobile": False}
+        size = {
+            "width": WIDTH,
+            "height": min(height, 900),
+            "deviceScaleFactor": 1,
+            "mobile": False,
+        }
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         driver.save_screenshot(str(file))
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
-        sys.exit(f"older than what they show: {', '.join(names)}; run make pictures" if (names := old()) else 0)
+        sys.exit(
+            f"older than what they show: {', '.join(names)}; run make pictures"
+            if (names := old())
+            else 0
+        )
     asyncio.run(make())

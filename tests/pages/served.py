@@ -16,7 +16,15 @@ from agent.test_state_file import Reader, until_polled
 from agent.world import World
 from penstock.agent import Agent, supervisor
 from penstock.core.table import Index, Table
-from penstock.model import ANONYMOUS, AddressRow, ConnectionRow, LinkRow, ProducerRow, Role, Snapshot
+from penstock.model import (
+    ANONYMOUS,
+    AddressRow,
+    ConnectionRow,
+    LinkRow,
+    ProducerRow,
+    Role,
+    Snapshot,
+)
 from penstock.server import make_app, serve
 
 SCRIPT = "<script>alert(1)</script>"
@@ -71,18 +79,30 @@ class Page(HTMLParser):
     def link(self, name: str, **given: str) -> str:
         """The first link to `name` whose parameters have these texts in them."""
         return next(
-            one for one in self.links if one.startswith(f"{name}?") and all(f"{k}={v}" in one for k, v in given.items())
+            one
+            for one in self.links
+            if one.startswith(f"{name}?")
+            and all(f"{k}={v}" in one for k, v in given.items())
         )
 
 
 @asynccontextmanager
 async def served(
-    world: World, folder: Path, work: Callable[[World], None], polls: int = 20, **more: Any
+    world: World,
+    folder: Path,
+    work: Callable[[World], None],
+    polls: int = 20,
+    **more: Any,
 ) -> AsyncIterator[Served]:
     """An agent that has polled `world` so often; `work` happens before each poll. more: of the configuration."""
     path = folder / "p.yml"
-    lines = ["brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/', password: secret-word, username: u}]"]
-    lines += ["judgement: {cold: 60s, trend: 120s}", *(f"{name}: {value}" for name, value in more.items())]
+    lines = [
+        "brokers: [{name: b1, kind: artemis, url: 'http://127.0.0.1:1/', password: secret-word, username: u}]"
+    ]
+    lines += [
+        "judgement: {cold: 60s, trend: 120s}",
+        *(f"{name}: {value}" for name, value in more.items()),
+    ]
     path.write_text("\n".join(lines))
     running = Agent(path)
     with pytest.MonkeyPatch.context() as patched:
@@ -93,7 +113,10 @@ async def served(
     for _ in range(polls):
         work(world)
         await poller.poll()
-    async with serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+    async with (
+        serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,),
+        ClientSession() as client,
+    ):
         yield Served(f"http://127.0.0.1:{address.port}/", client, running)
     await running.stop()
 
@@ -118,9 +141,15 @@ class Connected(World):
         self.places = self.__dict__.get("places", Index.empty()).advance(
             np.array(keys, np.int64), lambda new: [addresses[i] for i in new]
         )[0]
-        self.only = self.__dict__.get("only") or Index.of([ConnectionRow("c1", "stuck", "CORE", "u", "h")])
-        self.bridge = self.__dict__.get("bridge") or Index.of([LinkRow("to-b2", "bridge")])
-        self.sends = self.__dict__.get("sends") or Index.of([ProducerRow("p1", ANONYMOUS, "sender", "s")])
+        self.only = self.__dict__.get("only") or Index.of(
+            [ConnectionRow("c1", "stuck", "CORE", "u", "h")]
+        )
+        self.bridge = self.__dict__.get("bridge") or Index.of(
+            [LinkRow("to-b2", "bridge")]
+        )
+        self.sends = self.__dict__.get("sends") or Index.of(
+            [ProducerRow("p1", ANONYMOUS, "sender", "s")]
+        )
         return replace(
             found,
             producers=Table(self.sends, {"produced": np.array([9.0])}),
@@ -128,7 +157,9 @@ class Connected(World):
             links=Table(self.bridge, {"up": np.ones(1), "pending": np.array([7.0])}),
             addresses=Table(self.places, {"limit_percent": np.full(len(keys), 20.0)}),
             connections=Table(self.only, {"sessions": np.array([1.0])}),
-            consumer_connection=np.full(len(found.consumer_connection), self.only.keys[0]),
+            consumer_connection=np.full(
+                len(found.consumer_connection), self.only.keys[0]
+            ),
         )
 
 
@@ -136,13 +167,19 @@ class Passive(World):
     def snapshot(self) -> Snapshot:
         found = super().snapshot()
         assert found.broker is not None
-        return Snapshot(found.stamp, replace(found.broker, role=Role.PASSIVE), observation=found.observation)
+        return Snapshot(
+            found.stamp,
+            replace(found.broker, role=Role.PASSIVE),
+            observation=found.observation,
+        )
 
 
 def troubled() -> World:
     """A busy broker with faults, and a queue with an evil name and a client of the same."""
     found = busy()
-    world = Connected(**{one.name: getattr(found, one.name) for one in fields(found) if one.init})
+    world = Connected(
+        **{one.name: getattr(found, one.name) for one in fields(found) if one.init}
+    )
     world.queue(99, EVIL, messages=3, added=3, delivering=1)
     world.consumer(990, 99, EVIL, buffered=1, delivered=1)
     return world

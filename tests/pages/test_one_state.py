@@ -54,7 +54,9 @@ def broker() -> World:
     world.queue(UNREAD, "unread", messages=9, added=9, acknowledged=4)
     world.consumer(10, WORKS, "good")
     world.consumer(20, HOLDS, "slow")
-    world.consumer(30, STALLS, "hung", buffered=20, delivered=20, last_delivery=world.now)
+    world.consumer(
+        30, STALLS, "hung", buffered=20, delivered=20, last_delivery=world.now
+    )
     world.consumer(31, STALLS, "fine")
     world.queues[STALLS] |= {"messages": 20, "added": 20, "delivering": 20}
     return world
@@ -87,7 +89,9 @@ def settles(world: World, queue: int, consumer: int) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
-    async with served(broker(), tmp_path_factory.mktemp("states"), lives, polls=POLLS, interval="1h") as running:
+    async with served(
+        broker(), tmp_path_factory.mktemp("states"), lives, polls=POLLS, interval="1h"
+    ) as running:
         yield running
 
 
@@ -112,7 +116,11 @@ def badges(html: str) -> list[str]:
 
 def row_of(html: str, name: str) -> str:
     """The row of a table whose heading is a link with this name."""
-    (found,) = [row for row in html.split("<tr") if re.search(rf'<th scope="row">.*?<bdi>{name}</bdi>', row, re.DOTALL)]
+    (found,) = [
+        row
+        for row in html.split("<tr")
+        if re.search(rf'<th scope="row">.*?<bdi>{name}</bdi>', row, re.DOTALL)
+    ]
     return found
 
 
@@ -136,20 +144,34 @@ async def test_of_a_queue(page: Served, queue: str, state: str) -> None:
     assert ("healthy" in badges(list_row)) == (state == "healthy")
     own = await raw(page, f"queue?broker=b1&queue={queue}")
     assert badges(own)[0] == state
-    (listed,) = [one for one in (await answer(page, "api/v1/queues"))["queues"] if one["queue"] == queue]
+    (listed,) = [
+        one
+        for one in (await answer(page, "api/v1/queues"))["queues"]
+        if one["queue"] == queue
+    ]
     assert listed["state"] == state
     explained = await answer(page, f"api/v1/explain?broker=b1&queue={queue}")
-    assert (explained["knowledge"]["state"], explained["healthy"]) == (state, state == "healthy")
+    assert (explained["knowledge"]["state"], explained["healthy"]) == (
+        state,
+        state == "healthy",
+    )
     (row,) = page.agent.lookups.queues("b1", ListQuery(queue=queue)).rows
     assert_cell(in_terminal(screens.state, row), state)
     lines = list(explanation(page.agent.lookups.explain("b1", queue, None, None)))
     assert lines[2].startswith(state.upper())
 
 
-async def test_a_queue_with_a_state_is_in_no_sentence_called_healthy(page: Served) -> None:
+async def test_a_queue_with_a_state_is_in_no_sentence_called_healthy(
+    page: Served,
+) -> None:
     for queue, state in STATES.items():
-        text = (await page.get(f"queue?broker=b1&queue={queue}")).text.partition("Footer")[0]
-        said = re.findall(r"\bhealthy\b", text.replace("/-/healthy", "").rpartition("· ready · healthy")[0].lower())
+        text = (await page.get(f"queue?broker=b1&queue={queue}")).text.partition(
+            "Footer"
+        )[0]
+        said = re.findall(
+            r"\bhealthy\b",
+            text.replace("/-/healthy", "").rpartition("· ready · healthy")[0].lower(),
+        )
         assert bool(said) == (state == "healthy"), queue
 
 
@@ -179,7 +201,9 @@ async def test_an_address_is_no_better_than_its_queue(page: Served) -> None:
     for queue, state in STATES.items():
         here = page.agent.lookups.thing("b1", "address", queue)
         everywhere = page.agent.lookups.thing("", "address", queue)
-        assert (here.knowledge.state, everywhere.knowledge.state) == (state, state), queue
+        assert (here.knowledge.state, everywhere.knowledge.state) == (state, state), (
+            queue
+        )
         assert badges(await raw(page, f"address?broker=b1&address={queue}"))[0] == state
         assert list(object_lines(here))[2].startswith(state.upper())
 
@@ -188,14 +212,19 @@ async def test_of_the_broker(page: Served) -> None:
     (row,) = page.agent.lookups.brokers()
     assert row.state == "critical"
     assert (await answer(page, "api/v1/brokers"))["brokers"][0]["state"] == "critical"
-    assert (await answer(page, "api/v1/broker?broker=b1"))["knowledge"]["state"] == "critical"
+    assert (await answer(page, "api/v1/broker?broker=b1"))["knowledge"][
+        "state"
+    ] == "critical"
     assert badges(await raw(page, "broker?broker=b1"))[0] == "critical"
     assert badges(row_of(await raw(page, ""), "b1"))[0] == "critical"
     assert_cell(in_terminal(screens.broker_state, row), "critical")
     (poller,) = page.agent.pollers()
     checked = found_of("http://127.0.0.1:1/", poller)
     assert checked["state"] == "critical"
-    assert any(line.startswith("state     critical: ") for line in text_lines("penstock.cli", "check", checked))
+    assert any(
+        line.startswith("state     critical: ")
+        for line in text_lines("penstock.cli", "check", checked)
+    )
 
 
 # --- metrics
@@ -206,19 +235,27 @@ async def test_the_metric_counts_what_the_lists_show(page: Served) -> None:
     queues = page.agent.lookups.queues("b1", ListQuery()).rows
     clients = page.agent.lookups.clients("b1", ListQuery()).rows
     listed = [one.state for one in (*queues, *clients)]
-    assert shown == {state: listed.count(state) for state in ("stale", *{*STATES.values()})}
+    assert shown == {
+        state: listed.count(state) for state in ("stale", *{*STATES.values()})
+    }
     assert {state for state, count in shown.items() if count} == {*STATES.values()}
 
 
 def counts(metrics: str) -> dict[str, int]:
-    found = re.findall(r'^mq_object_knowledge\{broker="b1",state="(\w+)"\} (\d+)', metrics, re.MULTILINE)
+    found = re.findall(
+        r'^mq_object_knowledge\{broker="b1",state="(\w+)"\} (\d+)',
+        metrics,
+        re.MULTILINE,
+    )
     return {state: int(count) for state, count in found}
 
 
 # --- while the broker cannot be read; the last test, as the broker stays so
 
 
-async def test_of_a_broker_that_cannot_be_read(page: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_broker_that_cannot_be_read(
+    page: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (poller,) = page.agent.pollers()
 
     async def gone(_: Reader, timeout: float) -> None:
@@ -229,11 +266,15 @@ async def test_of_a_broker_that_cannot_be_read(page: Served, monkeypatch: pytest
     lookups = page.agent.lookups
     assert {one.state for one in lookups.queues("", ListQuery()).rows} == {"stale"}
     assert {one.state for one in lookups.clients("", ListQuery()).rows} == {"stale"}
-    assert {badges(row_of(await raw(page, "queues"), queue))[0] for queue in STATES} == {"stale"}
+    assert {
+        badges(row_of(await raw(page, "queues"), queue))[0] for queue in STATES
+    } == {"stale"}
     assert [one.state for one in lookups.brokers()] == ["down"]
     assert lookups.thing("b1", "broker", "b1").knowledge.state == "down"
     assert badges(await raw(page, "broker?broker=b1"))[0] == "down"
     assert badges(row_of(await raw(page, ""), "b1"))[0] == "down"
     assert_cell(in_terminal(screens.broker_state, lookups.brokers()[0]), "down")
-    assert list(explanation(lookups.explain("b1", "works", None, None)))[2].startswith("Broker down since ")
+    assert list(explanation(lookups.explain("b1", "works", None, None)))[2].startswith(
+        "Broker down since "
+    )
     assert counts(await raw(page, "metrics"))["stale"] == len(STATES) + len(CLIENTS)

@@ -23,7 +23,10 @@ def _classes(home: Path) -> Path:
         if not target.is_dir():
             javac = Path(require_java()).resolve().with_name("javac")
             jars = ":".join(map(str, (home / "lib").glob("*.jar")))
-            subprocess.run([javac, "-cp", jars, "-d", f"{target}.{os.getpid()}", str(_LOAD)], check=True)
+            subprocess.run(
+                [javac, "-cp", jars, "-d", f"{target}.{os.getpid()}", str(_LOAD)],
+                check=True,
+            )
             Path(f"{target}.{os.getpid()}").rename(target)
     return target
 
@@ -33,15 +36,23 @@ class Clients(Process):
     manager. A client's id is its action and its queue, `read-orders`.
     """
 
-    def __init__(self, broker: Broker, does: Sequence[tuple[str, str, int]], options: str = "") -> None:
+    def __init__(
+        self, broker: Broker, does: Sequence[tuple[str, str, int]], options: str = ""
+    ) -> None:
         """The clients are those of 5.18, whatever the broker is."""
         home = broker.home if isinstance(broker, ClassicBroker) else fetch()
         jars = ":".join(map(str, [_classes(home), *client_jars(home)]))
         small = ["-Xmx128m", "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        words = [word for action, name, count in does for word in (f"{action}-{name}", action, name, str(count))]
+        words = [
+            word
+            for action, name, count in does
+            for word in (f"{action}-{name}", action, name, str(count))
+        ]
         url = f"tcp://{broker.host}:{broker.port}{options}"
         command = [require_java(), *small, "-cp", jars, _LOAD.stem, url, *words]
-        super().__init__(f"clients {words[0]}", command, broker.directory / f"{words[0]}.log")
+        super().__init__(
+            f"clients {words[0]}", command, broker.directory / f"{words[0]}.log"
+        )
 
     def __enter__(self) -> Self:
         self.start("ready", timeout=60)
@@ -53,9 +64,16 @@ class Clients(Process):
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
         """By client: messages sent and received so far, as it counted them; up to a second old."""
-        lines = [line.split()[1:] for line in self.tail(5).splitlines() if line.startswith("counts ")]
+        lines = [
+            line.split()[1:]
+            for line in self.tail(5).splitlines()
+            if line.startswith("counts ")
+        ]
         words = lines[-1] if lines else []
-        return {words[i]: (int(words[i + 1]), int(words[i + 2])) for i in range(0, len(words), 3)}
+        return {
+            words[i]: (int(words[i + 1]), int(words[i + 2]))
+            for i in range(0, len(words), 3)
+        }
 
 
 def configured(broker: ClassicBroker, **more: Any) -> dict[str, Any]:

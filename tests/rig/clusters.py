@@ -33,10 +33,17 @@ def estate(folder: Path) -> Iterator[Estate]:
 
     def create(name: str, edit: Callable[[str], str], *arguments: str) -> ArtemisBroker:
         return ArtemisBroker.create(
-            folder / name, name=name, port=ports[name], users=["link"], create_args=arguments, edit=edit
+            folder / name,
+            name=name,
+            port=ports[name],
+            users=["link"],
+            create_args=arguments,
+            edit=edit,
         )
 
-    def clustered(name: str, peer: str, more: Callable[[str], str] = str) -> ArtemisBroker:
+    def clustered(
+        name: str, peer: str, more: Callable[[str], str] = str
+    ) -> ArtemisBroker:
         login = ("--cluster-user", "cluster", "--cluster-password", PASSWORD)
         where = ("--clustered", "--static-cluster", f"tcp://{LOOPBACK}:{ports[peer]}")
         return create(name, lambda xml: redistributing(more(xml)), *where, *login)
@@ -54,7 +61,12 @@ def estate(folder: Path) -> Iterator[Estate]:
 
 def redistributing(xml: str) -> str:
     """At once, where a queue has no consumer."""
-    return re.sub(r'(<address-setting match="#">)', r"\1<redistribution-delay>0</redistribution-delay>", xml, count=1)
+    return re.sub(
+        r'(<address-setting match="#">)',
+        r"\1<redistribution-delay>0</redistribution-delay>",
+        xml,
+        count=1,
+    )
 
 
 def bridged(xml: str, port: int, to: ArtemisBroker) -> str:
@@ -63,9 +75,13 @@ def bridged(xml: str, port: int, to: ArtemisBroker) -> str:
         <retry-interval>500</retry-interval><reconnect-attempts>-1</reconnect-attempts>
         <static-connectors><connector-ref>to-m1</connector-ref></static-connectors>
         <user>link</user><password>{to.accounts["link"].password}</password></bridge></bridges>"""
-    xml = xml.replace("<connectors>", f"<connectors>{connector}", 1).replace("<addresses>", bridge + "<addresses>", 1)
+    xml = xml.replace("<connectors>", f"<connectors>{connector}", 1).replace(
+        "<addresses>", bridge + "<addresses>", 1
+    )
     return xml.replace(
-        "<addresses>", '<addresses><address name="out"><anycast><queue name="out"/></anycast></address>', 1
+        "<addresses>",
+        '<addresses><address name="out"><anycast><queue name="out"/></anycast></address>',
+        1,
     )
 
 

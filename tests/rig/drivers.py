@@ -11,10 +11,24 @@ from typing import Any, Self
 
 from proton import Delivery, Link, Message, symbol
 from proton.handlers import MessagingHandler, TransactionHandler
-from proton.reactor import ApplicationEvent, Container, DurableSubscription, EventInjector, LinkOption, Selector
+from proton.reactor import (
+    ApplicationEvent,
+    Container,
+    DurableSubscription,
+    EventInjector,
+    LinkOption,
+    Selector,
+)
 
 from penstock_demo.broker import Endpoint
-from penstock_demo.load import Counts, OpenTransaction, StompConsumer, StompProducer, body, paced
+from penstock_demo.load import (
+    Counts,
+    OpenTransaction,
+    StompConsumer,
+    StompProducer,
+    body,
+    paced,
+)
 
 __all__ = [
     "AmqpConsumer",
@@ -52,7 +66,9 @@ class AmqpClient(MessagingHandler):
         self._container = Container(self)
         if client_id:
             self._container.container_id = client_id
-        self._thread = threading.Thread(target=self._container.run, name="amqp", daemon=True)
+        self._thread = threading.Thread(
+            target=self._container.run, name="amqp", daemon=True
+        )
         self._thread.start()
         if not self._open.wait(_PATIENCE):
             self._failed("the broker did not answer in time")
@@ -129,7 +145,9 @@ class AmqpClient(MessagingHandler):
         try:
             error = done.get(timeout=_PATIENCE)
         except queue.Empty:
-            raise ClientError(self.trouble or "the client's thread does not answer") from None
+            raise ClientError(
+                self.trouble or "the client's thread does not answer"
+            ) from None
         if error is not None:
             raise error
 
@@ -174,7 +192,13 @@ class AmqpProducer(AmqpClient):
     """Sends numbered durable messages to an address; `counts.sent` is what the broker has accepted."""
 
     def __init__(
-        self, endpoint: Endpoint, address: str, *, client_id: str = "", topic: bool = False, size: int = 200
+        self,
+        endpoint: Endpoint,
+        address: str,
+        *,
+        client_id: str = "",
+        topic: bool = False,
+        size: int = 200,
     ) -> None:
         self._address = address
         self._capability = "topic" if topic else "queue"
@@ -201,7 +225,9 @@ class AmqpProducer(AmqpClient):
         """
         for _ in range(count):
             text = body(self._number, self._size)
-            message = Message(text, durable=True, properties=dict(properties or {}), **fields)
+            message = Message(
+                text, durable=True, properties=dict(properties or {}), **fields
+            )
             if delay_ms:
                 message.annotations = {symbol("x-opt-delivery-delay"): delay_ms}
             self._waiting.append(message)
@@ -212,7 +238,9 @@ class AmqpProducer(AmqpClient):
 
     def run(self, rate: float) -> Self:
         """Go on sending `rate` messages a second until `close`; never waits for the broker."""
-        self._pace = threading.Thread(target=self._run, args=(rate,), name="amqp-pace", daemon=True)
+        self._pace = threading.Thread(
+            target=self._run, args=(rate,), name="amqp-pace", daemon=True
+        )
         self._pace.start()
         return self
 
@@ -226,7 +254,9 @@ class AmqpProducer(AmqpClient):
 
     def attach(self) -> Link:
         capability = _Capability(self._capability)
-        return self._container.create_sender(self._connection, self._address, options=capability)
+        return self._container.create_sender(
+            self._connection, self._address, options=capability
+        )
 
     def on_sendable(self, _event: Any) -> None:
         self._push()
@@ -309,7 +339,9 @@ class AmqpSendTransaction(_TransactionClient):
         self.counts.returned += self._accepted
 
     def attach(self) -> Link:
-        return self._container.create_sender(self._connection, self._address, options=_Capability("queue"))
+        return self._container.create_sender(
+            self._connection, self._address, options=_Capability("queue")
+        )
 
     def on_settled(self, _event: Any) -> None:
         self._accepted += 1
@@ -380,7 +412,11 @@ class AmqpHolder(AmqpClient):
 
     def attach(self) -> Link:
         receiver = self._container.create_receiver(
-            self._connection, self._source, name=self._name, dynamic=self._dynamic, options=self._options
+            self._connection,
+            self._source,
+            name=self._name,
+            dynamic=self._dynamic,
+            options=self._options,
         )
         if self._credit:
             receiver.flow(self._credit)
@@ -410,7 +446,13 @@ class AmqpConsumer(AmqpHolder):
     """Healthy: acknowledges each message after `work` seconds and asks for the next; `credit` bounds what it holds."""
 
     def __init__(
-        self, endpoint: Endpoint, address: str, *, credit: int = 100, work: float = 0.0, **options: Any
+        self,
+        endpoint: Endpoint,
+        address: str,
+        *,
+        credit: int = 100,
+        work: float = 0.0,
+        **options: Any,
     ) -> None:
         self._work = work
         self._working = False
@@ -438,7 +480,9 @@ class AmqpConsumer(AmqpHolder):
 class AmqpTransaction(AmqpHolder, _TransactionClient):
     """Acknowledges `credit` messages in a transaction that stays open until `commit` or `abort` (then none is open)."""
 
-    def __init__(self, endpoint: Endpoint, address: str, *, credit: int, **options: Any) -> None:
+    def __init__(
+        self, endpoint: Endpoint, address: str, *, credit: int, **options: Any
+    ) -> None:
         self._transaction: Any = None
         self._ended = threading.Event()
         super().__init__(endpoint, address, credit=credit, **options)

@@ -6,7 +6,9 @@ from typing import TypeVar
 Case = TypeVar("Case")
 
 
-def of_each(cases: Mapping[str, Case]) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
+def of_each(
+    cases: Mapping[str, Case],
+) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
     """
     The test is called with each case, also after one that fails; what failed says which case it was.
 
@@ -17,7 +19,9 @@ def of_each(cases: Mapping[str, Case]) -> Callable[[Callable[[Case], None]], Cal
         def of_all() -> None:
             failures = list(failures_of(test, cases))
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(cases)} cases failed", failures)
+                raise ExceptionGroup(
+                    f"{len(failures)} of {len(cases)} cases failed", failures
+                )
 
         of_all.__name__ = test.__name__
         of_all.__qualname__ = test.__qualname__
@@ -28,7 +32,9 @@ def of_each(cases: Mapping[str, Case]) -> Callable[[Callable[[Case], None]], Cal
     return decorated
 
 
-def failures_of(test: Callable[[Case], None], cases: Mapping[str, Case]) -> Iterable[Exception]:
+def failures_of(
+    test: Callable[[Case], None], cases: Mapping[str, Case]
+) -> Iterable[Exception]:
     for name, case in cases.items():
         try:
             test(case)

@@ -29,7 +29,9 @@ def _version(pom: Path) -> str:
 VERSION = _version(_POM)
 
 
-def embedded_broker(directory: Path, *, name: str = "newest", heap_mb: int = 256) -> Broker:
+def embedded_broker(
+    directory: Path, *, name: str = "newest", heap_mb: int = 256
+) -> Broker:
     """Create it in `directory`; not yet started. Its Jolokia is at `/jolokia`, without Artemis' own access guard."""
     return _create(_POM, _MAIN, directory, name, heap_mb, "?protocols=CORE,AMQP,STOMP")
 
@@ -39,7 +41,9 @@ def embedded_classic(directory: Path) -> Broker:
     return _create(_CLASSIC_POM, _CLASSIC_MAIN, directory, "c6", 256, "")
 
 
-def _create(pom: Path, main: Path, directory: Path, name: str, heap_mb: int, protocols: str) -> Broker:
+def _create(
+    pom: Path, main: Path, directory: Path, name: str, heap_mb: int, protocols: str
+) -> Broker:
     home = _built(pom, main)
     directory.mkdir(parents=True)
     admin = Account("admin", secrets.token_urlsafe(18))
@@ -53,10 +57,28 @@ def _create(pom: Path, main: Path, directory: Path, name: str, heap_mb: int, pro
         data=directory / "data",
         acceptor=f"tcp://{LOOPBACK}:{port}{protocols}",
     )
-    _write(agent, host=LOOPBACK, port=jolokia_port, user=admin.user, password=admin.password)
+    _write(
+        agent,
+        host=LOOPBACK,
+        port=jolokia_port,
+        user=admin.user,
+        password=admin.password,
+    )
     (javaagent,) = home.glob("jars/jolokia-agent-jvm-*.jar")
-    small = [f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET]
-    command = [require_java(), *small, f"-javaagent:{javaagent}=config={agent}", "-cp", f"{home}/classes:{home}/jars/*"]
+    small = [
+        f"-Xmx{heap_mb}m",
+        "-Xms64m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        _QUIET,
+    ]
+    command = [
+        require_java(),
+        *small,
+        f"-javaagent:{javaagent}=config={agent}",
+        "-cp",
+        f"{home}/classes:{home}/jars/*",
+    ]
     return Broker(
         Setup(
             name=name,
@@ -87,11 +109,16 @@ def _build(home: Path, pom: Path, main: Path) -> None:
     beside_java = Path(require_java()).resolve().parent
     javac = shutil.which("javac", path=f"{beside_java}:{os.environ['PATH']}")
     if javac is None:
-        raise DemoError("javac is not installed; Debian, Ubuntu: apt-get install openjdk-17-jdk-headless")
+        raise DemoError(
+            "javac is not installed; Debian, Ubuntu: apt-get install openjdk-17-jdk-headless"
+        )
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
         built = Path(scratch) / home.name
         maven("copy-dependencies", "-f", str(pom), f"-DoutputDirectory={built}/jars")
-        subprocess.run([javac, "-cp", f"{built}/jars/*", "-d", f"{built}/classes", str(main)], check=True)
+        subprocess.run(
+            [javac, "-cp", f"{built}/jars/*", "-d", f"{built}/classes", str(main)],
+            check=True,
+        )
         built.rename(home)
 
 

@@ -15,7 +15,11 @@ from rig.embedded import embedded_broker
 def _artemis(version: str) -> Callable[[Path], Broker]:
     name = f"v{version}"
     return lambda folder: ArtemisBroker.create(
-        folder, version=version, name=name, users=["billing", "orders"], read_only_user="exporter"
+        folder,
+        version=version,
+        name=name,
+        users=["billing", "orders"],
+        read_only_user="exporter",
     )
 
 

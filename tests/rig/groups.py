@@ -19,7 +19,10 @@ GROUPS = (
     "tests/demo/",
 )
 """How the node ids of their tests begin. The longest come first, so that no process is left with one at the end."""
-_NEEDS = {**dict.fromkeys((*SHARED, "openmq", "own_artemis", "artemis_pair"), "broker"), "spark": "spark"}
+_NEEDS = {
+    **dict.fromkeys((*SHARED, "openmq", "own_artemis", "artemis_pair"), "broker"),
+    "spark": "spark",
+}
 """Fixture → marker of the tests that use it."""
 
 
@@ -33,7 +36,11 @@ def arrange(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in _NEEDS.keys() & set(named(item)):
             item.add_marker(_NEEDS[fixture])
-    items.sort(key=lambda item: GROUPS.index(group) if (group := group_of(item.nodeid)) else len(GROUPS))
+    items.sort(
+        key=lambda item: (
+            GROUPS.index(group) if (group := group_of(item.nodeid)) else len(GROUPS)
+        )
+    )
 
 
 def named(item: pytest.Item) -> Iterator[str]:

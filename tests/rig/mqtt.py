@@ -21,10 +21,17 @@ class MqttHolder:
 
     def __init__(self, endpoint: Endpoint, topic: str, *, client_id: str) -> None:
         self.counts = Counts()
-        self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=10)
+        self._socket = socket.create_connection(
+            (endpoint.host, endpoint.port), timeout=10
+        )
         account = endpoint.account
         flags = b"\x04\xc0\x00\x00"  # MQTT 3.1.1; user, password, a session that stays; no keep-alive
-        self._packet(0x10, text("MQTT") + flags + b"".join(map(text, (client_id, account.user, account.password))))
+        self._packet(
+            0x10,
+            text("MQTT")
+            + flags
+            + b"".join(map(text, (client_id, account.user, account.password))),
+        )
         self._packet(0x82, b"\x00\x01" + text(topic) + b"\x01")
         assert self._socket.recv(4)[0] == _CONNECTED
 
@@ -46,7 +53,13 @@ class MqttConsumer(MqttHolder):
     """Acknowledges each message after `work` seconds, until it has acknowledged `hangs_after`."""
 
     def __init__(
-        self, endpoint: Endpoint, topic: str, *, client_id: str, work: float = 0.0, hangs_after: float = float("inf")
+        self,
+        endpoint: Endpoint,
+        topic: str,
+        *,
+        client_id: str,
+        work: float = 0.0,
+        hangs_after: float = float("inf"),
     ) -> None:
         super().__init__(endpoint, topic, client_id=client_id)
         self._work, self._hangs_after = work, hangs_after
@@ -71,7 +84,9 @@ class MqttConsumer(MqttHolder):
 
     def _take(self, body: bytes) -> None:
         self.counts.received += 1
-        if self.counts.acknowledged >= self._hangs_after or self._ending.wait(self._work):
+        if self.counts.acknowledged >= self._hangs_after or self._ending.wait(
+            self._work
+        ):
             return
         topic = int.from_bytes(body[:2], "big")
         self._packet(_PUBACK, body[2 + topic : 4 + topic])

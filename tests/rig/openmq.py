@@ -14,11 +14,28 @@ TRANSPORTS = ("jolokia", "jmx")
 class Load(Process):
     """A JMS client that does what OpenMQLoad.java says of `does`; a context manager."""
 
-    def __init__(self, broker: OpenMQBroker, does: str, name: str, count: int, *, timeout: float = 120) -> None:
+    def __init__(
+        self,
+        broker: OpenMQBroker,
+        does: str,
+        name: str,
+        count: int,
+        *,
+        timeout: float = 120,
+    ) -> None:
         classes = ":".join(str(jar) for jar in broker.client_jars)
-        command = [require_java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classes, str(_LOAD)]
+        command = [
+            require_java(),
+            "-Xmx128m",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            classes,
+            str(_LOAD),
+        ]
         command += [f"mq://{broker.host}:{broker.port}/jms", does, name, str(count)]
-        super().__init__(f"client {does} {name}", command, broker.directory / f"{does}-{name}.log")
+        super().__init__(
+            f"client {does} {name}", command, broker.directory / f"{does}-{name}.log"
+        )
         self._timeout = timeout
 
     def __enter__(self) -> Self:
@@ -31,7 +48,11 @@ class Load(Process):
 
 def configured(broker: OpenMQBroker, transport: str, **more: Any) -> dict[str, Any]:
     """An entry of `brokers:`."""
-    entry: dict[str, Any] = {"name": transport, "kind": "openmq", "transport": transport}
+    entry: dict[str, Any] = {
+        "name": transport,
+        "kind": "openmq",
+        "transport": transport,
+    }
     if transport == "jolokia":
         account = broker.reader
         entry |= {"url": broker.jolokia_url}

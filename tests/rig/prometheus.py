@@ -37,9 +37,16 @@ def tool(name: str) -> Path:
 def check_metrics(exposition: str) -> list[str]:
     """What `promtool check metrics` finds in a text exposition; no finding, no line. It fails at broken syntax."""
     done = subprocess.run(
-        [tool("promtool"), "check", "metrics"], input=exposition, check=False, capture_output=True, text=True
+        [tool("promtool"), "check", "metrics"],
+        input=exposition,
+        check=False,
+        capture_output=True,
+        text=True,
     )
-    return [*done.stderr.splitlines(), *([] if done.returncode in (0, 3) else [f"promtool: exit {done.returncode}"])]
+    return [
+        *done.stderr.splitlines(),
+        *([] if done.returncode in (0, 3) else [f"promtool: exit {done.returncode}"]),
+    ]
 
 
 def text_only(request: bytes) -> bytes:
@@ -72,9 +79,17 @@ class Prometheus:
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         config = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "global": {
+                "scrape_interval": "1s",
+                "scrape_timeout": "1s",
+                "evaluation_interval": "1s",
+            },
             "rule_files": [str(file.absolute()) for file in rules],
-            "alerting": {"alertmanagers": [{"static_configs": [{"targets": list(alertmanagers)}]}]},
+            "alerting": {
+                "alertmanagers": [
+                    {"static_configs": [{"targets": list(alertmanagers)}]}
+                ]
+            },
             "scrape_configs": [
                 {
                     "job_name": "penstock",
@@ -90,7 +105,13 @@ class Prometheus:
         self.url = f"http://{LOOPBACK}:{port}"
         storage = f"--storage.tsdb.path={directory / 'data'}"
         listen = f"--web.listen-address={LOOPBACK}:{port}"
-        command = [str(tool("prometheus")), f"--config.file={file}", storage, listen, *options]
+        command = [
+            str(tool("prometheus")),
+            f"--config.file={file}",
+            storage,
+            listen,
+            *options,
+        ]
         self._process = Process("prometheus", command, directory / "prometheus.log")
         self._opener = build_opener(ProxyHandler({}))
 
@@ -108,7 +129,9 @@ class Prometheus:
 
     def api(self, path: str, **parameters: str) -> Any:
         """The `data` of an API answer: `api("query", query="up")`, `api("targets")`, `api("metadata")`."""
-        with self._opener.open(f"{self.url}/api/v1/{path}?{urlencode(parameters)}", timeout=10) as answer:
+        with self._opener.open(
+            f"{self.url}/api/v1/{path}?{urlencode(parameters)}", timeout=10
+        ) as answer:
             return json.load(answer)["data"]
 
     def query(self, promql: str) -> list[tuple[dict[str, str], float]]:
@@ -117,13 +140,20 @@ class Prometheus:
         return [(series["metric"], float(series["value"][1])) for series in result]
 
     def wait_for(
-        self, promql: str, holds: Callable[[list[tuple[dict[str, str], float]]], bool] = bool, *, timeout: float = 20
+        self,
+        promql: str,
+        holds: Callable[[list[tuple[dict[str, str], float]]], bool] = bool,
+        *,
+        timeout: float = 20,
     ) -> list[tuple[dict[str, str], float]]:
         """The first result of a query that `holds`; fails with the last one and the scrape's error when none does."""
         deadline = time.monotonic() + timeout
         while not holds(result := self.query(promql)):
             if time.monotonic() > deadline:
-                errors = [target["lastError"] for target in self.api("targets")["activeTargets"]]
+                errors = [
+                    target["lastError"]
+                    for target in self.api("targets")["activeTargets"]
+                ]
                 raise AssertionError(f"{promql}: {result}; scrape errors {errors}")
             time.sleep(0.2)
         return result
@@ -132,13 +162,19 @@ class Prometheus:
 def _fetch(home: Path) -> None:
     for program in ("apt-get", "dpkg"):
         if shutil.which(program) is None:
-            raise DemoError(f"{program} is missing: install prometheus and promtool yourself, they are taken from PATH")
+            raise DemoError(
+                f"{program} is missing: install prometheus and promtool yourself, they are taken from PATH"
+            )
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
         if not _download(scratch):
             if os.geteuid() == 0:  # a fresh machine has no package lists
-                subprocess.run(["apt-get", "-qq", "update"], check=False, capture_output=True)
+                subprocess.run(
+                    ["apt-get", "-qq", "update"], check=False, capture_output=True
+                )
             if not _download(scratch):
-                raise DemoError("apt-get cannot download the package prometheus; run: sudo apt-get update")
+                raise DemoError(
+                    "apt-get cannot download the package prometheus; run: sudo apt-get update"
+                )
         (package,) = Path(scratch).glob("prometheus_*.deb")
         subprocess.run(["dpkg", "-x", package, f"{scratch}/x"], check=True)
         Path(f"{scratch}/x").rename(home)
@@ -146,5 +182,15 @@ def _fetch(home: Path) -> None:
 
 def _download(folder: str) -> bool:
     # As root apt wants to become _apt, which may not write here.
-    command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", "prometheus"]
-    return subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode == 0
+    command = [
+        "apt-get",
+        "-q",
+        "-o",
+        "APT::Sandbox::User=root",
+        "download",
+        "prometheus",
+    ]
+    return (
+        subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode
+        == 0
+    )

@@ -18,10 +18,16 @@ def opens_connection(jolokia_url: str, account: Account) -> bool:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         connected = threading.Event()
-        waiting = threading.Thread(target=_accept_one, args=(listening, connected), daemon=True)
+        waiting = threading.Thread(
+            target=_accept_one, args=(listening, connected), daemon=True
+        )
         waiting.start()
         target = {"url": f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"}
-        read = {"type": "read", "mbean": "java.lang:type=Memory", "attribute": "HeapMemoryUsage"}
+        read = {
+            "type": "read",
+            "mbean": "java.lang:type=Memory",
+            "attribute": "HeapMemoryUsage",
+        }
         answered = _post(jolokia_url, account, {**read, "target": target})
         assert answered == http.HTTPStatus.OK, "Jolokia answers in any case"
         found = connected.is_set()
@@ -40,8 +46,14 @@ def _accept_one(listening: socket.socket, connected: threading.Event) -> None:
 def _post(url: str, account: Account, request: dict[str, object]) -> int:
     parts = urlsplit(url)
     login = base64.b64encode(f"{account.user}:{account.password}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}", "Origin": "http://127.0.0.1", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_SECONDS)
+    headers = {
+        "Authorization": f"Basic {login}",
+        "Origin": "http://127.0.0.1",
+        "Content-Type": "application/json",
+    }
+    connection = http.client.HTTPConnection(
+        parts.hostname or "", parts.port, timeout=ANSWER_SECONDS
+    )
     with contextlib.closing(connection):
         connection.request("POST", parts.path, json.dumps(request), headers)
         return connection.getresponse().status

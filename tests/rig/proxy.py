@@ -63,13 +63,17 @@ class Proxy:
         self._target = target
         self._alter = alter
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="proxy", daemon=True
+        )
         self._open: set[asyncio.Task[None]] = set()
         self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+        self._server = asyncio.run_coroutine_threadsafe(
+            self._listen(), self._loop
+        ).result(5)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -80,7 +84,9 @@ class Proxy:
         self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls)
+        return await asyncio.start_server(
+            self._serve, self.host, self.port, ssl=self._tls
+        )
 
     async def _end(self) -> None:
         self._server.close()
@@ -93,7 +99,9 @@ class Proxy:
         for _ in range(3):  # the last callbacks of the transports
             await asyncio.sleep(0)
 
-    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
         self.connections += 1
         self._writers.add(to_client)
         task = asyncio.current_task()
@@ -107,7 +115,9 @@ class Proxy:
             to_client.close()
             self._open.discard(task)
 
-    async def _join(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    async def _join(
+        self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
         server, to_server = await asyncio.open_connection(*self._target)
         self._writers.add(to_server)
         both = [
@@ -122,12 +132,16 @@ class Proxy:
                 one.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
-    async def _requests(self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
+    async def _requests(
+        self, client: asyncio.StreamReader, to_server: asyncio.StreamWriter
+    ) -> None:
         while chunk := await client.read(_CHUNK):
             to_server.write(self._alter(chunk))
             await to_server.drain()
 
-    async def _answers(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    async def _answers(
+        self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
         passed = 0
         while chunk := await server.read(self._piece):
             await asyncio.sleep(self.delay)
@@ -136,7 +150,9 @@ class Proxy:
             ends = self.fault is not Fault.NONE
             if self.fault is Fault.RESET:
                 linger_nothing = struct.pack("ii", 1, 0)
-                to_client.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, linger_nothing)
+                to_client.get_extra_info("socket").setsockopt(
+                    SOL_SOCKET, SO_LINGER, linger_nothing
+                )
                 return
             if self.fault is Fault.TRUNCATE:
                 chunk = chunk[: max(self.truncate_at - passed, 0)]

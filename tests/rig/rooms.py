@@ -22,16 +22,32 @@ def line(name: str, lines: int, ran: int) -> str:
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "coverage", "json", f"--data-file={DATA}", "--quiet", "-o", "-"]
-    measured = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["files"]
+    command = [
+        sys.executable,
+        "-m",
+        "coverage",
+        "json",
+        f"--data-file={DATA}",
+        "--quiet",
+        "-o",
+        "-",
+    ]
+    measured = json.loads(
+        subprocess.run(command, check=True, capture_output=True).stdout
+    )["files"]
     lines, ran = Counter[str](), Counter[str]()
     for file, about in measured.items():
-        module = "/".join(PurePath(file).parts[1:]).removeprefix("penstock/")  # after exporter
+        module = "/".join(PurePath(file).parts[1:]).removeprefix(
+            "penstock/"
+        )  # after exporter
         room = module.partition("/")[0]
         for name in ("total", room, *(one for one in WATCHED if one == module)):
             lines[name] += about["summary"]["num_statements"]
             ran[name] += about["summary"]["covered_lines"]
-    rooms = sorted(lines.keys() - {"total", *WATCHED}, key=lambda name: ran[name] / max(lines[name], 1))
+    rooms = sorted(
+        lines.keys() - {"total", *WATCHED},
+        key=lambda name: ran[name] / max(lines[name], 1),
+    )
     print(f"{'room':<24}{'lines':>8}{'ran':>8}")
     for name in (*rooms, *WATCHED, "total"):
         print(line(name, lines[name], ran[name]))

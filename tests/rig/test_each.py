@@ -12,7 +12,10 @@ def test_all_that_fail_are_named() -> None:
 
     with pytest.raises(ExceptionGroup, match="2 of 3 cases failed") as failed:
         is_even()
-    assert [error.__notes__ for error in failed.value.exceptions] == [["case: one"], ["case: three"]]
+    assert [error.__notes__ for error in failed.value.exceptions] == [
+        ["case: one"],
+        ["case: three"],
+    ]
 
 
 def test_it_is_called_with_each() -> None:

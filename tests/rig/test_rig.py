@@ -34,14 +34,23 @@ Make = Callable[..., ArtemisBroker]
 
 def consumer_rows(broker: Broker, client: str) -> list[dict[str, Any]]:
     """The broker's own rows about the consumers of a client."""
-    return [row for row in broker.manage.rows("listConsumers") if row["clientID"] == client]
+    return [
+        row for row in broker.manage.rows("listConsumers") if row["clientID"] == client
+    ]
 
 
 def on_broker(broker: Broker, client: str) -> dict[str, int]:
     """What the broker says of a client, under the names of Counts; all 0 before it consumes."""
-    names = {"in_hand": "InTransit", "acknowledged": "Acknowledged", "uncommitted": "AcknowledgedAwaitingCommit"}
+    names = {
+        "in_hand": "InTransit",
+        "acknowledged": "Acknowledged",
+        "uncommitted": "AcknowledgedAwaitingCommit",
+    }
     rows = consumer_rows(broker, client)
-    return {ours: sum(int(row[f"messages{theirs}"]) for row in rows) for ours, theirs in names.items()}
+    return {
+        ours: sum(int(row[f"messages{theirs}"]) for row in rows)
+        for ours, theirs in names.items()
+    }
 
 
 def own(counts: Counts) -> dict[str, int]:
@@ -55,16 +64,24 @@ def own(counts: Counts) -> dict[str, int]:
 
 @pytest.mark.broker
 class TestAmqp:
-    def test_holder_holds_exactly_its_credit(self, artemis: Broker, unique: Unique) -> None:
+    def test_holder_holds_exactly_its_credit(
+        self, artemis: Broker, unique: Unique
+    ) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
             drivers.AmqpProducer(artemis.endpoint("billing"), name) as producer,
-            drivers.AmqpHolder(artemis.endpoint("billing"), name, credit=7, client_id=name) as holder,
+            drivers.AmqpHolder(
+                artemis.endpoint("billing"), name, credit=7, client_id=name
+            ) as holder,
         ):
             producer.send(20)
             eventually(lambda: holder.counts.in_hand, 7)
-            assert on_broker(artemis, name) == {"in_hand": 7, "acknowledged": 0, "uncommitted": 0}
+            assert on_broker(artemis, name) == {
+                "in_hand": 7,
+                "acknowledged": 0,
+                "uncommitted": 0,
+            }
             holder.acknowledge(3)
             holder.give_back(1)
             assert holder.counts.in_hand == 3
@@ -74,7 +91,9 @@ class TestAmqp:
             assert holder.counts.numbers == [0, 1, 2, 3, 4, 5, 6]
             assert 0 <= time.time() - holder.counts.last_ack < 30
 
-    def test_dropped_client_leaves_no_consumer(self, artemis: Broker, unique: Unique) -> None:
+    def test_dropped_client_leaves_no_consumer(
+        self, artemis: Broker, unique: Unique
+    ) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
         holder = drivers.AmqpHolder(artemis.endpoint(), name, credit=1)
@@ -82,12 +101,16 @@ class TestAmqp:
         eventually(lambda: artemis.manage.queue(name, "ConsumerCount"), 0)
 
     @pytest.mark.parametrize(("end", "left"), [("commit", 5), ("abort", 10)])
-    def test_transaction(self, artemis: Broker, unique: Unique, end: str, left: int) -> None:
+    def test_transaction(
+        self, artemis: Broker, unique: Unique, end: str, left: int
+    ) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
             drivers.AmqpProducer(artemis.endpoint(), name) as producer,
-            drivers.AmqpTransaction(artemis.endpoint(), name, credit=5, client_id=name) as client,
+            drivers.AmqpTransaction(
+                artemis.endpoint(), name, credit=5, client_id=name
+            ) as client,
         ):
             producer.send(10)
             eventually(lambda: client.counts.uncommitted, 5)
@@ -97,12 +120,16 @@ class TestAmqp:
             assert client.counts.uncommitted == 0
             eventually(lambda: artemis.manage.queue(name, "MessageCount"), left)
 
-    def test_consumer_with_selector_and_work(self, artemis: Broker, unique: Unique) -> None:
+    def test_consumer_with_selector_and_work(
+        self, artemis: Broker, unique: Unique
+    ) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
         with (
             drivers.AmqpProducer(artemis.endpoint(), name) as producer,
-            drivers.AmqpConsumer(artemis.endpoint(), name, selector="color = 'red'", credit=2, work=0.01) as consumer,
+            drivers.AmqpConsumer(
+                artemis.endpoint(), name, selector="color = 'red'", credit=2, work=0.01
+            ) as consumer,
         ):
             producer.send(5, properties={"color": "blue"})
             producer.send(5, properties={"color": "red"})
@@ -117,29 +144,50 @@ class TestAmqp:
             producer.send(3, delay_ms=600_000)
             eventually(lambda: artemis.manage.queue(name, "ScheduledCount"), 3)
 
-    def test_durable_subscription_outlives_its_client(self, artemis: Broker, unique: Unique) -> None:
+    def test_durable_subscription_outlives_its_client(
+        self, artemis: Broker, unique: Unique
+    ) -> None:
         topic, client = unique("news"), unique("reader").replace(".", "_")
-        with drivers.AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client):
+        with drivers.AmqpConsumer(
+            artemis.endpoint(), topic, topic=True, durable="sub", client_id=client
+        ):
             pass
         with drivers.AmqpProducer(artemis.endpoint(), topic, topic=True) as producer:
             producer.send(4)
         where = {"address": topic, "routing_type": "multicast"}
-        eventually(lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 4)
-        with drivers.AmqpConsumer(artemis.endpoint(), topic, topic=True, durable="sub", client_id=client) as consumer:
+        eventually(
+            lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 4
+        )
+        with drivers.AmqpConsumer(
+            artemis.endpoint(), topic, topic=True, durable="sub", client_id=client
+        ) as consumer:
             eventually(lambda: consumer.counts.acknowledged, 4)
             consumer.unsubscribe()
             eventually(
-                lambda: [row["name"] for row in artemis.manage.rows("listQueues") if topic in row["address"]], []
+                lambda: [
+                    row["name"]
+                    for row in artemis.manage.rows("listQueues")
+                    if topic in row["address"]
+                ],
+                [],
             )
 
     def test_temporary_queue(self, artemis: Broker) -> None:
         with drivers.AmqpHolder(artemis.endpoint(), temporary=True, credit=1) as holder:
-            (row,) = (row for row in artemis.manage.rows("listQueues") if row["name"] == holder.address)
+            (row,) = (
+                row
+                for row in artemis.manage.rows("listQueues")
+                if row["name"] == holder.address
+            )
             assert row["temporary"] == "true"
 
     def test_full_address_refuses(self, artemis: Broker, unique: Unique) -> None:
         name = unique("full")
-        full = {"maxSizeBytes": 20_000, "pageSizeBytes": 10_000, "addressFullMessagePolicy": "FAIL"}
+        full = {
+            "maxSizeBytes": 20_000,
+            "pageSizeBytes": 10_000,
+            "addressFullMessagePolicy": "FAIL",
+        }
         artemis.manage.add_settings(name, **full)
         artemis.manage.create_queue(name)
         with drivers.AmqpProducer(artemis.endpoint(), name) as producer:
@@ -149,7 +197,9 @@ class TestAmqp:
 
     def test_wrong_password(self, artemis: Broker) -> None:
         with pytest.raises(drivers.ClientError, match="Authentication failed"):
-            drivers.AmqpProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
+            drivers.AmqpProducer(
+                Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q"
+            )
 
 
 @pytest.mark.broker
@@ -157,9 +207,13 @@ class TestStomp:
     def test_holder_and_consumer(self, artemis: Broker, unique: Unique) -> None:
         name = unique("q")
         artemis.manage.create_queue(name)
-        with drivers.StompProducer(artemis.endpoint("orders"), name, client_id="shop") as producer:
+        with drivers.StompProducer(
+            artemis.endpoint("orders"), name, client_id="shop"
+        ) as producer:
             producer.send(10)
-            with drivers.StompConsumer(artemis.endpoint(), name, acknowledge=False, client_id=name) as holder:
+            with drivers.StompConsumer(
+                artemis.endpoint(), name, acknowledge=False, client_id=name
+            ) as holder:
                 eventually(lambda: holder.counts.in_hand, 10)
                 holder.acknowledge(2)
                 eventually(lambda: on_broker(artemis, name), own(holder.counts))
@@ -173,9 +227,13 @@ class TestStomp:
         with drivers.StompProducer(artemis.endpoint(), name) as producer:
             producer.run(200)
             eventually(lambda: producer.counts.sent > 50, expected=True)
-        eventually(lambda: artemis.manage.queue(name, "MessageCount"), producer.counts.sent)
+        eventually(
+            lambda: artemis.manage.queue(name, "MessageCount"), producer.counts.sent
+        )
 
-    def test_scheduled_selector_and_durable(self, artemis: Broker, unique: Unique) -> None:
+    def test_scheduled_selector_and_durable(
+        self, artemis: Broker, unique: Unique
+    ) -> None:
         topic, client = unique("news"), unique("reader").replace(".", "_")
         where = {"address": topic, "routing_type": "multicast"}
         options: dict[str, Any] = {
@@ -185,18 +243,24 @@ class TestStomp:
             "selector": "color = 'red'",
         }
         drivers.StompConsumer(artemis.endpoint(), topic, **options).close()
-        with drivers.StompProducer(artemis.endpoint(), topic, routing_type="MULTICAST") as producer:
+        with drivers.StompProducer(
+            artemis.endpoint(), topic, routing_type="MULTICAST"
+        ) as producer:
             producer.send(2, headers={"color": "red"})
             producer.send(2, headers={"color": "blue"})
             producer.send(1, headers={"color": "red"}, delay_ms=600_000)
-        eventually(lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 3)
+        eventually(
+            lambda: artemis.manage.queue(f"{client}.sub", "MessageCount", **where), 3
+        )
         assert artemis.manage.queue(f"{client}.sub", "ScheduledCount", **where) == 1
         with drivers.StompConsumer(artemis.endpoint(), topic, **options) as consumer:
             eventually(lambda: consumer.counts.numbers, [0, 1])
 
     def test_wrong_password(self, artemis: Broker) -> None:
         with pytest.raises(DemoError, match="invalid"):
-            drivers.StompProducer(Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q")
+            drivers.StompProducer(
+                Endpoint(artemis.host, artemis.port, Account("admin", "wrong")), "q"
+            )
 
 
 @pytest.mark.broker
@@ -205,8 +269,13 @@ def test_jms_open_transaction(artemis: Broker, unique: Unique, tmp_path: Path) -
     artemis.manage.create_queue(name)
     with drivers.StompProducer(artemis.endpoint(), name) as producer:
         producer.send(6)
-    with drivers.OpenTransaction(artemis.endpoint("billing"), name, tmp_path, client_id=name):
-        eventually(lambda: on_broker(artemis, name), {"in_hand": 0, "acknowledged": 6, "uncommitted": 6})
+    with drivers.OpenTransaction(
+        artemis.endpoint("billing"), name, tmp_path, client_id=name
+    ):
+        eventually(
+            lambda: on_broker(artemis, name),
+            {"in_hand": 0, "acknowledged": 6, "uncommitted": 6},
+        )
         assert [row["protocol"] for row in consumer_rows(artemis, name)] == ["CORE"]
         assert not command_lines_with([artemis.accounts["billing"].password])
     assert not list(tmp_path.glob("*.arguments"))
@@ -221,17 +290,27 @@ def test_clients_leave_nothing_behind(artemis: Broker, unique: Unique) -> None:
     name = unique("q")
     artemis.manage.create_queue(name)
     threads, files = threading.active_count(), open_files()
-    with drivers.AmqpProducer(artemis.endpoint(), name).run(50), drivers.AmqpConsumer(artemis.endpoint(), name):
+    with (
+        drivers.AmqpProducer(artemis.endpoint(), name).run(50),
+        drivers.AmqpConsumer(artemis.endpoint(), name),
+    ):
         pass
-    with drivers.StompProducer(artemis.endpoint(), name).run(50), drivers.StompConsumer(artemis.endpoint(), name):
+    with (
+        drivers.StompProducer(artemis.endpoint(), name).run(50),
+        drivers.StompConsumer(artemis.endpoint(), name),
+    ):
         pass
     eventually(threading.active_count, threads)
     eventually(open_files, files)
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("fixture", ["artemis", "artemis_2_28", "artemis_2_21", "artemis_newest"])
-def test_every_version_serves(request: pytest.FixtureRequest, unique: Unique, fixture: str) -> None:
+@pytest.mark.parametrize(
+    "fixture", ["artemis", "artemis_2_28", "artemis_2_21", "artemis_newest"]
+)
+def test_every_version_serves(
+    request: pytest.FixtureRequest, unique: Unique, fixture: str
+) -> None:
     broker: Broker = request.getfixturevalue(fixture)
     name = unique("ring")
     assert broker.manage.read(broker.manage.broker, "Version") == broker.version
@@ -251,16 +330,26 @@ def test_exporter_account_reads_but_sees_no_messages(
     broker: Broker = request.getfixturevalue(fixture)
     name = unique("q")
     broker.manage.create_queue(name)
-    reader = Management(broker.jolokia_url, broker.name, broker.accounts["exporter"], origin=broker.origin)
+    reader = Management(
+        broker.jolokia_url,
+        broker.name,
+        broker.accounts["exporter"],
+        origin=broker.origin,
+    )
     assert reader.queue(name, "MessageCount") == 0
     assert reader.rows("listConsumers") == reader.rows("listProducers") == []
-    for denied in (lambda: reader.purge(name), lambda: reader.queue(name, "FirstMessageAge")):
+    for denied in (
+        lambda: reader.purge(name),
+        lambda: reader.queue(name, "FirstMessageAge"),
+    ):
         with pytest.raises(DemoError, match="not authorized"):
             denied()
 
 
 @pytest.mark.broker
-def test_passwords_are_in_no_text(artemis: Broker, unique: Unique, caplog: pytest.LogCaptureFixture) -> None:
+def test_passwords_are_in_no_text(
+    artemis: Broker, unique: Unique, caplog: pytest.LogCaptureFixture
+) -> None:
     name = unique("q")
     artemis.manage.create_queue(name)
     with (
@@ -269,7 +358,12 @@ def test_passwords_are_in_no_text(artemis: Broker, unique: Unique, caplog: pytes
         drivers.AmqpProducer(artemis.endpoint(), name),
     ):
         pass
-    texts = [repr(artemis.accounts), repr(artemis.endpoint()), artemis.log.read_text(), caplog.text]
+    texts = [
+        repr(artemis.accounts),
+        repr(artemis.endpoint()),
+        artemis.log.read_text(),
+        caplog.text,
+    ]
     secrets = [account.password for account in artemis.accounts.values()]
     assert not [secret for secret in secrets if secret in "".join(texts)]
 
@@ -287,7 +381,9 @@ def test_kill_restart_and_freeze(own_artemis: Make) -> None:
     broker.start()
     assert broker.manage.queue("q", "MessageCount") == 3
     broker.pause()
-    frozen = Management(broker.jolokia_url, broker.name, broker.admin, origin=broker.origin, timeout=0.5)
+    frozen = Management(
+        broker.jolokia_url, broker.name, broker.admin, origin=broker.origin, timeout=0.5
+    )
     with pytest.raises(DemoError, match="timed out"):
         frozen.queue("q", "MessageCount")
     broker.resume()
@@ -298,7 +394,9 @@ def test_kill_restart_and_freeze(own_artemis: Make) -> None:
 
 
 @pytest.mark.broker
-def test_pair_fails_over_and_back(artemis_pair: tuple[ArtemisBroker, ArtemisBroker]) -> None:
+def test_pair_fails_over_and_back(
+    artemis_pair: tuple[ArtemisBroker, ArtemisBroker],
+) -> None:
     live, backup = artemis_pair
     live.manage.create_queue("q")
     with drivers.AmqpProducer(live.endpoint(), "q") as producer:
@@ -337,11 +435,15 @@ def test_no_broker_outlives_its_parent(tmp_path: Path, end: signal.Signals) -> N
 
 @pytest.mark.broker
 def test_failed_start_says_why(own_artemis: Make) -> None:
-    with pytest.raises(DemoError, match=r"(?s)ended with exit code.*console\.log.*SAXParseException"):
+    with pytest.raises(
+        DemoError, match=r"(?s)ended with exit code.*console\.log.*SAXParseException"
+    ):
         own_artemis(edit=lambda text: text.replace("</configuration>", "<nonsense>"))
 
 
-def test_damaged_download_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_download_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def maven(_goal: str, *options: str, repository: Path | None = None) -> None:
         asked.append(repository)
         folder = Path(options[-1].removeprefix("-DoutputDirectory="))
@@ -362,12 +464,18 @@ def test_damaged_download_is_fetched_again(tmp_path: Path, monkeypatch: pytest.M
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(("missing", "says"), [("mvn", "apt-get install maven"), ("java", "Java 17")])
-def test_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "says"), [("mvn", "apt-get install maven"), ("java", "Java 17")]
+)
+def test_missing_tool_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, says: str
+) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for tool in {"java", "mvn"} - {missing}:
-        (programs / tool).write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+        (programs / tool).write_text(
+            "#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n"
+        )
         (programs / tool).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
@@ -413,19 +521,28 @@ class TestProxy:
             _get(proxy.port)
 
     def test_alters_a_request(self, target: tuple[str, int]) -> None:
-        with Proxy(target, alter=lambda chunk: chunk.replace(b"GET / ", b"GET /accept ")) as proxy:
+        with Proxy(
+            target, alter=lambda chunk: chunk.replace(b"GET / ", b"GET /accept ")
+        ) as proxy:
             assert _get(proxy.port, accept="text/plain") == b"text/plain"
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize(("alter", "kind"), [(bytes, "openmetrics-text"), (text_only, "text/plain")])
+@pytest.mark.parametrize(
+    ("alter", "kind"), [(bytes, "openmetrics-text"), (text_only, "text/plain")]
+)
 def test_prometheus_scrapes_both_formats(
     target: tuple[str, int], tmp_path: Path, alter: Callable[[bytes], bytes], kind: str
 ) -> None:
-    with Proxy(target, alter=alter) as proxy, Prometheus(tmp_path, f"{proxy.host}:{proxy.port}") as prometheus:
+    with (
+        Proxy(target, alter=alter) as proxy,
+        Prometheus(tmp_path, f"{proxy.host}:{proxy.port}") as prometheus,
+    ):
         ((labels, value),) = prometheus.wait_for("asked_for")
     assert value == 1
-    assert labels["kind"].startswith(("application/" if kind == "openmetrics-text" else "") + kind)
+    assert labels["kind"].startswith(
+        ("application/" if kind == "openmetrics-text" else "") + kind
+    )
 
 
 @pytest.mark.prometheus

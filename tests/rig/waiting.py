@@ -9,7 +9,9 @@ PATIENCE = 60.0
 """Seconds that what must happen may take on a machine that is busy with other things."""
 
 
-def eventually(get: Callable[[], object], expected: object, *, timeout: float = PATIENCE) -> None:
+def eventually(
+    get: Callable[[], object], expected: object, *, timeout: float = PATIENCE
+) -> None:
     """Ask until `get` gives `expected`; fails with the last answer when it does not within `timeout` s."""
     deadline = time.monotonic() + timeout
     while (last := get()) != expected and time.monotonic() < deadline:

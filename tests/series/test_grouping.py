@@ -16,7 +16,9 @@ from penstock.series.totals import Totals
 
 number = st.one_of(st.just(float("nan")), st.integers(0, 9).map(float))
 keys = st.integers(0, 8)
-labels = st.fixed_dictionaries(dict.fromkeys("abcd", st.sampled_from(["x", "y", "z", None])))
+labels = st.fixed_dictionaries(
+    dict.fromkeys("abcd", st.sampled_from(["x", "y", "z", None]))
+)
 """What a row's text is shown as; None: not at all."""
 
 
@@ -34,7 +36,13 @@ class Poll:
 @st.composite
 def poll(draw: st.DrawFn) -> Poll:
     rows = draw(st.dictionaries(keys, st.sampled_from("abcd")))
-    return Poll(rows, {key: draw(number) for key in rows}, draw(labels), draw(st.booleans()), draw(st.booleans()))
+    return Poll(
+        rows,
+        {key: draw(number) for key in rows},
+        draw(labels),
+        draw(st.booleans()),
+        draw(st.booleans()),
+    )
 
 
 polls = st.lists(poll(), min_size=1, max_size=8)
@@ -48,11 +56,15 @@ def no_totals() -> Totals[str]:
     return Totals()
 
 
-def labelling(rows: Sequence[str], names: dict[str, str | None]) -> Sequence[str | None]:
+def labelling(
+    rows: Sequence[str], names: dict[str, str | None]
+) -> Sequence[str | None]:
     return [names.get(row) for row in rows]
 
 
-def label(rows: Index[str], names: dict[str, str | None]) -> Callable[[list[int]], Sequence[str | None]]:
+def label(
+    rows: Index[str], names: dict[str, str | None]
+) -> Callable[[list[int]], Sequence[str | None]]:
     return lambda new: labelling([rows.rows[i] for i in new], names)
 
 
@@ -69,15 +81,25 @@ def test_every_row_belongs_to_the_series_that_its_text_says(polls: list[Poll]) -
         rows = source.table(now.rows, value=now.values)
         texts = list(rows.index)
         grouping = grouping.advance(rows.index, label(rows.index, names))
-        shown = [None if at == HIDDEN else grouping.index.rows[at] for at in grouping.member]
+        shown = [
+            None if at == HIDDEN else grouping.index.rows[at] for at in grouping.member
+        ]
         assert shown == labelling(texts, names)
-        assert sorted(grouping.index) == sorted({name for name in shown if name is not None})
+        assert sorted(grouping.index) == sorted(
+            {name for name in shown if name is not None}
+        )
         check_sums(grouping, shown, rows["value"].tolist())
 
 
-def check_sums(grouping: Grouping[str], shown: list[str | None], values: list[float]) -> None:
+def check_sums(
+    grouping: Grouping[str], shown: list[str | None], values: list[float]
+) -> None:
     of = {
-        name: [v for s, v in zip(shown, values, strict=True) if s == name and not np.isnan(v)]
+        name: [
+            v
+            for s, v in zip(shown, values, strict=True)
+            if s == name and not np.isnan(v)
+        ]
         for name in grouping.index
     }
     for how, naive in ((grouping.sum, sum), (grouping.max, max)):
@@ -109,7 +131,9 @@ def test_label_sets_out_of_use_are_forgotten_and_their_keys_never_given_again() 
     source, grouping = Source[str](), no_grouping()
     seen: dict[int, str] = {}
     for start in range(0, 6000, 1000):
-        rows = source.table({key: f"q{key}" for key in range(start, start + 1000)}).index
+        rows = source.table(
+            {key: f"q{key}" for key in range(start, start + 1000)}
+        ).index
         grouping = grouping.advance(rows, label(rows, {name: name for name in rows}))
         for key, name in zip(grouping.index.keys.tolist(), grouping.index, strict=True):
             assert seen.setdefault(key, name) == name
@@ -120,11 +144,18 @@ def test_label_sets_out_of_use_are_forgotten_and_their_keys_never_given_again() 
 @pytest.mark.slow  # many polls
 @given(polls)
 @patiently
-def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll]) -> None:
+def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(
+    polls: list[Poll],
+) -> None:
     """Per series, through rows that vanish and come back, counters that fall, values that are missing, rules and broker
     anew.
     """
-    source, grouping, totals, names = Source[str](), no_grouping(), no_totals(), polls[0].labels
+    source, grouping, totals, names = (
+        Source[str](),
+        no_grouping(),
+        no_totals(),
+        polls[0].labels,
+    )
     expected: dict[str, float] = {}
     last: dict[int, tuple[str, float]] = {}
     listed: set[int] = set()
@@ -141,7 +172,9 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll
         totals = totals.advance(grouping, [rows["value"], 2 * rows["value"]])
         for key, text in now.rows.items():
             then, before = last.get(key, (text, 0.0))
-            if now.restart and then != text:  # only of one broker process is a row with another text the same
+            if (
+                now.restart and then != text
+            ):  # only of one broker process is a row with another text the same
                 before = 0.0
             value, last[key] = now.values[key], (text, before)
             name = names.get(text)
@@ -160,21 +193,31 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(polls: list[Poll
         assert living | dormant == expected
 
 
-def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(totals_module, "LEAST_DORMANT", 3)
     source, grouping, totals = Source[str](), no_grouping(), no_totals()
 
     def poll(*names: str, value: float = 1.0) -> None:
         nonlocal grouping, totals
-        rows = source.table({ord(name): name for name in names}, value={ord(name): value for name in names})
-        grouping = grouping.advance(rows.index, lambda new: [rows.index.rows[i] for i in new])
+        rows = source.table(
+            {ord(name): name for name in names},
+            value={ord(name): value for name in names},
+        )
+        grouping = grouping.advance(
+            rows.index, lambda new: [rows.index.rows[i] for i in new]
+        )
         totals = totals.advance(grouping, [rows["value"]])
 
     for name in "abcde":
         poll(name)
     assert list(totals.dormant) == ["b", "c", "d"]
     poll("b", "a", value=2.0)
-    assert dict(zip(totals.index, totals.sum_of(0).tolist(), strict=True)) == {"a": 1, "b": 2}
+    assert dict(zip(totals.index, totals.sum_of(0).tolist(), strict=True)) == {
+        "a": 1,
+        "b": 2,
+    }
     assert list(totals.dormant) == ["c", "d", "e"]
 
 
@@ -187,6 +230,9 @@ def test_what_is_not_to_be_kept_leaves_nothing_when_it_goes() -> None:
     source, grouping, totals = Source[str](), no_grouping(), no_totals()
     for name in "abc":
         rows = source.table({ord(name): name}, value={ord(name): 1.0})
-        grouping = grouping.advance(rows.index, lambda new: [rows.index.rows[i] for i in new])  # noqa: B023 - at once
+        grouping = grouping.advance(
+            rows.index,
+            lambda new: [rows.index.rows[i] for i in new],  # noqa: B023 - at once
+        )
         totals = totals.advance(grouping, [rows["value"]], lambda series: series == "b")
     assert list(totals.dormant) == ["b"]

@@ -22,7 +22,9 @@ def column(*values: float) -> Column:
 # --- clock
 
 
-def seen(clock: Clock, stamp: float, broker_clock: float = NAN, uptime: float = NAN) -> Clock:
+def seen(
+    clock: Clock, stamp: float, broker_clock: float = NAN, uptime: float = NAN
+) -> Clock:
     broker = replace(ACTIVE, clock=broker_clock, uptime=uptime)
     return clock.advance(broker, stamp, Process.of(broker))
 
@@ -73,9 +75,17 @@ def test_a_restart_within_the_jitter_is_a_restart() -> None:
 value = st.one_of(st.just(NAN), st.integers(0, 3).map(float))
 
 
-@given(st.lists(st.tuples(value, value, st.integers(-1, 3)), max_size=15), st.integers(0, 16), st.integers(0, 16))
-def test_worst_is_what_a_plain_sort_says(rows: list[tuple[float, float, int]], total: int, per_group: int) -> None:
-    first, then, groups = (np.array([row[n] for row in rows], np.float64) for n in range(3))
+@given(
+    st.lists(st.tuples(value, value, st.integers(-1, 3)), max_size=15),
+    st.integers(0, 16),
+    st.integers(0, 16),
+)
+def test_worst_is_what_a_plain_sort_says(
+    rows: list[tuple[float, float, int]], total: int, per_group: int
+) -> None:
+    first, then, groups = (
+        np.array([row[n] for row in rows], np.float64) for n in range(3)
+    )
     mask = top_k(first, then, groups.astype(np.int64), total, per_group)
 
     def rank(at: int) -> tuple[float, float, int]:
@@ -93,7 +103,10 @@ def test_worst_is_what_a_plain_sort_says(rows: list[tuple[float, float, int]], t
 
 
 def advance(shown: TopK, keys: list[int], worst_keys: set[int]) -> TopK:
-    return shown.advance(np.array(keys, np.int64), np.array([key in worst_keys for key in keys], np.bool_))
+    return shown.advance(
+        np.array(keys, np.int64),
+        np.array([key in worst_keys for key in keys], np.bool_),
+    )
 
 
 def test_what_is_shown_stays_for_some_polls_outside_and_leaves_then() -> None:
@@ -107,7 +120,9 @@ def test_what_is_shown_stays_for_some_polls_outside_and_leaves_then() -> None:
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 6), st.booleans()), max_size=10))
-def test_shown_is_who_was_among_the_worst_within_the_last_polls(polls: list[dict[int, bool]]) -> None:
+def test_shown_is_who_was_among_the_worst_within_the_last_polls(
+    polls: list[dict[int, bool]],
+) -> None:
     shown, outside = TopK(), dict[int, int]()
     for poll in polls:
         keys = sorted(poll)
@@ -136,8 +151,18 @@ def test_shown_is_who_was_among_the_worst_within_the_last_polls(polls: list[dict
         (10, 3, NAN, 0, NAN),
     ],
 )
-def test_ready(messages: float, delivering: float, scheduled: float, last_value: float, waiting: float) -> None:
+def test_ready(
+    messages: float,
+    delivering: float,
+    scheduled: float,
+    last_value: float,
+    waiting: float,
+) -> None:
     rows = table(
-        [queue("q")], messages=[messages], delivering=[delivering], scheduled=[scheduled], last_value=[last_value]
+        [queue("q")],
+        messages=[messages],
+        delivering=[delivering],
+        scheduled=[scheduled],
+        last_value=[last_value],
     )
     np.testing.assert_array_equal(ready(rows), column(waiting))

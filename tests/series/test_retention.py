@@ -14,25 +14,48 @@ from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Limits, Policy
 from penstock.settings.rules import Match, Rule, Rules, RuleSettings, Selection
 
-ORDERS = table([things.queue("orders"), things.queue("bills")], messages=[5, 6], bytes=[50, 60])
+ORDERS = table(
+    [things.queue("orders"), things.queue("bills")], messages=[5, 6], bytes=[50, 60]
+)
 HOLDER = table([things.consumer("1", "orders")], buffered=[3])
 
 
-@pytest.mark.parametrize(("interval", "seconds"), [(np.nan, 60), (1, 60), (20, 60), (30, 90), (300, 900)])
+@pytest.mark.parametrize(
+    ("interval", "seconds"), [(np.nan, 60), (1, 60), (20, 60), (30, 90), (300, 900)]
+)
 def test_for_three_polls_and_a_minute_at_least(interval: float, seconds: float) -> None:
     assert keep_seconds(interval) == seconds
 
 
 def test_a_failed_part_stays_for_a_while_with_what_joins_it() -> None:
-    first = snapshot(1000, queues=ORDERS, consumers=HOLDER, consumer_queue=[0], consumer_connection=[9])
+    first = snapshot(
+        1000,
+        queues=ORDERS,
+        consumers=HOLDER,
+        consumer_queue=[0],
+        consumer_connection=[9],
+    )
     kept, _ = keep_last_good(LastGood(), first, 60)
-    kept, found = keep_last_good(kept, snapshot(1060, failed=("queues", "consumers")), 60)
+    kept, found = keep_last_good(
+        kept, snapshot(1060, failed=("queues", "consumers")), 60
+    )
     assert found.queues is ORDERS
     assert found.consumers is HOLDER
-    assert (found.consumer_queue.tolist(), found.consumer_connection.tolist()) == ([0], [9])
-    kept, found = keep_last_good(kept, snapshot(1060.1, failed=("queues", "consumers")), 60)
-    assert (found.queues, found.consumers, found.consumer_queue.tolist()) == (None, None, [])
-    _, found = keep_last_good(kept, snapshot(1061, queues=ORDERS, failed=("consumers",)), 60)
+    assert (found.consumer_queue.tolist(), found.consumer_connection.tolist()) == (
+        [0],
+        [9],
+    )
+    kept, found = keep_last_good(
+        kept, snapshot(1060.1, failed=("queues", "consumers")), 60
+    )
+    assert (found.queues, found.consumers, found.consumer_queue.tolist()) == (
+        None,
+        None,
+        [],
+    )
+    _, found = keep_last_good(
+        kept, snapshot(1061, queues=ORDERS, failed=("consumers",)), 60
+    )
     assert (found.queues, found.consumers) == (ORDERS, None)
 
 
@@ -65,9 +88,15 @@ def test_a_passive_broker_keeps_nothing_and_nothing_comes_back_from_before() -> 
 
 
 def test_clients_above_the_limit_are_shown_together() -> None:
-    consumers = table([things.consumer(c, "orders", c) for c in "abcd"], buffered=[1, 2, 4, 8])
+    consumers = table(
+        [things.consumer(c, "orders", c) for c in "abcd"], buffered=[1, 2, 4, 8]
+    )
     policy = Policy("b", limits=Limits(clients=2))
-    _, tables = assess(State(), snapshot(queues=ORDERS, consumers=consumers, consumer_queue=[0] * 4), policy)
+    _, tables = assess(
+        State(),
+        snapshot(queues=ORDERS, consumers=consumers, consumer_queue=[0] * 4),
+        policy,
+    )
     assert by(tables["client"], "buffered", "client") == {"a": 1, "b": 2, OTHER: 12}
 
 
@@ -90,27 +119,42 @@ def test_the_worst_consumers_are_shown_and_the_others_counted() -> None:
     policy = Policy("b", limits=Limits(consumers_per_broker=10, consumers_per_queue=2))
     seen = snapshot(queues=ORDERS, consumers=consumers, consumer_queue=[0] * 5)
     state, tables = assess(State(), seen, policy)
-    assert by(tables["consumer"], "buffered", "consumer") == {"0": 1, "2": 3}  # held longest
+    assert by(tables["consumer"], "buffered", "consumer") == {
+        "0": 1,
+        "2": 3,
+    }  # held longest
     assert state.hidden()["consumer"] == 3
 
 
 HIDE = {
-    "ignore": Policy("b", Rules((Rule(Match(address="orders"), RuleSettings(ignore=True)),))),
+    "ignore": Policy(
+        "b", Rules((Rule(Match(address="orders"), RuleSettings(ignore=True)),))
+    ),
     "exclude": Policy("b", selection=Selection(exclude=[Match(address="orders")])),
     "include": Policy("b", selection=Selection(include=[Match(address="bills")])),
 }
 
 
 @pytest.mark.parametrize("how", HIDE)
-def test_a_hidden_queue_takes_its_consumers_producers_and_address_along(how: str) -> None:
+def test_a_hidden_queue_takes_its_consumers_producers_and_address_along(
+    how: str,
+) -> None:
     _, tables = assess(
         State(),
         snapshot(
             queues=ORDERS,
-            addresses=table([things.address("orders"), things.address("bills")], pages=[1, 2]),
-            consumers=table([things.consumer("1", "orders"), things.consumer("2", "bills")], buffered=[3, 4]),
+            addresses=table(
+                [things.address("orders"), things.address("bills")], pages=[1, 2]
+            ),
+            consumers=table(
+                [things.consumer("1", "orders"), things.consumer("2", "bills")],
+                buffered=[3, 4],
+            ),
             consumer_queue=[0, 1],
-            producers=table([things.producer("1", "orders"), things.producer("2", "bills")], produced=[5, 6]),
+            producers=table(
+                [things.producer("1", "orders"), things.producer("2", "bills")],
+                produced=[5, 6],
+            ),
         ),
         HIDE[how],
     )
@@ -125,20 +169,34 @@ def test_a_consumer_whose_queue_appears_later_moves_to_where_that_is_shown() -> 
     source: Source[object] = Source()
     rows = {1: things.consumer("1", "t1")}
     state, tables = assess(
-        State(), snapshot(queues=table([]), consumers=source.table(rows, buffered={1: 3})), Policy("b")
+        State(),
+        snapshot(queues=table([]), consumers=source.table(rows, buffered={1: 3})),
+        Policy("b"),
     )
     assert by(tables["client"], "buffered", "queue") == {"t1": 3}
     temporary = table([things.temporary("t1")], messages=[1])
-    seen = snapshot(queues=temporary, consumers=source.table(rows, buffered={1: 4}), consumer_queue=[0])
+    seen = snapshot(
+        queues=temporary,
+        consumers=source.table(rows, buffered={1: 4}),
+        consumer_queue=[0],
+    )
     _, tables = assess(state, seen, Policy("b"))
     assert by(tables["client"], "buffered", "queue") == {"(temporary)": 4}
     assert by(tables["consumer"], "buffered", "queue") == {"(temporary)": 4}
 
 
 def ring(paging: float, limit: float = 10) -> Table[object]:
-    queues = table([things.queue("r")], messages=[15], delivering=[3], scheduled=[0], ring_limit=[limit])
+    queues = table(
+        [things.queue("r")],
+        messages=[15],
+        delivering=[3],
+        scheduled=[0],
+        ring_limit=[limit],
+    )
     addresses = table([things.address("r")], paging=[paging])
-    return assess(State(), snapshot(queues=queues, addresses=addresses), Policy("b"))[1]["queue"]
+    return assess(State(), snapshot(queues=queues, addresses=addresses), Policy("b"))[
+        1
+    ]["queue"]
 
 
 def test_how_full_a_ring_is_cannot_be_told_while_paging() -> None:

@@ -73,7 +73,9 @@ def world() -> World:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server(tmp_path_factory: pytest.TempPathFactory, world: World) -> AsyncIterator[Server]:
+async def server(
+    tmp_path_factory: pytest.TempPathFactory, world: World
+) -> AsyncIterator[Server]:
     """An agent that has polled twenty times, asked by all tests of this module."""
     path = tmp_path_factory.mktemp("api") / "p.yml"
     path.write_text(
@@ -91,7 +93,10 @@ async def server(tmp_path_factory: pytest.TempPathFactory, world: World) -> Asyn
         for _ in range(20):
             work_once(world)
             await poller.poll()
-        async with serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+        async with (
+            serve(make_app(running.lookups), ["127.0.0.1:0"]) as (address,),
+            ClientSession() as client,
+        ):
             yield Server(f"http://127.0.0.1:{address.port}", client)
         await running.stop()
 
@@ -105,7 +110,9 @@ async def test_answers_are_as_recorded(server: Server) -> None:
     answers = {}
     for path in PATHS:
         status, answer = await server.get(f"/api/v1/{path}")
-        answers[path] = json.dumps([status, without_sentences(answer)], sort_keys=True).replace(__version__, "VERSION")
+        answers[path] = json.dumps(
+            [status, without_sentences(answer)], sort_keys=True
+        ).replace(__version__, "VERSION")
     if os.environ.get("PENSTOCK_RECORD_ANSWERS"):
         RECORDED.write_text(json.dumps(answers, indent=0) + "\n")
     recorded = json.loads(RECORDED.read_text())
@@ -119,14 +126,26 @@ def without_sentences(value: Any) -> Any:
         return [without_sentences(one) for one in value]
     if not isinstance(value, dict):
         return value
-    masked = {name for name, sentence in SENTENCES.items() if type(value.get(name)) is type(sentence)}
-    return {name: SENTENCES[name] if name in masked else without_sentences(one) for name, one in value.items()}
+    masked = {
+        name
+        for name, sentence in SENTENCES.items()
+        if type(value.get(name)) is type(sentence)
+    }
+    return {
+        name: SENTENCES[name] if name in masked else without_sentences(one)
+        for name, one in value.items()
+    }
 
 
 async def test_brokers(server: Server) -> None:
     status, answer = await server.get("/api/v1/brokers")
     (broker,) = answer["brokers"]
-    assert (status, broker["name"], broker["up"], broker["version"]) == (200, "b1", True, "2.44.0")
+    assert (status, broker["name"], broker["up"], broker["version"]) == (
+        200,
+        "b1",
+        True,
+        "2.44.0",
+    )
 
 
 async def test_queues_the_worst_first(server: Server) -> None:
@@ -149,14 +168,19 @@ async def test_queues_the_worst_first(server: Server) -> None:
         ("queue=behind", ["behind"]),
     ],
 )
-async def test_queues_by_condition_and_name(server: Server, query: str, queues: list[str]) -> None:
+async def test_queues_by_condition_and_name(
+    server: Server, query: str, queues: list[str]
+) -> None:
     status, answer = await server.get(f"/api/v1/queues?{query}")
     assert (status, [queue["queue"] for queue in answer["queues"]]) == (200, queues)
 
 
 async def test_queues_by_part_of_a_name_and_in_another_order(server: Server) -> None:
     async def names(query: str) -> list[str]:
-        return [queue["queue"] for queue in (await server.get(f"/api/v1/queues?{query}"))[1]["queues"]]
+        return [
+            queue["queue"]
+            for queue in (await server.get(f"/api/v1/queues?{query}"))[1]["queues"]
+        ]
 
     assert await names("text=ORD") == ["orders"]
     assert await names("text=payment") == ["forgotten"]  # its owner
@@ -165,12 +189,17 @@ async def test_queues_by_part_of_a_name_and_in_another_order(server: Server) -> 
     ascending = await names("sort=queue")
     assert ascending == sorted(ascending, key=str.casefold)
     assert await names("sort=-queue") == ascending[::-1]
-    assert (await names("sort=messages&limit=2"))[::-1] == (await names("sort=-messages"))[-2:]
+    assert (await names("sort=messages&limit=2"))[::-1] == (
+        await names("sort=-messages")
+    )[-2:]
 
 
 async def test_what_is_not_known_comes_last_whichever_way_round(server: Server) -> None:
     for sort in ("rate_in", "-rate_in"):
-        rates = [queue["rate_in"] for queue in (await server.get(f"/api/v1/queues?sort={sort}"))[1]["queues"]]
+        rates = [
+            queue["rate_in"]
+            for queue in (await server.get(f"/api/v1/queues?sort={sort}"))[1]["queues"]
+        ]
         known = [rate for rate in rates if rate is not None]
         assert rates[: len(known)] == sorted(known, reverse=sort == "rate_in")
 
@@ -183,7 +212,10 @@ async def test_how_many_there_are(server: Server) -> None:
 async def test_clients_the_worst_first(server: Server) -> None:
     _, answer = await server.get("/api/v1/clients?queue=orders")
     first = answer["clients"][0]
-    assert (first["client"], [one["condition"] for one in first["conditions"]]) == ("stuck", ["stalled"])
+    assert (first["client"], [one["condition"] for one in first["conditions"]]) == (
+        "stuck",
+        ["stalled"],
+    )
     assert first["buffered"] == 100
     assert {client["queue"] for client in answer["clients"]} == {"orders"}
     assert answer["total"] == len(answer["clients"]) > 1
@@ -193,14 +225,21 @@ async def test_all_consumers_of_a_client(server: Server, world: World) -> None:
     _, answer = await server.get("/api/v1/consumers?queue=orders&client=stuck")
     (consumer,) = answer["consumers"]
     assert world.consumer_rows[int(consumer["consumer"])][0].client == "stuck"
-    assert (consumer["buffered"], consumer["protocol"], consumer["remote_host"]) == (100, "CORE", "h")
+    assert (consumer["buffered"], consumer["protocol"], consumer["remote_host"]) == (
+        100,
+        "CORE",
+        "h",
+    )
     _, answer = await server.get("/api/v1/consumers?sort=consumer")
     assert answer["total"] == len(world.consumers)
 
 
 async def test_pages(server: Server) -> None:
     _, whole = await server.get("/api/v1/queues")
-    pages = [(await server.get(f"/api/v1/queues?limit=2&offset={at}"))[1] for at in (0, 2, 4, 6)]
+    pages = [
+        (await server.get(f"/api/v1/queues?limit=2&offset={at}"))[1]
+        for at in (0, 2, 4, 6)
+    ]
     assert [queue for page in pages for queue in page["queues"]] == whole["queues"]
     assert {page["total"] for page in pages} == {5}
     status, answer = await server.get("/api/v1/queues?offset=-1")
@@ -209,9 +248,16 @@ async def test_pages(server: Server) -> None:
 
 async def test_one_client(server: Server) -> None:
     status, answer = await server.get("/api/v1/client?broker=b1&client=stuck")
-    assert set(answer) == set(openapi()["components"]["schemas"]["ClientView"]["properties"])
-    assert (status, [one["condition"] for one in answer["conditions"]]) == (200, ["stalled"])
-    assert [(one["queue"], one["patience"]) for one in answer["queues"]] == [("orders", 60)]
+    assert set(answer) == set(
+        openapi()["components"]["schemas"]["ClientView"]["properties"]
+    )
+    assert (status, [one["condition"] for one in answer["conditions"]]) == (
+        200,
+        ["stalled"],
+    )
+    assert [(one["queue"], one["patience"]) for one in answer["queues"]] == [
+        ("orders", 60)
+    ]
     status, answer = await server.get("/api/v1/client?broker=b1&client=stuk")
     assert (status, answer["hint"]) == (404, "did you mean stuck?")
 
@@ -220,14 +266,25 @@ async def test_conditions_the_worst_first(server: Server) -> None:
     _, answer = await server.get("/api/v1/conditions")
     found = answer["conditions"]
     _, queues = await server.get("/api/v1/queues")
-    assert answer["total"] == len(found) == sum(len(queue["conditions"]) for queue in queues["queues"])
-    assert set(found[0]) == set(openapi()["components"]["schemas"]["ListedCondition"]["properties"]) - {"stale"}
-    severities = [("info", "warning", "critical").index(one["severity"]) for one in found]
+    assert (
+        answer["total"]
+        == len(found)
+        == sum(len(queue["conditions"]) for queue in queues["queues"])
+    )
+    assert set(found[0]) == set(
+        openapi()["components"]["schemas"]["ListedCondition"]["properties"]
+    ) - {"stale"}
+    severities = [
+        ("info", "warning", "critical").index(one["severity"]) for one in found
+    ]
     assert severities == sorted(severities, reverse=True)
     critical = [one["since"] for one in found if one["severity"] == "critical"]
     assert critical == sorted(critical)
     _, explained = await server.get("/api/v1/explain?broker=b1&queue=orders")
-    told = [{k: v for k, v in one.items() if k not in ("broker", "address", "queue")} for one in found]
+    told = [
+        {k: v for k, v in one.items() if k not in ("broker", "address", "queue")}
+        for one in found
+    ]
     assert all({**one, "actions": []} in told for one in explained["conditions"])
     assert any(one["actions"] for one in explained["conditions"])
     _, second = await server.get("/api/v1/conditions?limit=1&offset=1")
@@ -239,9 +296,15 @@ async def test_conditions_the_worst_first(server: Server) -> None:
 async def test_the_last_hour(server: Server) -> None:
     status, answer = await server.get("/api/v1/recent?broker=b1&queue=orders")
     assert status == 200
-    assert set(answer) == set(openapi()["components"]["schemas"]["Recent"]["properties"])
+    assert set(answer) == set(
+        openapi()["components"]["schemas"]["Recent"]["properties"]
+    )
     course = answer["course"]
-    assert (course["step"], len(course["ready"]), len(course["delivering"])) == (15, 240, 240)
+    assert (course["step"], len(course["ready"]), len(course["delivering"])) == (
+        15,
+        240,
+        240,
+    )
     _, explained = await server.get("/api/v1/explain?broker=b1&queue=orders")
     assert course["ready"][-1] == explained["numbers"]["ready"]
     assert sum(value is not None for value in course["ready"]) == 21
@@ -249,11 +312,15 @@ async def test_the_last_hour(server: Server) -> None:
     assert held["stuck"] == 100
     (stalled,) = [one for one in answer["episodes"] if one["condition"] == "stalled"]
     assert (stalled["client"], stalled["to"]) == ("stuck", None)
-    assert answer["begin"] <= stalled["since"] <= answer["end"] == answer["begin"] + 3600
+    assert (
+        answer["begin"] <= stalled["since"] <= answer["end"] == answer["begin"] + 3600
+    )
     status, answer = await server.get("/api/v1/recent?broker=b1&queue=ordrs")
     assert (status, answer["hint"]) == (404, "did you mean orders?")
     status, answer = await server.get("/api/v1/recent?broker=b1&address=orders")
-    assert (status, answer["error"]) == (400, "queue is missing"), "an address is no broker"
+    assert (status, answer["error"]) == (400, "queue is missing"), (
+        "an address is no broker"
+    )
 
 
 async def test_the_last_values_beside_each_row(server: Server) -> None:
@@ -279,13 +346,29 @@ async def test_a_broker_in_numbers(server: Server) -> None:
     _, queues = await server.get("/api/v1/queues")
     assert numbers["queues"] == 5
     assert numbers["messages"] == sum(queue["messages"] for queue in queues["queues"])
-    told = [one["severity"] for queue in queues["queues"] for one in queue["conditions"]]
-    assert (numbers["critical"], numbers["warning"]) == (told.count("critical"), told.count("warning"))
+    told = [
+        one["severity"] for queue in queues["queues"] for one in queue["conditions"]
+    ]
+    assert (numbers["critical"], numbers["warning"]) == (
+        told.count("critical"),
+        told.count("warning"),
+    )
 
 
 async def test_limits(server: Server) -> None:
     assert len((await server.get("/api/v1/queues?limit=2"))[1]["queues"]) == 2
-    for limit in ("", "0", "1001", "-1", "x", "1e3", "9" * 30, "²", "000001000999", "000000001" + "0" * 5000):
+    for limit in (
+        "",
+        "0",
+        "1001",
+        "-1",
+        "x",
+        "1e3",
+        "9" * 30,
+        "²",
+        "000001000999",
+        "000000001" + "0" * 5000,
+    ):
         status, answer = await server.get(f"/api/v1/queues?limit={quote(limit)}")
         assert (status, answer["hint"]) == (400, "a whole number from 1 to 1000")
 
@@ -305,10 +388,20 @@ async def test_a_queue_with_all_that_is_known(server: Server) -> None:
     assert stalled["evidence"]["held"] == {"value": 100, "unit": "messages"}
     assert stalled["evidence"]["patience"] == {"value": 60, "unit": "seconds"}
     assert "has acknowledged none of its 100 messages" in stalled["advice"]
-    assert [one["state"] for one in stalled["causes"]] == ["possible"] * 8 + ["excluded"]
+    assert [one["state"] for one in stalled["causes"]] == ["possible"] * 8 + [
+        "excluded"
+    ]
     patience = {client["client"]: client["patience"] for client in answer["clients"]}
-    assert patience["open"] == {"seconds": 7200, "origin": "configured", "gaps": 0, "why": "rule 2"}
-    assert (patience["stuck"]["origin"], patience["good"]["origin"]) == ("cold", "learned")
+    assert patience["open"] == {
+        "seconds": 7200,
+        "origin": "configured",
+        "gaps": 0,
+        "why": "rule 2",
+    }
+    assert (patience["stuck"]["origin"], patience["good"]["origin"]) == (
+        "cold",
+        "learned",
+    )
     assert answer["healthy"] is False
     _, one = await server.get("/api/v1/queues/b1/orders/orders?client=good")
     assert [client["client"] for client in one["clients"]] == ["good"]
@@ -364,7 +457,13 @@ async def test_events(server: Server) -> None:
 
 
 async def test_no_secret_in_any_answer(server: Server) -> None:
-    for path in ("brokers", "queues", "events", "openapi.json", "explain?broker=b1&queue=orders"):
+    for path in (
+        "brokers",
+        "queues",
+        "events",
+        "openapi.json",
+        "explain?broker=b1&queue=orders",
+    ):
         _, answer = await server.get(f"/api/v1/{path}")
         assert "secret-word" not in json.dumps(answer)
 
@@ -388,7 +487,10 @@ async def test_every_refusal_has_a_status_and_its_hint(
         raise error("not so", "But so")
 
     monkeypatch.setattr("penstock.agent.lookups.Lookups.brokers", refuse)
-    assert await server.get("/api/v1/brokers") == (status, {"error": "not so", "hint": "But so"})
+    assert await server.get("/api/v1/brokers") == (
+        status,
+        {"error": "not so", "hint": "But so"},
+    )
     async with server.client.get(f"{server.url}/broker?broker=b1") as page:
         assert page.status == status
         assert "But so" in await page.text()
@@ -398,9 +500,13 @@ async def test_the_description_is_that_of_the_routes(server: Server) -> None:
     status, answer = await server.get("/api/v1/openapi.json")
     assert (status, answer) == (200, json.loads(json.dumps(openapi())))
     assert set(answer["paths"]) == {route.path for route in ROUTES}
-    assert openapi()["components"]["schemas"]["BrokerState"]["properties"]["kind"]["enum"] == list(KINDS)
+    assert openapi()["components"]["schemas"]["BrokerState"]["properties"]["kind"][
+        "enum"
+    ] == list(KINDS)
     _, explained = await server.get("/api/v1/queues/b1/orders/orders")
-    assert set(explained) == set(openapi()["components"]["schemas"]["Explanation"]["properties"])
+    assert set(explained) == set(
+        openapi()["components"]["schemas"]["Explanation"]["properties"]
+    )
     for name, schema in (
         ("queues", "Queue"),
         ("clients", "Client"),
@@ -408,8 +514,12 @@ async def test_the_description_is_that_of_the_routes(server: Server) -> None:
         ("brokers", "BrokerState"),
     ):
         _, listed = await server.get(f"/api/v1/{name}")
-        assert set(listed[name][0]) <= set(openapi()["components"]["schemas"][schema]["properties"])
-    assert set(explained["conditions"][0]) == set(openapi()["components"]["schemas"]["Condition"]["properties"])
+        assert set(listed[name][0]) <= set(
+            openapi()["components"]["schemas"][schema]["properties"]
+        )
+    assert set(explained["conditions"][0]) == set(
+        openapi()["components"]["schemas"]["Condition"]["properties"]
+    )
     async with server.client.get(server.url + "/api") as response:
         page = await response.text()
     assert response.status == 200
@@ -433,7 +543,9 @@ async def test_explain_command(server: Server) -> None:
         "learned from ",
     ):
         assert text in result.stdout
-    as_json = await penstock("explain", "b1", "orders", "good", "--url", server.url, "--format", "json")
+    as_json = await penstock(
+        "explain", "b1", "orders", "good", "--url", server.url, "--format", "json"
+    )
     assert json.loads(as_json.stdout)["clients"][0]["client"] == "good"
 
 
@@ -449,14 +561,30 @@ async def test_a_healthy_queue_is_said_to_be(server: Server) -> None:
 async def test_explain_of_what_is_not_there(server: Server) -> None:
     result = await penstock("explain", "b1", "ordrs", "--url", server.url)
     assert result.exit_code == 1
-    assert result.stderr == "penstock: broker b1 has no queue 'ordrs'; did you mean orders?\n"
+    assert (
+        result.stderr
+        == "penstock: broker b1 has no queue 'ordrs'; did you mean orders?\n"
+    )
 
 
 async def test_events_command(server: Server) -> None:
     result = await penstock("events", "--url", server.url)
     assert result.exit_code == 0
-    assert any("stalled  b1 / orders / stuck, since " in line for line in result.stdout.splitlines())
-    one = await penstock("events", "--url", server.url, "--queue", "ring", "--since", "1h", "--format", "json")
+    assert any(
+        "stalled  b1 / orders / stuck, since " in line
+        for line in result.stdout.splitlines()
+    )
+    one = await penstock(
+        "events",
+        "--url",
+        server.url,
+        "--queue",
+        "ring",
+        "--since",
+        "1h",
+        "--format",
+        "json",
+    )
     lines = [json.loads(line) for line in one.stdout.splitlines()]
     assert {line["queue"] for line in lines} == {"ring"}
     wrong = await penstock("events", "--since", "yesterday")
@@ -468,7 +596,9 @@ async def test_events_command(server: Server) -> None:
 async def test_no_agent(command: tuple[str, ...]) -> None:
     result = await penstock(*command, "--url", "http://127.0.0.1:1")
     assert result.exit_code == 1
-    assert result.stderr.startswith("penstock: no agent answers at http://127.0.0.1:1: ")
+    assert result.stderr.startswith(
+        "penstock: no agent answers at http://127.0.0.1:1: "
+    )
     assert result.stderr.endswith("or name it with --url\n")
 
 
@@ -479,4 +609,6 @@ async def test_no_agent(command: tuple[str, ...]) -> None:
 async def test_every_evidence_has_its_unit() -> None:
     world = busy_with_a_strange_name()
     work(world, 20)
-    assert {name for condition in world.conditions for name in condition.evidence} <= set(UNITS)
+    assert {
+        name for condition in world.conditions for name in condition.evidence
+    } <= set(UNITS)

@@ -101,7 +101,9 @@ def sending() -> Iterator[Sending]:
         yield found
 
 
-async def test_one_whose_request_was_not_read_yet_makes_no_room_for_others(sending: Sending) -> None:
+async def test_one_whose_request_was_not_read_yet_makes_no_room_for_others(
+    sending: Sending,
+) -> None:
     world = World()
     protocol = world.limit()
     protocol.connection_made(sending)
@@ -159,7 +161,9 @@ class Lingering(Transport):
         self.aborted = True
 
 
-async def test_one_that_makes_room_and_does_not_end_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_makes_room_and_does_not_end_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection_limit, "SILENT_SECONDS", 0.01)
     world = World()
     protocol, lingering = world.limit(), Lingering()
@@ -213,7 +217,9 @@ async def test_an_idle_connection_makes_room_and_a_busy_one_does_not() -> None:
     assert busy.closed
 
 
-async def test_a_lost_connection_counts_while_its_request_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_connection_counts_while_its_request_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     may_end = asyncio.Event()
 
@@ -288,7 +294,9 @@ async def serving(answer: Handles = hello) -> AsyncIterator[Client]:
     app = web.Application()
     app.router.add_get("/", answer)
     async with (
-        serve(app, ["127.0.0.1:0"], grace_seconds=0.2, max_connections=MOST) as (address,),
+        serve(app, ["127.0.0.1:0"], grace_seconds=0.2, max_connections=MOST) as (
+            address,
+        ),
         AsyncExitStack() as opened,
     ):
         yield Client(address.port, opened)
@@ -302,7 +310,9 @@ async def serving(answer: Handles = hello) -> AsyncIterator[Client]:
         (b"GET / HTTX/1.1\r\n\r\n", 400),
     ],
 )
-async def test_what_aiohttp_answers_by_itself_makes_room(head: bytes, status: int) -> None:
+async def test_what_aiohttp_answers_by_itself_makes_room(
+    head: bytes, status: int
+) -> None:
     """No middleware sees these requests."""
     async with serving() as client:
         assert {await client.ask(head) for _ in range(MOST + RESERVE + 1)} == {status}

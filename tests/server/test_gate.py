@@ -29,7 +29,12 @@ def hashed(password: str) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
 
 
-def certificate(directory: Path, authority: trustme.CA, name: str = "localhost", stem: str = "server") -> None:
+def certificate(
+    directory: Path,
+    authority: trustme.CA,
+    name: str = "localhost",
+    stem: str = "server",
+) -> None:
     made = authority.issue_cert(name)
     made.private_key_pem.write_to_path(directory / f"{stem}.key")
     made.cert_chain_pems[0].write_to_path(directory / f"{stem}.pem")
@@ -61,12 +66,16 @@ async def server(authentication: Authentication) -> AsyncIterator[int]:
         return web.Response(text="hello")
 
     app = web.Application()
-    app.add_routes([web.get(path, hello) for path in ("/metrics", "/-/healthy", "/-/ready")])
+    app.add_routes(
+        [web.get(path, hello) for path in ("/metrics", "/-/healthy", "/-/ready")]
+    )
     async with serve(app, ["127.0.0.1:0"], authentication=authentication) as (address,):
         yield address.port
 
 
-def trusting(authority: trustme.CA, client: trustme.LeafCert | None = None) -> ssl.SSLContext:
+def trusting(
+    authority: trustme.CA, client: trustme.LeafCert | None = None
+) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     if client is not None:
@@ -90,14 +99,22 @@ async def until(met: asyncio.Task[None], seconds: float = 10) -> None:
 
 
 async def test_users_are_asked_for_a_password_but_probes_are_not(home: Path) -> None:
-    async with server(authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")) as port:
+    async with server(
+        authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
+    ) as port:
         url = f"http://127.0.0.1:{port}"
         assert await status(f"{url}/metrics") == 401
         assert await status(f"{url}/metrics", headers=user("prom", "wrong")) == 401
         assert await status(f"{url}/metrics", headers=user("nobody", PASSWORD)) == 401
         assert await status(f"{url}/metrics", headers=user("prom", "x" * 73)) == 401
-        assert await status(f"{url}/metrics", headers={"Authorization": "Basic %%%"}) == 401
-        assert await status(f"{url}/metrics", headers={"Authorization": "Bearer abc"}) == 401
+        assert (
+            await status(f"{url}/metrics", headers={"Authorization": "Basic %%%"})
+            == 401
+        )
+        assert (
+            await status(f"{url}/metrics", headers={"Authorization": "Bearer abc"})
+            == 401
+        )
         assert await status(f"{url}/nowhere") == 401
         for _ in range(2):  # checked, then remembered
             assert await status(f"{url}/metrics", headers=user("prom", PASSWORD)) == 200
@@ -110,7 +127,9 @@ async def test_users_changed_on_disk_take_effect(home: Path) -> None:
     async with server(one) as port:
         url = f"http://127.0.0.1:{port}/metrics"
         assert await status(url, headers=user("prom", PASSWORD)) == 200
-        (home / "web.yml").write_text(f"basic_auth_users: {{prom: '{hashed('new')}'}}\n")
+        (home / "web.yml").write_text(
+            f"basic_auth_users: {{prom: '{hashed('new')}'}}\n"
+        )
 
         async def taken() -> None:
             while await status(url, headers=user("prom", "new")) != 200:  # noqa: ASYNC110 - files tell no event
@@ -124,15 +143,24 @@ async def test_a_change_that_cannot_be_taken_leaves_all_as_it_was(home: Path) ->
     one = authentication(home, f"basic_auth_users: {{prom: '{hashed(PASSWORD)}'}}\n")
     (home / "web.yml").write_text(f"basic_auth_users: {{prom: {CANARY}}}\n")
     (fault,) = await one.take_changes()
-    assert fault.startswith(f"web configuration: {home}/web.yml:1: basic_auth_users: user 1 has no bcrypt hash")
+    assert fault.startswith(
+        f"web configuration: {home}/web.yml:1: basic_auth_users: user 1 has no bcrypt hash"
+    )
     assert CANARY not in fault
     async with server(one) as port:
         assert await status(f"http://127.0.0.1:{port}/metrics") == 401
-        assert await status(f"http://127.0.0.1:{port}/metrics", headers=user("prom", PASSWORD)) == 200
+        assert (
+            await status(
+                f"http://127.0.0.1:{port}/metrics", headers=user("prom", PASSWORD)
+            )
+            == 200
+        )
 
 
 @pytest.mark.parametrize("without_tls", ["", "rate_limit: {burst: 2}\n"])
-async def test_tls_is_not_switched_off_while_running(home: Path, without_tls: str) -> None:
+async def test_tls_is_not_switched_off_while_running(
+    home: Path, without_tls: str
+) -> None:
     one = authentication(home, TLS)
     (home / "web.yml").write_text(without_tls)
     (fault,) = await one.take_changes()
@@ -148,7 +176,9 @@ async def test_tls_is_not_switched_on_while_running(home: Path) -> None:
     assert fault.endswith("the server goes on with plain HTTP, restart it to serve TLS")
 
 
-async def test_what_is_read_while_it_is_written_is_no_fault(home: Path, authority: trustme.CA) -> None:
+async def test_what_is_read_while_it_is_written_is_no_fault(
+    home: Path, authority: trustme.CA
+) -> None:
     """A reload reports what the files hold now, whatever they may hold in a moment."""
     one = authentication(home, TLS)
     whole = (home / "server.pem").read_bytes()
@@ -164,7 +194,9 @@ async def test_what_is_read_while_it_is_written_is_no_fault(home: Path, authorit
 
 
 @pytest.mark.parametrize("name", ["server.pem", "server.key", "web.yml"])
-async def test_a_file_that_is_gone_is_a_fault_until_it_is_back(home: Path, name: str) -> None:
+async def test_a_file_that_is_gone_is_a_fault_until_it_is_back(
+    home: Path, name: str
+) -> None:
     one = authentication(home, TLS)
     before = one.context
     (home / name).rename(home / "aside")
@@ -197,7 +229,9 @@ async def test_a_change_while_the_files_are_read_is_taken_next(
     assert not one.reload_changed()
 
 
-async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(home: Path, authority: trustme.CA) -> None:
+async def test_between_a_key_and_its_certificate_the_old_pair_is_shown(
+    home: Path, authority: trustme.CA
+) -> None:
     one = authentication(home, TLS)
     before = one.context
     pair = authority.issue_cert("localhost")
@@ -219,7 +253,9 @@ async def test_the_same_content_written_again_changes_nothing(home: Path) -> Non
 
 
 @pytest.mark.slow  # takes a second
-async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(home: Path, authority: trustme.CA) -> None:
+async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(
+    home: Path, authority: trustme.CA
+) -> None:
     other, first = trustme.CA(), trusting(authority)
     async with server(authentication(home, TLS)) as port, ClientSession() as lasting:
         url = f"https://localhost:{port}/metrics"
@@ -239,16 +275,25 @@ async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(home: P
         await until(asyncio.create_task(renewed()))
         with pytest.raises(ClientError):
             await status(url, trusting(authority))
-        async with lasting.get(url, ssl=first) as answer:  # its connection is still open
+        async with lasting.get(
+            url, ssl=first
+        ) as answer:  # its connection is still open
             assert answer.status == 200
 
 
-async def test_a_silent_tls_client_delays_nobody(home: Path, authority: trustme.CA) -> None:
+async def test_a_silent_tls_client_delays_nobody(
+    home: Path, authority: trustme.CA
+) -> None:
     async with server(authentication(home, TLS)) as port:
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
         try:
             async with asyncio.timeout(30):
-                assert await status(f"https://localhost:{port}/metrics", trusting(authority)) == 200
+                assert (
+                    await status(
+                        f"https://localhost:{port}/metrics", trusting(authority)
+                    )
+                    == 200
+                )
         finally:
             for one in silent:
                 one.close()
@@ -262,18 +307,34 @@ async def test_client_certificates(home: Path, authority: trustme.CA) -> None:
     )
     async with server(authentication(home, text)) as port:
         url = f"https://localhost:{port}/metrics"
-        assert await status(url, trusting(authority, authority.issue_cert("prometheus.test"))) == 200
-        assert await status(url, trusting(authority, authority.issue_cert("other.test"))) == 403
+        assert (
+            await status(
+                url, trusting(authority, authority.issue_cert("prometheus.test"))
+            )
+            == 200
+        )
+        assert (
+            await status(url, trusting(authority, authority.issue_cert("other.test")))
+            == 403
+        )
         for stranger in (None, trustme.CA().issue_cert("prometheus.test")):
             with pytest.raises((ClientError, OSError)):
                 await status(url, trusting(authority, stranger))
 
 
-async def test_certificate_and_key_may_stand_in_the_file(home: Path, authority: trustme.CA) -> None:
-    indented = {stem: (home / stem).read_text().replace("\n", "\n    ") for stem in ("server.pem", "server.key")}
+async def test_certificate_and_key_may_stand_in_the_file(
+    home: Path, authority: trustme.CA
+) -> None:
+    indented = {
+        stem: (home / stem).read_text().replace("\n", "\n    ")
+        for stem in ("server.pem", "server.key")
+    }
     text = f"tls_server_config:\n  cert: |\n    {indented['server.pem']}\n  key: |\n    {indented['server.key']}\n"
     async with server(authentication(home, text)) as port:
-        assert await status(f"https://localhost:{port}/metrics", trusting(authority)) == 200
+        assert (
+            await status(f"https://localhost:{port}/metrics", trusting(authority))
+            == 200
+        )
 
 
 async def test_headers_and_rate_limit(home: Path) -> None:
@@ -328,14 +389,23 @@ def of_cost(cost: int) -> str:
 
 @pytest.mark.parametrize("cost", [17, 31])
 def test_a_hash_that_takes_too_long_to_check_is_refused(home: Path, cost: int) -> None:
-    with pytest.raises(ConfigError, match=f"user 1 has a bcrypt hash of cost {cost}, which takes too long to check"):
+    with pytest.raises(
+        ConfigError,
+        match=f"user 1 has a bcrypt hash of cost {cost}, which takes too long to check",
+    ):
         authentication(home, of_cost(cost))
 
 
-@pytest.mark.parametrize(("cost", "is_slow"), [(4, False), (14, False), (15, True), (16, True)])
-def test_check_names_a_hash_that_takes_seconds(home: Path, cost: int, is_slow: bool) -> None:
+@pytest.mark.parametrize(
+    ("cost", "is_slow"), [(4, False), (14, False), (15, True), (16, True)]
+)
+def test_check_names_a_hash_that_takes_seconds(
+    home: Path, cost: int, is_slow: bool
+) -> None:
     sentences = list(authentication(home, of_cost(cost)).slow_users())
-    assert [f"user 1 has a bcrypt hash of cost {cost}" in sentence for sentence in sentences] == [True] * is_slow
+    assert [
+        f"user 1 has a bcrypt hash of cost {cost}" in sentence for sentence in sentences
+    ] == [True] * is_slow
 
 
 def test_an_encrypted_key_is_refused(home: Path) -> None:
@@ -350,19 +420,33 @@ def test_an_encrypted_key_is_refused(home: Path) -> None:
 
 
 @pytest.mark.prometheus
-def test_promtool_accepts_the_documented_example(home: Path, authority: trustme.CA) -> None:
+def test_promtool_accepts_the_documented_example(
+    home: Path, authority: trustme.CA
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
     example = re.search(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert example
-    for stem, name in (("server.pem", "server.pem"), ("server.key", "server-key.pem"), ("ca.pem", "clients-ca.pem")):
+    for stem, name in (
+        ("server.pem", "server.pem"),
+        ("server.key", "server-key.pem"),
+        ("ca.pem", "clients-ca.pem"),
+    ):
         (home / name).write_bytes((home / stem).read_bytes())
     one = authentication(home, example[1])
     assert one.context is not None
-    command = [str(prometheus.tool("promtool")), "check", "web-config", str(home / "web.yml")]
+    command = [
+        str(prometheus.tool("promtool")),
+        "check",
+        "web-config",
+        str(home / "web.yml"),
+    ]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 
 
 def test_every_header_of_the_example_is_one_that_is_allowed() -> None:
     page = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
-    assert all(name in HEADERS for name in re.findall(r"^    ([A-Z][\w-]+):", page, re.MULTILINE))
+    assert all(
+        name in HEADERS
+        for name in re.findall(r"^    ([A-Z][\w-]+):", page, re.MULTILINE)
+    )

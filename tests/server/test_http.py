@@ -21,7 +21,15 @@ from penstock.exposition.self_metrics import SelfMetrics
 from penstock.exposition.syntax import Format
 from penstock.insight.answers import BrokerState, QueueList
 from penstock.insight.events import Event
-from penstock.server import AgentView, Body, app, connection_limit, make_app, request_limit, serve
+from penstock.server import (
+    AgentView,
+    Body,
+    app,
+    connection_limit,
+    make_app,
+    request_limit,
+    serve,
+)
 from server.sink import Sink
 
 pytestmark = pytest.mark.asyncio
@@ -37,9 +45,17 @@ class Chunks:
     body: bytes = b"a 1\n"
     size: int = 256 * 1024
 
-    def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]:  # noqa: ARG002 - the protocol's
+    def chunks(
+        self,
+        form: Format,  # noqa: ARG002 - the protocol's
+        *,
+        gzip: bool,
+        choice: FamilyFilter,  # noqa: ARG002 - the protocol's
+    ) -> Iterator[bytes]:
         body = compress(self.body) if gzip else self.body
-        return (body[start : start + self.size] for start in range(0, len(body), self.size))
+        return (
+            body[start : start + self.size] for start in range(0, len(body), self.size)
+        )
 
 
 def compress(body: bytes) -> bytes:
@@ -112,17 +128,25 @@ async def running(
     made = make_app(agent, **how)
     listening = ["127.0.0.1:0"]
     async with (
-        serve(made, listening, idle_seconds=idle_seconds, grace_seconds=0.2, max_connections=max_connections) as (
-            address,
-        ),
+        serve(
+            made,
+            listening,
+            idle_seconds=idle_seconds,
+            grace_seconds=0.2,
+            max_connections=max_connections,
+        ) as (address,),
         ClientSession() as client,
     ):
         yield Server(address.port, client)
 
 
-async def request(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+async def request(
+    server: Server, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with server.client.request(method, server.url(path), headers=named) as response:
+    async with server.client.request(
+        method, server.url(path), headers=named
+    ) as response:
         return response.status, dict(response.headers), await response.read()
 
 
@@ -174,8 +198,12 @@ async def test_metrics_in_both_formats_and_encodings() -> None:
                 b"# in OpenMetrics 1.0\n# EOF\n",
             ),
         ):
-            plain = await request(server, "/metrics", Accept=accept, Accept_Encoding="identity")
-            packed = await request(server, "/metrics", Accept=accept, Accept_Encoding="gzip")
+            plain = await request(
+                server, "/metrics", Accept=accept, Accept_Encoding="identity"
+            )
+            packed = await request(
+                server, "/metrics", Accept=accept, Accept_Encoding="gzip"
+            )
             assert plain[0] == packed[0] == 200
             assert plain[1]["Content-Type"] == packed[1]["Content-Type"] == kind
             assert plain[1]["Vary"] == packed[1]["Vary"] == "Accept, Accept-Encoding"
@@ -188,13 +216,27 @@ async def test_a_request_may_ask_for_some_families_only() -> None:
     exposition = Exposition(SelfMetrics("1.0").render)
     exposition.set_broker("b", blocks(everything("b")))
     async with running(Agent(exposition)) as server:
-        status, _, some = await request(server, "/metrics?name[]=mq_queue_*&exclude[]=mq_queue_messages", **PLAIN)
-        wrong, _, why = await request(server, "/metrics?name[]=mq_queue_mesages", **PLAIN)
+        status, _, some = await request(
+            server, "/metrics?name[]=mq_queue_*&exclude[]=mq_queue_messages", **PLAIN
+        )
+        wrong, _, why = await request(
+            server, "/metrics?name[]=mq_queue_mesages", **PLAIN
+        )
         _, _, whole = await request(server, "/metrics", **PLAIN)
     assert status == 200
-    names = {line.partition(b"{")[0] for line in whole.splitlines() if not line.startswith(b"#")}
-    wanted = {name for name in names if name.startswith(b"mq_queue_")} - {b"mq_queue_messages"}
-    assert {line.partition(b"{")[0] for line in some.splitlines() if not line.startswith(b"#")} == wanted
+    names = {
+        line.partition(b"{")[0]
+        for line in whole.splitlines()
+        if not line.startswith(b"#")
+    }
+    wanted = {name for name in names if name.startswith(b"mq_queue_")} - {
+        b"mq_queue_messages"
+    }
+    assert {
+        line.partition(b"{")[0]
+        for line in some.splitlines()
+        if not line.startswith(b"#")
+    } == wanted
     assert len(wanted) > 20
     assert wrong == 400
     assert b"mq_queue_mesages" in why
@@ -204,14 +246,19 @@ async def test_a_request_may_ask_for_some_families_only() -> None:
 async def test_a_large_body_arrives_whole_plain_and_packed() -> None:
     async with running(Agent(Chunks(BIG))) as server:
         bodies = await asyncio.gather(
-            *(request(server, "/metrics", Accept_Encoding=encoding) for encoding in ("identity", "gzip"))
+            *(
+                request(server, "/metrics", Accept_Encoding=encoding)
+                for encoding in ("identity", "gzip")
+            )
         )
     assert [body == BIG for _, _, body in bodies] == [True, True]
 
 
 async def test_head_has_the_headers_and_no_body() -> None:
     async with running(Agent()) as server:
-        raw = await connect(server, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        raw = await connect(
+            server, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
         head, _, body = (await received(raw)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK")
     assert b"Content-Type: text/plain; version=0.0.4; charset=utf-8" in head
@@ -231,7 +278,9 @@ async def test_head_has_the_headers_and_no_body() -> None:
 async def test_options_names_the_methods_of_a_path(path: str, allow: str) -> None:
     agent = Agent()
     async with running(agent, lifecycle=True) as server:
-        status, headers, body = await request(server, path, "OPTIONS", Host="penstock.example")
+        status, headers, body = await request(
+            server, path, "OPTIONS", Host="penstock.example"
+        )
         assert (await request(server, "/metrics/", "OPTIONS"))[0] == 404
     assert (status, headers["Allow"], body) == (204, allow, b"")
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -249,7 +298,9 @@ async def test_options_names_the_methods_of_a_path(path: str, allow: str) -> Non
         ("GET", "/metrics/", 404, None),
     ],
 )
-async def test_what_is_not_there(method: str, path: str, status: int, allow: str | None) -> None:
+async def test_what_is_not_there(
+    method: str, path: str, status: int, allow: str | None
+) -> None:
     async with running(Agent()) as server:
         got, headers, body = await request(server, path, method)
     assert (got, headers.get("Allow")) == (status, allow)
@@ -298,7 +349,10 @@ async def test_health_and_readiness() -> None:
     async with running(agent) as server:
         assert (await request(server, "/-/healthy"))[0] == 200
         status, _, body = await request(server, "/-/ready")
-        assert (status, body) == (503, b"Penstock is not ready: broker b1 was not asked yet\n")
+        assert (status, body) == (
+            503,
+            b"Penstock is not ready: broker b1 was not asked yet\n",
+        )
         agent.state = (True, "")
         assert (await request(server, "/-/ready"))[0] == 200
 
@@ -306,7 +360,11 @@ async def test_health_and_readiness() -> None:
 async def test_config_is_what_the_agent_masked() -> None:
     async with running(Agent()) as server:
         status, headers, body = await request(server, "/config")
-    assert (status, headers["Content-Type"], body) == (200, "text/yaml; charset=utf-8", b"password: <secret>\n")
+    assert (status, headers["Content-Type"], body) == (
+        200,
+        "text/yaml; charset=utf-8",
+        b"password: <secret>\n",
+    )
 
 
 @pytest.mark.slow  # takes a second
@@ -315,25 +373,35 @@ async def test_a_scrape_too_many_is_refused_and_its_slot_comes_back() -> None:
         held = [await server.client.get(server.url("/metrics")) for _ in range(2)]
         status, headers, body = await request(server, "/metrics")
         assert (status, headers["Retry-After"]) == (503, "1")
-        assert body == b"2 scrapes are under way, the most allowed; try again in a second.\n"
+        assert (
+            body
+            == b"2 scrapes are under way, the most allowed; try again in a second.\n"
+        )
         held[0].close()  # a reader that goes away midway
         assert await held[1].read() == BIG
 
         async def two_are_accepted() -> bool:
-            answers = await asyncio.gather(request(server, "/metrics"), request(server, "/metrics"))
+            answers = await asyncio.gather(
+                request(server, "/metrics"), request(server, "/metrics")
+            )
             return [status for status, _, _ in answers] == [200, 200]
 
         await until(two_are_accepted)
 
 
 @pytest.mark.slow  # takes a second
-async def test_a_stuck_reader_holds_nobody_up_and_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stuck_reader_holds_nobody_up_and_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running(Agent(Chunks(BIG)), max_scrapes=1, stall_seconds=0.5) as server:
         stuck = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         await until(lambda: answered(server, 503))
         assert (await request(server, "/-/healthy"))[0] == 200
         await until(lambda: answered(server, 200))
-        assert "a scrape from 127.0.0.1 was dropped: its reader stopped reading" in caplog.text
+        assert (
+            "a scrape from 127.0.0.1 was dropped: its reader stopped reading"
+            in caplog.text
+        )
         assert (await request(server, "/metrics"))[2] == BIG
         body = await received(stuck)
     assert len(body) < len(BIG)
@@ -346,7 +414,9 @@ async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
     """The whole takes longer than a reader may take nothing."""
     loop = asyncio.get_running_loop()
     async with running(Agent(Chunks(BIG)), stall_seconds=1.0) as server:
-        raw = await connect(server, b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n", buffer=2**18)
+        raw = await connect(
+            server, b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n", buffer=2**18
+        )
         began, parts = loop.time(), []
         while part := await loop.sock_recv(raw, 2**18):
             parts.append(part)
@@ -356,7 +426,9 @@ async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
     assert loop.time() - began > 1.5
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /-/healthy HTT", b"GET /-/healthy HTTP/1.1\r\nX: y"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /-/healthy HTT", b"GET /-/healthy HTTP/1.1\r\nX: y"]
+)
 async def test_whoever_does_not_finish_a_request_is_dropped(sent: bytes) -> None:
     async with running(Agent(), idle_seconds=0.2) as server:
         async with asyncio.timeout(30):
@@ -411,7 +483,9 @@ async def test_the_oldest_silent_connection_makes_room() -> None:
 
 
 @pytest.mark.slow  # a large body or many connections
-async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_all_are_busy_a_connection_too_many_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection_limit, "RESERVE", 1)
     asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
@@ -424,20 +498,31 @@ async def test_where_all_are_busy_a_connection_too_many_is_told_so(monkeypatch: 
         assert b"Retry-After: 1\r\n" in told
         assert told.endswith(b"Too many connections; try again in a second.\n")
         for probe in (b"/-/healthy", b"/-/ready"):
-            asks = b"GET " + probe + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-            assert (await received(await connect(server, asks))).startswith(b"HTTP/1.1 200 ")
+            asks = (
+                b"GET " + probe + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            )
+            assert (await received(await connect(server, asks))).startswith(
+                b"HTTP/1.1 200 "
+            )
         for one in busy:
             assert (await received(one)).endswith(b"0\r\n\r\n")
         assert (await request(server, "/-/healthy"))[0] == 200
 
 
 @pytest.mark.slow  # takes a second
-async def test_half_a_probe_gets_nothing_where_all_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_a_probe_gets_nothing_where_all_are_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection_limit, "RESERVE", 1)
     async with running(Agent(Chunks(BIG[: 4 * 2**20])), max_connections=2) as server:
         busy = []
         for _ in range(3):
-            busy.append(await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+            busy.append(
+                await connect(
+                    server,
+                    b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                )
+            )
             await asyncio.get_running_loop().sock_recv(busy[-1], 1)
         half = [await connect(server, b"GET /-/healthy HTTP/1.1\r\n") for _ in range(5)]
         for one in half:
@@ -449,7 +534,10 @@ async def test_half_a_probe_gets_nothing_where_all_are_busy(monkeypatch: pytest.
 
 async def test_who_came_only_now_is_not_dropped_for_an_idle_one() -> None:
     async with running(Agent(), max_connections=2) as server:
-        idle = [await connect(server, b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
+        idle = [
+            await connect(server, b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+            for _ in range(2)
+        ]
         for one in idle:
             await asyncio.get_running_loop().sock_recv(one, 1)
         new = [await connect(server, b"") for _ in range(2)]
@@ -467,7 +555,9 @@ async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
     limit = connection_limit.ConnectionLimit(web.Server(answer), most=1)
     asks, comes = limit(), Sink()
     asks.connection_made(comes)
-    asks.data_received(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    asks.data_received(
+        b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
     limit()  # one too many comes in the same turn of the loop
     await until(lambda: asyncio.sleep(0, comes.closed))
     assert comes.written.endswith(b"here")
@@ -481,7 +571,9 @@ async def test_a_first_request_that_never_ends_is_dropped(head: bytes) -> None:
 
 async def test_a_head_that_is_too_long_is_refused() -> None:
     async with running(Agent()) as server:
-        told = await received(await connect(server, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 4000))
+        told = await received(
+            await connect(server, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 4000)
+        )
         assert told.startswith(b"HTTP/1.1 431 ")
 
 
@@ -495,7 +587,9 @@ async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:
 
     @dataclass
     class Body(Chunks):
-        def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]:
+        def chunks(
+            self, form: Format, *, gzip: bool, choice: FamilyFilter
+        ) -> Iterator[bytes]:
             order.append("scrape")
             return super().chunks(form, gzip=gzip, choice=choice)
 
@@ -511,7 +605,9 @@ async def test_of_those_that_ask_at_once_a_probe_comes_first() -> None:
 
 
 @pytest.mark.slow  # a large body or many connections
-async def test_a_scrape_that_takes_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scrape_that_takes_too_long_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(app, "OLD_SECONDS", 0.2)
     async with running(Agent(Chunks(BIG)), max_scrapes=1) as server:
         slow = await connect(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -537,8 +633,13 @@ async def test_look_ups_wait_in_line_and_the_line_is_bounded() -> None:
     agent.may_go.clear()
     async with running(agent) as server:
         allowed = request_limit.AT_ONCE + request_limit.WAITING
-        asked = [asyncio.create_task(request(server, "/api/v1/queues")) for _ in range(allowed + 1)]
-        (one_too_many,), waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        asked = [
+            asyncio.create_task(request(server, "/api/v1/queues"))
+            for _ in range(allowed + 1)
+        ]
+        (one_too_many,), waiting = await asyncio.wait(
+            asked, return_when=asyncio.FIRST_COMPLETED
+        )
         status, headers, body = one_too_many.result()
         assert (status, headers["Retry-After"]) == (503, "1")
         assert b"try again in a second" in body

@@ -33,11 +33,26 @@ def test_address(text: str, expected: Address) -> None:
 
 def test_the_zone_of_an_address_may_be_written_as_in_a_url() -> None:
     assert parse_address("[fe80::1%25eth0]:9000") == Address("fe80::1%eth0", 9000)
-    assert parse_address("[fe80::1%25]:9000") == Address("fe80::1%25", 9000), "the interface of this number"
+    assert parse_address("[fe80::1%25]:9000") == Address("fe80::1%25", 9000), (
+        "the interface of this number"
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "19771", "host", "host:", ":65536", ":-1", "::1:80", "[::1]", "a b:1", "http://h:1", ":1x"]
+    "text",
+    [
+        "",
+        "19771",
+        "host",
+        "host:",
+        ":65536",
+        ":-1",
+        "::1:80",
+        "[::1]",
+        "a b:1",
+        "http://h:1",
+        ":1x",
+    ],
 )
 def test_no_address(text: str) -> None:
     with pytest.raises(PenstockError, match=r"write :19771, host:port or \[::1\]:port"):
@@ -45,7 +60,16 @@ def test_no_address(text: str) -> None:
 
 
 def test_the_default_port_is_nobody_elses() -> None:
-    taken = [*range(9090, 10_200), 8161, 61616, 5672, 61613, 7676, 8778, *range(32_768, 65_536)]
+    taken = [
+        *range(9090, 10_200),
+        8161,
+        61616,
+        5672,
+        61613,
+        7676,
+        8778,
+        *range(32_768, 65_536),
+    ]
     assert DEFAULT_PORT > 1024
     assert DEFAULT_PORT not in taken
 
@@ -66,7 +90,10 @@ def application() -> web.Application:
 
 
 async def test_several_addresses_are_served() -> None:
-    async with serve(application(), ["127.0.0.1:0", ":0"]) as (one, two), ClientSession() as client:
+    async with (
+        serve(application(), ["127.0.0.1:0", ":0"]) as (one, two),
+        ClientSession() as client,
+    ):
         assert one.port != two.port
         for port in (one.port, two.port):
             async with client.get(f"http://127.0.0.1:{port}/") as response:
@@ -81,19 +108,27 @@ async def test_a_name_stands_for_all_its_addresses() -> None:
 async def test_a_taken_port_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PenstockError, match=rf"cannot listen on 127\.0\.0\.1:{port}: .* another process listens"):
+        with pytest.raises(
+            PenstockError,
+            match=rf"cannot listen on 127\.0\.0\.1:{port}: .* another process listens",
+        ):
             async with serve(application(), ["127.0.0.1:0", f"127.0.0.1:{port}"]):
                 pass
 
 
 async def test_an_address_of_another_machine_is_told() -> None:
-    with pytest.raises(PenstockError, match=r"cannot listen on 192\.0\.2\.1:0: Cannot assign requested address"):
+    with pytest.raises(
+        PenstockError,
+        match=r"cannot listen on 192\.0\.2\.1:0: Cannot assign requested address",
+    ):
         async with serve(application(), ["192.0.2.1:0"]):
             pass
 
 
 async def test_a_name_that_does_not_resolve_is_told() -> None:
-    with pytest.raises(PenstockError, match=r"cannot listen on no-such-host\.invalid:0: "):
+    with pytest.raises(
+        PenstockError, match=r"cannot listen on no-such-host\.invalid:0: "
+    ):
         async with serve(application(), ["no-such-host.invalid:0"]):
             pass
 
@@ -121,7 +156,9 @@ async def test_who_is_cancelled_while_the_server_ends_is_cancelled() -> None:
     guard = Slow()
 
     async def serving() -> None:
-        async with serve(web.Application(), ["127.0.0.1:0"], authentication=guard, grace_seconds=0.2):
+        async with serve(
+            web.Application(), ["127.0.0.1:0"], authentication=guard, grace_seconds=0.2
+        ):
             await asyncio.sleep(0)
 
     task = asyncio.create_task(serving())

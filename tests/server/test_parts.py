@@ -14,15 +14,27 @@ from server.test_http import Agent, running
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.prometheus]
 
-PARTS: Sequence[Mapping[str, list[str]]] = ({"name[]": ["mq_queue_*"]}, {"exclude[]": ["mq_queue_*"]})
+PARTS: Sequence[Mapping[str, list[str]]] = (
+    {"name[]": ["mq_queue_*"]},
+    {"exclude[]": ["mq_queue_*"]},
+)
 
 
-def scraped(folder: Path, port: int, limit: int, params: Mapping[str, list[str]]) -> tuple[float, set[str]]:
+def scraped(
+    folder: Path, port: int, limit: int, params: Mapping[str, list[str]]
+) -> tuple[float, set[str]]:
     """Whether a scrape went well, and the broker's metrics that came of it."""
     target = f"127.0.0.1:{port}"
-    with Prometheus(folder, target, body_size_limit=f"{limit}B", params=params) as prometheus:
+    with Prometheus(
+        folder, target, body_size_limit=f"{limit}B", params=params
+    ) as prometheus:
         ((_, up),) = prometheus.wait_for("up")
-        return up, {labels["__name__"] for labels, _ in prometheus.query('count by (__name__) ({__name__=~"mq_.+"})')}
+        return up, {
+            labels["__name__"]
+            for labels, _ in prometheus.query(
+                'count by (__name__) ({__name__=~"mq_.+"})'
+            )
+        }
 
 
 async def test_parts_below_a_limit_are_the_whole(tmp_path: Path) -> None:
@@ -31,13 +43,19 @@ async def test_parts_below_a_limit_are_the_whole(tmp_path: Path) -> None:
     async with running(Agent(exposition)) as server:
         sizes = []
         for params in ({}, *PARTS):
-            query = [(name, value) for name, values in params.items() for value in values]
-            async with server.client.get(server.url("/metrics"), params=query) as response:
+            query = [
+                (name, value) for name, values in params.items() for value in values
+            ]
+            async with server.client.get(
+                server.url("/metrics"), params=query
+            ) as response:
                 sizes.append(len(await response.read()))
         limit = (sizes[0] + max(sizes[1:])) // 2
         assert max(sizes[1:]) < limit < sizes[0]
         whole, *parts = [
-            await asyncio.to_thread(scraped, tmp_path / str(n), server.port, limit, params)
+            await asyncio.to_thread(
+                scraped, tmp_path / str(n), server.port, limit, params
+            )
             for n, params in enumerate(({}, *PARTS))
         ]
     assert whole == (0.0, set())

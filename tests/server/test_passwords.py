@@ -51,7 +51,10 @@ class World:
         login = encode_basic_auth(user, password)
         async with (
             ClientSession(connector=connector) as client,
-            client.get(f"http://127.0.0.1:{self.port}/metrics", headers={"Authorization": login}) as answer,
+            client.get(
+                f"http://127.0.0.1:{self.port}/metrics",
+                headers={"Authorization": login},
+            ) as answer,
         ):
             return answer.status
 
@@ -61,7 +64,10 @@ class World:
 
         async def guess(number: int) -> None:
             for attempt in range(100_000):
-                assert await self.ask(user, f"guess {number} {attempt}", of) in (401, 429)
+                assert await self.ask(user, f"guess {number} {attempt}", of) in (
+                    401,
+                    429,
+                )
 
         guesses = [asyncio.create_task(guess(number)) for number in range(many)]
         try:
@@ -80,7 +86,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     app = web.Application()
     app.add_routes([web.get("/metrics", hello)])
     found = World(tmp_path)
-    async with serve(app, ["127.0.0.1:0"], authentication=found.authentication) as (address,):
+    async with serve(app, ["127.0.0.1:0"], authentication=found.authentication) as (
+        address,
+    ):
         found.port = address.port
         yield found
 
@@ -101,7 +109,9 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @pytest.mark.slow  # passwords are slow to check by design
-async def test_who_was_known_stays_known_over_a_renewal_of_the_file(world: World, checked: list[bytes]) -> None:
+async def test_who_was_known_stays_known_over_a_renewal_of_the_file(
+    world: World, checked: list[bytes]
+) -> None:
     """Where the line is full of guesses, and whatever else changed in the file."""
     assert await world.ask("prom") == await world.ask("grafana") == 200
     async with world.guessed_at("prom", HERE, passwords.MAX_WAITING + 20):
@@ -159,7 +169,9 @@ async def test_a_right_password_passes_among_guesses_at_the_same_user_from_the_s
     assert answers[-1] == 200
 
 
-async def test_many_of_one_user_at_once_are_checked_once(world: World, checked: list[bytes]) -> None:
+async def test_many_of_one_user_at_once_are_checked_once(
+    world: World, checked: list[bytes]
+) -> None:
     assert await asyncio.gather(*(world.ask("prom") for _ in range(8))) == [200] * 8
     assert checked == [PASSWORD.encode()]
 
@@ -186,7 +198,9 @@ async def test_a_guess_is_not_checked_for_a_client_that_is_gone(
     monkeypatch.setattr(bcrypt, "checkpw", check_slowly)
     first = asyncio.create_task(world.ask("prom", "a guess"))
     await until(lambda: len(checked) == 1)
-    gone = [asyncio.create_task(world.ask("prom", f"gone {number}")) for number in range(10)]
+    gone = [
+        asyncio.create_task(world.ask("prom", f"gone {number}")) for number in range(10)
+    ]
     await until(lambda: len(asked) == 11)
     for one in gone:
         one.cancel()
@@ -201,10 +215,17 @@ async def test_a_guess_is_not_checked_for_a_client_that_is_gone(
 async def test_refused_logins_are_noted_and_no_others(world: World) -> None:
     assert await world.ask("prom") == 200
     assert world.noted == []
-    async with ClientSession() as client, client.get(f"http://127.0.0.1:{world.port}/metrics") as answer:
+    async with (
+        ClientSession() as client,
+        client.get(f"http://127.0.0.1:{world.port}/metrics") as answer,
+    ):
         assert answer.status == 401, "a browser asks so before it asks for a password"
     assert world.noted == []
-    assert await world.ask("prom", "wrong", THERE) == await world.ask("prom", "wrong", THERE) == 401
+    assert (
+        await world.ask("prom", "wrong", THERE)
+        == await world.ask("prom", "wrong", THERE)
+        == 401
+    )
     assert await world.ask("nobody") == await world.ask("prom", "x" * 73) == 401
     assert world.noted == [(THERE, True), (THERE, True), (HERE, True), (HERE, True)]
 
@@ -220,7 +241,12 @@ async def test_lines_take_turns_and_in_each_the_newest_is_next() -> None:
             order.append((key, number))
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(one(key, number) for key, number in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]))
+    await asyncio.gather(
+        *(
+            one(key, number)
+            for key, number in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
+        )
+    )
     assert order == [("a", 1), ("a", 3), ("b", 1), ("c", 1), ("a", 2)]
     await asyncio.gather(one("a", 4))
     assert order[-1] == ("a", 4), "nobody has the turn for good"
@@ -229,7 +255,10 @@ async def test_lines_take_turns_and_in_each_the_newest_is_next() -> None:
 async def test_the_oldest_of_the_longest_line_makes_room() -> None:
     lines = Lines(3)
     async with lines.turn("first"):
-        waiting = {name: asyncio.create_task(_turn(lines, name[0])) for name in ("a1", "a2", "b1", "a3", "c1")}
+        waiting = {
+            name: asyncio.create_task(_turn(lines, name[0]))
+            for name in ("a1", "a2", "b1", "a3", "c1")
+        }
         for gone in ("a1", "a2"):
             with pytest.raises(LineFull):
                 await waiting.pop(gone)

@@ -15,7 +15,11 @@ from server.test_http import Agent, Server, connect, received, request, running
 
 pytestmark = pytest.mark.asyncio
 
-LENGTH, CHUNKED, EXPECTED = b"Content-Length: 100000", b"Transfer-Encoding: chunked", b"Expect: 100-continue"
+LENGTH, CHUNKED, EXPECTED = (
+    b"Content-Length: 100000",
+    b"Transfer-Encoding: chunked",
+    b"Expect: 100-continue",
+)
 BODIES = {
     "a byte now and then": (b"POST /metrics", [LENGTH], b"y"),
     "a chunk now and then": (b"POST /-/reload", [CHUNKED], b"1\r\ny\r\n"),
@@ -40,7 +44,10 @@ async def test_a_body_is_refused_and_not_waited_for(kind: str) -> None:
     begin, headers, piece = BODIES[kind]
     agent = Agent()
     async with running(agent, lifecycle=True) as server:
-        loop, raw = asyncio.get_running_loop(), await connect(server, head(begin, *headers))
+        loop, raw = (
+            asyncio.get_running_loop(),
+            await connect(server, head(begin, *headers)),
+        )
 
         async def drip() -> None:
             with suppress(OSError):
@@ -52,17 +59,23 @@ async def test_a_body_is_refused_and_not_waited_for(kind: str) -> None:
         async with asyncio.timeout(SECONDS):
             told = await received(raw)
         dripping.cancel()
-    assert told.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+    assert told.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").startswith(
+        b"HTTP/1.1 413 "
+    )
     assert agent.reloads == 0
 
 
 @pytest.mark.parametrize("headers", [(), (b"Content-Length: 0",)])
-async def test_a_request_without_a_body_is_answered_and_its_connection_stays(headers: tuple[bytes, ...]) -> None:
+async def test_a_request_without_a_body_is_answered_and_its_connection_stays(
+    headers: tuple[bytes, ...],
+) -> None:
     agent = Agent()
     async with running(agent, lifecycle=True) as server:
         raw = await connect(server, head(b"POST /-/reload", *headers))
         for _ in range(2):
-            assert (await asyncio.get_running_loop().sock_recv(raw, 4096)).startswith(b"HTTP/1.1 200 ")
+            assert (await asyncio.get_running_loop().sock_recv(raw, 4096)).startswith(
+                b"HTTP/1.1 200 "
+            )
             await asyncio.get_running_loop().sock_sendall(raw, head(b"GET /-/healthy"))
         raw.close()
     assert agent.reloads == 1
@@ -71,8 +84,12 @@ async def test_a_request_without_a_body_is_answered_and_its_connection_stays(hea
 EMPTY = b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("pieces", [[EMPTY], [b"", EMPTY], [b"0\r\n", b"\r\n"], [b"0\r\na: b\r\n\r\n"]])
-async def test_an_empty_body_in_chunks_is_answered_and_its_connection_stays(pieces: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    "pieces", [[EMPTY], [b"", EMPTY], [b"0\r\n", b"\r\n"], [b"0\r\na: b\r\n\r\n"]]
+)
+async def test_an_empty_body_in_chunks_is_answered_and_its_connection_stays(
+    pieces: list[bytes],
+) -> None:
     agent = Agent()
     async with running(agent, lifecycle=True) as server:
         loop = asyncio.get_running_loop()
@@ -134,7 +151,10 @@ class Crowd:
             await asyncio.sleep(0.2)
 
 
-SLOW_BODIES = [BODIES[kind] for kind in ("a byte now and then", "a chunk now and then", "never sent")]
+SLOW_BODIES = [
+    BODIES[kind]
+    for kind in ("a byte now and then", "a chunk now and then", "never sent")
+]
 
 
 @asynccontextmanager
@@ -159,14 +179,21 @@ def sent_at_once(port: int, request: bytes) -> socket.socket:
 
 
 @pytest.mark.slow  # many connections
-async def test_slow_bodies_take_no_place_of_a_probe_or_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_bodies_take_no_place_of_a_probe_or_a_scrape(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A probe sends its request with its connection; one that stays silent may be closed among so many."""
     monkeypatch.setattr("penstock.server.connection_limit.RESERVE", 5)
-    async with running(Agent(), max_connections=30) as server, crowd(server.port, 90) as others:
+    async with (
+        running(Agent(), max_connections=30) as server,
+        crowd(server.port, 90) as others,
+    ):
         await others.refused(180)
         statuses = []
         for path in [b"/-/healthy", b"/-/ready"] * 8:
-            probe = sent_at_once(server.port, head(b"GET " + path, b"Connection: close"))
+            probe = sent_at_once(
+                server.port, head(b"GET " + path, b"Connection: close")
+            )
             async with asyncio.timeout(SECONDS):
                 statuses.append((await received(probe)).partition(b"\r\n")[0])
             await others.refused(5)
@@ -178,21 +205,30 @@ async def test_slow_bodies_take_no_place_of_a_probe_or_a_scrape(monkeypatch: pyt
 
 @asynccontextmanager
 async def probed(agent: Agent) -> AsyncIterator[Server]:
-    async with serve(make_probe_app(agent), ["127.0.0.1:0"]) as (address,), ClientSession() as client:
+    async with (
+        serve(make_probe_app(agent), ["127.0.0.1:0"]) as (address,),
+        ClientSession() as client,
+    ):
         yield Server(address.port, client)
 
 
 async def test_the_address_for_probes_answers_these_and_nothing_else() -> None:
     agent = Agent(state=(False, "broker b1 was not asked yet"))
     async with probed(agent) as server:
-        assert (await request(server, "/-/healthy"))[0] == (await request(server, "/-/healthy", "HEAD"))[0] == 200
+        assert (
+            (await request(server, "/-/healthy"))[0]
+            == (await request(server, "/-/healthy", "HEAD"))[0]
+            == 200
+        )
         assert (await request(server, "/-/ready"))[0] == 503
         agent.state = (True, "")
         assert (await request(server, "/-/ready", Host="penstock.example"))[0] == 200
         for path in ("/", "/metrics", "/config", "/api/v1/brokers", "/-/reload"):
             assert (await request(server, path))[0] == 404
         assert (await request(server, "/-/reload", "POST"))[0] == 404
-        assert (await received(await connect(server, head(b"GET /-/healthy", LENGTH)))).startswith(b"HTTP/1.1 413 ")
+        assert (
+            await received(await connect(server, head(b"GET /-/healthy", LENGTH)))
+        ).startswith(b"HTTP/1.1 413 ")
     assert agent.reloads == 0
 
 
@@ -219,12 +255,16 @@ async def test_reload() -> None:
 
 
 async def test_a_reload_while_the_agent_stops_is_answered() -> None:
-    async with running(Agent(refusal="reload: Penstock is stopping", refuses=Stopped), lifecycle=True) as server:
+    async with running(
+        Agent(refusal="reload: Penstock is stopping", refuses=Stopped), lifecycle=True
+    ) as server:
         status, _, body = await request(server, "/-/reload", "POST")
     assert (status, body.splitlines()[-1]) == (500, b"reload: Penstock is stopping")
 
 
-async def test_reloads_wait_in_line_and_the_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reloads_wait_in_line_and_the_line_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(request_limit, "WAITING", 1)
     may_end = asyncio.Event()
 
@@ -235,8 +275,12 @@ async def test_reloads_wait_in_line_and_the_line_is_bounded(monkeypatch: pytest.
 
     agent = Slow(refuses=ConfigError)
     async with running(agent, lifecycle=True) as server:
-        asked = [asyncio.create_task(request(server, "/-/reload", "POST")) for _ in range(3)]
-        (one_too_many,), waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        asked = [
+            asyncio.create_task(request(server, "/-/reload", "POST")) for _ in range(3)
+        ]
+        (one_too_many,), waiting = await asyncio.wait(
+            asked, return_when=asyncio.FIRST_COMPLETED
+        )
         status, headers, _ = one_too_many.result()
         assert (status, headers["Retry-After"]) == (503, "1")
         may_end.set()
@@ -251,7 +295,11 @@ OWN = socket.gethostname()
 ALLOWED = [
     {},
     {"Sec-Fetch-Site": "none"},
-    {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:19771", "Host": "127.0.0.1:19771"},
+    {
+        "Sec-Fetch-Site": "same-origin",
+        "Origin": "http://127.0.0.1:19771",
+        "Host": "127.0.0.1:19771",
+    },
     {"Origin": "http://[::1]:19771", "Host": "[::1]:19771"},
     {"Host": "localhost:19771"},
     {"Host": "10.1.2.3"},
@@ -267,11 +315,19 @@ CROSS_SITE = [
     {"Origin": "http://127.0.0.1:3000", "Host": "127.0.0.1:19771"},
     {"Origin": "http://localhost:3000", "Host": "localhost:19771"},
     {"Origin": "http://127.0.0.1:19771.evil.example", "Host": "127.0.0.1:19771"},
-    {"Origin": "http://127.0.0.1:19771", "Host": "127.0.0.1:19771", "Sec-Fetch-Site": "cross-site"},
+    {
+        "Origin": "http://127.0.0.1:19771",
+        "Host": "127.0.0.1:19771",
+        "Sec-Fetch-Site": "cross-site",
+    },
 ]
 FOREIGN = [
     {"Host": "evil.example"},
-    {"Host": "evil.example:19771", "Origin": "http://evil.example:19771", "Sec-Fetch-Site": "same-origin"},
+    {
+        "Host": "evil.example:19771",
+        "Origin": "http://evil.example:19771",
+        "Sec-Fetch-Site": "same-origin",
+    },
     {"Host": "127.0.0.1.evil.example"},
     {"Host": "localhost.evil.example"},
     {"Host": f"{OWN}.evil.example"},
@@ -280,38 +336,54 @@ FOREIGN = [
 
 
 async def asked(server: Server, method: str, path: str, headers: dict[str, str]) -> int:
-    async with server.client.request(method, server.url(path), headers=headers) as response:
+    async with server.client.request(
+        method, server.url(path), headers=headers
+    ) as response:
         await response.read()
         return response.status
 
 
 @pytest.mark.parametrize(
     ("status", "headers"),
-    [*((200, one) for one in ALLOWED), *((403, one) for one in CROSS_SITE), *((421, one) for one in FOREIGN)],
+    [
+        *((200, one) for one in ALLOWED),
+        *((403, one) for one in CROSS_SITE),
+        *((421, one) for one in FOREIGN),
+    ],
     ids=str,
 )
-async def test_a_page_of_another_site_causes_no_action(status: int, headers: dict[str, str]) -> None:
+async def test_a_page_of_another_site_causes_no_action(
+    status: int, headers: dict[str, str]
+) -> None:
     agent = Agent()
     async with running(agent, lifecycle=True) as server:
         assert await asked(server, "POST", "/-/reload", headers) == status
         assert agent.reloads == (status == 200)
-        assert await asked(server, "GET", "/metrics", headers) == 200, "reads are free: pages cannot read the answer"
+        assert await asked(server, "GET", "/metrics", headers) == 200, (
+            "reads are free: pages cannot read the answer"
+        )
 
 
 async def test_an_action_of_http_1_0_needs_no_host() -> None:
     async with running(Agent(), lifecycle=True) as server:
-        assert (await received(await connect(server, b"POST /-/reload HTTP/1.0\r\n\r\n"))).startswith(b"HTTP/1.0 200 ")
+        assert (
+            await received(await connect(server, b"POST /-/reload HTTP/1.0\r\n\r\n"))
+        ).startswith(b"HTTP/1.0 200 ")
 
 
 async def test_two_hosts_are_none() -> None:
     async with running(Agent(), lifecycle=True) as server:
-        told = await received(await connect(server, head(b"POST /-/reload", b"Host: evil.example")))
+        told = await received(
+            await connect(server, head(b"POST /-/reload", b"Host: evil.example"))
+        )
     assert told.partition(b"\r\n")[0].split()[1] in (b"400", b"421")
 
 
 async def test_with_a_list_of_hosts_reads_under_another_are_refused_too() -> None:
     agent = Agent()
-    async with running(agent, lifecycle=True, allowed_hosts=["Penstock.example"]) as server:
+    async with running(
+        agent, lifecycle=True, allowed_hosts=["Penstock.example"]
+    ) as server:
         proxied = {"Host": "penstock.example", "Origin": "https://penstock.example"}
         for headers in (proxied, {**proxied, "Host": "127.0.0.1"}, {"Host": OWN}):
             assert await asked(server, "POST", "/-/reload", headers) == 200

@@ -49,7 +49,9 @@ async def test_one_that_waits_for_its_reader_lets_others_go() -> None:
     assert await Clocked().writes(10, Reader(waiting=1)) == 10
 
 
-async def test_one_that_is_alone_lets_others_go_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_is_alone_lets_others_go_by_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 1000.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     alone = Clocked()

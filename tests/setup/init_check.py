@@ -19,6 +19,16 @@ def test_an_openmq_with_the_agent_that_init_set_up(tmp_path: Path) -> None:
     broker = OpenMQBroker.create(tmp_path / "o1")
     broker.agent_options.unlink()  # init makes it, where the broker's command names it
     config = broker.agent_options.with_name("penstock.yaml")
-    init = ("init", str(fetch_openmq()), "--config.file", str(config), "--url", broker.jolokia_url, "--yes")
-    set_up_and_undone(broker, config, init, "penstock", config.parent / "openmq.password")
+    init = (
+        "init",
+        str(fetch_openmq()),
+        "--config.file",
+        str(config),
+        "--url",
+        broker.jolokia_url,
+        "--yes",
+    )
+    set_up_and_undone(
+        broker, config, init, "penstock", config.parent / "openmq.password"
+    )
     assert not broker.agent_options.exists()

@@ -57,11 +57,19 @@ def broker(tmp_path: Path) -> Path:
 
 def init(directory: Path, *more: str, answer: str = "y\n") -> Result:
     config = directory.parent / "penstock.yaml"
-    return CliRunner().invoke(main, ["init", str(directory), "--config.file", str(config), *more], input=answer)
+    return CliRunner().invoke(
+        main,
+        ["init", str(directory), "--config.file", str(config), *more],
+        input=answer,
+    )
 
 
 def contents(directory: Path) -> Mapping[str, tuple[bytes, int]]:
-    return {str(f): (f.read_bytes(), f.stat().st_mode) for f in sorted(directory.rglob("*")) if f.is_file()}
+    return {
+        str(f): (f.read_bytes(), f.stat().st_mode)
+        for f in sorted(directory.rglob("*"))
+        if f.is_file()
+    }
 
 
 def read(broker: Path, name: str) -> str:
@@ -72,27 +80,42 @@ def test_the_account_is_made_and_the_configuration_takes_it(broker: Path) -> Non
     made = init(broker)
     assert made.exit_code == 0, made.output
     (only,) = load(broker.parent / "penstock.yaml", {}).brokers
-    assert (only.name, only.url, only.username) == ("b1", "http://127.0.0.1:8161/console/jolokia/", "exporter")
+    assert (only.name, only.url, only.username) == (
+        "b1",
+        "http://127.0.0.1:8161/console/jolokia/",
+        "exporter",
+    )
     password = only.password() or ""
     users = read(broker, "artemis-users.properties").splitlines()
     assert users[0] == "admin = ENC(1024:AA:BB)"
     assert users[1].startswith("exporter = ENC(1024:")
     assert password not in made.output
     assert users[1] not in made.output
-    assert read(broker, "artemis-roles.properties") == "amq = admin\nexporter = exporter\n"
+    assert (
+        read(broker, "artemis-roles.properties") == "amq = admin\nexporter = exporter\n"
+    )
     assert "HAWTIO_ROLES='amq,exporter'\n" in read(broker, "artemis.profile")
-    assert read(broker, "artemis.profile").endswith(f'\nJAVA_ARGS="$JAVA_ARGS {NO_PROXY}"\n')
+    assert read(broker, "artemis.profile").endswith(
+        f'\nJAVA_ARGS="$JAVA_ARGS {NO_PROXY}"\n'
+    )
     assert read(broker, "jolokia-access.xml") == FILES["jolokia-access.xml"]
     assert only.password_file is not None
     assert stat.S_IMODE(only.password_file.stat().st_mode) == 0o600
-    assert stat.S_IMODE((broker / "etc/artemis-users.properties").stat().st_mode) == 0o640
+    assert (
+        stat.S_IMODE((broker / "etc/artemis-users.properties").stat().st_mode) == 0o640
+    )
 
 
 def test_the_rights_are_those_of_the_documentation(broker: Path) -> None:
     init(broker)
     page = (Path(__file__).parents[2] / "docs" / "artemis.md").read_text()
-    documented = [line.strip() for line in page.partition("```xml\n")[2].partition("```")[0].splitlines()]
-    assert [line.strip() for line in read(broker, "management.xml").splitlines()[3:16]] == documented
+    documented = [
+        line.strip()
+        for line in page.partition("```xml\n")[2].partition("```")[0].splitlines()
+    ]
+    assert [
+        line.strip() for line in read(broker, "management.xml").splitlines()[3:16]
+    ] == documented
 
 
 def test_a_second_run_changes_nothing_and_undo_everything(broker: Path) -> None:
@@ -126,17 +149,28 @@ def test_undo_leaves_what_was_changed_since(broker: Path) -> None:
     assert (broker / "etc" / RECORD).exists()
 
 
-def test_other_rights_stay_and_no_order_of_them_lets_messages_be_read(broker: Path) -> None:
+def test_other_rights_stay_and_no_order_of_them_lets_messages_be_read(
+    broker: Path,
+) -> None:
     own = '<access method="getFirstMessageAsJSON" roles="audit,exporter"/><access method="list*" roles="amq,view"/>'
-    own += '<access method="count*" roles="amq,exporter"/><access method="*" roles="amq"/>'
-    text = MANAGEMENT.replace(MANAGEMENT[MANAGEMENT.index("<access") : MANAGEMENT.index("\n         </match>")], own)
+    own += (
+        '<access method="count*" roles="amq,exporter"/><access method="*" roles="amq"/>'
+    )
+    text = MANAGEMENT.replace(
+        MANAGEMENT[
+            MANAGEMENT.index("<access") : MANAGEMENT.index("\n         </match>")
+        ],
+        own,
+    )
     (broker / "etc/management.xml").write_text(text)
     init(broker)
     rules = read(broker, "management.xml").partition("</match>")[0]
     order = [line.split('"')[1::2] for line in rules.splitlines() if "<access" in line]
     assert order[0] == ["getFirstMessageAsJSON", "audit"]
     assert ["listMessages*", "amq,view"] in order
-    assert order.index(["listMessages*", "amq,view"]) < order.index(["list*", "amq,view,exporter"])
+    assert order.index(["listMessages*", "amq,view"]) < order.index(
+        ["list*", "amq,view,exporter"]
+    )
     assert ["count*", "amq"] in order
     assert order[-1] == ["*", "amq"]
 
@@ -152,12 +186,20 @@ def test_a_console_for_every_role_is_left_open(broker: Path, roles: str) -> None
     ("java_args", "made"),
     [
         (f'JAVA_ARGS="-Xmx2G {NO_PROXY}"', f'JAVA_ARGS="-Xmx2G {NO_PROXY}"'),
-        ("JAVA_ARGS='-Djolokia.disabledServices=a.B,c.D'", f"JAVA_ARGS='{NO_PROXY},a.B,c.D'"),
-        ("JAVA_ARGS='-Djolokia.disabledServices= -Xmx2G'", f"JAVA_ARGS='{NO_PROXY} -Xmx2G'"),
+        (
+            "JAVA_ARGS='-Djolokia.disabledServices=a.B,c.D'",
+            f"JAVA_ARGS='{NO_PROXY},a.B,c.D'",
+        ),
+        (
+            "JAVA_ARGS='-Djolokia.disabledServices= -Xmx2G'",
+            f"JAVA_ARGS='{NO_PROXY} -Xmx2G'",
+        ),
         (f"# {NO_PROXY}", None),
     ],
 )
-def test_a_jolokia_without_some_services_loses_the_proxy_once(broker: Path, java_args: str, made: str | None) -> None:
+def test_a_jolokia_without_some_services_loses_the_proxy_once(
+    broker: Path, java_args: str, made: str | None
+) -> None:
     (broker / "etc/artemis.profile").write_text(f"HAWTIO_ROLES='amq'\n{java_args}\n")
     init(broker)
     line, *others = read(broker, "artemis.profile").splitlines()[1:]
@@ -180,7 +222,9 @@ def test_files_of_windows_are_read_and_keep_their_form(broker: Path) -> None:
     made = init(broker, "--password.file", str(secret))
     assert made.exit_code == 0, made.output
     assert (etc / "artemis-users.properties").read_bytes() == users
-    assert (etc / "artemis-roles.properties").read_bytes() == b"amq = admin\r\nexporter = exporter\r\n"
+    assert (
+        etc / "artemis-roles.properties"
+    ).read_bytes() == b"amq = admin\r\nexporter = exporter\r\n"
     assert config.read_bytes().startswith(b"\xef\xbb\xbfbrokers:\r\n- name: b1\r\n")
     assert b"\n" not in config.read_bytes().replace(b"\r\n", b"")
     first, second = load(config, {}).brokers
@@ -203,15 +247,24 @@ def test_a_command_that_names_no_broker_is_exit_status_2(words: list[str]) -> No
 
 
 def test_an_origin_that_is_not_allowed_is_added(broker: Path) -> None:
-    (broker / "etc/bootstrap.xml").write_text('<web><binding uri="https://[::1]:8443"/></web>')
+    (broker / "etc/bootstrap.xml").write_text(
+        '<web><binding uri="https://[::1]:8443"/></web>'
+    )
     init(broker)
-    assert "<allow-origin>*://[::1]*</allow-origin>" in read(broker, "jolokia-access.xml")
-    assert "https://[::1]:8443/console/jolokia/" in (broker.parent / "penstock.yaml").read_text()
+    assert "<allow-origin>*://[::1]*</allow-origin>" in read(
+        broker, "jolokia-access.xml"
+    )
+    assert (
+        "https://[::1]:8443/console/jolokia/"
+        in (broker.parent / "penstock.yaml").read_text()
+    )
 
 
 def test_a_second_broker_joins_the_configuration(broker: Path) -> None:
     config = broker.parent / "penstock.yaml"
-    config.write_text("# ours\ninterval: 30s\nbrokers:\n- name: a\n  kind: artemis\n  url: http://a/\nrules: []\n")
+    config.write_text(
+        "# ours\ninterval: 30s\nbrokers:\n- name: a\n  kind: artemis\n  url: http://a/\nrules: []\n"
+    )
     init(broker)
     assert [one.name for one in load(config, {}).brokers] == ["b1", "a"]
     assert config.read_text().startswith("# ours\ninterval: 30s\n")
@@ -219,18 +272,36 @@ def test_a_second_broker_joins_the_configuration(broker: Path) -> None:
 
 UNUSUAL = {
     "ldap": ("login.config", "LDAPLoginModule", "users are in no file of the broker"),
-    "rbac": ("artemis.profile", "-Dx=ArtemisRbacMBeanServerBuilder", "rights are in broker.xml"),
+    "rbac": (
+        "artemis.profile",
+        "-Dx=ArtemisRbacMBeanServerBuilder",
+        "rights are in broker.xml",
+    ),
     "no console role": ("artemis.profile", "JAVA_ARGS=''", "has no line HAWTIO_ROLES"),
     "no rights": ("management.xml", "<management-context/>", "has no <match"),
-    "user": ("artemis-users.properties", "exporter = other\n", "is there already, with another password"),
-    "role": ("artemis-roles.properties", "exporter = a,b\n", "is there already, for others"),
-    "no address": ("bootstrap.xml", '<web><binding uri="${web}"/></web>', "names no address of the console"),
+    "user": (
+        "artemis-users.properties",
+        "exporter = other\n",
+        "is there already, with another password",
+    ),
+    "role": (
+        "artemis-roles.properties",
+        "exporter = a,b\n",
+        "is there already, for others",
+    ),
+    "no address": (
+        "bootstrap.xml",
+        '<web><binding uri="${web}"/></web>',
+        "names no address of the console",
+    ),
     "not text": ("artemis.profile", "\udcff", "it is not UTF-8"),
 }
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_what_it_does_not_know_it_refuses_and_leaves_alone(broker: Path, name: str) -> None:
+def test_what_it_does_not_know_it_refuses_and_leaves_alone(
+    broker: Path, name: str
+) -> None:
     file, text, why = UNUSUAL[name]
     (broker / "etc" / file).write_text(text, errors="surrogateescape")
     before = contents(broker.parent)
@@ -240,7 +311,9 @@ def test_what_it_does_not_know_it_refuses_and_leaves_alone(broker: Path, name: s
     assert contents(broker.parent) == before
 
 
-def test_a_configuration_that_cannot_be_added_to_is_left_with_what_to_add(broker: Path) -> None:
+def test_a_configuration_that_cannot_be_added_to_is_left_with_what_to_add(
+    broker: Path,
+) -> None:
     config = broker.parent / "penstock.yaml"
     config.write_text("brokers: [{name: a, kind: artemis, url: 'http://a/'}]\n")
     refused = init(broker)
@@ -263,7 +336,10 @@ def test_a_user_with_the_password_that_is_given_is_taken_as_it_is(broker: Path) 
 def test_what_is_no_broker_is_refused(tmp_path: Path) -> None:
     refused = init(tmp_path)
     assert refused.exit_code == 1
-    assert "has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ" in refused.output
+    assert (
+        "has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ"
+        in refused.output
+    )
 
 
 def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
@@ -271,13 +347,21 @@ def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
     (tmp_path / "mq" / "bin" / "imqbrokerd").touch()
     made = init(tmp_path / "mq")
     assert made.exit_code == 0, made.output
-    options = dict(line.split("=", 1) for line in (tmp_path / "jolokia.properties").read_text().splitlines())
+    options = dict(
+        line.split("=", 1)
+        for line in (tmp_path / "jolokia.properties").read_text().splitlines()
+    )
     assert options["password"] == (tmp_path / "openmq.password").read_text().strip()
     assert options["password"] not in made.output
-    assert options["disabledServices"] == "org.jolokia.service.jsr160.Jsr160RequestHandler"
+    assert (
+        options["disabledServices"] == "org.jolokia.service.jsr160.Jsr160RequestHandler"
+    )
     assert options["policyLocation"] == (tmp_path / "openmq-policy.xml").as_uri()
     assert stat.S_IMODE((tmp_path / "jolokia.properties").stat().st_mode) == 0o600
-    assert yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]["kind"] == "openmq"
+    assert (
+        yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]["kind"]
+        == "openmq"
+    )
     assert init(tmp_path / "mq").output == "nothing to change\n"
     assert init(tmp_path / "mq", "--undo").exit_code == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mq"]
@@ -290,18 +374,30 @@ def test_an_openmq_gets_policy_and_options(tmp_path: Path) -> None:
 def classic(tmp_path: Path) -> Path:
     conf = tmp_path / "c1" / "conf"
     conf.mkdir(parents=True)
-    (conf / "activemq.xml").write_text('<beans><broker brokerName="shop"></broker></beans>')
-    (conf / "jetty.xml").write_text('<property name="host" value="127.0.0.1"/>\n<property name="port" value="8999"/>')
-    (conf / "jetty-realm.properties").write_text("admin: admin, admin\npenstock: old, admin")
+    (conf / "activemq.xml").write_text(
+        '<beans><broker brokerName="shop"></broker></beans>'
+    )
+    (conf / "jetty.xml").write_text(
+        '<property name="host" value="127.0.0.1"/>\n<property name="port" value="8999"/>'
+    )
+    (conf / "jetty-realm.properties").write_text(
+        "admin: admin, admin\npenstock: old, admin"
+    )
     return tmp_path / "c1"
 
 
-def test_a_classic_gets_an_account_and_the_policy(classic: Path, tmp_path: Path) -> None:
+def test_a_classic_gets_an_account_and_the_policy(
+    classic: Path, tmp_path: Path
+) -> None:
     before = contents(classic)
     made = init(classic, "--yes")
     assert made.exit_code == 0, made.output
     entry = yaml.safe_load((tmp_path / "penstock.yaml").read_text())["brokers"][0]
-    assert (entry["name"], entry["kind"], entry["username"]) == ("shop", "classic", "penstock")
+    assert (entry["name"], entry["kind"], entry["username"]) == (
+        "shop",
+        "classic",
+        "penstock",
+    )
     assert entry["url"] == "http://127.0.0.1:8999/api/jolokia/"
     password = (tmp_path / "shop.password").read_text().strip()
     realm = (classic / "conf" / "jetty-realm.properties").read_text()
@@ -328,13 +424,28 @@ def test_a_classic_whose_accounts_are_elsewhere_says_so(classic: Path) -> None:
 def test_of_a_url_only_our_own_files_are_made(tmp_path: Path) -> None:
     """The broker's are on its machine: what to run there is said; twice, and taken back."""
     config = tmp_path / "penstock.yaml"
-    by_url = ("init", "--url", "http://broker:8161/console/jolokia/", "--name", "b1", "--config.file", str(config))
+    by_url = (
+        "init",
+        "--url",
+        "http://broker:8161/console/jolokia/",
+        "--name",
+        "b1",
+        "--config.file",
+        str(config),
+    )
     made = CliRunner().invoke(main, [*by_url, "--yes"])
     assert made.exit_code == 0, made.output
     (only,) = load(config, {}).brokers
     assert (only.name, only.kind, only.username) == ("b1", "artemis", "exporter")
-    assert {file.name for file in tmp_path.iterdir()} == {"penstock.yaml", "b1.password", RECORD}
-    assert "penstock init DIRECTORY --user exporter --password.file b1.password" in made.output
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "penstock.yaml",
+        "b1.password",
+        RECORD,
+    }
+    assert (
+        "penstock init DIRECTORY --user exporter --password.file b1.password"
+        in made.output
+    )
     assert "docs/artemis.md" in made.output
     assert (only.password() or "") not in made.output
     assert CliRunner().invoke(main, [*by_url, "--yes"]).output == "nothing to change\n"
@@ -343,18 +454,26 @@ def test_of_a_url_only_our_own_files_are_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "kind"), [("http://b:8161/api/jolokia/", "classic"), ("http://b:8778/jolokia/", "openmq")]
+    ("url", "kind"),
+    [("http://b:8161/api/jolokia/", "classic"), ("http://b:8778/jolokia/", "openmq")],
 )
 def test_the_kind_of_a_url(url: str, kind: str, tmp_path: Path) -> None:
     config = tmp_path / "penstock.yaml"
-    made = CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(config), "--yes"])
+    made = CliRunner().invoke(
+        main, ["init", "--url", url, "--config.file", str(config), "--yes"]
+    )
     assert made.exit_code == 0, made.output
-    assert [(one.kind, one.username) for one in load(config, {}).brokers] == [(kind, "penstock")]
+    assert [(one.kind, one.username) for one in load(config, {}).brokers] == [
+        (kind, "penstock")
+    ]
 
 
 def test_a_url_that_no_kind_of_broker_has_is_no_openmq(tmp_path: Path) -> None:
     for url in ("http://b:8161", "http://b:8161/hawtio/jolokia/", "b:8161/console"):
-        refused = CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(tmp_path / "p.yaml"), "--yes"])
+        refused = CliRunner().invoke(
+            main,
+            ["init", "--url", url, "--config.file", str(tmp_path / "p.yaml"), "--yes"],
+        )
         assert refused.exit_code == 2
         assert "it ends in /console/jolokia/ (Artemis)" in refused.output
     assert list(tmp_path.iterdir()) == []
@@ -374,6 +493,8 @@ def test_two_brokers_by_their_urls_have_two_names(tmp_path: Path) -> None:
 
 
 def test_neither_directory_nor_url(tmp_path: Path) -> None:
-    refused = CliRunner().invoke(main, ["init", "--config.file", str(tmp_path / "penstock.yaml")])
+    refused = CliRunner().invoke(
+        main, ["init", "--config.file", str(tmp_path / "penstock.yaml")]
+    )
     assert refused.exit_code == 2
     assert "give --url" in refused.output

@@ -32,7 +32,11 @@ def check(config: Path) -> None:
 
 
 def set_up_and_undone(
-    broker: ArtemisBroker | OpenMQBroker, config: Path, init: Sequence[str], account: str, password: Path
+    broker: ArtemisBroker | OpenMQBroker,
+    config: Path,
+    init: Sequence[str],
+    account: str,
+    password: Path,
 ) -> None:
     """With the broker started in between: it is as it should be, a second time changes nothing."""
     made = run(*init)
@@ -42,7 +46,9 @@ def set_up_and_undone(
         check(config)
         assert run(*init).output == "nothing to change\n"
         check(config)
-        assert not opens_connection(broker.jolokia_url, Account(account, password.read_text().strip()))
+        assert not opens_connection(
+            broker.jolokia_url, Account(account, password.read_text().strip())
+        )
     finally:
         broker.stop()
     assert run(*init, "--undo").exit_code == 0
@@ -53,14 +59,18 @@ def set_up(version: str, tmp_path: Path) -> None:
     broker = ArtemisBroker.create(tmp_path / "b1", version=version)
     (tmp_path / "penstock").mkdir()
     config, files = tmp_path / "penstock" / "penstock.yaml", tmp_path / "b1" / "etc"
-    with (files / "artemis-users.properties").open("r+b") as users:  # artemis create ends it so
+    with (files / "artemis-users.properties").open(
+        "r+b"
+    ) as users:  # artemis create ends it so
         users.seek(-1, os.SEEK_END)
         assert users.read(1) == b"\n"
         users.seek(-1, os.SEEK_END)
         users.truncate()
     before = contents(files)
     init = ("init", str(tmp_path / "b1"), "--config.file", str(config), "--yes")
-    set_up_and_undone(broker, config, init, "exporter", tmp_path / "penstock" / "b1.password")
+    set_up_and_undone(
+        broker, config, init, "exporter", tmp_path / "penstock" / "b1.password"
+    )
     assert contents(files) == before
     assert list((tmp_path / "penstock").iterdir()) == []
 

@@ -73,7 +73,9 @@ def init(folder: Path, port: int, *more: str, answers: str = "") -> Result:
     url = f"https://{LOOPBACK}:{port}/console/jolokia/"
     config = folder / "made" / "penstock.yaml"
     config.parent.mkdir(exist_ok=True)
-    return CliRunner().invoke(main, ["init", "--url", url, "--config.file", str(config), *more], input=answers)
+    return CliRunner().invoke(
+        main, ["init", "--url", url, "--config.file", str(config), *more], input=answers
+    )
 
 
 def ca_file(folder: Path) -> Path | None:
@@ -86,7 +88,9 @@ def nothing_made(folder: Path) -> bool:
     return not list((folder / "made").iterdir())
 
 
-def test_the_authority_is_tried_and_written(authority: trustme.CA, ca: Path, tmp_path: Path) -> None:
+def test_the_authority_is_tried_and_written(
+    authority: trustme.CA, ca: Path, tmp_path: Path
+) -> None:
     with listening(of(authority)) as port:
         made = init(tmp_path, port, "--ca.file", str(ca), "--yes")
         again = init(tmp_path, port, "--yes")
@@ -123,7 +127,9 @@ def test_where_no_one_can_be_asked_the_option_is_named(
     assert nothing_made(tmp_path)
 
 
-def test_what_no_authority_can_mend_is_said(authority: trustme.CA, ca: Path, tmp_path: Path) -> None:
+def test_what_no_authority_can_mend_is_said(
+    authority: trustme.CA, ca: Path, tmp_path: Path
+) -> None:
     with listening(of(authority, "elsewhere.example")) as port:
         refused = init(tmp_path, port, "--ca.file", str(ca))
     assert refused.exit_code == 1
@@ -139,10 +145,15 @@ def test_a_port_without_tls_is_said(tmp_path: Path) -> None:
     assert nothing_made(tmp_path)
 
 
-def test_a_broker_that_does_not_answer_yet_is_no_obstacle(ca: Path, tmp_path: Path) -> None:
+def test_a_broker_that_does_not_answer_yet_is_no_obstacle(
+    ca: Path, tmp_path: Path
+) -> None:
     made = init(tmp_path, free_port(), "--ca.file", str(ca), "--yes")
     assert made.exit_code == 0, made.output
-    assert "connection refused; its certificate was not tried with the authorities of" in made.output
+    assert (
+        "connection refused; its certificate was not tried with the authorities of"
+        in made.output
+    )
     assert ca_file(tmp_path) == ca
 
 
@@ -150,7 +161,17 @@ def test_an_authority_without_tls_is_a_mistake(ca: Path, tmp_path: Path) -> None
     url = f"http://{LOOPBACK}:1/console/jolokia/"
     config = tmp_path / "penstock.yaml"
     refused = CliRunner().invoke(
-        main, ["init", "--url", url, "--ca.file", str(ca), "--config.file", str(config), "--yes"]
+        main,
+        [
+            "init",
+            "--url",
+            url,
+            "--ca.file",
+            str(ca),
+            "--config.file",
+            str(config),
+            "--yes",
+        ],
     )
     assert refused.exit_code == 2
     assert "--ca.file is for a URL with https" in refused.output

@@ -12,8 +12,14 @@ HINT = "`python -m standards FILE` names the places. A ceiling only falls."
 
 
 @click.command()
-@click.option("--lower", is_flag=True, help="Write the ceilings that the rooms have reached; none rises.")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--lower",
+    is_flag=True,
+    help="Write the ceilings that the rooms have reached; none rises.",
+)
+@click.argument(
+    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 def main(files: tuple[Path, ...], *, lower: bool) -> None:
     """Compare each room with its ceilings. With FILES: what a reader stumbles over in them."""
     if files:

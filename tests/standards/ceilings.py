@@ -63,7 +63,10 @@ def reached(measured: Measures) -> Ceiling:
     """Return the lowest ceiling under which the room stands, not below the standard."""
     nodes = rounded_up(measured.nodes_per_line, parts=100)
     stumbles = rounded_up(measured.stumbles_per_1000_lines, parts=10)
-    return Ceiling(nodes_per_line=max(nodes, STANDARD.nodes_per_line), stumbles=max(stumbles, STANDARD.stumbles))
+    return Ceiling(
+        nodes_per_line=max(nodes, STANDARD.nodes_per_line),
+        stumbles=max(stumbles, STANDARD.stumbles),
+    )
 
 
 def rounded_up(number: float, parts: int) -> float:
@@ -71,21 +74,29 @@ def rounded_up(number: float, parts: int) -> float:
     return whole / parts
 
 
-def above(measured: Mapping[str, Measures], ceilings: Mapping[str, Ceiling]) -> list[str]:
+def above(
+    measured: Mapping[str, Measures], ceilings: Mapping[str, Ceiling]
+) -> list[str]:
     """Return a sentence for each number of a room that is above its ceiling."""
     sentences = []
     for room, measures in measured.items():
         ceiling = ceilings.get(room, STANDARD)
         nodes = measures.nodes_per_line
         if nodes > ceiling.nodes_per_line:
-            sentences.append(f"{room} has {nodes:.2f} nodes per line, at most {ceiling.nodes_per_line:.2f}")
+            sentences.append(
+                f"{room} has {nodes:.2f} nodes per line, at most {ceiling.nodes_per_line:.2f}"
+            )
         stumbles = measures.stumbles_per_1000_lines
         if stumbles > ceiling.stumbles:
-            sentences.append(f"{room} has {stumbles:.1f} stumbles in 1,000 lines, at most {ceiling.stumbles:.1f}")
+            sentences.append(
+                f"{room} has {stumbles:.1f} stumbles in 1,000 lines, at most {ceiling.stumbles:.1f}"
+            )
     return sentences
 
 
-def lowered(measured: Mapping[str, Measures], ceilings: Mapping[str, Ceiling]) -> dict[str, Ceiling]:
+def lowered(
+    measured: Mapping[str, Measures], ceilings: Mapping[str, Ceiling]
+) -> dict[str, Ceiling]:
     """Return the ceilings of the rooms that are there, none higher than before, without those at the standard."""
     lower: dict[str, Ceiling] = {}
     for room, measures in sorted(measured.items()):

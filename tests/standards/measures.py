@@ -22,7 +22,11 @@ class Measures:
     stumbles: int = 0
 
     def __add__(self, other: "Measures") -> "Measures":
-        return Measures(self.nodes + other.nodes, self.lines + other.lines, self.stumbles + other.stumbles)
+        return Measures(
+            self.nodes + other.nodes,
+            self.lines + other.lines,
+            self.stumbles + other.stumbles,
+        )
 
     @property
     def nodes_per_line(self) -> float:
@@ -52,7 +56,12 @@ def nodes_of_docstrings(tree: ast.Module) -> set[ast.AST]:
     nodes: set[ast.AST] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            case (
+                ast.Module()
+                | ast.ClassDef()
+                | ast.FunctionDef()
+                | ast.AsyncFunctionDef()
+            ):
                 docstring = docstring_of(node.body)
                 nodes.update(docstring)
     return nodes

@@ -79,7 +79,9 @@ def test_nodes_and_lines_are_those_of_code() -> None:
     ],
 )
 def test_stumbles(source: str, texts: list[str]) -> None:
-    expected = [*texts, "g: names that say nothing: said"] if "def g" in source else texts
+    expected = (
+        [*texts, "g: names that say nothing: said"] if "def g" in source else texts
+    )
     assert [stumble.text for stumble in stumbles_in(source)] == expected
 
 
@@ -92,10 +94,15 @@ DENSE = Measures(nodes=615, lines=100, stumbles=2)
     [
         (Ceiling(6.15, 20.0), []),
         (Ceiling(6.14, 20.0), [f"{ROOM} has 6.15 nodes per line, at most 6.14"]),
-        (Ceiling(6.15, 19.9), [f"{ROOM} has 20.0 stumbles in 1,000 lines, at most 19.9"]),
+        (
+            Ceiling(6.15, 19.9),
+            [f"{ROOM} has 20.0 stumbles in 1,000 lines, at most 19.9"],
+        ),
     ],
 )
-def test_a_room_may_not_be_above_its_ceiling(ceiling: Ceiling, sentences: list[str]) -> None:
+def test_a_room_may_not_be_above_its_ceiling(
+    ceiling: Ceiling, sentences: list[str]
+) -> None:
     assert ceilings.above({ROOM: DENSE}, {ROOM: ceiling}) == sentences
 
 
@@ -118,7 +125,12 @@ def test_ceilings_only_fall(before: Ceiling, after: Ceiling) -> None:
 
 def test_a_room_that_meets_the_standard_or_is_gone_has_no_ceiling() -> None:
     plain = Measures(nodes=300, lines=100)
-    assert ceilings.lowered({ROOM: plain}, {ROOM: Ceiling(7.0, 30.0), "gone": Ceiling(7.0, 30.0)}) == {}
+    assert (
+        ceilings.lowered(
+            {ROOM: plain}, {ROOM: Ceiling(7.0, 30.0), "gone": Ceiling(7.0, 30.0)}
+        )
+        == {}
+    )
     assert ceilings.reached(plain) == STANDARD
 
 
@@ -134,4 +146,7 @@ def test_each_folder_is_a_room(tmp_path: Path) -> None:
     (tmp_path / "exporter/b.py").write_text("b = 1\n")
     (tmp_path / "exporter/inner/c.py").write_text("c = 1\n")
     (tmp_path / "elsewhere.py").write_text("d = 1\n")
-    assert ceilings.rooms(tmp_path) == {"exporter": Measures(6, 2), "exporter/inner": Measures(3, 1)}
+    assert ceilings.rooms(tmp_path) == {
+        "exporter": Measures(6, 2),
+        "exporter/inner": Measures(3, 1),
+    }

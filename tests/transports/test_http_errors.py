@@ -17,7 +17,9 @@ from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.tls import TlsFiles
 from transports.test_jolokia import server_side, serving
 
-OBJECTS = re.compile(r"ssl:|<[\w.]+ object|Errno|Traceback|\(_ssl|Connect call failed|ClientConnector|b'")
+OBJECTS = re.compile(
+    r"ssl:|<[\w.]+ object|Errno|Traceback|\(_ssl|Connect call failed|ClientConnector|b'"
+)
 
 
 @asynccontextmanager
@@ -72,7 +74,9 @@ async def a_certificate_of_another_authority() -> str:
 
 
 async def the_port_mapper_of_openmq() -> str:
-    async with answering(b"101 imqbroker 6.5\nportmapper tcp PORTMAPPER 7676\n") as port:
+    async with answering(
+        b"101 imqbroker 6.5\nportmapper tcp PORTMAPPER 7676\n"
+    ) as port:
         return await told(f"http://127.0.0.1:{port}/jolokia/")
 
 
@@ -93,7 +97,9 @@ async def an_acceptor_of_amqp() -> str:
         (an_acceptor_of_amqp, "port for messages"),
     ],
 )
-async def test_it_is_said_without_python_objects(wrong: Callable[[], Coroutine[Any, Any, str]], says: str) -> None:
+async def test_it_is_said_without_python_objects(
+    wrong: Callable[[], Coroutine[Any, Any, str]], says: str
+) -> None:
     text = await wrong()
     assert says in text
     assert not OBJECTS.search(text), text
@@ -102,5 +108,11 @@ async def test_it_is_said_without_python_objects(wrong: Callable[[], Coroutine[A
 def test_an_error_without_a_text_has_a_reason() -> None:
     assert reason(ValueError()) == "no reason was given"
     assert reason(TimeoutError()) == "no answer in time"
-    assert reason(aiohttp.ClientPayloadError("<ContentLengthError: 400>")) == "the answer breaks off"
-    assert reason(OSError(111, "Connect call failed ('127.0.0.1', 1)")) == "connection refused"
+    assert (
+        reason(aiohttp.ClientPayloadError("<ContentLengthError: 400>"))
+        == "the answer breaks off"
+    )
+    assert (
+        reason(OSError(111, "Connect call failed ('127.0.0.1', 1)"))
+        == "connection refused"
+    )

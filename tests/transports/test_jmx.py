@@ -32,12 +32,18 @@ def write_jar(file: Path, text: str) -> None:
 
 
 @pytest.fixture
-async def transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JmxTransport]:
+async def transport(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[JmxTransport]:
     monkeypatch.setattr(jmx, "JAR", tmp_path / "jmx-helper.jar")
     (tmp_path / "jmx-helper.jar").touch()
     write_java(tmp_path / "java", "one")
     write_jar(tmp_path / "imqjmx.jar", "old")
-    target = JmxTarget("service:jmx:rmi:///jndi/rmi://h:1/x", java=tmp_path / "java", jars=(tmp_path / "imqjmx.jar",))
+    target = JmxTarget(
+        "service:jmx:rmi:///jndi/rmi://h:1/x",
+        java=tmp_path / "java",
+        jars=(tmp_path / "imqjmx.jar",),
+    )
     made = JmxTransport(target)
     yield made
     await made.close()
@@ -60,7 +66,9 @@ async def test_another_java_is_started(transport: JmxTransport, tmp_path: Path) 
     assert (await polled(transport))[0] == b'"two"'
 
 
-async def test_a_helper_with_another_jar_is_started(transport: JmxTransport, tmp_path: Path) -> None:
+async def test_a_helper_with_another_jar_is_started(
+    transport: JmxTransport, tmp_path: Path
+) -> None:
     _, first = await polled(transport)
     write_jar(tmp_path / "imqjmx.jar", "new")
     _, second = await polled(transport)

@@ -17,7 +17,13 @@ from aiohttp import web
 from penstock.agent.factory import open_transport
 from penstock.brokers.registry import ARTEMIS
 from penstock.config import load
-from penstock.core.errors import BadAnswer, ConfigError, PenstockError, Refused, Unreachable
+from penstock.core.errors import (
+    BadAnswer,
+    ConfigError,
+    PenstockError,
+    Refused,
+    Unreachable,
+)
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.tls import TlsFiles
 from penstock.transports.transport import Answer
@@ -27,7 +33,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def serving(
+    handler: Handler, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post("/jolokia/", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -41,9 +49,17 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
         await runner.cleanup()
 
 
-def target(url: str, tls: TlsFiles | None = None, max_answer_bytes: int = 2**20) -> JolokiaTarget:
+def target(
+    url: str, tls: TlsFiles | None = None, max_answer_bytes: int = 2**20
+) -> JolokiaTarget:
     return JolokiaTarget(
-        url, "exporter", lambda: CANARY, "http://broker", tls, max_answer_bytes=max_answer_bytes, hint=ARTEMIS.hint
+        url,
+        "exporter",
+        lambda: CANARY,
+        "http://broker",
+        tls,
+        max_answer_bytes=max_answer_bytes,
+        hint=ARTEMIS.hint,
     )
 
 
@@ -56,12 +72,19 @@ async def asking(at: JolokiaTarget) -> AsyncIterator[JolokiaTransport]:
         await transport.close()
 
 
-async def ask(url: str, timeout: float = 5, tls: TlsFiles | None = None, max_answer_bytes: int = 2**20) -> Answer:
+async def ask(
+    url: str,
+    timeout: float = 5,
+    tls: TlsFiles | None = None,
+    max_answer_bytes: int = 2**20,
+) -> Answer:
     async with asking(target(url, tls, max_answer_bytes)) as transport:
         return await transport.ask([{"type": "version"}], timeout)
 
 
-async def failure(handler: Handler, timeout: float = 5, **options: Any) -> PenstockError:
+async def failure(
+    handler: Handler, timeout: float = 5, **options: Any
+) -> PenstockError:
     async with serving(handler) as url:
         with pytest.raises(PenstockError) as caught:
             await ask(url, timeout, **options)
@@ -73,7 +96,9 @@ def answering(status: int = 200, body: bytes = b"[]", **headers: str) -> Handler
     async def handler(request: web.Request) -> web.Response:
         await request.read()
         return web.Response(
-            status=status, body=body, headers={name.replace("_", "-"): v for name, v in headers.items()}
+            status=status,
+            body=body,
+            headers={name.replace("_", "-"): v for name, v in headers.items()},
         )
 
     return handler
@@ -85,7 +110,12 @@ async def test_one_bulk_is_posted_with_credentials_and_origin() -> None:
     async def handler(request: web.Request) -> web.Response:
         headers = request.headers
         seen.append(
-            (headers["Origin"], headers["Authorization"], headers["Content-Type"], json.loads(await request.read()))
+            (
+                headers["Origin"],
+                headers["Authorization"],
+                headers["Content-Type"],
+                json.loads(await request.read()),
+            )
         )
         return web.Response(body=b"[1]")
 
@@ -105,7 +135,10 @@ async def test_a_rotated_password_is_picked_up() -> None:
         seen.append(request.headers["Authorization"])
         return web.Response(body=b"[]")
 
-    async with serving(handler) as url, asking(JolokiaTarget(url, "u", lambda: next(passwords))) as transport:
+    async with (
+        serving(handler) as url,
+        asking(JolokiaTarget(url, "u", lambda: next(passwords))) as transport,
+    ):
         await transport.ask([], 5)
         await transport.ask([], 5)
     assert seen == ["Basic dTpvbmU=", "Basic dTp6d2VpIMO8"]
@@ -122,7 +155,9 @@ async def test_a_rotated_password_is_picked_up() -> None:
         (204, {}, BadAnswer, "HTTP 204"),
     ],
 )
-async def test_http_errors(status: int, headers: dict[str, str], kind: type[PenstockError], told: str) -> None:
+async def test_http_errors(
+    status: int, headers: dict[str, str], kind: type[PenstockError], told: str
+) -> None:
     error = await failure(answering(status, b"", **headers))
     assert type(error) is kind
     assert told in str(error)
@@ -138,7 +173,9 @@ async def test_http_errors(status: int, headers: dict[str, str], kind: type[Pens
         ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
     ],
 )
-async def test_throttling_says_when_to_come_back(header: dict[str, str], seconds: float | None) -> None:
+async def test_throttling_says_when_to_come_back(
+    header: dict[str, str], seconds: float | None
+) -> None:
     error = await failure(answering(429, b"", **header))
     assert isinstance(error, Refused)
     assert error.retry_after == seconds
@@ -149,7 +186,9 @@ async def test_answers_come_whole_plain_and_as_gzip(size: int) -> None:
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     async with serving(answering(body=body)) as url:
         assert (await ask(url)).body == body
-    async with serving(answering(body=gzip.compress(body), Content_Encoding="gzip")) as url:
+    async with serving(
+        answering(body=gzip.compress(body), Content_Encoding="gzip")
+    ) as url:
         assert (await ask(url)).body == body
 
 
@@ -164,7 +203,9 @@ async def test_a_gzip_bomb_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(200 * 2**20), 1)
     tracemalloc.start()
     try:
-        error = await failure(answering(body=bomb, Content_Encoding="gzip"), max_answer_bytes=2**20)
+        error = await failure(
+            answering(body=bomb, Content_Encoding="gzip"), max_answer_bytes=2**20
+        )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -172,7 +213,9 @@ async def test_a_gzip_bomb_is_not_unpacked() -> None:
     assert peak < 20 * 2**20
 
 
-@pytest.mark.parametrize("body", [b"not gzip at all", gzip.compress(b"[]", mtime=0)[:5] + b"\xff" * 30])
+@pytest.mark.parametrize(
+    "body", [b"not gzip at all", gzip.compress(b"[]", mtime=0)[:5] + b"\xff" * 30]
+)
 async def test_broken_gzip(body: bytes) -> None:
     error = await failure(answering(body=body, Content_Encoding="gzip"))
     assert isinstance(error, BadAnswer)
@@ -181,7 +224,9 @@ async def test_broken_gzip(body: bytes) -> None:
 
 async def test_half_a_gzip_stream_is_no_answer() -> None:
     packed = gzip.compress(bytes(range(256)) * 100)
-    error = await failure(answering(body=packed[: len(packed) // 2], Content_Encoding="gzip"))
+    error = await failure(
+        answering(body=packed[: len(packed) // 2], Content_Encoding="gzip")
+    )
     assert isinstance(error, BadAnswer)
 
 
@@ -221,7 +266,9 @@ async def test_a_body_slower_than_the_deadline_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("drops", "asked"), [(1, 2), (9, 2)])
-async def test_a_lost_connection_is_opened_anew_once_and_only_once(drops: int, asked: int) -> None:
+async def test_a_lost_connection_is_opened_anew_once_and_only_once(
+    drops: int, asked: int
+) -> None:
     requests: list[bytes] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -243,7 +290,9 @@ async def test_a_lost_connection_is_opened_anew_once_and_only_once(drops: int, a
 async def test_nobody_listens() -> None:
     async with serving(answering()) as url:
         pass
-    with pytest.raises(Unreachable, match=r"cannot connect.*is the broker's web server up"):
+    with pytest.raises(
+        Unreachable, match=r"cannot connect.*is the broker's web server up"
+    ):
         await ask(url)
 
 
@@ -265,11 +314,17 @@ def files(authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
     """PEM files: the authority, a stranger's, and a client's certificate."""
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "stranger.pem"))
-    authority.issue_cert("client").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "client.pem"))
-    return {name: str(tmp_path / f"{name}.pem") for name in ("ca", "stranger", "client")}
+    authority.issue_cert("client").private_key_and_cert_chain_pem.write_to_path(
+        str(tmp_path / "client.pem")
+    )
+    return {
+        name: str(tmp_path / f"{name}.pem") for name in ("ca", "stranger", "client")
+    }
 
 
-def server_side(authority: trustme.CA, *names: str, ask_client: bool = False) -> ssl.SSLContext:
+def server_side(
+    authority: trustme.CA, *names: str, ask_client: bool = False
+) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(*names).configure_cert(context)
     if ask_client:
@@ -291,9 +346,15 @@ def server_side(authority: trustme.CA, *names: str, ask_client: bool = False) ->
     ],
 )
 async def test_whom_we_trust(
-    authority: trustme.CA, files: dict[str, str], names: tuple[str, ...], tls: dict[str, Any], works: bool
+    authority: trustme.CA,
+    files: dict[str, str],
+    names: tuple[str, ...],
+    tls: dict[str, Any],
+    works: bool,
 ) -> None:
-    options: dict[str, Any] = {key: files.get(str(value), value) for key, value in tls.items()}
+    options: dict[str, Any] = {
+        key: files.get(str(value), value) for key, value in tls.items()
+    }
     async with serving(answering(body=b"[3]"), server_side(authority, *names)) as url:
         if works:
             assert (await ask(url, tls=TlsFiles(**options))).body == b"[3]"
@@ -302,38 +363,67 @@ async def test_whom_we_trust(
                 await ask(url, tls=TlsFiles(**options))
 
 
-async def test_our_own_certificate_is_shown(authority: trustme.CA, files: dict[str, str]) -> None:
-    async with serving(answering(body=b"[4]"), server_side(authority, "127.0.0.1", ask_client=True)) as url:
-        assert (await ask(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))).body == b"[4]"
+async def test_our_own_certificate_is_shown(
+    authority: trustme.CA, files: dict[str, str]
+) -> None:
+    async with serving(
+        answering(body=b"[4]"), server_side(authority, "127.0.0.1", ask_client=True)
+    ) as url:
+        assert (
+            await ask(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))
+        ).body == b"[4]"
         with pytest.raises(Unreachable):
             await ask(url, tls=TlsFiles(files["ca"]))
 
 
-async def test_a_certificate_that_is_refused_is_named(authority: trustme.CA, files: dict[str, str]) -> None:
+async def test_a_certificate_that_is_refused_is_named(
+    authority: trustme.CA, files: dict[str, str]
+) -> None:
     """There is no user whose password could be wrong."""
-    async with serving(answering(status=401), server_side(authority, "127.0.0.1", ask_client=True)) as url:
-        with pytest.raises(Refused, match=rf"certificate {files['client']}: .*caCert") as refused:
-            async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))) as transport:
+    async with serving(
+        answering(status=401), server_side(authority, "127.0.0.1", ask_client=True)
+    ) as url:
+        with pytest.raises(
+            Refused, match=rf"certificate {files['client']}: .*caCert"
+        ) as refused:
+            async with asking(
+                JolokiaTarget(url, tls=TlsFiles(files["ca"], cert_file=files["client"]))
+            ) as transport:
                 await transport.ask([{"type": "version"}], 5)
         assert "password" not in str(refused.value)
-    async with serving(answering(status=401), server_side(authority, "127.0.0.1")) as url:
+    async with serving(
+        answering(status=401), server_side(authority, "127.0.0.1")
+    ) as url:
         with pytest.raises(Refused, match=r"no user: .*tls\.cert_file"):
-            async with asking(JolokiaTarget(url, tls=TlsFiles(files["ca"]))) as transport:
+            async with asking(
+                JolokiaTarget(url, tls=TlsFiles(files["ca"]))
+            ) as transport:
                 await transport.ask([{"type": "version"}], 5)
 
 
-@pytest.mark.parametrize(("option", "told"), [("ca_file", "no usable CA"), ("cert_file", "certificate and key")])
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [("ca_file", "no usable CA"), ("cert_file", "certificate and key")],
+)
 @pytest.mark.parametrize("content", [None, b"", b"no PEM"])
-def test_files_that_cannot_be_used_are_named(tmp_path: Path, option: str, told: str, content: bytes | None) -> None:
+def test_files_that_cannot_be_used_are_named(
+    tmp_path: Path, option: str, told: str, content: bytes | None
+) -> None:
     path = tmp_path / "file.pem"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"tls.{option} .*file\.pem: {told}"):
-        JolokiaTransport(target("https://127.0.0.1:1/", TlsFiles(**dict[str, Any]({option: str(path)}))))
+        JolokiaTransport(
+            target(
+                "https://127.0.0.1:1/", TlsFiles(**dict[str, Any]({option: str(path)}))
+            )
+        )
 
 
 @pytest.mark.parametrize(("kind", "connections"), [("openmq", 3), ("artemis", 1)])
-async def test_a_connection_is_kept_only_where_that_is_fast(tmp_path: Path, kind: str, connections: int) -> None:
+async def test_a_connection_is_kept_only_where_that_is_fast(
+    tmp_path: Path, kind: str, connections: int
+) -> None:
     """The JVM agent beside OpenMQ answers 40 ms later on a connection that is kept; Artemis' console does not."""
     seen: set[object] = set()
 
@@ -345,7 +435,9 @@ async def test_a_connection_is_kept_only_where_that_is_fast(tmp_path: Path, kind
 
     async with serving(handler) as url:
         file = tmp_path / "penstock.yaml"
-        file.write_text(json.dumps({"brokers": [{"name": "b", "kind": kind, "url": url}]}))
+        file.write_text(
+            json.dumps({"brokers": [{"name": "b", "kind": kind, "url": url}]})
+        )
         transport = open_transport(load(file).brokers[0])
         try:
             for _ in range(3):
@@ -358,4 +450,7 @@ async def test_a_connection_is_kept_only_where_that_is_fast(tmp_path: Path, kind
 def test_a_zone_holds_on_this_machine_only_and_is_not_sent() -> None:
     transport = JolokiaTransport(target("http://[fe80::1%eth0]:8161/jolokia/"))
     assert transport._headers()["Host"] == "[fe80::1]:8161"
-    assert "Host" not in JolokiaTransport(target("http://[fe80::1]:8161/jolokia/"))._headers()
+    assert (
+        "Host"
+        not in JolokiaTransport(target("http://[fe80::1]:8161/jolokia/"))._headers()
+    )

@@ -51,10 +51,14 @@ def files(folder: Path) -> TlsFiles:
 
 
 @asynccontextmanager
-async def polling(context: ssl.SSLContext, folder: Path) -> AsyncIterator[JolokiaTransport]:
+async def polling(
+    context: ssl.SSLContext, folder: Path
+) -> AsyncIterator[JolokiaTransport]:
     """A transport that has asked once. It keeps no connection."""
     async with serving(answering(body=b"[1]"), context) as url:
-        transport = JolokiaTransport(JolokiaTarget(url, tls=files(folder), reuse_connections=False))
+        transport = JolokiaTransport(
+            JolokiaTarget(url, tls=files(folder), reuse_connections=False)
+        )
         try:
             assert await polled(transport) == b"[1]"
             yield transport
@@ -73,14 +77,18 @@ async def test_authority_certificate_and_key_are_renewed(tmp_path: Path) -> None
     first.write()
     context, renewed = first.server(), second.server()
     async with polling(context, tmp_path) as transport:
-        context.sni_callback = lambda connection, *_: setattr(connection, "context", renewed)
+        context.sni_callback = lambda connection, *_: setattr(
+            connection, "context", renewed
+        )
         with pytest.raises(Unreachable, match="its certificate is not trusted"):
             await polled(transport)
         second.write()
         assert await polled(transport) == b"[1]"
 
 
-async def test_between_a_new_key_and_its_certificate_the_old_pair_stays(tmp_path: Path) -> None:
+async def test_between_a_new_key_and_its_certificate_the_old_pair_stays(
+    tmp_path: Path,
+) -> None:
     authority = Authority(tmp_path)
     authority.write()
     async with polling(authority.server(), tmp_path) as transport:
@@ -119,15 +127,20 @@ async def test_a_file_that_is_gone_or_half_written_leaves_what_was_read(
         assert transport._tls.fault == ""
 
 
-async def test_an_error_of_tls_names_the_file_that_could_not_be_taken(tmp_path: Path) -> None:
+async def test_an_error_of_tls_names_the_file_that_could_not_be_taken(
+    tmp_path: Path,
+) -> None:
     authority = Authority(tmp_path)
     authority.write()
     context = authority.server()
     async with polling(context, tmp_path) as transport:
-        Authority(tmp_path).server(context)  # the broker has a new authority, whose file is not there yet
+        Authority(tmp_path).server(
+            context
+        )  # the broker has a new authority, whose file is not there yet
         (tmp_path / "ca.pem").write_bytes(b"")
         with pytest.raises(
-            Unreachable, match=r"What was read before is in use, because tls.ca_file .*ca\.pem: no usable"
+            Unreachable,
+            match=r"What was read before is in use, because tls.ca_file .*ca\.pem: no usable",
         ):
             await polled(transport)
 
@@ -154,7 +167,9 @@ async def test_a_command_that_stays_follows_a_renewal(tmp_path: Path) -> None:
     """As `penstock top` does."""
     first, second = Authority(tmp_path), Authority(tmp_path)
     first.write()
-    (tmp_path / "http.yml").write_text("tls_config: {ca_file: ca.pem, cert_file: tls.crt, key_file: tls.key}\n")
+    (tmp_path / "http.yml").write_text(
+        "tls_config: {ca_file: ca.pem, cert_file: tls.crt, key_file: tls.key}\n"
+    )
     context = first.server()
 
     async def events(_: web.Request) -> web.Response:

@@ -17,7 +17,9 @@ from penstock_trends.tables import KEYS
 START = 1_788_220_800
 
 
-def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, reset: float = 0.01) -> Any:
+def untidy(
+    seed: int, series: int = 6, samples: int = 700, every: int = 60, reset: float = 0.01
+) -> Any:
     """Rows of kind queue in no order. reset: share of the samples at which the counters begin anew."""
     random = np.random.default_rng(seed)
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
@@ -27,7 +29,8 @@ def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, rese
         lives = np.cumsum(random.random(size) < reset)
         added = np.concatenate(
             [
-                np.cumsum(random.integers(0, 9, (lives == life).sum())) + random.integers(0, 50)
+                np.cumsum(random.integers(0, 9, (lives == life).sum()))
+                + random.integers(0, 50)
                 for life in range(lives.max() + 1)
             ]
         )
@@ -36,7 +39,9 @@ def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, rese
             "series": np.full(size, number),
             "inc": START * 1000.0 + lives,
             "added": np.where(random.random(size) < 0.02, np.nan, added),
-            "messages": np.where(number == 1, 0.0, random.integers(0, 5000, size).astype(float)),
+            "messages": np.where(
+                number == 1, 0.0, random.integers(0, 5000, size).astype(float)
+            ),
         }
         if number > 1:
             keep = (stamp // HOUR) % 5 != 3
@@ -47,20 +52,44 @@ def untidy(seed: int, series: int = 6, samples: int = 700, every: int = 60, rese
     order = random.permutation(np.concatenate([np.arange(len(rows["stamp"])), twice]))
     rows = {name: column[order] for name, column in rows.items()}
     names = np.array([f"q{i}" for i in range(series)])[rows["series"]]
-    sids = np.array([series_id("b", f"q{i}", f"q{i}") for i in range(series)])[rows["series"]]
-    numbers = {"inc": rows["inc"], "added": rows["added"], "messages": rows["messages"], "sid": sids}
+    sids = np.array([series_id("b", f"q{i}", f"q{i}") for i in range(series)])[
+        rows["series"]
+    ]
+    numbers = {
+        "inc": rows["inc"],
+        "added": rows["added"],
+        "messages": rows["messages"],
+        "sid": sids,
+    }
     numbers["interval"] = np.full(len(sids), float(every))
-    texts = {name: pa.array(names.tolist()).dictionary_encode() for name in ("address", "queue")}
-    return _table(QUEUE, rows["stamp"], numbers, texts, {"broker": "b", "queue_kind": "user"})
+    texts = {
+        name: pa.array(names.tolist()).dictionary_encode()
+        for name in ("address", "queue")
+    }
+    return _table(
+        QUEUE, rows["stamp"], numbers, texts, {"broker": "b", "queue_kind": "user"}
+    )
 
 
 def polls_of(queue: str, stamp: Any, every: float, **numbers: Any) -> Any:
     """Raw rows of a queue in one life, as the agent keeps them."""
     zero, size = np.zeros(len(stamp)), len(stamp)
-    said = dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
-    said |= {"sid": np.full(size, series_id("b", queue, queue)), "inc": zero + START * 1000.0, "interval": zero + every}
+    said = (
+        dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
+    )
+    said |= {
+        "sid": np.full(size, series_id("b", queue, queue)),
+        "inc": zero + START * 1000.0,
+        "interval": zero + every,
+    }
     name = pa.array([queue] * size).dictionary_encode()
-    return _table(QUEUE, stamp, said, {"address": name, "queue": name}, {"broker": "b", "queue_kind": "user"})
+    return _table(
+        QUEUE,
+        stamp,
+        said,
+        {"address": name, "queue": name},
+        {"broker": "b", "queue_kind": "user"},
+    )
 
 
 def hours_of(store: Store, kind: str, paths: Sequence[str]) -> Any:
@@ -73,7 +102,10 @@ def hours_of(store: Store, kind: str, paths: Sequence[str]) -> Any:
 
 def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
     """How much a counter grew in each hourly row, by numpy: what `sql/i1.sql` says, the gaps with it."""
-    columns = {name: table[name].to_numpy().astype(float) for name in (f"lo_{counter}", f"hi_{counter}")}
+    columns = {
+        name: table[name].to_numpy().astype(float)
+        for name in (f"lo_{counter}", f"hi_{counter}")
+    }
     sid, inc, start = (table[name].to_numpy() for name in KEYS)
     low, high = columns.values()
     order = np.lexsort((inc, start, sid))
@@ -96,10 +128,21 @@ def rows_of_hours(polls: dict[str, Any], step: int = 60) -> dict[str, Any]:
     """What the kernel keeps of the polls of a queue, with what its counters grew. stamp: in seconds."""
     size = len(polls["stamp"])
     rows: dict[str, Any] = {name: np.full(size, np.nan) for name in TIER.columns}
-    rows |= {name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *TIER.texts)}
-    rows |= {name: np.zeros(size) for name in ("delivering", "acknowledged", "expired", "killed", "messages")}
-    rows |= {"consumers": np.ones(size), "interval": np.full(size, float(step)), **polls}
+    rows |= {
+        name: np.zeros(size, np.int64) for name in ("broker", "sid", "inc", *TIER.texts)
+    }
+    rows |= {
+        name: np.zeros(size)
+        for name in ("delivering", "acknowledged", "expired", "killed", "messages")
+    }
+    rows |= {
+        "consumers": np.ones(size),
+        "interval": np.full(size, float(step)),
+        **polls,
+    }
     found = hourly(TIER, rows | {"stamp": np.asarray(polls["stamp"], np.int64) * MICRO})
     for name in TIER.counters:
-        found[name] = found[f"hi_{name}"] - np.append(found[f"lo_{name}"][:1], found[f"hi_{name}"][:-1])
+        found[name] = found[f"hi_{name}"] - np.append(
+            found[f"lo_{name}"][:1], found[f"hi_{name}"][:-1]
+        )
     return found | {"complete": found["n"] * step >= HOUR / 2}

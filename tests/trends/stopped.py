@@ -27,12 +27,22 @@ def of_day(found: dict[str, str], day: str) -> dict[str, str]:
     return {path: content for path, content in found.items() if day in path}
 
 
-def stopped_at_each_step(spark: Any, history: Store, out: Store, whole: Store, monkeypatch: pytest.MonkeyPatch) -> int:
+def stopped_at_each_step(
+    spark: Any,
+    history: Store,
+    out: Store,
+    whole: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> int:
     """Roll up what comes late, stopped before each step in turn (a table, or a pointer). How many steps there were.
 
     out, whole: empty. Readers see each day as it was, or as the whole new day; in the end all is as in a run alone.
     """
-    late = [entry.path for entry in history.files("raw") if re.search("dt=2026-09-0[34]/hour=2", entry.path)]
+    late = [
+        entry.path
+        for entry in history.files("raw")
+        if re.search("dt=2026-09-0[34]/hour=2", entry.path)
+    ]
     kept = {path: history.read_bytes(path) or b"" for path in late}
     for path in late:
         history.delete(path)
@@ -64,7 +74,9 @@ def stopped_at_each_step(spark: Any, history: Store, out: Store, whole: Store, m
             stops += 1
             seen = published(out)
             for day in pointers.day_names(out):
-                assert of_day(seen, day) in (of_day(old, day), of_day(new, day)), f"{day}, stopped at step {stops}"
+                assert of_day(seen, day) in (of_day(old, day), of_day(new, day)), (
+                    f"{day}, stopped at step {stops}"
+                )
             continue
         break
     assert published(out) == new

@@ -29,7 +29,9 @@ from penstock_trends.summary import not_known
 NAMES = {"broker": "b", "address": "a", "queue": "q"}
 
 
-def polls(days: float, ring: float = np.nan, consumers: float = 2.0, short: float = 0.0) -> dict[str, Any]:
+def polls(
+    days: float, ring: float = np.nan, consumers: float = 2.0, short: float = 0.0
+) -> dict[str, Any]:
     """A minute each; 60 come, 90 can be taken, in each tenth hour `short` of them less."""
     stamp = 60.0 * np.arange(int(days * 1440))
     depth, left, lost = np.zeros(len(stamp)), np.zeros(len(stamp)), 0.0
@@ -55,7 +57,10 @@ def test_a_ring_that_lost_gets_the_size_that_would_not_have() -> None:
     (one,) = advice_of(seen)
     assert one["subject"] == "ring size"
     lost = seen["added"][-1] - seen["acknowledged"][-1] - seen["messages"][-1]
-    said = re.fullmatch(r"In the 3 days seen a ring of 500 lost ([\d,]+) of 259,140 messages\.", one["evidence"])
+    said = re.fullmatch(
+        r"In the 3 days seen a ring of 500 lost ([\d,]+) of 259,140 messages\.",
+        one["evidence"],
+    )
     assert said is not None
     assert int(said[1].replace(",", "")) == pytest.approx(lost, abs=1000)
     assert one["do"] == "ring-size 3900: it would have lost 0 of 259,140."
@@ -73,16 +78,36 @@ def test_a_backlog_that_lasts_gets_consumers() -> None:
 @pytest.mark.parametrize(
     ("said", "do"),
     [
-        ({"exclusive": 1.0}, "More consumers would stand by: the queue is exclusive. Make its one consumer faster."),
-        ({"max_consumers": 2.0}, "It takes 2 consumers and no more: raise max-consumers, or make them faster."),
-        ({"groups": 7.0}, "More consumers would get new message groups only: make those that are there faster."),
-        ({"groups": 7.0, "grouped": 1.0}, "3 consumers: the backlog would have lasted 0 s at most"),
-        ({"max_consumers": -1.0, "exclusive": 0.0, "groups": 0.0}, "3 consumers: the backlog would have lasted 0 s"),
+        (
+            {"exclusive": 1.0},
+            "More consumers would stand by: the queue is exclusive. Make its one consumer faster.",
+        ),
+        (
+            {"max_consumers": 2.0},
+            "It takes 2 consumers and no more: raise max-consumers, or make them faster.",
+        ),
+        (
+            {"groups": 7.0},
+            "More consumers would get new message groups only: make those that are there faster.",
+        ),
+        (
+            {"groups": 7.0, "grouped": 1.0},
+            "3 consumers: the backlog would have lasted 0 s at most",
+        ),
+        (
+            {"max_consumers": -1.0, "exclusive": 0.0, "groups": 0.0},
+            "3 consumers: the backlog would have lasted 0 s",
+        ),
     ],
 )
-def test_no_consumers_are_advised_that_would_get_nothing(said: dict[str, float], do: str) -> None:
+def test_no_consumers_are_advised_that_would_get_nothing(
+    said: dict[str, float], do: str
+) -> None:
     seen = polls(3, short=0.5)
-    (one,) = advice_of(seen | {name: np.full(len(seen["stamp"]), value) for name, value in said.items()})
+    (one,) = advice_of(
+        seen
+        | {name: np.full(len(seen["stamp"]), value) for name, value in said.items()}
+    )
     assert one["do"].startswith(do)
 
 
@@ -90,7 +115,12 @@ def test_messages_that_are_not_due_are_no_backlog() -> None:
     """Three days of it and no help from three times the consumers, where all that was due was taken at once."""
     seen = polls(3)
     scheduled = np.full(len(seen["stamp"]), 10_000.0)
-    assert advice_of(seen | {"scheduled": scheduled, "messages": seen["messages"] + scheduled}) == []
+    assert (
+        advice_of(
+            seen | {"scheduled": scheduled, "messages": seen["messages"] + scheduled}
+        )
+        == []
+    )
 
 
 @pytest.mark.slow  # replays polls
@@ -118,18 +148,36 @@ def test_nothing_is_said_of_what_is_well_or_young() -> None:
 
 
 def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> None:
-    names = [(f"broker-{broker}", f"{queue}.0") for broker in (1, 2) for queue in ("orders", "invoices", "payments")]
+    names = [
+        (f"broker-{broker}", f"{queue}.0")
+        for broker in (1, 2)
+        for queue in ("orders", "invoices", "payments")
+    ]
     facts = [
-        {"broker": broker, "address": queue, "queue": queue, "ring": None, "consumers": 2.0, "backlog_share": 0.5}
+        {
+            "broker": broker,
+            "address": queue,
+            "queue": queue,
+            "ring": None,
+            "consumers": 2.0,
+            "backlog_share": 0.5,
+        }
         for broker, queue in names
     ]
-    found = {(one["broker"], one["queue"]): one["do"] for one in advise(spark, fleet[0], facts)}
+    found = {
+        (one["broker"], one["queue"]): one["do"]
+        for one in advise(spark, fleet[0], facts)
+    }
     sids = {series_id(broker, queue, queue): (broker, queue) for broker, queue in names}
-    every = polls_of(fleet[0], [path for day in last_days(fleet[0]) for path in day], list(sids))
+    every = polls_of(
+        fleet[0], [path for day in last_days(fleet[0]) for path in day], list(sids)
+    )
     alone = {
         name: one["do"]
         for sid, name in sids.items()
-        for one in advice_of({column: values[every["sid"] == sid] for column, values in every.items()})
+        for one in advice_of(
+            {column: values[every["sid"] == sid] for column, values in every.items()}
+        )
     }
     assert found == alone != {}
     assert advise(spark, fleet[0], [facts[0] | {"backlog_share": 0.01}]) == []
@@ -139,7 +187,9 @@ def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
     named = {"broker": "broker-1", "address": "orders.0", "queue": "orders.0"}
     facts = [named | {"ring": None, "consumers": 2.0, "backlog_share": 0.5}]
     paths = [entry.path for entry in own_fleet.files("raw/kind=queue")]
-    whole = advice_of(polls_of(own_fleet, paths, [series_id("broker-1", "orders.0", "orders.0")]))
+    whole = advice_of(
+        polls_of(own_fleet, paths, [series_id("broker-1", "orders.0", "orders.0")])
+    )
     own_fleet.write_bytes(paths[0], b"torn")
     found = advise(spark, own_fleet, facts)
     assert [one["subject"] for one in found] == [one["subject"] for one in whole] != []
@@ -152,14 +202,21 @@ def test_numbers_that_cannot_be_are_no_polls_of_any_queue(own_fleet: Store) -> N
     whole = polls_of(own_fleet, paths, [sid])
     table = read(own_fleet, paths[:1], QUEUE)
     at = table.column_names.index("added")
-    own_fleet.write_table(paths[0], table.set_column(at, "added", pa.array([2**63 - 1025] * len(table), pa.int64())))
+    own_fleet.write_table(
+        paths[0],
+        table.set_column(
+            at, "added", pa.array([2**63 - 1025] * len(table), pa.int64())
+        ),
+    )
     found = polls_of(own_fleet, paths, [sid])
     assert np.isnan(found["added"]).sum() > np.isnan(whole["added"]).sum()
     assert np.nanmax(found["added"]) == np.nanmax(whole["added"])
 
 
 @pytest.mark.slow  # imports pandas
-def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(_: object) -> list[dict[str, str]]:
         raise ZeroDivisionError("float division by zero")
 
@@ -169,8 +226,16 @@ def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(monk
     assert json.loads(replayed(frame)["found"][0]) == {"advice": [], "problem": ""}
     monkeypatch.setattr("penstock_trends.advice.advice_of", broken)
     found = json.loads(replayed(frame)["found"][0])
-    assert found == {"advice": [], "problem": "ZeroDivisionError: float division by zero"}
-    facts = {"unadvised": {"orders on b1": found["problem"]}, "window": {"days": 100}, "brokers": [], "queues": []}
+    assert found == {
+        "advice": [],
+        "problem": "ZeroDivisionError: float division by zero",
+    }
+    facts = {
+        "unadvised": {"orders on b1": found["problem"]},
+        "window": {"days": 100},
+        "brokers": [],
+        "queues": [],
+    }
     assert not_known(facts) == [
         "what to set for orders on b1: its polls could not be replayed (ZeroDivisionError: float division by zero)"
     ]
@@ -185,10 +250,17 @@ def test_polls_of_two_agents_are_one_queue(own_fleet: Store) -> None:
     for path in files:
         table = read(own_fleet, [path], QUEUE)
         other = pc.add(table["inc"], 1)
-        table = table.set_column(table.column_names.index("inc"), "inc", other.cast(table.schema.field("inc").type))
-        stamp = pc.add(table["stamp"].cast(pa.int64()), 7_000_000).cast(table.schema.field("stamp").type)
+        table = table.set_column(
+            table.column_names.index("inc"),
+            "inc",
+            other.cast(table.schema.field("inc").type),
+        )
+        stamp = pc.add(table["stamp"].cast(pa.int64()), 7_000_000).cast(
+            table.schema.field("stamp").type
+        )
         own_fleet.write_table(
-            path.replace("generated", "second"), table.set_column(table.column_names.index("stamp"), "stamp", stamp)
+            path.replace("generated", "second"),
+            table.set_column(table.column_names.index("stamp"), "stamp", stamp),
         )
     files = [entry.path for entry in own_fleet.files("raw/kind=queue")]
     both = steps_of(polls_of(own_fleet, files, [sid]))
@@ -210,15 +282,30 @@ def test_a_ring_that_was_changed_is_judged_since_then() -> None:
 
 
 def test_use_is_what_comes_over_what_can_be_done() -> None:
-    clients: list[dict[str, Any]] = [NAMES | {"consumers": 2.0}, NAMES | {"consumers": 2.0, "queue": "gone"}]
+    clients: list[dict[str, Any]] = [
+        NAMES | {"consumers": 2.0},
+        NAMES | {"consumers": 2.0, "queue": "gone"},
+    ]
     utilised(clients, [NAMES | {"busiest_rate": 5.0, "pace": {"rate": 10.0}}])
-    assert [(one["pace"], one["utilisation"]) for one in clients] == [(10.0, 0.25), (None, None)]
+    assert [(one["pace"], one["utilisation"]) for one in clients] == [
+        (10.0, 0.25),
+        (None, None),
+    ]
     utilised(clients, [NAMES | {"busiest_rate": 5.0, "pace": {"rate": None}}])
     assert clients[0]["utilisation"] is None, "there was never enough to do"
 
 
-@pytest.mark.parametrize(("wanted", "said"), [(5, ""), (6, "It takes 5 consumers and no more")])
+@pytest.mark.parametrize(
+    ("wanted", "said"), [(5, ""), (6, "It takes 5 consumers and no more")]
+)
 def test_no_more_consumers_than_the_queue_takes(wanted: int, said: str) -> None:
     """By the last poll that read it."""
-    nothing = dict.fromkeys(("exclusive", "groups", "grouped"), np.array([np.nan, np.nan]))
-    assert more_are_idle({**nothing, "max_consumers": np.array([5.0, np.nan])}, wanted).partition(":")[0] == said
+    nothing = dict.fromkeys(
+        ("exclusive", "groups", "grouped"), np.array([np.nan, np.nan])
+    )
+    assert (
+        more_are_idle(
+            {**nothing, "max_consumers": np.array([5.0, np.nan])}, wanted
+        ).partition(":")[0]
+        == said
+    )

@@ -43,15 +43,25 @@ def spark_of(home: Path, version: str) -> Path:
 
 def said(*, local: bool = True, **environment: object) -> str:
     with pytest.raises(PenstockError) as found:
-        check_environment(SPARK, local=local, environment={name: str(one) for name, one in environment.items()})
+        check_environment(
+            SPARK,
+            local=local,
+            environment={name: str(one) for name, one in environment.items()},
+        )
     return str(found.value)
 
 
 def test_nothing_is_said_where_all_is_there(java: Path, tmp_path: Path) -> None:
-    check_environment(SPARK, local=True, environment={"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable})
+    check_environment(
+        SPARK,
+        local=True,
+        environment={"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable},
+    )
     check_environment(SPARK, local=True, environment={"PATH": str(java / "bin")})
     same = spark_of(tmp_path / "spark", "4.3.1")
-    check_environment(SPARK, local=True, environment={"JAVA_HOME": str(java), "SPARK_HOME": str(same)})
+    check_environment(
+        SPARK, local=True, environment={"JAVA_HOME": str(java), "SPARK_HOME": str(same)}
+    )
 
 
 def test_no_java(tmp_path: Path) -> None:
@@ -62,13 +72,17 @@ def test_no_java(tmp_path: Path) -> None:
 
 def test_a_java_home_without_java(tmp_path: Path) -> None:
     text = said(JAVA_HOME=tmp_path / "none")
-    assert text.endswith("none: has no bin/java; set JAVA_HOME to the directory of a Java 17 or later, or unset it")
+    assert text.endswith(
+        "none: has no bin/java; set JAVA_HOME to the directory of a Java 17 or later, or unset it"
+    )
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8.0_392", 8), ("11.0.21", 11)])
 def test_a_java_that_is_too_old(version: str, major: int, tmp_path: Path) -> None:
     home = java_of(tmp_path / "old", version)
-    needs = f"is Java {major}, and Spark 4.3.0 needs Java 17 or later; set JAVA_HOME to one"
+    needs = (
+        f"is Java {major}, and Spark 4.3.0 needs Java 17 or later; set JAVA_HOME to one"
+    )
     assert needs in said(JAVA_HOME=home)
     assert needs in said(PATH=home / "bin")
 
@@ -81,19 +95,29 @@ def test_a_java_that_does_not_say_its_version_is_tried(tmp_path: Path) -> None:
 def test_another_spark(java: Path, tmp_path: Path) -> None:
     other = spark_of(tmp_path / "spark", "3.5.1")
     text = said(JAVA_HOME=java, SPARK_HOME=other)
-    assert "is Spark 3.5.1, but pyspark is 4.3.0; unset SPARK_HOME, or install pyspark 3.5.1" in text
-    assert "holds no Spark; unset SPARK_HOME" in said(JAVA_HOME=java, SPARK_HOME=tmp_path / "none")
+    assert (
+        "is Spark 3.5.1, but pyspark is 4.3.0; unset SPARK_HOME, or install pyspark 3.5.1"
+        in text
+    )
+    assert "holds no Spark; unset SPARK_HOME" in said(
+        JAVA_HOME=java, SPARK_HOME=tmp_path / "none"
+    )
 
 
 def test_another_python(java: Path, tmp_path: Path) -> None:
     other = program(tmp_path / "python", "echo 3.99")
     ours = "{}.{}".format(*sys.version_info)
     text = said(JAVA_HOME=java, PYSPARK_PYTHON=other)
-    assert f"is Python 3.99, and this is Python {ours}; set PYSPARK_PYTHON to a Python {ours}" in text
+    assert (
+        f"is Python 3.99, and this is Python {ours}; set PYSPARK_PYTHON to a Python {ours}"
+        in text
+    )
     missing = said(JAVA_HOME=java, PYSPARK_PYTHON=tmp_path / "none")
     assert "cannot be run (No such file or directory)" in missing
     broken = program(tmp_path / "broken", "exit 3")
-    assert "cannot be run, or is no Python" in said(JAVA_HOME=java, PYSPARK_PYTHON=broken)
+    assert "cannot be run, or is no Python" in said(
+        JAVA_HOME=java, PYSPARK_PYTHON=broken
+    )
 
 
 def test_a_python_of_the_workers_of_a_cluster_is_not_tried_here(java: Path) -> None:
@@ -102,7 +126,10 @@ def test_a_python_of_the_workers_of_a_cluster_is_not_tried_here(java: Path) -> N
 
 
 def test_a_user_without_a_name() -> None:
-    with pytest.raises(PenstockError, match=rf"the user {NO_USER} has no name on this machine.*/etc/passwd"):
+    with pytest.raises(
+        PenstockError,
+        match=rf"the user {NO_USER} has no name on this machine.*/etc/passwd",
+    ):
         check_user(NO_USER)
 
 
@@ -163,5 +190,10 @@ def test_a_failed_job_says_what_failed_in_its_worker(spark: Any) -> None:
                 raise ValueError("sid 7 has two owners") from error
 
     schema = pa.schema([("unit", pa.string())])
-    with pytest.raises(PenstockError, match=r"^Spark failed: ValueError: sid 7 has two owners$"), clear_errors():
+    with (
+        pytest.raises(
+            PenstockError, match=r"^Spark failed: ValueError: sid 7 has two owners$"
+        ),
+        clear_errors(),
+    ):
         spread(spark, ["a"], work, schema).collect()

@@ -22,9 +22,17 @@ POLLED = [0.0, HOUR, 2 * HOUR, 4 * HOUR]
 NOW = 4 * HOUR + 300
 
 
-def row(event: str, at: float, since: float = 100.0, severity: str = "warning", seen: float | None = None) -> Row:
+def row(
+    event: str,
+    at: float,
+    since: float = 100.0,
+    severity: str = "warning",
+    seen: float | None = None,
+) -> Row:
     moments = {"stamp": at, "since": since, "seen": at if seen is None else seen}
-    times = {name: datetime.fromtimestamp(seconds, UTC) for name, seconds in moments.items()}
+    times = {
+        name: datetime.fromtimestamp(seconds, UTC) for name, seconds in moments.items()
+    }
     return {**times, "event": event, "severity": severity}
 
 
@@ -83,15 +91,22 @@ Asked = Callable[[list[Row]], list[Row]]
 @pytest.fixture
 def asked(spark: Any) -> Asked:
     polls = [("b", int(hour), int(min(hour + HOUR - 10, NOW))) for hour in POLLED]
-    spark.createDataFrame(polls, "broker string, start long, t1 long").createOrReplaceTempView("polls")
+    spark.createDataFrame(
+        polls, "broker string, start long, t1 long"
+    ).createOrReplaceTempView("polls")
 
     def of(rows: list[Row]) -> list[Row]:
         types = ", ".join(
-            f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}" for name in rows[0]
+            f"{name} {'timestamp' if name in ('stamp', 'since', 'seen') else 'string'}"
+            for name in rows[0]
         )
-        spark.createDataFrame([tuple(one.values()) for one in rows], types).createOrReplaceTempView("condition")
+        spark.createDataFrame(
+            [tuple(one.values()) for one in rows], types
+        ).createOrReplaceTempView("condition")
         query = tables.sql("episodes", unseen=UNSEEN)
-        return [one.asDict() for one in spark.sql(query).orderBy("queue", "begin").collect()]
+        return [
+            one.asDict() for one in spark.sql(query).orderBy("queue", "begin").collect()
+        ]
 
     return of
 
@@ -99,37 +114,86 @@ def asked(spark: Any) -> Asked:
 def test_each_case_by_hand(asked: Asked) -> None:
     """Each is a queue of its own."""
     named = {"broker": "b", "address": "a", "client": "c", "condition": "stalled"}
-    rows = [{**named, "queue": name, **one} for name, (told, _) in CASES.items() for one in told]
-    worst = [row("enter", 160), row("severity", 200, severity="critical"), row("severity", 300), row("leave", 400)]
-    found = asked([*rows, *({**named, "queue": "as severe as at its worst", **one} for one in worst)])
+    rows = [
+        {**named, "queue": name, **one}
+        for name, (told, _) in CASES.items()
+        for one in told
+    ]
+    worst = [
+        row("enter", 160),
+        row("severity", 200, severity="critical"),
+        row("severity", 300),
+        row("leave", 400),
+    ]
+    found = asked(
+        [
+            *rows,
+            *({**named, "queue": "as severe as at its worst", **one} for one in worst),
+        ]
+    )
     for name, (_, wanted) in CASES.items():
         mine = [
-            (one["begin"].timestamp(), one["end"].timestamp(), one["open"], one["ended_by"])
+            (
+                one["begin"].timestamp(),
+                one["end"].timestamp(),
+                one["open"],
+                one["ended_by"],
+            )
             for one in found
             if one["queue"] == name
         ]
         assert mine == wanted, name
-    assert [one["severity"] for one in found if one["queue"] == "as severe as at its worst"] == ["critical"]
+    assert [
+        one["severity"] for one in found if one["queue"] == "as severe as at its worst"
+    ] == ["critical"]
     known = {one["queue"]: one["end_known"] for one in found}
-    assert {known[name] for name in ("from its begin to its end", "still active at the last poll")} == {True}
-    assert {known[name] for name in ("no hold in the next polled hour", "a leave that says when it was seen")} == {
-        False
+    assert {
+        known[name]
+        for name in ("from its begin to its end", "still active at the last poll")
+    } == {True}
+    assert {
+        known[name]
+        for name in (
+            "no hold in the next polled hour",
+            "a leave that says when it was seen",
+        )
+    } == {False}
+
+
+def test_incidents_are_told_with_their_root_and_the_most_victims_that_they_had(
+    asked: Asked, spark: Any
+) -> None:
+    one = {
+        "broker": "b",
+        "address": "x.reply",
+        "queue": "",
+        "client": "54fe491a",
+        "condition": "incident address_full",
     }
-
-
-def test_incidents_are_told_with_their_root_and_the_most_victims_that_they_had(asked: Asked, spark: Any) -> None:
-    one = {"broker": "b", "address": "x.reply", "queue": "", "client": "54fe491a", "condition": "incident address_full"}
     rows = [
         {**one, **row("enter", 160), "evidence": '{"victims": 1.0}'},
         {**one, **row("hold", HOUR), "evidence": '{"victims": 3.0}'},
         {**one, **row("leave", HOUR + 40), "evidence": '{"victims": 2.0}'},
         {**one, **row("enter", 160), "condition": "stalled", "evidence": "{}"},
-        {**one, **row("enter", 160, severity="info"), "client": "a notice", "evidence": "{}"},
+        {
+            **one,
+            **row("enter", 160, severity="info"),
+            "client": "a notice",
+            "evidence": "{}",
+        },
     ]
     asked(rows)
     spark.sql(tables.sql("episodes", unseen=UNSEEN)).createOrReplaceTempView("of_all")
     (found,) = spark.sql(tables.sql("incidents", most=9)).collect()
-    known = (found.kind, found.root, found.id, found.begin, found.end, found.open, found.victims)
+    known = (
+        found.kind,
+        found.root,
+        found.id,
+        found.begin,
+        found.end,
+        found.open,
+        found.victims,
+    )
     assert known == ("address full", "x.reply", "54fe491a", 100, HOUR + 40, False, 3)
 
 
@@ -146,14 +210,35 @@ GROUP BY broker, queue, client, condition, run HAVING bool_or(event = 'leave') A
 def test_they_are_the_islands_that_duckdb_finds(asked: Asked, tmp_path: Path) -> None:
     """A week of an imagined fleet, some of its rows twice."""
     store = Store(str(tmp_path))
-    generate(store, Fleet(brokers=2, queues=5, days=7, interval=300, stalls=9.0, seed=1))
-    rows = read(store, [entry.path for entry in store.files("raw/kind=condition")], CONDITION)
+    generate(
+        store, Fleet(brokers=2, queues=5, days=7, interval=300, stalls=9.0, seed=1)
+    )
+    rows = read(
+        store, [entry.path for entry in store.files("raw/kind=condition")], CONDITION
+    )
     rows = pa.concat_tables([rows, rows.slice(0, 20)])
-    columns = {name: rows[name] for name in ("broker", "address", "queue", "client", "condition", "event", "severity")}
+    columns = {
+        name: rows[name]
+        for name in (
+            "broker",
+            "address",
+            "queue",
+            "client",
+            "condition",
+            "event",
+            "severity",
+        )
+    }
     texts = {name: column.cast(pa.string()) for name, column in columns.items()}
     times = {name: rows[name].cast(STAMP) for name in ("stamp", "since", "seen")}
     found = [
-        (one["broker"], one["queue"], one["client"], one["begin"].timestamp(), one["end"].timestamp())
+        (
+            one["broker"],
+            one["queue"],
+            one["client"],
+            one["begin"].timestamp(),
+            one["end"].timestamp(),
+        )
         for one in asked(pa.table({**texts, **times}).to_pylist())
         if one["ended_by"] == "leave"
     ]

@@ -32,7 +32,9 @@ Row = tuple[float, int, int | None, int, int]
 """Seconds after START, messages, most, before, life."""
 
 
-def fate_rows(*rows: Row, fate: str = "evicted", queue: str = "q", client: str = "") -> Any:
+def fate_rows(
+    *rows: Row, fate: str = "evicted", queue: str = "q", client: str = ""
+) -> Any:
     stamp = np.array([START + row[0] for row in rows], float)
     numbers = {
         "messages": np.array([row[1] for row in rows], float),
@@ -42,7 +44,11 @@ def fate_rows(*rows: Row, fate: str = "evicted", queue: str = "q", client: str =
         "sid": np.full(len(rows), series_id("b", "a", queue, fate, client)),
     }
     return _table(
-        FATE, stamp, numbers, {}, {"broker": "b", "address": "a", "queue": queue, "fate": fate, "client": client}
+        FATE,
+        stamp,
+        numbers,
+        {},
+        {"broker": "b", "address": "a", "queue": queue, "fate": fate, "client": client},
     )
 
 
@@ -60,15 +66,25 @@ def account(spark: Any, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
         roll_up(spark, store, out)
         made = Tables(spark, out, load(out, day_names(out)))
         made.write_accounts(made.window)
-        return [row.asDict() for row in spark.table("fates").orderBy("day", "queue", "fate", "client").collect()]
+        return [
+            row.asDict()
+            for row in spark.table("fates")
+            .orderBy("day", "queue", "fate", "client")
+            .collect()
+        ]
 
     return of
 
 
-def every(seconds: int, until: int, value: int, before: int | None = None, life: int = 1) -> list[Row]:
+def every(
+    seconds: int, until: int, value: int, before: int | None = None, life: int = 1
+) -> list[Row]:
     """The same at each poll; at the first there was `before`."""
     stamps = range(seconds, until, 15)
-    return [(at, value, value, value if i or before is None else before, life) for i, at in enumerate(stamps)]
+    return [
+        (at, value, value, value if i or before is None else before, life)
+        for i, at in enumerate(stamps)
+    ]
 
 
 def with_most(most: int | None, rows: list[Row]) -> list[Row]:
@@ -98,20 +114,39 @@ CASES: dict[str, tuple[list[list[Row]], list[int]]] = {
 }  # fmt: skip
 
 
-def test_messages_of_a_day_count_once(account: Callable[..., list[dict[str, Any]]]) -> None:
+def test_messages_of_a_day_count_once(
+    account: Callable[..., list[dict[str, Any]]],
+) -> None:
     """Each case is a queue; how many more there may be is what the end says."""
-    parts = [fate_rows(*rows, queue=name) for name, (agents, _) in CASES.items() for rows in agents]
+    parts = [
+        fate_rows(*rows, queue=name)
+        for name, (agents, _) in CASES.items()
+        for rows in agents
+    ]
     ends = {5: 0.0, 8: 3.0, None: None}
-    parts += [fate_rows((0, 0, 800, 0, 1), (15, 5, 900, 0, 1), (30, 5, most, 5, 1), queue=f"{most}") for most in ends]
+    parts += [
+        fate_rows(
+            (0, 0, 800, 0, 1), (15, 5, 900, 0, 1), (30, 5, most, 5, 1), queue=f"{most}"
+        )
+        for most in ends
+    ]
     found = account(*parts)
     for name, (_, days) in CASES.items():
-        assert [one["messages"] for one in found if one["queue"] == name and one["messages"]] == days, name
+        assert [
+            one["messages"] for one in found if one["queue"] == name and one["messages"]
+        ] == days, name
     for most, uncertain in ends.items():
         (one,) = (one for one in found if one["queue"] == f"{most}")
         assert (one["messages"], one["uncertain"]) == (5, uncertain)
 
 
-def row(fate: str, messages: int, uncertain: float | None = 0.0, queue: str = "q", client: str = "") -> dict[str, Any]:
+def row(
+    fate: str,
+    messages: int,
+    uncertain: float | None = 0.0,
+    queue: str = "q",
+    client: str = "",
+) -> dict[str, Any]:
     of = {"broker": "b", "address": "a", "queue": queue, "fate": fate, "client": client}
     return of | {"messages": messages, "uncertain": uncertain}
 
@@ -122,9 +157,18 @@ def test_losses_come_first_with_whom_and_in_words() -> None:
         row("evicted", 1, client="other"), row("dropped", 42, None, queue=""), row("duplicate", 0, 3.0, queue=""),
         row("unwanted", 0, queue=""),
     ]  # fmt: skip
-    queue = {"broker": "b", "address": "a", "queue": "q", "owner": "", "added": 2000, "expired": 7}
+    queue = {
+        "broker": "b",
+        "address": "a",
+        "queue": "q",
+        "owner": "",
+        "added": 2000,
+        "expired": 7,
+    }
     found = went({"fates": fates, "queues": [queue]})
-    assert [(one["queue"], one["fate"], one["amount"], one["who"]) for one in found] == [
+    assert [
+        (one["queue"], one["fate"], one["amount"], one["who"]) for one in found
+    ] == [
         ("", "dropped", "at least 42", "a full address (policy DROP)"),
         ("q", "evicted", "10", "taker 6 to 8, other 1, arrivals at a full ring"),
         ("", "duplicate", "0 to 3", "the duplicate id of its producer"),
@@ -139,14 +183,18 @@ def test_losses_come_first_with_whom_and_in_words() -> None:
 def test_a_broker_whose_history_has_no_account_says_what_its_queues_counted() -> None:
     queue = {"broker": "old", "address": "a", "queue": "q", "owner": "x", "added": 100}
     queue |= {"expired": 7, "killed": 0, "evicted": None}
-    assert [(one["fate"], one["amount"]) for one in went({"queues": [queue]})] == [("expired", "7")]
+    assert [(one["fate"], one["amount"]) for one in went({"queues": [queue]})] == [
+        ("expired", "7")
+    ]
 
 
 # --- the whole job
 
 
 @pytest.fixture(scope="module")
-def done(spark: Any, fleet: tuple[Store, Truth], tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(
+    spark: Any, fleet: tuple[Store, Truth], tmp_path_factory: pytest.TempPathFactory
+) -> Done:
     """Four days of a fleet; on two of them a ring loses 10 and then 90, of these 30 to 35 to a client."""
     store = Store(str(tmp_path_factory.mktemp("own")))
     for entry in fleet[0].files():
@@ -159,11 +207,19 @@ def done(spark: Any, fleet: tuple[Store, Truth], tmp_path_factory: pytest.TempPa
         fate_rows(*every(2 * HOUR, 3 * HOUR, 4000, 0), fate="expired"),
         fate_rows(*with_most(None, every(0, 60, 42, 0)), fate="rejected", queue=""),
     ):
-        (fate,), (queue,), (client,) = (set(part[name].to_pylist()) for name in ("fate", "queue", "client"))
-        days = part["stamp"].cast(pa.int64()).to_numpy() // (DAY * 1_000_000) - START // DAY
+        (fate,), (queue,), (client,) = (
+            set(part[name].to_pylist()) for name in ("fate", "queue", "client")
+        )
+        days = (
+            part["stamp"].cast(pa.int64()).to_numpy() // (DAY * 1_000_000)
+            - START // DAY
+        )
         for day in (0, 1):
             here = part.filter(pa.array(days == day))
-            store.write_table(f"raw/kind=fate/dt=2026-09-0{day + 1}/hour=all/{fate}{queue}{client}.parquet", here)
+            store.write_table(
+                f"raw/kind=fate/dt=2026-09-0{day + 1}/hour=all/{fate}{queue}{client}.parquet",
+                here,
+            )
     out = tmp_path_factory.mktemp("fates")
     return out, job.run(store.url, str(out), session=spark)
 
@@ -187,7 +243,9 @@ def test_the_example_of_the_documentation_is_answered(done: Done) -> None:
     query = ACCOUNT_PAGE.read_text().split("```sql\n")[1].split("```")[0]
     with duckdb.connect() as database:
         found = database.execute(
-            query.replace("OUT", str(done[0])).replace("current_date", "DATE '2026-09-05'")
+            query.replace("OUT", str(done[0])).replace(
+                "current_date", "DATE '2026-09-05'"
+            )
         ).fetchall()
     assert [one for one in found if one[2] == "b"] == [
         ("evicted", "", "b", "a", "q", 70), ("rejected", "", "b", "a", "", 42), ("evicted", "taker", "b", "a", "q", 30),
@@ -197,7 +255,11 @@ def test_the_example_of_the_documentation_is_answered(done: Done) -> None:
 def test_the_report_says_where_messages_went(done: Done) -> None:
     page = (done[0] / "report.html").read_text()
     section = page[page.index("10 Where messages went") : page.index("11 Unused")]
-    said = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line)) for line in section.splitlines() if "<td" in line]
+    said = [
+        " | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line))
+        for line in section.splitlines()
+        if "<td" in line
+    ]
     said = [line for line in said if "broker-" not in line]
     assert said == [
         "evicted (lost) | 100 | 1", "rejected (lost) | at least 42 | 1", "expired | 4,000 | 1",
@@ -206,18 +268,37 @@ def test_the_report_says_where_messages_went(done: Done) -> None:
         "q | b | expired | 4,000 | \N{EN DASH} | its time to live",
     ]  # fmt: skip
     assert "Counted since 2026-09-01" in section
-    first = page[page.index("<h3>Lost messages since 2026-09-01</h3>") : page.index("2 How complete")]
-    said = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line)) for line in first.splitlines() if "<td" in line]
-    assert "rejected | address a | b | at least 42 | a full address (policy FAIL) | \N{EN DASH}" in said
+    first = page[
+        page.index("<h3>Lost messages since 2026-09-01</h3>") : page.index(
+            "2 How complete"
+        )
+    ]
+    said = [
+        " | ".join(re.findall(r"<td[^>]*>(.*?)</td>", line))
+        for line in first.splitlines()
+        if "<td" in line
+    ]
+    assert (
+        "rejected | address a | b | at least 42 | a full address (policy FAIL) | \N{EN DASH}"
+        in said
+    )
 
 
 def test_without_a_loss_the_report_says_so(done: Done) -> None:
-    queues = [queue | {"evicted": None, "expired": 0, "killed": 0} for queue in done[1]["queues"]]
+    queues = [
+        queue | {"evicted": None, "expired": 0, "killed": 0}
+        for queue in done[1]["queues"]
+    ]
     page = pages(done[1] | {"fates": [], "queues": queues})["report.html"]
-    assert "<p>None.</p>" in page[page.index("Where messages went") : page.index("11 Unused")]
+    assert (
+        "<p>None.</p>"
+        in page[page.index("Where messages went") : page.index("11 Unused")]
+    )
 
 
-def test_a_history_without_an_account_still_reads(spark: Any, own_fleet: Store, tmp_path: Path) -> None:
+def test_a_history_without_an_account_still_reads(
+    spark: Any, own_fleet: Store, tmp_path: Path
+) -> None:
     for entry in own_fleet.files():
         if "kind=fate" in entry.path or "dt=2026-09-01" not in entry.path:
             own_fleet.delete(entry.path)

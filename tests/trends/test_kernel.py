@@ -57,7 +57,9 @@ def kernel(directory: Path, rows: Any, files: int = 1) -> Any:
 def by_hour(rows: Any, increases: Any) -> list[tuple[int, int, int]]:
     """Series, hour and increase, of those that are not 0."""
     sums: dict[tuple[int, int], float] = {}
-    for sid, start, by in zip(*(rows[name].to_pylist() for name in ("sid", "start")), increases, strict=True):
+    for sid, start, by in zip(
+        *(rows[name].to_pylist() for name in ("sid", "start")), increases, strict=True
+    ):
         if by is not None and not np.isnan(by):
             sums[sid, start] = sums.get((sid, start), 0.0) + by
     return sorted((*key, int(value)) for key, value in sums.items() if value)
@@ -73,38 +75,65 @@ def asked_of_spark(spark: Any, directory: Path, rows: Any, query: str) -> Any:
     for one in found:
         if "bins" in one:
             one["bins"] = [list(pair) for pair in one["bins"].items()]
-    return pa.Table.from_pylist(found).sort_by([(name, "ascending") for name in tables.KEYS])
+    return pa.Table.from_pylist(found).sort_by(
+        [(name, "ascending") for name in tables.KEYS]
+    )
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
 @pytest.mark.parametrize("files", [1, 7])
 def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> None:
     rows = untidy(seed)
     table = kernel(tmp_path, rows, files)
     wanted = asked(TIERS, rows)
-    names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
-    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
+    names = (
+        "sid",
+        "inc",
+        "start",
+        "n",
+        "messages_min",
+        "messages_max",
+        "messages_sum",
+        "lo_added",
+        "hi_added",
+    )
+    assert (
+        list(zip(*(table[name].to_pylist() for name in names), strict=True)) == wanted
+    )
     assert {row[0] for row in wanted} == set(rows["sid"].to_pylist())
 
 
 @pytest.mark.slow  # DuckDB works out the same beside it
-def test_all_gauges_are_those_of_the_bench(fleet: tuple[Store, Truth], tmp_path: Path) -> None:
+def test_all_gauges_are_those_of_the_bench(
+    fleet: tuple[Store, Truth], tmp_path: Path
+) -> None:
     """What DuckDB makes beside the job in `bench.trends` is the same work."""
     alike(fleet[0], tmp_path)
 
 
 @pytest.mark.slow  # long courses
-def test_windows_over_polls_that_are_missing_and_consumers_that_change_are_those_of_the_bench(tmp_path: Path) -> None:
+def test_windows_over_polls_that_are_missing_and_consumers_that_change_are_those_of_the_bench(
+    tmp_path: Path,
+) -> None:
     random, store, size = np.random.default_rng(5), Store(str(tmp_path / "rough")), 800
     for number in range(20):
         stamp = START + 20.0 * np.sort(random.choice(1000, size, replace=False))
         came = np.cumsum(random.integers(0, 40, size)).astype(float)
         left = np.maximum(np.maximum.accumulate(came - random.integers(0, 60, size)), 0)
-        said = {"consumers": np.repeat(random.integers(0, 4, size // 20), 20).astype(float)}
+        said = {
+            "consumers": np.repeat(random.integers(0, 4, size // 20), 20).astype(float)
+        }
         said |= {"removed" if number % 5 == 0 else "acknowledged": left}
         said |= {"exclusive": np.ones(size)} if number % 3 == 0 else {}
-        rows = polls_of(f"q{number}", stamp, 20.0, added=came, messages=came - left, **said)
-        store.write_table(f"raw/kind=queue/dt=2026-09-01/hour=all/{number}.parquet", in_order(rows, QUEUE_ROWS))
+        rows = polls_of(
+            f"q{number}", stamp, 20.0, added=came, messages=came - left, **said
+        )
+        store.write_table(
+            f"raw/kind=queue/dt=2026-09-01/hour=all/{number}.parquet",
+            in_order(rows, QUEUE_ROWS),
+        )
     found = alike(store, tmp_path)
     assert np.isfinite(found["service_max"].to_numpy()).sum() > 100
 
@@ -119,16 +148,24 @@ def alike(store: Store, tmp_path: Path) -> Any:
     wanted = pq.read_table(tmp_path / "peer-queue.parquet").sort_by(order)
     assert len(found) == len(wanted) > 100
     for name in names:
-        ours, theirs = (np.array(rows[name].to_pylist(), float) for rows in (found, wanted))
+        ours, theirs = (
+            np.array(rows[name].to_pylist(), float) for rows in (found, wanted)
+        )
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, err_msg=name)
     return found
 
 
-def test_increases_are_those_of_a_window_over_single_polls(spark: Any, tmp_path: Path) -> None:
+def test_increases_are_those_of_a_window_over_single_polls(
+    spark: Any, tmp_path: Path
+) -> None:
     """By the query of the tiers, by numpy, and by DuckDB over the raw rows; what came in gaps is apart."""
     rows = untidy(2)
     hours = kernel(tmp_path, rows)
-    wanted = [(sid, start, increase) for sid, start, increase in asked(INCREASE, rows) if increase]
+    wanted = [
+        (sid, start, increase)
+        for sid, start, increase in asked(INCREASE, rows)
+        if increase
+    ]
     assert by_hour(hours, grown(hours, "added").tolist()) == wanted
     found = asked_of_spark(spark, tmp_path, hours, increases_query(QUEUES))
     both = pc.add(found["added"], found["gap_added"])
@@ -146,20 +183,31 @@ def with_unknown(began: float, ended: float) -> Any:
     return polls_of("q", stamp, 60.0, added=added, messages=np.zeros(600))
 
 
-@pytest.mark.parametrize(("began", "ended"), [(3, 7), (2.5, 6.5), (2.9, 3.95), (4.2, 4.8)])
+@pytest.mark.parametrize(
+    ("began", "ended"), [(3, 7), (2.5, 6.5), (2.9, 3.95), (4.2, 4.8)]
+)
 def test_what_came_while_a_counter_was_not_known_is_counted_in_no_hour(
     began: float, ended: float, spark: Any, tmp_path: Path
 ) -> None:
     rows = with_unknown(began, ended)
-    found = asked_of_spark(spark, tmp_path, kernel(tmp_path, in_order(rows, QUEUE_ROWS)), increases_query(QUEUES))
-    added, gap = (np.array(found[name].to_pylist(), float) for name in ("added", "gap_added"))
+    found = asked_of_spark(
+        spark,
+        tmp_path,
+        kernel(tmp_path, in_order(rows, QUEUE_ROWS)),
+        increases_query(QUEUES),
+    )
+    added, gap = (
+        np.array(found[name].to_pylist(), float) for name in ("added", "gap_added")
+    )
     assert np.nansum(added) + np.nansum(gap) == 599
     assert np.nanmax(added) <= 60
     if ended - began > 1:
         assert np.nansum(gap) == pytest.approx(60 * (ended - began), abs=1)
 
 
-def test_a_day_that_ends_without_a_counter_is_joined_by_when_it_was_known(spark: Any, tmp_path: Path) -> None:
+def test_a_day_that_ends_without_a_counter_is_joined_by_when_it_was_known(
+    spark: Any, tmp_path: Path
+) -> None:
     """However the days are put together: what came is in the gap of the hour after, and its sum is right."""
     hours = kernel(tmp_path, in_order(with_unknown(3, 7), QUEUE_ROWS))
     whole = asked_of_spark(spark, tmp_path, hours, increases_query(QUEUES))
@@ -168,16 +216,28 @@ def test_a_day_that_ends_without_a_counter_is_joined_by_when_it_was_known(spark:
     past = day.append_column("before", pa.array([True] * len(day)))
     store, schema = Store(str(tmp_path)), QUEUES.rows
     for name, table in (("past", past), ("now", hours.filter(pc.invert(early)))):
-        fitted = pa.table({field.name: table[field.name].cast(field.type) for field in schema if field.name != "bins"})
+        fitted = pa.table(
+            {
+                field.name: table[field.name].cast(field.type)
+                for field in schema
+                if field.name != "bins"
+            }
+        )
         store.write_table(f"{name}.parquet", fitted)
     frames = [
-        tables.frame(spark, store, [f"{name}.parquet"], schema).selectExpr("*", f"{name == 'past'} AS before".lower())
+        tables.frame(spark, store, [f"{name}.parquet"], schema).selectExpr(
+            "*", f"{name == 'past'} AS before".lower()
+        )
         for name in ("past", "now")
     ]
     frames[0].unionByName(frames[1]).createOrReplaceTempView("h1")
-    apart = pa.Table.from_pylist([row.asDict() for row in spark.sql(increases_query(QUEUES)).collect()])
+    apart = pa.Table.from_pylist(
+        [row.asDict() for row in spark.sql(increases_query(QUEUES)).collect()]
+    )
     names = ["start", "added", "gap_added"]
-    later = whole.filter(pc.greater_equal(whole["start"], START + 5 * 3600)).select(names)
+    later = whole.filter(pc.greater_equal(whole["start"], START + 5 * 3600)).select(
+        names
+    )
     assert apart.sort_by("start").select(names).to_pylist() == later.to_pylist()
     assert pc.sum(later["gap_added"]).as_py() == 241
 
@@ -186,22 +246,39 @@ def test_days_made_of_hours_are_days_made_of_polls(spark: Any, tmp_path: Path) -
     rows = untidy(3)
     day = asked_of_spark(spark, tmp_path, kernel(tmp_path, rows), days_query(QUEUES))
     wanted = asked(TIERS.replace("'hour'", "'day'"), rows)
-    names = ("sid", "inc", "start", "n", "messages_min", "messages_max", "messages_sum", "lo_added", "hi_added")
+    names = (
+        "sid",
+        "inc",
+        "start",
+        "n",
+        "messages_min",
+        "messages_max",
+        "messages_sum",
+        "lo_added",
+        "hi_added",
+    )
     assert list(zip(*(day[name].to_pylist() for name in names), strict=True)) == wanted
     exact = dict(
-        asked("SELECT sid, list(messages) FROM (SELECT DISTINCT sid, stamp, messages FROM rows) GROUP BY ALL", rows)
+        asked(
+            "SELECT sid, list(messages) FROM (SELECT DISTINCT sid, stamp, messages FROM rows) GROUP BY ALL",
+            rows,
+        )
     )
     bins = bins_of(
         day.set_column(
             day.column_names.index("bins"),
             "bins",
-            pa.array([[*map(tuple, one)] for one in day["bins"].to_pylist()], tables.BINS),
+            pa.array(
+                [[*map(tuple, one)] for one in day["bins"].to_pylist()], tables.BINS
+            ),
         )
     )
     assert bins.keys() == exact.keys()
     for sid, one in bins.items():
         said = percentile(one["hist_at"], one["hist_n"], 0.95)
-        assert said == pytest.approx(np.quantile(exact[sid], 0.95, method="inverted_cdf"), rel=0.1)
+        assert said == pytest.approx(
+            np.quantile(exact[sid], 0.95, method="inverted_cdf"), rel=0.1
+        )
 
 
 def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any:
@@ -209,7 +286,9 @@ def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any
     at = rows["stamp"].cast(pa.int64()).to_numpy()
     seconds = at / 1e6 - START
     mine = rows.filter(pa.array((seconds >= begin) & (seconds < end)))
-    stamps = pa.array(mine["stamp"].cast(pa.int64()).to_numpy() + int(shift * 1e6)).cast(rows["stamp"].type)
+    stamps = pa.array(
+        mine["stamp"].cast(pa.int64()).to_numpy() + int(shift * 1e6)
+    ).cast(rows["stamp"].type)
     lives = pa.array(mine["inc"].to_numpy() + life)
     return mine.set_column(0, rows.schema.field("stamp"), stamps).set_column(
         rows.schema.get_field_index("inc"), rows.schema.field("inc"), lives
@@ -222,7 +301,10 @@ def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) 
     alone = untidy(4, reset=0.0)
     one, two = seen_by(alone, 0, 0, 26_000, 0), seen_by(alone, 7, 5000, 1e9, 999)
     both = pa.concat_tables([one, two]).unify_dictionaries()
-    wanted, found = total(kernel(tmp_path / "alone", alone)), total(kernel(tmp_path / "both", both, files))
+    wanted, found = (
+        total(kernel(tmp_path / "alone", alone)),
+        total(kernel(tmp_path / "both", both, files)),
+    )
     assert found.keys() == wanted.keys()
     for sid, came in wanted.items():
         # One step is lost where the first agent ends and the other's names go on.
@@ -249,10 +331,15 @@ def consumers(seed: int) -> Any:
         "key": key,
         "inc": np.full(1800, 7),
         "buffered": random.integers(0, 4, 1800).astype(float),
-        "acknowledged": random.integers(0, 9, (6, 300)).cumsum(axis=1).ravel().astype(float),
+        "acknowledged": random.integers(0, 9, (6, 300))
+        .cumsum(axis=1)
+        .ravel()
+        .astype(float),
         "interval": np.full(1800, 60.0),
     }
-    order = random.permutation(np.concatenate([np.arange(1800), random.integers(0, 1800, 90)]))
+    order = random.permutation(
+        np.concatenate([np.arange(1800), random.integers(0, 1800, 90)])
+    )
     rows = {name: column[order] for name, column in rows.items()}
     texts = {"client": pa.array(client[order].tolist()).dictionary_encode()}
     constants = {"broker": "b", "address": "q", "queue": "q", "protocol": "CORE"}
@@ -264,7 +351,16 @@ def test_clients_are_those_of_duckdb(seed: int, tmp_path: Path) -> None:
     rows, store = consumers(seed), Store(str(tmp_path))
     store.write_table("raw/0.parquet", rows)
     table = hours_of(store, "consumer", ["raw/0.parquet"])
-    names = ("sid", "start", "n", "buffered_max", "buffered_sum", "empty_sum", "settled_sum", "steps_sum")
+    names = (
+        "sid",
+        "start",
+        "n",
+        "buffered_max",
+        "buffered_sum",
+        "empty_sum",
+        "settled_sum",
+        "steps_sum",
+    )
     found = list(zip(*(table[name].to_pylist() for name in names), strict=True))
     assert found == asked(CLIENTS, rows)
     assert len(found) == 3 * 5
@@ -277,6 +373,9 @@ def test_polls_at_which_messages_wait_and_nobody_holds_one(tmp_path: Path) -> No
         "scheduled": np.array([0.0, np.nan, 9, 0]),
     }  # fmt: skip
     store = Store(str(tmp_path))
-    store.write_table("0.parquet", _table(QUEUE_ROWS, START + 60.0 * np.arange(4), numbers, {}, {"broker": "b"}))
+    store.write_table(
+        "0.parquet",
+        _table(QUEUE_ROWS, START + 60.0 * np.arange(4), numbers, {}, {"broker": "b"}),
+    )
     (row,) = hours_of(store, "queue", ["0.parquet"]).to_pylist()
     assert (row["n"], row["backlog_sum"], row["starved_sum"]) == (4, 2, 1)

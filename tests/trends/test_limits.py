@@ -68,7 +68,9 @@ def test_what_fills_up_has_its_date_in_the_range(case: Fill) -> None:
     ids=lambda one: one.kind if isinstance(one, Fill) else one,
 )
 def test_what_never_fills_up_has_no_date(case: Fill, state: str) -> None:
-    assert {drawn(case, now, seed).state for seed in range(3) for now in (0.0, 1.0)} <= {state, "far"}
+    assert {
+        drawn(case, now, seed).state for seed in range(3) for now in (0.0, 1.0)
+    } <= {state, "far"}
     assert state in {drawn(case, now, 1).state for now in (0.0, 3.0, 6.0)}
 
 
@@ -87,9 +89,18 @@ def test_a_limit_that_is_met() -> None:
         (np.arange(500.0), 0.0),
         (np.arange(500.0), np.inf),
     ],
-    ids=["nothing seen", "too young", "silent of late", "no limit", "limit 0", "unlimited"],
+    ids=[
+        "nothing seen",
+        "too young",
+        "silent of late",
+        "no limit",
+        "limit 0",
+        "unlimited",
+    ],
 )
-def test_what_cannot_be_known(hourly: np.ndarray[tuple[int], np.dtype[np.float64]], limit: float) -> None:
+def test_what_cannot_be_known(
+    hourly: np.ndarray[tuple[int], np.dtype[np.float64]], limit: float
+) -> None:
     now = outlook(hourly, limit)
     assert now.state == "unknown"
     assert np.isnan([now.days, now.low, now.high]).all()

@@ -27,29 +27,42 @@ def bucket(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         yield url
 
 
-def test_what_is_published_there_is_kept_and_goes_in_time(bucket: str, tmp_path: Path) -> None:
+def test_what_is_published_there_is_kept_and_goes_in_time(
+    bucket: str, tmp_path: Path
+) -> None:
     live = list(judged(recorded("ring-overflow")))
-    here, there = write(tmp_path / "local", live), write(tmp_path / "s3", live, url=below(bucket, "penstock/history"))
-    assert {kind: rows(there, kind) for kind in ROW_TYPES} == {kind: rows(here, kind) for kind in ROW_TYPES}
+    here, there = (
+        write(tmp_path / "local", live),
+        write(tmp_path / "s3", live, url=below(bucket, "penstock/history")),
+    )
+    assert {kind: rows(there, kind) for kind in ROW_TYPES} == {
+        kind: rows(here, kind) for kind in ROW_TYPES
+    }
     write(tmp_path / "again", live, url=there.url)
     (day,) = days(there)
     assert day.polls == {"recorded": len(live)}
     now = live[-1].snapshot.stamp
     names = [entry.path for entry in there.files()]
     tidy(there, Keep(), now + 86400)
-    assert [entry.path for entry in there.files()] == names, "one file of an hour needs no joining"
+    assert [entry.path for entry in there.files()] == names, (
+        "one file of an hour needs no joining"
+    )
     assert tidy(there, Keep(days=1.0), now + 5 * 86400) == 1
     assert there.files() == []
 
 
-def test_the_job_reads_and_writes_there(spark: Any, bucket: str, fleet: tuple[Store, Truth], tmp_path: Path) -> None:
+def test_the_job_reads_and_writes_there(
+    spark: Any, bucket: str, fleet: tuple[Store, Truth], tmp_path: Path
+) -> None:
     history = Store(below(bucket, "fleet"))
     for entry in fleet[0].files():
         if "dt=2026-09-01" in entry.path:
             history.write_bytes(entry.path, fleet[0].read_bytes(entry.path) or b"")
     for hours in range(2):  # what was joined goes an hour later
         tidy(history, Keep(days=1000.0), 1_800_000_000.0 + hours * 3600)
-    assert {entry.path.rpartition("/")[2].partition("-")[0] for entry in history.files()} == {"joined"}
+    assert {
+        entry.path.rpartition("/")[2].partition("-")[0] for entry in history.files()
+    } == {"joined"}
     out = Store(below(bucket, "trends"))
     assert job.run(history.url, out.url, session=spark)["window"]["rolled"] == 1
     assert (out.read_bytes(REPORT) or b"").startswith(b"<!doctype html>")

@@ -32,7 +32,9 @@ def test_days_until_a_limit(limit: dict[str, Any], said: str) -> None:
     assert met_text(limit, NOW) == said
 
 
-def test_a_date_counts_from_the_end_of_the_history_also_where_a_broker_was_not_seen_of_late() -> None:
+def test_a_date_counts_from_the_end_of_the_history_also_where_a_broker_was_not_seen_of_late() -> (
+    None
+):
     """It would else be early by as long as it was not seen."""
     rising = np.array([0.001 * hour for hour in range(600)])
     seen = limit_facts(rising, 0.9, 0, 600 * 3600)
@@ -48,6 +50,14 @@ def test_what_was_last_seen_long_ago_is_unknown() -> None:
     seen = np.array(rising)
     assert cleaned(limit_facts(seen, 0.9, 0, 600 * 3600))["state"] == "rising"
     gone = cleaned(limit_facts(seen, 0.9, 0, 900 * 3600))
-    assert (gone["state"], gone["days_low"], gone["days_high"]) == ("unknown", None, None)
+    assert (gone["state"], gone["days_low"], gone["days_high"]) == (
+        "unknown",
+        None,
+        None,
+    )
     far = cleaned(limit_facts(np.full(600, 0.5), 0.9, 0, 600 * 3600))
-    assert (far["state"], far["days_low"], far["days_high"]) == ("far", "never", "never")
+    assert (far["state"], far["days_low"], far["days_high"]) == (
+        "far",
+        "never",
+        "never",
+    )

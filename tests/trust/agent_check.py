@@ -25,7 +25,11 @@ HISTORY = {"enabled": True, "publish": "10s", "keep": "35d"}
 
 
 def snapshots(scrape: Scrape) -> float:
-    return sum(value for labels, value in scrape.find("penstock_polls_total") if labels["result"] in ("ok", "partial"))
+    return sum(
+        value
+        for labels, value in scrape.find("penstock_polls_total")
+        if labels["result"] in ("ok", "partial")
+    )
 
 
 def published(agent: Agent) -> int:
@@ -48,7 +52,9 @@ def test_killed_at_any_moment(artemis: Broker, tmp_path: Path) -> None:
     with agent:
         agent.until(up, {artemis.name: 1}, timeout=30)
         last = agent.next_poll(artemis.name)
-    assert published(agent) >= seen + snapshots(last) - runs, "at most the poll under way of each run"
+    assert published(agent) >= seen + snapshots(last) - runs, (
+        "at most the poll under way of each run"
+    )
     assert not list((agent.work / "data").glob("*.unusable"))
     assert known_in(agent.work / "data")
     assert "Traceback" not in agent.log.read_text()
@@ -63,16 +69,22 @@ def test_a_thousand_configurations(artemis: Broker, tmp_path: Path) -> None:
         more = [entry(artemis, name="more")] if number % 3 == 0 else []
         return [entry(artemis, page_rows=5000 - number % 2), *more]
 
-    with Agent(tmp_path / "agent", program=program, brokers=brokers(1), interval="2s") as agent:
+    with Agent(
+        tmp_path / "agent", program=program, brokers=brokers(1), interval="2s"
+    ) as agent:
         agent.until(up, {artemis.name: 1}, timeout=30)
         for number in range(1_000):
             if number == 300:
                 before, holds = sample(agent.pid), inside(agent.pid, held)
             rules = [{"match": {"queue": f"q{number}"}, "owner": f"team-{number}"}]
             agent.configure(
-                brokers=brokers(number), rules=rules if number % 5 else [{"nonsense": number}], interval="2s"
+                brokers=brokers(number),
+                rules=rules if number % 5 else [{"nonsense": number}],
+                interval="2s",
             )
-            assert agent.request("/-/reload", method="POST")[0] == (200 if number % 5 else 500)
+            assert agent.request("/-/reload", method="POST")[0] == (
+                200 if number % 5 else 500
+            )
         agent.until(lambda scrape: up(scrape).get(artemis.name), 1.0, timeout=30)
         after, holds_now = sample(agent.pid), inside(agent.pid, held)
         assert after.descriptors - before.descriptors <= 4
@@ -96,7 +108,9 @@ def test_the_clock_is_set(artemis: Broker, tmp_path: Path, step: float) -> None:
     def stamp(scrape: Scrape) -> float:
         return scrape.value("penstock_poll_timestamp_seconds", broker=artemis.name)
 
-    with Agent(tmp_path / "agent", program=program, brokers=[entry(artemis)], history=HISTORY) as agent:
+    with Agent(
+        tmp_path / "agent", program=program, brokers=[entry(artemis)], history=HISTORY
+    ) as agent:
         agent.until(up, {artemis.name: 1}, timeout=30)
         for seconds in (step, 0.0):
             offset.write_text(str(seconds))
@@ -109,7 +123,11 @@ def test_the_clock_is_set(artemis: Broker, tmp_path: Path, step: float) -> None:
             assert scrape.value("mq_queue_messages", queue=queue) == 0
             assert not scrape.find("mq_queue_unhealthy", queue=queue)
             assert scrape.value("penstock_history_success") == 1
-        failed = sum(v for labels, v in scrape.find("penstock_polls_total") if labels["result"] == "failed")
+        failed = sum(
+            v
+            for labels, v in scrape.find("penstock_polls_total")
+            if labels["result"] == "failed"
+        )
         assert failed == 0
         last = snapshots(agent.scrape())
     assert last <= published(agent) <= last + 2

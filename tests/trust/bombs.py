@@ -53,13 +53,17 @@ def nested() -> Iterator[bytes]:
 def nested_value() -> Iterator[bytes]:
     """Nesting where any value is allowed."""
     depth = 5_000_000
-    return whole(b'[{"status":200,"value":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}]")
+    return whole(
+        b'[{"status":200,"value":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}]"
+    )
 
 
 def nested_text() -> Iterator[bytes]:
     """JSON in a text in JSON, as listings are, in all three answers of the first call."""
     text = json.dumps('{"data":' + "[" * 1_000_000)
-    return whole(("[" + ",".join([f'{{"status":200,"value":{text}}}'] * 3) + "]").encode())
+    return whole(
+        ("[" + ",".join([f'{{"status":200,"value":{text}}}'] * 3) + "]").encode()
+    )
 
 
 def many_answers() -> Iterator[bytes]:
@@ -69,8 +73,12 @@ def many_answers() -> Iterator[bytes]:
 
 def many_brokers() -> Iterator[bytes]:
     """One answer with hundreds of thousands of MBeans."""
-    beans = ",".join(f'"x:broker=\\"{number}\\"":{{"Version":"2.44.0"}}' for number in range(500_000))
-    return whole(f'[{{"status":200,"value":{{{beans}}}}},{{"status":404}},{{"status":404}}]'.encode())
+    beans = ",".join(
+        f'"x:broker=\\"{number}\\"":{{"Version":"2.44.0"}}' for number in range(500_000)
+    )
+    return whole(
+        f'[{{"status":200,"value":{{{beans}}}}},{{"status":404}},{{"status":404}}]'.encode()
+    )
 
 
 def long_number() -> Iterator[bytes]:

@@ -31,10 +31,14 @@ class Churn:
         self._queues: deque[str] = deque()
         self._consumers: deque[StompConsumer | AmqpHolder] = deque()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(pause,), name=f"churn {broker.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(pause,), name=f"churn {broker.name}", daemon=True
+        )
 
     def __enter__(self) -> Self:
-        with StompProducer(self.endpoint, self.destination(SENTINEL), routing_type=self.routing) as producer:
+        with StompProducer(
+            self.endpoint, self.destination(SENTINEL), routing_type=self.routing
+        ) as producer:
             producer.send(HELD)
         self._thread.start()
         return self
@@ -76,12 +80,18 @@ class Churn:
 
     def _consume(self) -> None:
         if self._queues:
-            self._consumers.append(self.consume(self._dice.choice(self._queues), self._dice.randrange(NAMES)))
+            self._consumers.append(
+                self.consume(
+                    self._dice.choice(self._queues), self._dice.randrange(NAMES)
+                )
+            )
 
     def _produce(self) -> None:
         if self._queues:
             destination = self.destination(self._dice.choice(self._queues))
-            with StompProducer(self.endpoint, destination, routing_type=self.routing) as producer:
+            with StompProducer(
+                self.endpoint, destination, routing_type=self.routing
+            ) as producer:
                 producer.send(self._dice.randint(1, 20))
 
     def _drop(self) -> None:
@@ -96,8 +106,16 @@ class Churn:
 
     def consume(self, queue: str, number: int) -> StompConsumer | AmqpHolder:
         if number % 4 == 0:
-            return AmqpHolder(self.endpoint, credit=5, client_id=f"temporary-{number}", temporary=True)
-        return StompConsumer(self.endpoint, queue, client_id=f"client-{number}", acknowledge=number % 2 == 0, work=0.05)
+            return AmqpHolder(
+                self.endpoint, credit=5, client_id=f"temporary-{number}", temporary=True
+            )
+        return StompConsumer(
+            self.endpoint,
+            queue,
+            client_id=f"client-{number}",
+            acknowledge=number % 2 == 0,
+            work=0.05,
+        )
 
 
 class OpenMQChurn(Churn):
@@ -117,14 +135,24 @@ class OpenMQChurn(Churn):
         return f"/queue/{queue.replace('.', '_')}"
 
     def create(self, name: str) -> None:
-        with StompProducer(self._at, self.destination(name), routing_type="") as producer:
+        with StompProducer(
+            self._at, self.destination(name), routing_type=""
+        ) as producer:
             producer.send(1)
 
     def delete(self, name: str) -> None:
         """Read empty: the broker keeps what has messages, and would have ever more queues."""
         at = self.destination(name)
-        self._consumers.append(StompConsumer(self._at, at, routing_type="", acknowledge=True, work=0.0))
+        self._consumers.append(
+            StompConsumer(self._at, at, routing_type="", acknowledge=True, work=0.0)
+        )
 
     def consume(self, queue: str, number: int) -> StompConsumer:
         acknowledge = number % 2 == 0
-        return StompConsumer(self._at, self.destination(queue), routing_type="", acknowledge=acknowledge, work=0.05)
+        return StompConsumer(
+            self._at,
+            self.destination(queue),
+            routing_type="",
+            acknowledge=acknowledge,
+            work=0.05,
+        )

@@ -22,5 +22,13 @@ def test_several_times(tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - repeatable
     whole, changes = undisturbed(tmp_path / "whole")
     for _ in range(100):
-        later = [Faults(chance.randrange(12), chance.choice(PARTS)) for _ in range(chance.randrange(1, 4))]
-        check(whole, tmp_path, Faults(chance.randrange(changes // 2), chance.choice(PARTS)), *later)
+        later = [
+            Faults(chance.randrange(12), chance.choice(PARTS))
+            for _ in range(chance.randrange(1, 4))
+        ]
+        check(
+            whole,
+            tmp_path,
+            Faults(chance.randrange(changes // 2), chance.choice(PARTS)),
+            *later,
+        )

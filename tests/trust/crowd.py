@@ -28,10 +28,17 @@ SUBSCRIPTIONS = 20
 QUIET = 4
 """Steps for which a group gets nothing before it leaves."""
 BEAT_MS = 10_000
-_CONDITION = re.compile(r'^mq_\w+_unhealthy\{(?=.*"crowd[.-]).*cause="(\w+)".*\} 1$', re.MULTILINE)
+_CONDITION = re.compile(
+    r'^mq_\w+_unhealthy\{(?=.*"crowd[.-]).*cause="(\w+)".*\} 1$', re.MULTILINE
+)
 """Of the crowd's own: the broker may be shared."""
-_METRIC = re.compile(r'^(mq_client_\w+)\{.*client="(crowd-\d+)".*\} (\S+)$', re.MULTILINE)
-METRICS = ("mq_client_delivered_messages_total", "mq_client_acknowledged_messages_total")
+_METRIC = re.compile(
+    r'^(mq_client_\w+)\{.*client="(crowd-\d+)".*\} (\S+)$', re.MULTILINE
+)
+METRICS = (
+    "mq_client_delivered_messages_total",
+    "mq_client_acknowledged_messages_total",
+)
 
 
 @dataclass
@@ -55,23 +62,58 @@ class Group:
 class Connection:
     """One STOMP connection; `group` counts what its consumers receive."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: Group | None) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        group: Group | None,
+    ) -> None:
         self.writer = writer
-        self._tasks = [asyncio.create_task(self._receive(reader, group)), asyncio.create_task(self._beat())]
+        self._tasks = [
+            asyncio.create_task(self._receive(reader, group)),
+            asyncio.create_task(self._beat()),
+        ]
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, client: str, group: Group | None, consumers: int = 0) -> "Connection":
-        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=2**20)
-        login = {"login": endpoint.account.user, "passcode": endpoint.account.password, "client-id": client}
-        writer.write(frame("CONNECT", {"accept-version": "1.2", "host": "b", "heart-beat": f"{BEAT_MS},0", **login}))
+    async def open(
+        cls, endpoint: Endpoint, client: str, group: Group | None, consumers: int = 0
+    ) -> "Connection":
+        reader, writer = await asyncio.open_connection(
+            endpoint.host, endpoint.port, limit=2**20
+        )
+        login = {
+            "login": endpoint.account.user,
+            "passcode": endpoint.account.password,
+            "client-id": client,
+        }
+        writer.write(
+            frame(
+                "CONNECT",
+                {
+                    "accept-version": "1.2",
+                    "host": "b",
+                    "heart-beat": f"{BEAT_MS},0",
+                    **login,
+                },
+            )
+        )
         answer = await reader.readuntil(b"\0")
         if not answer.lstrip().startswith(b"CONNECTED"):
             raise RuntimeError(f"the broker refused a connection: {answer[:200]!r}")
         for number in range(consumers):
             assert group is not None
-            subscription = {"id": str(number), "destination": group.queue, "ack": "auto"}
+            subscription = {
+                "id": str(number),
+                "destination": group.queue,
+                "ack": "auto",
+            }
             last = {"receipt": "all"} if number == consumers - 1 else {}
-            writer.write(frame("SUBSCRIBE", {**subscription, "subscription-type": "ANYCAST", **last}))
+            writer.write(
+                frame(
+                    "SUBSCRIBE",
+                    {**subscription, "subscription-type": "ANYCAST", **last},
+                )
+            )
         if consumers:
             while b"RECEIPT" not in (answer := await reader.readuntil(b"\0")):
                 assert group is not None
@@ -85,7 +127,9 @@ class Connection:
         with contextlib.suppress(OSError):
             await self.writer.drain()
         self.writer.close()
-        await asyncio.gather(*self._tasks, self.writer.wait_closed(), return_exceptions=True)
+        await asyncio.gather(
+            *self._tasks, self.writer.wait_closed(), return_exceptions=True
+        )
 
     async def _receive(self, reader: asyncio.StreamReader, group: Group | None) -> None:
         while True:
@@ -104,7 +148,9 @@ class Connection:
 class Crowd:
     """`groups` of consumers; at each step one of them leaves and comes again, a connection at a time."""
 
-    def __init__(self, endpoint: Endpoint, consumers: int, groups: int, seed: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, consumers: int, groups: int, seed: int
+    ) -> None:
         self.groups = [Group(number) for number in range(groups)]
         self.dice = random.Random(seed)  # noqa: S311 - the same load for the same seed
         self.replaced = 0
@@ -125,7 +171,10 @@ class Crowd:
 
     async def step(self, number: int, seconds: float) -> None:
         """In so many seconds one group is replaced; all but those that leave soon are fed."""
-        leaving = [self.groups[(number + ahead) % len(self.groups)] for ahead in range(QUIET + 1)]
+        leaving = [
+            self.groups[(number + ahead) % len(self.groups)]
+            for ahead in range(QUIET + 1)
+        ]
         began, group, turns = time.monotonic(), leaving[0], self._connections
         fed = [one for one in self.groups if one not in leaving]
         for turn in range(turns):
@@ -134,7 +183,9 @@ class Crowd:
             self.replaced += self._per_connection
             for one in fed[turn::turns]:
                 await self._feed(one)
-            await asyncio.sleep(max(0.0, began + seconds * (turn + 1) / turns - time.monotonic()))
+            await asyncio.sleep(
+                max(0.0, began + seconds * (turn + 1) / turns - time.monotonic())
+            )
 
     async def leave(self) -> None:
         everyone = [one for group in self.groups for one in group.connections]
@@ -146,33 +197,57 @@ class Crowd:
         """Wait until everything sent was received."""
         deadline = time.monotonic() + 60
         while any(one.received < one.sent for one in self.groups):
-            assert time.monotonic() < deadline, [(one.sent, one.received) for one in self.groups]
+            assert time.monotonic() < deadline, [
+                (one.sent, one.received) for one in self.groups
+            ]
             await asyncio.sleep(0.2)
 
     async def _join(self, group: Group) -> Connection:
-        return await Connection.open(self._endpoint, group.client, group, self._per_connection)
+        return await Connection.open(
+            self._endpoint, group.client, group, self._per_connection
+        )
 
     async def _feed(self, group: Group) -> None:
         assert self._producer is not None
-        count = self.dice.randint(1, 2 * self._connections * self._per_connection // 3 + 1)
+        count = self.dice.randint(
+            1, 2 * self._connections * self._per_connection // 3 + 1
+        )
         for _ in range(count):
             body = b"x" * 20
-            headers = {"destination": group.queue, "destination-type": "ANYCAST", "content-length": str(len(body))}
+            headers = {
+                "destination": group.queue,
+                "destination-type": "ANYCAST",
+                "content-length": str(len(body)),
+            }
             self._producer.writer.write(frame("SEND", headers, body))
         group.sent += count
         await self._producer.writer.drain()
 
 
 async def watched(
-    broker: Broker, folder: Path, consumers: int, seconds: float, *, interval: float, page_rows: int, seed: int = 1
+    broker: Broker,
+    folder: Path,
+    consumers: int,
+    seconds: float,
+    *,
+    interval: float,
+    page_rows: int,
+    seed: int = 1,
 ) -> dict[str, object]:
     """The figures of a run: consumers of which a twentieth is replaced in each interval."""
     crowd = Crowd(broker.endpoint(), consumers, 20, seed)
     await crowd.come()
-    found: dict[str, object] = {"consumers": crowd.consumers, "interval": interval, "page_rows": page_rows}
+    found: dict[str, object] = {
+        "consumers": crowd.consumers,
+        "interval": interval,
+        "page_rows": page_rows,
+    }
     overcounted, polls_above = 0.0, 0
     with Agent(
-        folder, brokers=[entry(broker, page_rows=page_rows)], interval=f"{interval}s", timeout=f"{0.9 * interval}s"
+        folder,
+        brokers=[entry(broker, page_rows=page_rows)],
+        interval=f"{interval}s",
+        timeout=f"{0.9 * interval}s",
     ) as agent:
         stamp = ""
         ending = asyncio.Event()
@@ -182,8 +257,17 @@ async def watched(
             nonlocal overcounted, polls_above, stamp
             while not ending.is_set():
                 body = await asyncio.to_thread(agent.body)
-                said, logs = totals(body), {one.client: one.received for one in crowd.groups}
-                above = max(((said[METRICS[0]].get(client, 0.0) - log) for client, log in logs.items()), default=0.0)
+                said, logs = (
+                    totals(body),
+                    {one.client: one.received for one in crowd.groups},
+                )
+                above = max(
+                    (
+                        (said[METRICS[0]].get(client, 0.0) - log)
+                        for client, log in logs.items()
+                    ),
+                    default=0.0,
+                )
                 overcounted = max(overcounted, above)
                 polls_above += above > 0
                 await asyncio.sleep(1)
@@ -199,15 +283,28 @@ async def watched(
         await watching
         await asyncio.sleep(6 * interval)
         body = await asyncio.to_thread(agent.body)
-        results = dict(re.findall(r'^penstock_polls_total\{.*result="(\w+)".*\} (\S+)$', body, re.MULTILINE))
+        results = dict(
+            re.findall(
+                r'^penstock_polls_total\{.*result="(\w+)".*\} (\S+)$',
+                body,
+                re.MULTILINE,
+            )
+        )
     await crowd.leave()
     said, logs = totals(body), {one.client: float(one.received) for one in crowd.groups}
     found |= {
         "seconds": round(time.monotonic() - began),
         "replaced": crowd.replaced,
         "received": sum(one.received for one in crowd.groups),
-        **{name.removesuffix("_messages_total"): sum(said[name].values()) for name in METRICS},
-        "clients_wrong": sum(said[name].get(client) != log for name in METRICS for client, log in logs.items()),
+        **{
+            name.removesuffix("_messages_total"): sum(said[name].values())
+            for name in METRICS
+        },
+        "clients_wrong": sum(
+            said[name].get(client) != log
+            for name in METRICS
+            for client, log in logs.items()
+        ),
         "consumers_shown": sum(said["mq_client_consumers"].values()),
         "overcounted_in_a_scrape": overcounted,
         "scrapes_above": polls_above,
@@ -219,7 +316,9 @@ async def watched(
 
 def totals(body: str) -> dict[str, dict[str, float]]:
     """By metric and client."""
-    found: dict[str, dict[str, float]] = {name: {} for name in (*METRICS, "mq_client_consumers")}
+    found: dict[str, dict[str, float]] = {
+        name: {} for name in (*METRICS, "mq_client_consumers")
+    }
     for name, client, value in _METRIC.findall(body):
         if name in found:
             found[name][client] = found[name].get(client, 0.0) + float(value)
@@ -228,7 +327,11 @@ def totals(body: str) -> dict[str, dict[str, float]]:
 
 def right(found: dict[str, object]) -> bool:
     """Whether every client's totals are its own log, at the end and at each scrape."""
-    return not found["clients_wrong"] and not found["scrapes_above"] and found["consumers_shown"] == found["consumers"]
+    return (
+        not found["clients_wrong"]
+        and not found["scrapes_above"]
+        and found["consumers_shown"] == found["consumers"]
+    )
 
 
 def main() -> None:
@@ -239,7 +342,9 @@ def main() -> None:
     parser.add_argument("--page-rows", type=int, default=5_000)
     said = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        broker = ArtemisBroker.create(Path(folder) / "broker", read_only_user="exporter", heap_mb=1024)
+        broker = ArtemisBroker.create(
+            Path(folder) / "broker", read_only_user="exporter", heap_mb=1024
+        )
         broker.start()
         try:
             found = asyncio.run(

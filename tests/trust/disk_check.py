@@ -26,12 +26,18 @@ BREAKS: dict[str, Callable[[int, Path], AbstractContextManager[None]]] = {
 
 
 def snapshots(scrape: Scrape) -> float:
-    return sum(value for labels, value in scrape.find("penstock_polls_total") if labels["result"] in ("ok", "partial"))
+    return sum(
+        value
+        for labels, value in scrape.find("penstock_polls_total")
+        if labels["result"] in ("ok", "partial")
+    )
 
 
 def history(scrape: Scrape) -> float:
     """NaN before the first poll."""
-    return next((value for _, value in scrape.find("penstock_history_success")), math.nan)
+    return next(
+        (value for _, value in scrape.find("penstock_history_success")), math.nan
+    )
 
 
 def published(url: str) -> int:
@@ -62,16 +68,28 @@ def test_where_state_and_spool_are(artemis: Broker, tmp_path: Path, how: str) ->
             history={"enabled": True, "url": url, "publish": "10s"},
         )
         with agent:
-            agent.until(lambda scrape: history(scrape) == 1 and snapshots(scrape) >= 3, expected=True, timeout=30)
+            agent.until(
+                lambda scrape: history(scrape) == 1 and snapshots(scrape) >= 3,
+                expected=True,
+                timeout=30,
+            )
             with BREAKS[how](agent.pid, disk):
                 agent.until(history, 0.0, timeout=20)
                 change(agent, proxy)
-                broken = agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 0.0, timeout=20)
+                broken = agent.until(
+                    lambda scrape: scrape.value("penstock_state_save_success"),
+                    0.0,
+                    timeout=20,
+                )
                 assert broken.value("penstock_history_polls_dropped_total") > 0
                 assert agent.next_poll(artemis.name).value("mq_up") == 1
             agent.until(history, 1.0, timeout=20)
             change(agent, proxy)
-            agent.until(lambda scrape: scrape.value("penstock_state_save_success"), 1.0, timeout=20)
+            agent.until(
+                lambda scrape: scrape.value("penstock_state_save_success"),
+                1.0,
+                timeout=20,
+            )
             assert known_in(disks.seen_by(agent.pid, disk))
             last = agent.next_poll(artemis.name)
             log = agent.log.read_text()

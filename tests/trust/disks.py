@@ -9,14 +9,24 @@ from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
 
-OWN = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+OWN = (
+    ["unshare", "--mount"]
+    if os.geteuid() == 0
+    else ["unshare", "--map-root-user", "--mount"]
+)
 """Starts a program in a mount namespace of its own."""
-ENTER = ["nsenter", "--mount"] if os.geteuid() == 0 else ["nsenter", "--user", "--mount", "--preserve-credentials"]
+ENTER = (
+    ["nsenter", "--mount"]
+    if os.geteuid() == 0
+    else ["nsenter", "--user", "--mount", "--preserve-credentials"]
+)
 REFILL_SECONDS = 0.02
 """How long room that was freed may last: far less than a poll, after which something is saved."""
 
 
-def on_small_disk(directory: Path, program: Sequence[str], *, megabytes: int) -> list[str]:
+def on_small_disk(
+    directory: Path, program: Sequence[str], *, megabytes: int
+) -> list[str]:
     """The command that runs `program` with a disk of this size at `directory`, which must be there."""
     mounting = f'mount -t tmpfs -o size={megabytes}m none "$0" && exec "$@"'
     return [*OWN, "sh", "-c", mounting, str(directory), *program]
@@ -31,9 +41,13 @@ def seen_by(pid: int, path: Path) -> Path:
 def full(pid: int, directory: Path) -> Iterator[None]:
     """Full until the block ends: what the process itself removes meanwhile makes no room."""
     mended = threading.Event()
-    with TemporaryFile(dir=seen_by(pid, directory), buffering=0) as filler:  # nameless: closing it gives all room back
+    with TemporaryFile(
+        dir=seen_by(pid, directory), buffering=0
+    ) as filler:  # nameless: closing it gives all room back
         _fill(filler)
-        filling = threading.Thread(target=_keep_full, args=(filler, mended), name="filler")
+        filling = threading.Thread(
+            target=_keep_full, args=(filler, mended), name="filler"
+        )
         filling.start()
         try:
             yield

@@ -61,7 +61,10 @@ class Watched:
         self.rests[rests(self._agent)] += 1
         for family, labels, value in self._agent.scrape().samples:
             if family.endswith("_total") and "queue" in labels:
-                self._take((family, labels["broker"], labels.get("client", labels["queue"])), value)
+                self._take(
+                    (family, labels["broker"], labels.get("client", labels["queue"])),
+                    value,
+                )
 
     def _take(self, series: Series, value: float) -> None:
         before = self._last.get(series, value if series[0] != ADDED else 0.0)
@@ -72,14 +75,25 @@ class Watched:
 
 
 def events(agent: Agent) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = json.loads(agent.request("/api/v1/events?limit=1000")[1])["events"]
+    found: list[dict[str, str]] = json.loads(
+        agent.request("/api/v1/events?limit=1000")[1]
+    )["events"]
     return found
 
 
 def rests(agent: Agent) -> str:
     """Messages of the address, over both brokers; empty where nothing is shown."""
-    facts = json.loads(agent.request("/api/v1/address?address=rests")[1]).get("facts", ())
-    return next((f"{one['value']} {one.get('most', '')}".strip() for one in facts if one["name"] == "messages"), "")
+    facts = json.loads(agent.request("/api/v1/address?address=rests")[1]).get(
+        "facts", ()
+    )
+    return next(
+        (
+            f"{one['value']} {one.get('most', '')}".strip()
+            for one in facts
+            if one["name"] == "messages"
+        ),
+        "",
+    )
 
 
 def in_sync(backup: ArtemisBroker) -> bool:
@@ -91,7 +105,11 @@ def in_sync(backup: ArtemisBroker) -> bool:
 
 def load(agent: Agent, broker: ArtemisBroker, messages: int) -> None:
     """Sent and read while the agent looks on."""
-    agent.until(lambda scrape: bool(scrape.find(ADDED, broker=broker.name, queue="q")), expected=True, timeout=60)
+    agent.until(
+        lambda scrape: bool(scrape.find(ADDED, broker=broker.name, queue="q")),
+        expected=True,
+        timeout=60,
+    )
     with AmqpConsumer(broker.endpoint(), "q", client_id="reader") as reader:
         agent.next_poll(broker.name, timeout=60)
         with AmqpProducer(broker.endpoint(), "q") as producer:
@@ -111,7 +129,9 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
         for queue in ("q", "rests"):
             live.manage.create_queue(queue)
         both = [entry(live), entry(backup)]
-        agent = stack.enter_context(Agent(folder / "agent", brokers=both, interval="2s", timeout="1800ms"))
+        agent = stack.enter_context(
+            Agent(folder / "agent", brokers=both, interval="2s", timeout="1800ms")
+        )
         agent.until(lambda scrape: len(scrape.find("mq_broker_info")), 2, timeout=90)
         with AmqpProducer(live.endpoint(), "rests") as producer:
             producer.send(RESTS)
@@ -128,19 +148,30 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
             live.start()
             live.wait_until_active(timeout=90)
             agent.until(
-                lambda scrape: [labels["role"] for labels, _ in scrape.find("mq_broker_info", broker="backup")],
+                lambda scrape: [
+                    labels["role"]
+                    for labels, _ in scrape.find("mq_broker_info", broker="backup")
+                ],
                 ["passive"],
                 timeout=60,
             )
             sent += 30 + 2 * number
         load(agent, live, 5)
         told = events(agent)
-    roles = Counter(f"{one['broker']} {one['detail']}" for one in told if one["change"] == "role")
+    roles = Counter(
+        f"{one['broker']} {one['detail']}" for one in told if one["change"] == "role"
+    )
     took_over = Counter(one["broker"] for one in told if one["change"] == "failover")
-    conditions = Counter(one["condition"] for one in told if one["change"] == "condition_on")
+    conditions = Counter(
+        one["condition"] for one in told if one["change"] == "condition_on"
+    )
     added = {name: sum(n for one, n in watched.increase.items() if one[0] == ADDED and one[2] == name)
              for name in ("q", "rests")}  # fmt: skip
-    falls = {" ".join(one): n for one, n in watched.falls.items() if one[0].startswith("mq_client_")}
+    falls = {
+        " ".join(one): n
+        for one, n in watched.falls.items()
+        if one[0].startswith("mq_client_")
+    }
     true_of_rests = {"no_consumer"}
     return {
         "failovers": count,
@@ -148,17 +179,24 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
         "sum_of_what_rests": dict(watched.rests),
         "roles": dict(roles),
         "took_over": dict(took_over),
-        "restarts": dict(Counter(one["broker"] for one in told if one["change"] == "broker_restart")),
-        "false_conditions": {name: n for name, n in conditions.items() if name not in true_of_rests},
+        "restarts": dict(
+            Counter(one["broker"] for one in told if one["change"] == "broker_restart")
+        ),
+        "false_conditions": {
+            name: n for name, n in conditions.items() if name not in true_of_rests
+        },
         "client_totals_fell": falls,
         "added": added,
         "sent": {"q": sent + 5, "rests": RESTS},
         "scrapes": watched.scrapes,
         "seconds": round(time.monotonic() - began),
-        "ok": roles["backup passive to active"] == roles["backup active to passive"] == count
+        "ok": roles["backup passive to active"]
+        == roles["backup active to passive"]
+        == count
         and took_over == {"backup": count, "live": count}
         and not falls
-        and watched.rests.keys() - {""} == {str(RESTS)}  # not known while neither serves
+        and watched.rests.keys() - {""}
+        == {str(RESTS)}  # not known while neither serves
         and not conditions.keys() - true_of_rests
         and added == {"q": sent + 5, "rests": RESTS},
     }
@@ -166,7 +204,9 @@ def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="penstock-failovers-") as folder:
-        result = run(int(sys.argv[1]), Path(folder), replicated="shared" not in sys.argv)
+        result = run(
+            int(sys.argv[1]), Path(folder), replicated="shared" not in sys.argv
+        )
     print(json.dumps(result))  # noqa: T201 - the result
     return 0 if result["ok"] else 1
 

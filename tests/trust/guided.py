@@ -29,7 +29,15 @@ with atheris.instrument_imports(include=["penstock"]):
     from penstock.exposition import negotiate
     from penstock.settings.policy import Policy
     from penstock.transports.recording import RecordingTransport
-    from trust.test_fuzz import FIRST_POLL, RECORDED, messages, plain, polled, recovers, watched
+    from trust.test_fuzz import (
+        FIRST_POLL,
+        RECORDED,
+        messages,
+        plain,
+        polled,
+        recovers,
+        watched,
+    )
 
 FOLDER = Path(tempfile.mkdtemp(prefix="penstock-guided-"))
 
@@ -136,7 +144,10 @@ def seeds() -> dict[str, list[bytes]]:
         "answers": [body for body in bodies if len(body) < 50_000],
         "configuration": [CONFIGURATION.encode()],
         "web": [WEB.encode()],
-        "headers": [b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3,*/*;q=0.1", b"gzip;q=0, *"],
+        "headers": [
+            b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3,*/*;q=0.1",
+            b"gzip;q=0, *",
+        ],
         "recording": [b"".join(lines[:6])],
         "state": [saved()],
     }
@@ -151,7 +162,10 @@ def main() -> None:
     process.tune()
     logging.disable()
     given = [] if any(Path(one).is_file() for one in options) else [str(corpus)]
-    atheris.Setup([sys.argv[0], "-timeout=60", "-rss_limit_mb=4096", *options, *given], TARGETS[name])
+    atheris.Setup(
+        [sys.argv[0], "-timeout=60", "-rss_limit_mb=4096", *options, *given],
+        TARGETS[name],
+    )
     print(json.dumps({"target": name, "folder": str(FOLDER)}), flush=True)  # noqa: T201 - where it works
     atheris.Fuzz()
 

@@ -12,7 +12,9 @@ from trust.mutation import fold, unfold
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "demo-artemis.jsonl.gz"
 FORGED = "2026-11-22 08:00:00  critical  raised   forged  demo / payments"
-ACTS = "\x1b[2J\x1b]8;;http://evil/\x07\x08\r\n" + FORGED + "\x7f\x85\x9b31m\u2028\u2029"
+ACTS = (
+    "\x1b[2J\x1b]8;;http://evil/\x07\x08\r\n" + FORGED + "\x7f\x85\x9b31m\u2028\u2029"
+)
 UNSEEN = "\u202e\u202d\u2066\u2069\u200e\u200f\u061c\u200b\u200d\u2060\ufeff\U000e0041"
 MARKUP = "[red]x[/red][link=http://evil]y[/link][/]:bomb:"
 NAMES = {
@@ -33,7 +35,10 @@ POLLS = 20
 
 def hostile_recording(path: Path) -> Path:
     """The first polls of the demo's recording with NAMES in it, written to `path`."""
-    lines = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
+    lines = [
+        json.loads(line)
+        for line in gzip.decompress(RECORDING.read_bytes()).splitlines()
+    ]
     polls = [at for at, line in enumerate(lines) if "poll" in line]
     lines = lines[: polls[POLLS]]
     for line in lines:
@@ -41,7 +46,10 @@ def hostile_recording(path: Path) -> Path:
             line["requests"] = _renamed(line["requests"])
             line["answer"] = fold(_renamed(unfold(line["answer"])))
     # As the reader writes its requests: letters that JSON need not escape are not escaped.
-    text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+    text = "".join(
+        json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+        for line in lines
+    )
     path.write_bytes(gzip.compress(text.encode()))
     return path
 
@@ -62,4 +70,8 @@ def _renamed(value: Any) -> Any:
 def harm(output: str) -> list[str]:
     """The lines that would act on a terminal, or that a name has forged: no event is indented."""
     forged = tuple(" " * indent + FORGED for indent in range(HANG))
-    return [line for line in output.split("\n") if RAW.search(line) or line.startswith(forged)]
+    return [
+        line
+        for line in output.split("\n")
+        if RAW.search(line) or line.startswith(forged)
+    ]

@@ -38,8 +38,21 @@ from penstock_trends.kernel import HOUR, TIERS
 from penstock_trends.raw import rolled
 from trust.mutation import fold, unfold
 
-VALUES: tuple[int | None, ...] = (0, -1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, None)
-SUBJECTS: Mapping[str, Callable[[], Subject]] = {"artemis": of_artemis, "openmq": of_openmq, "classic": of_classic}
+VALUES: tuple[int | None, ...] = (
+    0,
+    -1,
+    2**31,
+    2**53 - 1,
+    2**53,
+    2**53 + 1,
+    2**63 - 1,
+    None,
+)
+SUBJECTS: Mapping[str, Callable[[], Subject]] = {
+    "artemis": of_artemis,
+    "openmq": of_openmq,
+    "classic": of_classic,
+}
 ANSWERS = {"artemis": artemis, "openmq": openmq, "classic": classic}
 NUMBERS = (rows.Count, rows.Setting, rows.Wrapping, rows.Ratio, rows.Millis, rows.Code)
 """Types of numbers in answers."""
@@ -64,7 +77,11 @@ def structs_of(kind: str) -> list[type[msgspec.Struct]]:
     """The types of the answers that its module declares."""
     module = ANSWERS[kind]
     classes = [one for one in vars(module).values() if isinstance(one, type)]
-    return [one for one in classes if issubclass(one, msgspec.Struct) and one.__module__ == module.__name__]
+    return [
+        one
+        for one in classes
+        if issubclass(one, msgspec.Struct) and one.__module__ == module.__name__
+    ]
 
 
 class Odd(Answering):
@@ -80,7 +97,11 @@ class Odd(Answering):
         if self.choose is None:
             return answer
         opened = [self._odd(unfold(one), {}) for one in json.loads(answer.body)]
-        return Answer(json.dumps([fold(one) for one in opened]).encode(), answer.stamp, answer.seconds)
+        return Answer(
+            json.dumps([fold(one) for one in opened]).encode(),
+            answer.stamp,
+            answer.seconds,
+        )
 
     def _odd(self, value: Any, seen: dict[str, int]) -> Any:
         if isinstance(value, list):
@@ -113,7 +134,9 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.broker = Odd(self.kind)
-        reader = self.broker.subject.kind.reader(self.broker, ReaderOptions(name="b"), None)
+        reader = self.broker.subject.kind.reader(
+            self.broker, ReaderOptions(name="b"), None
+        )
         self.poller = Poller(reader, Assessor(Policy("b"), 5.0), 4.5)
         self.clock.now = self.broker.now
         if self.directory is not None:
@@ -134,7 +157,11 @@ class Watched:
         if self.history is not None:
             self.clock.now = snapshot.stamp
             judgement = self.poller.assessor.state.judgement
-            self.history.step(PollRecord("b", snapshot, judgement.conditions, evicted(snapshot, judgement)))
+            self.history.step(
+                PollRecord(
+                    "b", snapshot, judgement.conditions, evicted(snapshot, judgement)
+                )
+            )
 
     def shown(self) -> list[str]:
         """The lines of /metrics of the broker."""
@@ -177,7 +204,12 @@ def largest(snapshots: Iterable[Snapshot]) -> float:
     """The largest count in any column of what was read."""
     most = 0.0
     for snapshot in snapshots:
-        for table in (snapshot.addresses, snapshot.queues, snapshot.consumers, snapshot.producers):
+        for table in (
+            snapshot.addresses,
+            snapshot.queues,
+            snapshot.consumers,
+            snapshot.producers,
+        ):
             if table is not None:
                 most = max(most, largest_of(table))
     return most
@@ -228,7 +260,11 @@ def advised(store: Store) -> None:
 
 
 def texts_of(table: pa.Table) -> list[str]:
-    return [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
+    return [
+        name
+        for name in table.column_names
+        if pa.types.is_string(table.schema.field(name).type)
+    ]
 
 
 def with_increases(kind: str, hours: dict[str, Any]) -> dict[str, Any]:

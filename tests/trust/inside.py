@@ -24,7 +24,9 @@ class Sample:
 def sample(pid: int) -> Sample:
     """Raises OSError when the process is gone."""
     proc = Path("/proc", str(pid))
-    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+    status = dict(
+        line.split(":", 1) for line in (proc / "status").read_text().splitlines()
+    )
     return Sample(
         time.monotonic(),
         int(status["VmRSS"].split()[0]) / 1024,

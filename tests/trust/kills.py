@@ -82,7 +82,13 @@ class Scraper:
 
 def plain(event: dict[str, Any]) -> str:
     """The same of the API and of the database: what is left out where it is empty."""
-    return json.dumps({name: value for name, value in sorted(event.items()) if value not in ("", None)})
+    return json.dumps(
+        {
+            name: value
+            for name, value in sorted(event.items())
+            if value not in ("", None)
+        }
+    )
 
 
 class Load:
@@ -99,8 +105,12 @@ class Load:
         manage.create_queue("ring", ring_size=50)
         for number in range(WORKERS):
             manage.create_queue(f"work{number}")
-            self._stack.enter_context(StompConsumer(at, f"work{number}", client_id=f"worker{number}"))
-            self._stack.enter_context(StompProducer(at, f"work{number}", client_id=f"source{number}")).run(40)
+            self._stack.enter_context(
+                StompConsumer(at, f"work{number}", client_id=f"worker{number}")
+            )
+            self._stack.enter_context(
+                StompProducer(at, f"work{number}", client_id=f"source{number}")
+            ).run(40)
         self._stack.enter_context(StompProducer(at, "ring")).run(30)
         self._thread.start()
 
@@ -140,7 +150,11 @@ def kill_at_start(agent: Agent, seconds: float) -> None:
 def recovered(scraper: Scraper, started: float) -> float:
     """Intervals from the start to the poll that was the first to succeed."""
     while time.time() < started + 20 * INTERVAL:
-        if _UP.search(scraper.last) and (stamp := _STAMP.search(scraper.last)) and float(stamp[1]) >= started:
+        if (
+            _UP.search(scraper.last)
+            and (stamp := _STAMP.search(scraper.last))
+            and float(stamp[1]) >= started
+        ):
             return (float(stamp[1]) - started) / INTERVAL
         time.sleep(0.02)
     return 20.0
@@ -149,16 +163,23 @@ def recovered(scraper: Scraper, started: float) -> float:
 def events_of(folder: Path) -> Counter[str]:
     """The events in the state database."""
     with closing(sqlite3.connect(folder / "state.db")) as connection:
-        rows = connection.execute("SELECT body FROM event UNION ALL SELECT body FROM agent_event").fetchall()
+        rows = connection.execute(
+            "SELECT body FROM event UNION ALL SELECT body FROM agent_event"
+        ).fetchall()
     return Counter(plain(json.loads(zlib.decompress(body))) for (body,) in rows)
 
 
 def alternating(found: Counter[str]) -> list[str]:
     """Conditions that were raised twice without an end between, or ended twice."""
     wrong, on = [], dict[tuple[str, ...], bool]()
-    for event in sorted((json.loads(one) for one in found), key=lambda event: float(event["time"])):
+    for event in sorted(
+        (json.loads(one) for one in found), key=lambda event: float(event["time"])
+    ):
         if event["change"] in ("condition_on", "condition_off"):
-            name = tuple(event.get(part, "") for part in ("condition", "address", "queue", "client"))
+            name = tuple(
+                event.get(part, "")
+                for part in ("condition", "address", "queue", "client")
+            )
             raised = event["change"] == "condition_on"
             if on.get(name, False) is raised:
                 wrong.append(f"{event['change']} again: {name}")
@@ -187,7 +208,12 @@ def run(folder: Path, kills: int, seed: int) -> tuple[dict[str, Any], list[str]]
         broker.start(timeout=300)
         stack.enter_context(Churn(broker, seed, pause=0.2))
         stack.enter_context(Load(broker, seed))
-        agent = Agent(folder / "agent", port=free_port(), brokers=[entry(broker)], interval=f"{INTERVAL:g}s")
+        agent = Agent(
+            folder / "agent",
+            port=free_port(),
+            brokers=[entry(broker)],
+            interval=f"{INTERVAL:g}s",
+        )
         stack.callback(agent.stop)
         scraper = Scraper(agent)
         scraping = threading.Thread(target=scraper.run, name="scraper", daemon=True)
@@ -217,8 +243,12 @@ def run(folder: Path, kills: int, seed: int) -> tuple[dict[str, Any], list[str]]
         wrong += [f"twice: {event}" for event, times in found.items() if times > 1]
         wrong += alternating(found)
         wrong += [f"set aside: {path.name}" for path in data.glob("*.unusable")]
-        wrong += ["a traceback in the log"] if "Traceback" in agent.log.read_text() else []
-        wrong += [f"recovery of {one:.1f} polls" for one in recoveries if one > RECOVERY]
+        wrong += (
+            ["a traceback in the log"] if "Traceback" in agent.log.read_text() else []
+        )
+        wrong += [
+            f"recovery of {one:.1f} polls" for one in recoveries if one > RECOVERY
+        ]
     changes = Counter(json.loads(event)["change"] for event in found.elements())
     return {
         "check": "kills",
@@ -228,7 +258,8 @@ def run(folder: Path, kills: int, seed: int) -> tuple[dict[str, Any], list[str]]
         "fallen": len(scraper.fallen),
         "events": changes,
         "events_lost": sum(event not in found for event in scraper.events),
-        "events_twice": sum(times > 1 for times in found.values()) + len(alternating(found)),
+        "events_twice": sum(times > 1 for times in found.values())
+        + len(alternating(found)),
         "longest_recovery_polls": round(max(recoveries), 2),
         "wrong": len(wrong),
         "minutes": round((time.monotonic() - began) / 60, 1),

@@ -61,10 +61,14 @@ class Moving(Broker):
             self.next += 1
             session = f"{self.dice.getrandbits(48):012x}"
             numbers = (self.dice.randint(0, 9) for _ in range(3))
-            self.things[self.next] = Thing(self.next, session, self.dice.choice(CLIENTS), *numbers)
+            self.things[self.next] = Thing(
+                self.next, session, self.dice.choice(CLIENTS), *numbers
+            )
 
     def move(self) -> None:
-        going = min(self.dice.randint(0, self.most), len(self.things) - 1)  # a broker always has a queue
+        going = min(
+            self.dice.randint(0, self.most), len(self.things) - 1
+        )  # a broker always has a queue
         for number in self.dice.sample(sorted(self.things), going):
             del self.things[number]
         self.come(self.dice.randint(0, self.most))
@@ -92,7 +96,12 @@ class Moving(Broker):
         of_page = things[(page - 1) * rows : page * rows]
         if operation == "listAddresses":
             of_page, things = of_page[:0], things[:0]
-        return json.dumps({"data": [getattr(self, operation)(one) for one in of_page], "count": len(things)})
+        return json.dumps(
+            {
+                "data": [getattr(self, operation)(one) for one in of_page],
+                "count": len(things),
+            }
+        )
 
     def listConsumers(self, one: Thing) -> dict[str, Any]:  # noqa: N802 - the operation's name
         self.consumers_shown[one.number] = one.delivered
@@ -109,17 +118,31 @@ class Moving(Broker):
         }  # fmt: skip
 
     def listSessions(self, one: Thing) -> dict[str, Any]:  # noqa: N802
-        return {"id": one.session, "connectionID": f"c{one.number}", "clientID": one.client, "consumerCount": 1}
+        return {
+            "id": one.session,
+            "connectionID": f"c{one.number}",
+            "clientID": one.client,
+            "consumerCount": 1,
+        }
 
     def listConnections(self, one: Thing) -> dict[str, Any]:  # noqa: N802
-        return {"connectionID": f"c{one.number}", "clientID": one.client, "sessionCount": 1}
+        return {
+            "connectionID": f"c{one.number}",
+            "clientID": one.client,
+            "sessionCount": 1,
+        }
 
     def listQueues(self, one: Thing) -> dict[str, Any]:  # noqa: N802
         self.queues_shown[one.number] = one.added
-        return self.queue_row(one.number, one.session) | {"temporary": "true", "messagesAdded": str(one.added)}
+        return self.queue_row(one.number, one.session) | {
+            "temporary": "true",
+            "messagesAdded": str(one.added),
+        }
 
     def read(self, request: Request) -> dict[str, dict[str, Any]]:
-        return {} if "subcomponent=queues" in request["mbean"] else super().read(request)
+        return (
+            {} if "subcomponent=queues" in request["mbean"] else super().read(request)
+        )
 
 
 SORTED: dict[str, Any] = {
@@ -153,13 +176,23 @@ class Watched:
         self.broker.about["CurrentTimeMillis"] = self.broker.stamp * 1000
         self.broker.about["UptimeMillis"] = self.broker.stamp * 1000
         self.snapshot = await self.reader.poll(30)
-        assert not {name: one.error for name, one in self.snapshot.collectors.items() if one.error}
-        self.state, self.tables = assess(self.state, self.snapshot, Policy("b", sum_temporary=True))
+        assert not {
+            name: one.error
+            for name, one in self.snapshot.collectors.items()
+            if one.error
+        }
+        self.state, self.tables = assess(
+            self.state, self.snapshot, Policy("b", sum_temporary=True)
+        )
 
     def numbers(self, table: str) -> set[int]:
         """Of the things that are shown in a table of the snapshot."""
         found = getattr(self.snapshot, table)
-        return {NUMBER[table](row) for row in found.index} if table in NUMBER else set(found.index.keys.tolist())
+        return (
+            {NUMBER[table](row) for row in found.index}
+            if table in NUMBER
+            else set(found.index.keys.tolist())
+        )
 
 
 NUMBER: dict[str, Any] = {
@@ -170,7 +203,9 @@ NUMBER: dict[str, Any] = {
 TABLES = ("consumers", "producers", "connections", "queues")
 
 
-async def play(seed: int, size: int, rows: int, most: int, polls: int, patch: pytest.MonkeyPatch) -> None:
+async def play(
+    seed: int, size: int, rows: int, most: int, polls: int, patch: pytest.MonkeyPatch
+) -> None:
     """Each poll but the first is held to the truth; at the end nothing moves any more, and all is as it is."""
     broker = Moving(Random(seed), size, 0)  # noqa: S311 - repeatable
     watched = Watched.of(broker, rows, patch)
@@ -183,7 +218,9 @@ async def play(seed: int, size: int, rows: int, most: int, polls: int, patch: py
         lasting = there & set(broker.things)
         for table in TABLES:
             found = watched.numbers(table)
-            assert known[table] & lasting <= found, f"{table}: what is known and there stays"
+            assert known[table] & lasting <= found, (
+                f"{table}: what is known and there stays"
+            )
             known[table] = found
         check_totals(watched)
     broker.most = 0
@@ -192,7 +229,9 @@ async def play(seed: int, size: int, rows: int, most: int, polls: int, patch: py
         if not watched.snapshot.observation.inconsistent:
             break
     for table in TABLES:
-        assert watched.numbers(table) == set(broker.things), f"{table}: what is gone goes"
+        assert watched.numbers(table) == set(broker.things), (
+            f"{table}: what is gone goes"
+        )
     check_totals(watched)
     assert not watched.snapshot.observation.inconsistent
     assert watched.tables["client"]["consumers"].sum() == len(broker.things)
@@ -208,4 +247,6 @@ def check_totals(watched: Watched) -> None:
 
 def counted(totals: Totals[Any], counter: int) -> float:
     """Over all series, those that have no row now included."""
-    return float(totals.sum_of(counter).sum()) + sum(sums[counter] for sums in totals.dormant.values())
+    return float(totals.sum_of(counter).sum()) + sum(
+        sums[counter] for sums in totals.dormant.values()
+    )

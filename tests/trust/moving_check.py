@@ -12,7 +12,12 @@ from trust.crowd import right, watched
 from trust.moving import play
 
 
-@given(seed=st.integers(0, 2**32), size=st.integers(1, 120), rows=st.integers(1, 40), most=st.integers(0, 12))
+@given(
+    seed=st.integers(0, 2**32),
+    size=st.integers(1, 120),
+    rows=st.integers(1, 40),
+    most=st.integers(0, 12),
+)
 @settings(patiently, max_examples=60)
 async def test_totals_are_the_truth_and_what_is_known_and_there_stays(
     seed: int, size: int, rows: int, most: int
@@ -24,5 +29,7 @@ async def test_totals_are_the_truth_and_what_is_known_and_there_stays(
 @pytest.mark.broker
 async def test_a_crowd(artemis: Broker, tmp_path: Path) -> None:
     """The full size is `make soak-moving`."""
-    found = await watched(artemis, tmp_path / "agent", 1_600, 60, interval=3.0, page_rows=300)
+    found = await watched(
+        artemis, tmp_path / "agent", 1_600, 60, interval=3.0, page_rows=300
+    )
     assert right(found), found

@@ -10,10 +10,30 @@ Path = tuple[str | int, ...]
 
 NUMBERS = (-1, 0, 1e308, -1e308, 1e-320, 2**53 + 1, 2**63, -(2**63), 2**64, 10**40)
 TEXTS = (
-    *("", "ERROR: x", "NaN", "-1", "true", "null", "\ud800", "\x00", "\u202e\n\r\t\"\\<script>&'", "x" * 5000),
+    *(
+        "",
+        "ERROR: x",
+        "NaN",
+        "-1",
+        "true",
+        "null",
+        "\ud800",
+        "\x00",
+        "\u202e\n\r\t\"\\<script>&'",
+        "x" * 5000,
+    ),
     *("${HOME}", 'a,b=c:"d"*?', "2.44.0", "2.x", "9" * 400),
 )
-OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], {"a": {"b": 1}}, [None, 1, "x"])
+OTHERS: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    {"a": {"b": 1}},
+    [None, 1, "x"],
+)
 ODD: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([*NUMBERS, *TEXTS, *OTHERS]),
     st.integers(),
@@ -50,7 +70,9 @@ def mutated(draw: st.DrawFn, value: Any) -> Any:
     """`value` with one to four places changed; a JSON text in it counts as what it says."""
     opened = unfold(value)
     paths = list(places(opened))
-    for number in draw(st.lists(st.integers(0, len(paths) - 1), min_size=1, max_size=4)):
+    for number in draw(
+        st.lists(st.integers(0, len(paths) - 1), min_size=1, max_size=4)
+    ):
         opened = replaced(opened, paths[number], draw(ODD))
     return fold(opened)
 
@@ -70,5 +92,9 @@ def unfold(value: Any) -> Any:
 
 def fold(value: Any) -> Any:
     if isinstance(value, dict):
-        return json.dumps(fold(value[INSIDE])) if INSIDE in value else {key: fold(one) for key, one in value.items()}
+        return (
+            json.dumps(fold(value[INSIDE]))
+            if INSIDE in value
+            else {key: fold(one) for key, one in value.items()}
+        )
     return [fold(one) for one in value] if isinstance(value, list) else value

@@ -11,7 +11,9 @@ _ask = socket.getaddrinfo
 
 
 def known(file: Path) -> dict[str, str]:
-    return {name: address for address, name in map(str.split, file.read_text().splitlines())}
+    return {
+        name: address for address, name in map(str.split, file.read_text().splitlines())
+    }
 
 
 if __name__ == "__main__":

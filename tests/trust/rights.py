@@ -18,7 +18,14 @@ FLAGS = frozenset(
             "RetroactiveResource",
             "BlockedViaManagement",
         ),
-        *("Durable", "Temporary", "InternalQueue", "Exclusive", "LastValue", "GroupRebalance"),
+        *(
+            "Durable",
+            "Temporary",
+            "InternalQueue",
+            "Exclusive",
+            "LastValue",
+            "GroupRebalance",
+        ),
     }
 )
 """Attributes that are read by a method `is…`."""
@@ -47,7 +54,14 @@ def methods() -> Iterator[str]:
 
 def role_access() -> str:
     """The `<match>` that allows these to the role `exporter`, and nothing else."""
-    lines = [f'  <access method="{method}" roles="amq,exporter"/>' for method in methods()]
+    lines = [
+        f'  <access method="{method}" roles="amq,exporter"/>' for method in methods()
+    ]
     return "\n".join(
-        ['<match domain="org.apache.activemq.artemis">', *lines, '  <access method="*" roles="amq"/>', "</match>"]
+        [
+            '<match domain="org.apache.activemq.artemis">',
+            *lines,
+            '  <access method="*" roles="amq"/>',
+            "</match>",
+        ]
     )

@@ -42,12 +42,29 @@ RECOVERY = 2.0
 SLACK = 2
 """Polls by which a count taken at two moments may differ from the time between them."""
 RECORDING = Path(__file__).parents[1] / "recordings" / "artemis-2.44.0.jsonl.gz"
-PAGES = ["/", "/config", "/-/ready", "/api/v1/brokers", "/api/v1/queues?limit=1000", "/api/v1/events?limit=1000"]
-PAGES += ["/api/v1/explain?broker=a1&queue=sentinel", "/api/v1/explain?broker=a1&queue=none", "/api/v1/queues?limit=x"]
-_POLLS = re.compile(r'^penstock_polls_total\{broker="(a1|o1)",result="(\w+)"\} (\S+)$', re.MULTILINE)
-_STAMP = re.compile(r'^penstock_poll_timestamp_seconds\{broker="(a1|o1)"\} (\S+)$', re.MULTILINE)
+PAGES = [
+    "/",
+    "/config",
+    "/-/ready",
+    "/api/v1/brokers",
+    "/api/v1/queues?limit=1000",
+    "/api/v1/events?limit=1000",
+]
+PAGES += [
+    "/api/v1/explain?broker=a1&queue=sentinel",
+    "/api/v1/explain?broker=a1&queue=none",
+    "/api/v1/queues?limit=x",
+]
+_POLLS = re.compile(
+    r'^penstock_polls_total\{broker="(a1|o1)",result="(\w+)"\} (\S+)$', re.MULTILINE
+)
+_STAMP = re.compile(
+    r'^penstock_poll_timestamp_seconds\{broker="(a1|o1)"\} (\S+)$', re.MULTILINE
+)
 _UP = re.compile(r'^mq_up\{broker="(a1|o1)".*\} (\S+)$', re.MULTILINE)
-_SENTINEL = re.compile(rf'^mq_queue_messages\{{.*queue="{SENTINEL}".*\}} (\S+)$', re.MULTILINE)
+_SENTINEL = re.compile(
+    rf'^mq_queue_messages\{{.*queue="{SENTINEL}".*\}} (\S+)$', re.MULTILINE
+)
 
 
 @dataclass(slots=True)
@@ -81,7 +98,11 @@ class Soak:
     def scrape(self) -> str:
         """A body, and what is wrong in it."""
         body = self.agent.body()
-        self.seen.wrong += [f"sentinel {value}" for value in _SENTINEL.findall(body) if float(value) != HELD]
+        self.seen.wrong += [
+            f"sentinel {value}"
+            for value in _SENTINEL.findall(body)
+            if float(value) != HELD
+        ]
         return body
 
     def note_polls(self) -> None:
@@ -94,7 +115,9 @@ class Soak:
 
     def run_faults(self) -> None:
         """One after the other until the end, each with its recovery."""
-        kinds: list[Callable[[], None]] = [self.proxied] * 8 + [self.frozen] * 3 + [self.crash, self.busy, self.busy]
+        kinds: list[Callable[[], None]] = (
+            [self.proxied] * 8 + [self.frozen] * 3 + [self.crash, self.busy, self.busy]
+        )
         kinds += [self.reload, self.reload, self.refused_reload, self.someone_else]
         while not self.ending.wait(self.dice.uniform(8, 25)):
             try:
@@ -103,7 +126,10 @@ class Soak:
                 self.seen.troubles.append(repr(error)[:300])
 
     def proxied(self) -> None:
-        name, fault = self.dice.choice(list(self.proxies)), self.dice.choice([*list(Fault)[1:], None])
+        name, fault = (
+            self.dice.choice(list(self.proxies)),
+            self.dice.choice([*list(Fault)[1:], None]),
+        )
         proxy = self.proxies[name]
         if fault is None:
             proxy.delay = self.dice.uniform(0.3, 2)
@@ -140,19 +166,32 @@ class Soak:
 
     def _asks(self) -> None:
         for _ in range(10):
-            status, _text = self.agent.request(self.dice.choice([*PAGES, "/metrics", "/metrics"]))
+            status, _text = self.agent.request(
+                self.dice.choice([*PAGES, "/metrics", "/metrics"])
+            )
             if status not in (200, 400, 404, 503):
                 self.seen.wrong.append(f"HTTP {status}")
 
     def reload(self) -> None:
         """Another rule; sometimes another constant, which each policy holds."""
-        rule = {"match": {"queue": f"churn.{self.dice.randrange(1000)}"}, "owner": f"team-{self.dice.randrange(100)}"}
+        rule = {
+            "match": {"queue": f"churn.{self.dice.randrange(1000)}"},
+            "owner": f"team-{self.dice.randrange(100)}",
+        }
         self._reload({**self.configuration, "rules": [rule]}, 200)
 
     def someone_else(self) -> None:
         """A broker more, and away again."""
-        more = {"name": "r1", "kind": "artemis", "transport": "recording", "url": f"recording:{RECORDING}"}
-        self._reload({**self.configuration, "brokers": [*self.configuration["brokers"], more]}, 200)
+        more = {
+            "name": "r1",
+            "kind": "artemis",
+            "transport": "recording",
+            "url": f"recording:{RECORDING}",
+        }
+        self._reload(
+            {**self.configuration, "brokers": [*self.configuration["brokers"], more]},
+            200,
+        )
         self.ending.wait(self.dice.uniform(3, 15))
         self._reload(self.configuration, 200)
 
@@ -174,7 +213,9 @@ class Soak:
             body = self.scrape()
             up, stamps = dict(_UP.findall(body)), dict(_STAMP.findall(body))
             if up.get(broker) == "1" and (stamp := float(stamps[broker])) >= ended:
-                self.seen.recoveries.append(((stamp - ended) / INTERVAL, f"{fault} {broker}"))
+                self.seen.recoveries.append(
+                    ((stamp - ended) / INTERVAL, f"{fault} {broker}")
+                )
                 return
             self.ending.wait(0.5)
         if not self.ending.is_set():
@@ -190,12 +231,17 @@ def running(folder: Path, seed: int) -> Iterator[Soak]:
         for broker in brokers.values():
             stack.callback(broker.kill)
             broker.start(timeout=300)
-        proxies = {name: stack.enter_context(proxy_of(broker)) for name, broker in brokers.items()}
+        proxies = {
+            name: stack.enter_context(proxy_of(broker))
+            for name, broker in brokers.items()
+        }
         stack.enter_context(Churn(artemis, seed))
         stack.enter_context(OpenMQChurn(openmq, seed))
         entries = [
             entry(artemis, url=through(artemis, proxies["a1"])),
-            configured(openmq, "jolokia", name="o1", url=through(openmq, proxies["o1"])),
+            configured(
+                openmq, "jolokia", name="o1", url=through(openmq, proxies["o1"])
+            ),
         ]
         configuration: dict[str, Any] = {
             "interval": f"{INTERVAL:g}s",
@@ -205,7 +251,9 @@ def running(folder: Path, seed: int) -> Iterator[Soak]:
         }
         held = folder / "held.json"
         program = [sys.executable, str(watched.__file__), str(held)]
-        agent = stack.enter_context(Agent(folder / "agent", program=program, **configuration))
+        agent = stack.enter_context(
+            Agent(folder / "agent", program=program, **configuration)
+        )
         yield Soak(agent, brokers, proxies, configuration, random.Random(seed), held)  # noqa: S311 - repeatable
 
 
@@ -227,7 +275,9 @@ def main(duration: float, seed: int) -> int:
             soaked(soak, duration)
             soak.note_polls()
             log = soak.agent.log
-        result = told(soak.seen, duration, published(soak.agent.work / "data"), log.read_text())
+        result = told(
+            soak.seen, duration, published(soak.agent.work / "data"), log.read_text()
+        )
     say(json.dumps(result))
     return int(bool(result["missed"]))
 
@@ -268,9 +318,15 @@ def published(data: Path) -> Counter[str]:
     return found
 
 
-def told(seen: Seen, duration: float, history: Counter[str], log: str) -> dict[str, Any]:
+def told(
+    seen: Seen, duration: float, history: Counter[str], log: str
+) -> dict[str, Any]:
     """All figures, and which bars are missed."""
-    warm = [one for one in seen.samples if one.at - seen.samples[0].at >= min(duration / 6, 900)]
+    warm = [
+        one
+        for one in seen.samples
+        if one.at - seen.samples[0].at >= min(duration / 6, 900)
+    ]
     warm_insides = seen.insides[len(seen.insides) // 6 :]
     grown = {
         "rss_mb": growth([one.rss_mb for one in warm]),
@@ -284,19 +340,32 @@ def told(seen: Seen, duration: float, history: Counter[str], log: str) -> dict[s
     (first, before), (last, after) = seen.polls[0], seen.polls[-1]
     made = {name: after[name] - before[name] for name in after}
     due = (last - first) / INTERVAL
-    snapshots = {name: counts["ok"] + counts["partial"] for name, counts in after.items()}
+    snapshots = {
+        name: counts["ok"] + counts["partial"] for name, counts in after.items()
+    }
     worst = max(seen.recoveries, default=(0.0, "none"))
     bars = {
         "rss": grown["rss_mb"][1] - grown["rss_mb"][0] <= RSS_MB,
-        "flat": all(grown[name][1] - grown[name][0] <= 1 for name in ("threads", "children", "tasks"))
+        "flat": all(
+            grown[name][1] - grown[name][0] <= 1
+            for name in ("threads", "children", "tasks")
+        )
         and grown["descriptors"][1] - grown["descriptors"][0] <= 4
         and grown["objects"][1] <= 1.05 * grown["objects"][0],
-        "every poll counted": all(abs(counts.total() - due) <= SLACK for counts in made.values()),
-        "counters rise": all(b[1][n] >= a[1][n] for a, b in pairwise(seen.polls) for n in a[1]),
-        "history complete": all(count <= history[name] <= count + SLACK for name, count in snapshots.items()),
+        "every poll counted": all(
+            abs(counts.total() - due) <= SLACK for counts in made.values()
+        ),
+        "counters rise": all(
+            b[1][n] >= a[1][n] for a, b in pairwise(seen.polls) for n in a[1]
+        ),
+        "history complete": all(
+            count <= history[name] <= count + SLACK for name, count in snapshots.items()
+        ),
         "recovery": worst[0] <= RECOVERY,
         "nothing wrong": not seen.wrong,
-        "no surprise": "unexpected" not in log and "Traceback" not in log and "please report" not in log,
+        "no surprise": "unexpected" not in log
+        and "Traceback" not in log
+        and "please report" not in log,
     }
     return {
         "seconds": round(duration),
@@ -307,7 +376,9 @@ def told(seen: Seen, duration: float, history: Counter[str], log: str) -> dict[s
         "faults": dict(seen.faults),
         "recovery_polls_max": round(worst[0], 2),
         "recovery_worst": worst[1],
-        "grown": {name: [round(value, 1) for value in pair] for name, pair in grown.items()},
+        "grown": {
+            name: [round(value, 1) for value in pair] for name, pair in grown.items()
+        },
         "grown_kinds": more_of(warm_insides[0], warm_insides[-1]),
         "wrong": seen.wrong[:20],
         "troubles": seen.troubles[:20],
@@ -318,7 +389,12 @@ def told(seen: Seen, duration: float, history: Counter[str], log: str) -> dict[s
 
 def more_of(before: Inside, after: Inside) -> dict[str, int]:
     """The kinds of objects of which there are most more."""
-    more = Counter({kind: count - before.kinds.get(kind, count) for kind, count in after.kinds.items()})
+    more = Counter(
+        {
+            kind: count - before.kinds.get(kind, count)
+            for kind, count in after.kinds.items()
+        }
+    )
     return {kind: count for kind, count in more.most_common(5) if count > 0}
 
 

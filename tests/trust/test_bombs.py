@@ -49,12 +49,18 @@ def good(scrape: Scrape) -> float:
     return scrape.value("penstock_polls_total", broker="good", result="ok")
 
 
-def defused(artemis: Broker, folder: Path, bombs: Mapping[str, Bomb]) -> dict[str, float]:
+def defused(
+    artemis: Broker, folder: Path, bombs: Mapping[str, Bomb]
+) -> dict[str, float]:
     """One after the other against one agent; by name what each cost in memory, MB."""
     peaks: dict[str, float] = {}
     with Proxy(console(artemis)) as proxy:
-        bad = entry(artemis, name="bad", url=through(proxy), max_answer=f"{MAX_ANSWER}B")
-        with Agent(folder / "agent", brokers=[bad, entry(artemis, name="good")]) as agent:
+        bad = entry(
+            artemis, name="bad", url=through(proxy), max_answer=f"{MAX_ANSWER}B"
+        )
+        with Agent(
+            folder / "agent", brokers=[bad, entry(artemis, name="good")]
+        ) as agent:
             agent.until(up, {"bad": 1, "good": 1})
             for name, bomb in bombs.items():
                 began = good(agent.scrape())
@@ -67,7 +73,9 @@ def defused(artemis: Broker, folder: Path, bombs: Mapping[str, Bomb]) -> dict[st
                 proxy.fault = Fault.NONE
                 before = failed(agent.scrape())
                 after = agent.until(lambda scrape: up(scrape)["bad"], 1.0)
-                assert failed(after) - before <= 2, f"{name}: the poll under way, and one"
+                assert failed(after) - before <= 2, (
+                    f"{name}: the poll under way, and one"
+                )
                 assert good(after) > began
             log = agent.log.read_text()
             assert "Traceback" not in log
@@ -76,6 +84,8 @@ def defused(artemis: Broker, folder: Path, bombs: Mapping[str, Bomb]) -> dict[st
     return peaks
 
 
-@pytest.mark.parametrize("name", ["endless", "compressed", "nested_value", "many_answers"])
+@pytest.mark.parametrize(
+    "name", ["endless", "compressed", "nested_value", "many_answers"]
+)
 def test_answers_that_do_harm(artemis: Broker, tmp_path: Path, name: str) -> None:
     defused(artemis, tmp_path, {name: BOMBS[name]})

@@ -42,7 +42,11 @@ class Place:
         self.asked = asked
         """Path and login of each request."""
         self.main, self.found = folder / "penstock.yml", folder / "found.yml"
-        self.ran, self.java, self.secret = folder / "ran", folder / "java", folder / "secret"
+        self.ran, self.java, self.secret = (
+            folder / "ran",
+            folder / "java",
+            folder / "secret",
+        )
         self.java.write_text(JAVA.format(ran=self.ran))
         self.java.chmod(0o755)
         self.secret.write_text(CANARY)
@@ -54,7 +58,9 @@ class Place:
         others = {f"other{at}": {**said, **one} for at, one in enumerate(more)}
         files = {"files": ["found*.yml"], "profiles": ["mq"]}
         discovery = {"profiles": {"mq": said, **others}, "files": [files]}
-        self.main.write_text(yaml.safe_dump({"interval": "1s", "brokers": [], "discovery": discovery}))
+        self.main.write_text(
+            yaml.safe_dump({"interval": "1s", "brokers": [], "discovery": discovery})
+        )
 
     def leave(self, *brokers: Mapping[str, Any], name: str = "found.yml") -> None:
         beside = self.folder / "beside"
@@ -75,7 +81,9 @@ class Place:
 
 
 @pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+async def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
     monkeypatch.setattr("penstock.agent.supervisor.FILE_SECONDS", 0.02)
     monkeypatch.setenv("CANARY", CANARY)
     asked: list[tuple[str, str]] = []
@@ -104,19 +112,31 @@ def details(agent: Agent) -> list[str]:
     return [event.detail for event in events if event.change == "config_refused"]
 
 
-async def refused(place: Place, caplog: pytest.LogCaptureFixture, target: Mapping[str, Any]) -> str:
+async def refused(
+    place: Place, caplog: pytest.LogCaptureFixture, target: Mapping[str, Any]
+) -> str:
     """What the log says of a file with this target, beside the one that was there before; that goes on."""
     place.leave(place.target())
     async with place.running() as agent:
         await until(lambda: bool(place.asked))
         caplog.clear()
         place.leave(place.target(), {"name": "evil", **target})
-        await until(lambda: "found.yml" in caplog.text and "\npenstock_discovery_faults 1\n" in body(agent))
+        await until(
+            lambda: (
+                "found.yml" in caplog.text
+                and "\npenstock_discovery_faults 1\n" in body(agent)
+            )
+        )
         assert [state.name for state in agent.lookups.brokers()] == ["b"]
         await until(
-            lambda: any("found.yml:" in text and "what was known before stays" in text for text in details(agent))
+            lambda: any(
+                "found.yml:" in text and "what was known before stays" in text
+                for text in details(agent)
+            )
         )
-        shown = "\n".join([caplog.text, agent.lookups.masked_config(), body(agent), *details(agent)])
+        shown = "\n".join(
+            [caplog.text, agent.lookups.masked_config(), body(agent), *details(agent)]
+        )
     assert CANARY not in shown
     assert CANARY not in str(place.asked)
     assert not place.ran.exists()
@@ -164,13 +184,22 @@ ATTACKS: dict[str, tuple[Mapping[str, Any], list[str]]] = {
 
 def evil_target(attack: str, place: Place) -> dict[str, Any]:
     """A target of this attack, on the files of this place."""
-    words = {"JAVA": str(place.java), "SECRET": str(place.secret), "recording:SECRET": f"recording:{place.secret}"}
+    words = {
+        "JAVA": str(place.java),
+        "SECRET": str(place.secret),
+        "recording:SECRET": f"recording:{place.secret}",
+    }
     target, _ = ATTACKS[attack]
-    return {key: words.get(value, value) if isinstance(value, str) else value for key, value in target.items()}
+    return {
+        key: words.get(value, value) if isinstance(value, str) else value
+        for key, value in target.items()
+    }
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_target_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: str) -> None:
+def test_a_target_is_refused_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: str
+) -> None:
     monkeypatch.setenv("CANARY", CANARY)
     place = Place(tmp_path, 1, [])
     place.allow({"username": "u", "password": CANARY})
@@ -179,12 +208,18 @@ def test_a_target_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ConfigError) as refusal:
         load_targets(place.found, may_be_named)
     _, expected = ATTACKS[attack]
-    assert [text for text in expected if text not in str(refusal.value)] == [], refusal.value
+    assert [text for text in expected if text not in str(refusal.value)] == [], (
+        refusal.value
+    )
     assert CANARY not in str(refusal.value)
 
 
-@pytest.mark.parametrize("attack", ["a program", "a URL with a password", "another profile"])
-async def test_an_agent_goes_on_without_it(place: Place, caplog: pytest.LogCaptureFixture, attack: str) -> None:
+@pytest.mark.parametrize(
+    "attack", ["a program", "a URL with a password", "another profile"]
+)
+async def test_an_agent_goes_on_without_it(
+    place: Place, caplog: pytest.LogCaptureFixture, attack: str
+) -> None:
     place.allow({"username": "u", "password": CANARY})
     log = await refused(place, caplog, evil_target(attack, place))
     _, expected = ATTACKS[attack]
@@ -192,7 +227,11 @@ async def test_an_agent_goes_on_without_it(place: Place, caplog: pytest.LogCaptu
 
 
 async def test_control_the_main_file_may_run_a_program(place: Place) -> None:
-    place.allow(transport="jmx", url="service:jmx:rmi:///jndi/rmi://{host}:1/jmxrmi", java=str(place.java))
+    place.allow(
+        transport="jmx",
+        url="service:jmx:rmi:///jndi/rmi://{host}:1/jmxrmi",
+        java=str(place.java),
+    )
     place.leave({"name": "b", "host": "127.0.0.1"})
     async with place.running():
         await until(place.ran.exists)
@@ -217,8 +256,16 @@ async def test_the_main_file_may_read_the_environment_and_shows_none_of_it(
         await until(lambda: any(state.error for state in agent.lookups.brokers()))
         assert place.asked[0] == (f"/x-{CANARY}/", f"u{CANARY}:")
         config = agent.lookups.masked_config()
-        shown = [config, caplog.text, body(agent), *(state.error for state in agent.lookups.brokers())]
-        shown += [event.detail for event in agent.lookups.events(since=0, limit=100, broker="", queue="")]
+        shown = [
+            config,
+            caplog.text,
+            body(agent),
+            *(state.error for state in agent.lookups.brokers()),
+        ]
+        shown += [
+            event.detail
+            for event in agent.lookups.events(since=0, limit=100, broker="", queue="")
+        ]
     assert [text for text in shown if CANARY in text] == []
     brokers = yaml.safe_load(config)["brokers"]
     assert brokers[0]["url"] == f"http://127.0.0.1:{place.port}/x-${{CANARY}}/"
@@ -235,9 +282,19 @@ async def test_the_main_file_may_read_the_environment_and_shows_none_of_it(
 async def test_no_error_of_the_main_file_shows_the_environment(place: Place) -> None:
     place.allow(url="http://{host}/x")
     said = yaml.safe_load(place.main.read_text())
-    said["brokers"] = [{"name": "r", "kind": "artemis", "transport": "recording", "url": "recording:${CANARY}"}]
+    said["brokers"] = [
+        {
+            "name": "r",
+            "kind": "artemis",
+            "transport": "recording",
+            "url": "recording:${CANARY}",
+        }
+    ]
     place.main.write_text(yaml.safe_dump(said))
-    with pytest.raises(ConfigError, match=r"brokers\[0\].url: cannot read .*/\$\{CANARY\}: No such file") as caught:
+    with pytest.raises(
+        ConfigError,
+        match=r"brokers\[0\].url: cannot read .*/\$\{CANARY\}: No such file",
+    ) as caught:
         load(place.main)
     assert CANARY not in str(caught.value)
 
@@ -246,8 +303,13 @@ async def test_a_name_of_dns_that_the_environment_gives_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     profiles = {"mq": {"kind": "artemis", "url": "http://{host}/"}}
-    discovery = {"profiles": profiles, "dns": [{"dns": "a.${CANARY}..test", "records": "A", "profile": "mq"}]}
-    (tmp_path / "p.yml").write_text(yaml.safe_dump({"brokers": [], "discovery": discovery}))
+    discovery = {
+        "profiles": profiles,
+        "dns": [{"dns": "a.${CANARY}..test", "records": "A", "profile": "mq"}],
+    }
+    (tmp_path / "p.yml").write_text(
+        yaml.safe_dump({"brokers": [], "discovery": discovery})
+    )
     config = load(tmp_path / "p.yml", {"CANARY": CANARY})
     await Discovery(tmp_path).brokers(config, 0)
     assert "A a.${CANARY}..test: is no name that DNS can have" in caplog.text
@@ -257,11 +319,18 @@ async def test_a_name_of_dns_that_the_environment_gives_is_not_logged(
 # --- where credentials go
 
 
-async def test_credentials_go_to_allowed_hosts_only(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+async def test_credentials_go_to_allowed_hosts_only(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     place.allow(username="u", password=CANARY, hosts=["127.0.0.*", "#.mq.test"])
     place.leave({"name": "evil", "host": f"localhost:{place.port}"})
     async with place.running() as agent:
-        await until(lambda: "brokers[0]: has a host that is not among the hosts of its profile" in caplog.text)
+        await until(
+            lambda: (
+                "brokers[0]: has a host that is not among the hosts of its profile"
+                in caplog.text
+            )
+        )
         await until(lambda: "\npenstock_discovery_faults 1\n" in body(agent))
         assert list(agent.lookups.brokers()) == []
         assert agent.pollers() == []
@@ -299,7 +368,9 @@ def profile(**more: Any) -> Profile:
         (("*.b\u00fccher.example",), "mq.bucher.example", False),
     ],
 )
-def test_patterns_of_hosts(patterns: tuple[str, ...], host: str, *, allowed: bool) -> None:
+def test_patterns_of_hosts(
+    patterns: tuple[str, ...], host: str, *, allowed: bool
+) -> None:
     asks = profile(hosts=patterns)
     if allowed:
         assert host in asks.broker("b", host).url
@@ -308,10 +379,17 @@ def test_patterns_of_hosts(patterns: tuple[str, ...], host: str, *, allowed: boo
             asks.broker("b", host)
 
 
-@pytest.mark.parametrize("pattern", ["*.b\u00fccher.example", "*.xn--bcher-kva.example"])
-def test_an_international_host_is_allowed_and_asked_by_its_name_of_ascii(pattern: str) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["*.b\u00fccher.example", "*.xn--bcher-kva.example"]
+)
+def test_an_international_host_is_allowed_and_asked_by_its_name_of_ascii(
+    pattern: str,
+) -> None:
     asks = profile(hosts=(pattern,), url="http://{host}:8161/")
-    assert asks.broker("b", "mq.b\u00fccher.example").url == "http://mq.xn--bcher-kva.example:8161/"
+    assert (
+        asks.broker("b", "mq.b\u00fccher.example").url
+        == "http://mq.xn--bcher-kva.example:8161/"
+    )
     with pytest.raises(ValueError, match="not among the hosts of its profile"):
         asks.broker("b", "mq.b\u00fccher.example.evil.test")
 
@@ -319,27 +397,62 @@ def test_an_international_host_is_allowed_and_asked_by_its_name_of_ascii(pattern
 def test_the_zone_of_an_address_is_in_the_url_and_in_no_name_of_a_certificate() -> None:
     asks = profile(url="https://{host}:8161/", tls={"server_name": "{host}"})
     found = asks.broker("b", "fe80::7%eth0")
-    assert (found.url, found.tls.server_name) == ("https://[fe80::7%eth0]:8161/", "fe80::7")
+    assert (found.url, found.tls.server_name) == (
+        "https://[fe80::7%eth0]:8161/",
+        "fe80::7",
+    )
 
 
-async def test_dns_names_no_host_that_is_not_allowed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    profiles = {"mq": {"kind": "artemis", "url": "http://{host}:8161/", "hosts": ["*.mq.test"]}}
-    discovery = {"profiles": profiles, "dns": [{"dns": "_x._tcp.mq.test", "profile": "mq"}]}
-    (tmp_path / "p.yml").write_text(yaml.safe_dump({"brokers": [], "discovery": discovery}))
+async def test_dns_names_no_host_that_is_not_allowed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    profiles = {
+        "mq": {"kind": "artemis", "url": "http://{host}:8161/", "hosts": ["*.mq.test"]}
+    }
+    discovery = {
+        "profiles": profiles,
+        "dns": [{"dns": "_x._tcp.mq.test", "profile": "mq"}],
+    }
+    (tmp_path / "p.yml").write_text(
+        yaml.safe_dump({"brokers": [], "discovery": discovery})
+    )
 
     async def resolve(_: object) -> list[SourcePlace]:
-        return [SourcePlace("a.mq.test", 1), SourcePlace("evil.test", 1), SourcePlace("evil/x#.mq.test", 1)]
+        return [
+            SourcePlace("a.mq.test", 1),
+            SourcePlace("evil.test", 1),
+            SourcePlace("evil/x#.mq.test", 1),
+        ]
 
     discovers = Discovery(tmp_path, resolve)
     found = await discovers.brokers(load(tmp_path / "p.yml", {}), 0)
     assert [broker.url for broker in found] == ["http://a.mq.test:8161/"]
-    assert "SRV _x._tcp.mq.test: evil: has a host that is not among the hosts of its profile" in caplog.text
-    assert "SRV _x._tcp.mq.test: evil/x#: has a host that is neither a name nor an address" in caplog.text
+    assert (
+        "SRV _x._tcp.mq.test: evil: has a host that is not among the hosts of its profile"
+        in caplog.text
+    )
+    assert (
+        "SRV _x._tcp.mq.test: evil/x#: has a host that is neither a name nor an address"
+        in caplog.text
+    )
     assert discovers.failures == 2
 
 
 @pytest.mark.parametrize(
-    "host", ["h/x", "u:p@h", "h:1", "h?x", "h#x", "h\\x", "h x", "{port}", "[::1]", "fe80::1%x/y", ""]
+    "host",
+    [
+        "h/x",
+        "u:p@h",
+        "h:1",
+        "h?x",
+        "h#x",
+        "h\\x",
+        "h x",
+        "{port}",
+        "[::1]",
+        "fe80::1%x/y",
+        "",
+    ],
 )
 def test_what_dns_says_is_put_into_a_url_only_where_it_is_a_host(host: str) -> None:
     with pytest.raises(ValueError, match="neither a name nor an address"):
@@ -348,13 +461,17 @@ def test_what_dns_says_is_put_into_a_url_only_where_it_is_a_host(host: str) -> N
 
 def test_labels_of_the_operator_win(tmp_path: Path) -> None:
     labels = {"team": "mine", "site": "x"}
-    (tmp_path / "f.yml").write_text(yaml.safe_dump({"brokers": [{"name": "b", "host": "h", "labels": labels}]}))
+    (tmp_path / "f.yml").write_text(
+        yaml.safe_dump({"brokers": [{"name": "b", "host": "h", "labels": labels}]})
+    )
     profiles = {"mq": profile(labels={"team": "payments"})}
     (target,) = load_targets(tmp_path / "f.yml", profiles)
     assert target.broker(profiles).labels == {"team": "payments", "site": "x"}
 
 
-async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_changed_profile_forbids_is_asked_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither out of a file that has broken since, nor as one that is remembered for a while."""
     looks: list[float] = []
     look = Discovery.look
@@ -380,7 +497,9 @@ async def test_what_a_changed_profile_forbids_is_asked_no_more(place: Place, mon
         assert len(place.asked) == asked
 
 
-async def test_a_changed_password_is_used_for_what_a_broken_file_gave(place: Place) -> None:
+async def test_a_changed_password_is_used_for_what_a_broken_file_gave(
+    place: Place,
+) -> None:
     place.allow(username="u", password="before")
     place.leave(place.target())
     async with place.running() as agent:
@@ -396,7 +515,10 @@ async def test_a_changed_password_is_used_for_what_a_broken_file_gave(place: Pla
 
 def targets(folder: Path, text: str, **profiles: Profile) -> list[str]:
     (folder / "found.yml").write_text(text)
-    return [target.name for target in load_targets(folder / "found.yml", profiles or {"mq": profile()})]
+    return [
+        target.name
+        for target in load_targets(folder / "found.yml", profiles or {"mq": profile()})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -405,7 +527,9 @@ def targets(folder: Path, text: str, **profiles: Profile) -> list[str]:
      "fe80::1%eth0", "[fe80::1%eth0.100]:8161", "\u00e4.example", "b\u00fccher.example:8161"],
 )  # fmt: skip
 def test_hosts_that_are_right(tmp_path: Path, host: str) -> None:
-    assert targets(tmp_path, yaml.safe_dump({"brokers": [{"name": "b", "host": host}]})) == ["b"]
+    assert targets(
+        tmp_path, yaml.safe_dump({"brokers": [{"name": "b", "host": host}]})
+    ) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -419,20 +543,37 @@ def test_hosts_that_are_wrong(tmp_path: Path, host: str) -> None:
 
 
 def test_a_port_is_where_the_profile_leaves_it_open(tmp_path: Path) -> None:
-    fixed, asked = profile(url="http://{host}:8161/"), profile(url="http://{host}:{port}/")
-    with_port, without = "brokers: [{name: b, host: 'h:1'}]\n", "brokers: [{name: b, host: h}]\n"
-    with pytest.raises(ConfigError, match=r"brokers\[0\]: names a port, as the url of its profile does"):
+    fixed, asked = (
+        profile(url="http://{host}:8161/"),
+        profile(url="http://{host}:{port}/"),
+    )
+    with_port, without = (
+        "brokers: [{name: b, host: 'h:1'}]\n",
+        "brokers: [{name: b, host: h}]\n",
+    )
+    with pytest.raises(
+        ConfigError, match=r"brokers\[0\]: names a port, as the url of its profile does"
+    ):
         targets(tmp_path, with_port, mq=fixed)
-    with pytest.raises(ConfigError, match=r"brokers\[0\]: names no port, and the url of its profile holds {port}"):
+    with pytest.raises(
+        ConfigError,
+        match=r"brokers\[0\]: names no port, and the url of its profile holds {port}",
+    ):
         targets(tmp_path, without, mq=asked)
-    assert targets(tmp_path, without, mq=fixed) == targets(tmp_path, with_port, mq=asked) == ["b"]
+    assert (
+        targets(tmp_path, without, mq=fixed)
+        == targets(tmp_path, with_port, mq=asked)
+        == ["b"]
+    )
 
 
 @pytest.mark.slow  # polls for each value
 def test_a_file_names_so_many_brokers_and_no_more(tmp_path: Path) -> None:
     lines = [f"- {{name: b{n}, host: h{n}}}\n" for n in range(1001)]
     assert len(targets(tmp_path, "brokers:\n" + "".join(lines[1:]))) == 1000
-    with pytest.raises(ConfigError, match=r"found.yml:1: brokers: must have at most 1000 entries"):
+    with pytest.raises(
+        ConfigError, match=r"found.yml:1: brokers: must have at most 1000 entries"
+    ):
         targets(tmp_path, "brokers:\n" + "".join(lines))
 
 
@@ -441,7 +582,10 @@ async def test_the_files_of_a_pattern_name_so_many_brokers_and_no_more(
 ) -> None:
     monkeypatch.setattr(discovery, "MAX_TARGETS", 3)
     for n in range(2):
-        place.leave(*({"name": f"b{n}{m}", "host": f"h{n}{m}"} for m in range(2)), name=f"found{n}.yml")
+        place.leave(
+            *({"name": f"b{n}{m}", "host": f"h{n}{m}"} for m in range(2)),
+            name=f"found{n}.yml",
+        )
     found = await Discovery(place.folder).brokers(load(place.main), 0)
     assert [broker.name for broker in found] == ["b00", "b01", "b10"]
     assert "names 4 brokers, of which the first 3 are watched" in caplog.text
@@ -466,15 +610,30 @@ async def test_so_many_bytes_are_read_and_no_more(
     discovers, main_file = Discovery(place.folder), load(place.main)
     for n in range(3):
         place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
-    assert [broker.name for broker in await discovers.brokers(main_file, 0)] == ["b0", "b1", "b2"]
+    assert [broker.name for broker in await discovers.brokers(main_file, 0)] == [
+        "b0",
+        "b1",
+        "b2",
+    ]
     size = (place.folder / "found0.yml").stat().st_size
     monkeypatch.setattr("penstock.agent.discovery.MAX_BYTES", 2 * size)
-    assert [broker.name for broker in await discovers.brokers(main_file, 5)] == ["b0", "b1", "b2"]
-    assert "found2.yml: is not read: the files of its pattern hold more than" in caplog.text
-    assert [broker.name for broker in await Discovery(place.folder).brokers(main_file, 5)] == ["b0", "b1"]
+    assert [broker.name for broker in await discovers.brokers(main_file, 5)] == [
+        "b0",
+        "b1",
+        "b2",
+    ]
+    assert (
+        "found2.yml: is not read: the files of its pattern hold more than"
+        in caplog.text
+    )
+    assert [
+        broker.name for broker in await Discovery(place.folder).brokers(main_file, 5)
+    ] == ["b0", "b1"]
 
 
-async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_stays_as_it_is_costs_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is broken neither, but once a minute: the fault may have been the disk's."""
     reads: list[str] = []
 
@@ -488,7 +647,9 @@ async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatc
     (place.folder / "found2.yml").write_text("nonsense")
     discovers, main_file = Discovery(place.folder), load(place.main)
     for now in range(0, 60, 5):
-        assert [broker.name for broker in await discovers.brokers(main_file, now)] == ["b"]
+        assert [broker.name for broker in await discovers.brokers(main_file, now)] == [
+            "b"
+        ]
     assert sorted(reads) == ["found.yml", "found2.yml"]
     assert discovers.failures == 12
     await discovers.brokers(main_file, 60)
@@ -496,11 +657,15 @@ async def test_a_file_that_stays_as_it_is_costs_nothing(place: Place, monkeypatc
     place.leave({"name": "c", "host": "h"})
     assert [broker.name for broker in await discovers.brokers(main_file, 65)] == ["c"]
     place.allow(page_rows=7)
-    assert [broker.page_rows for broker in await discovers.brokers(load(place.main), 70)] == [7]
+    assert [
+        broker.page_rows for broker in await discovers.brokers(load(place.main), 70)
+    ] == [7]
 
 
 @pytest.mark.timeout(20)
-async def test_a_fifo_in_the_place_of_a_file_holds_nothing_up(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fifo_in_the_place_of_a_file_holds_nothing_up(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     os.mkfifo(place.folder / "found2.yml")
     place.leave(place.target())
     async with place.running() as agent:
@@ -509,7 +674,9 @@ async def test_a_fifo_in_the_place_of_a_file_holds_nothing_up(place: Place, capl
     assert "found2.yml: it is no regular file" in caplog.text
 
 
-async def test_a_file_that_breaks_and_heals_fills_no_log_of_events(place: Place) -> None:
+async def test_a_file_that_breaks_and_heals_fills_no_log_of_events(
+    place: Place,
+) -> None:
     place.allow()
     async with place.running() as agent:
         for _ in range(5):
@@ -522,19 +689,41 @@ async def test_a_file_that_breaks_and_heals_fills_no_log_of_events(place: Place)
 
 
 PIECES = st.sampled_from(
-    [CANARY, "${CANARY}", "h", "h:1", "b", "mq", "other", f"u:{CANARY}@h", "http://h/", "{host}", "fd00::1"]
+    [
+        CANARY,
+        "${CANARY}",
+        "h",
+        "h:1",
+        "b",
+        "mq",
+        "other",
+        f"u:{CANARY}@h",
+        "http://h/",
+        "{host}",
+        "fd00::1",
+    ]
 )
-WORDS = st.sampled_from(["a", "name", "__a", "password", f"password:{CANARY}", "a b", ""])
+WORDS = st.sampled_from(
+    ["a", "name", "__a", "password", f"password:{CANARY}", "a b", ""]
+)
 VALUES = st.recursive(
     PIECES | st.text(max_size=5) | st.integers() | st.none() | st.booleans(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+    ),
     max_leaves=4,
 )
-OPTIONAL = {key: VALUES for key in [*Target.model_fields, *Broker.model_fields] if key not in ("name", "host")}
+OPTIONAL = {
+    key: VALUES
+    for key in [*Target.model_fields, *Broker.model_fields]
+    if key not in ("name", "host")
+}
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 TARGETS = st.lists(
     st.fixed_dictionaries({"name": NAMES, "host": PIECES})
-    | st.fixed_dictionaries({"name": PIECES, "host": PIECES}, optional={"profile": PIECES, "labels": VALUES})
+    | st.fixed_dictionaries(
+        {"name": PIECES, "host": PIECES}, optional={"profile": PIECES, "labels": VALUES}
+    )
     | st.fixed_dictionaries({"name": VALUES, "host": VALUES}, optional=OPTIONAL),
     max_size=3,
 )
@@ -551,19 +740,30 @@ def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(
     asks = profile(username="u", password="operators", hosts=["h", "fd00::*"])
     brokers, refusal = [], ""
     try:
-        brokers = [target.broker({"mq": asks}) for target in load_targets(file, {"mq": asks})]
+        brokers = [
+            target.broker({"mq": asks}) for target in load_targets(file, {"mq": asks})
+        ]
     except ConfigError as error:
         refusal = str(error)
     assert all(line.startswith(f"{file}:") for line in refusal.splitlines())
     assert CANARY not in refusal
-    assert {one.url for one in brokers} <= {"http://h/", "http://h:1/", "http://[fd00::1]/"}
+    assert {one.url for one in brokers} <= {
+        "http://h/",
+        "http://h:1/",
+        "http://[fd00::1]/",
+    }
     assert all((one.kind, one.username) == ("artemis", "u") for one in brokers)
 
 
-URL = "is not read here; write host: HOST or HOST:PORT, and the URL with {host} in it into" + BELONGS[12:]
+URL = (
+    "is not read here; write host: HOST or HOST:PORT, and the URL with {host} in it into"
+    + BELONGS[12:]
+)
 
 
-def test_a_file_that_names_more_than_it_may_says_what_goes_where(tmp_path: Path) -> None:
+def test_a_file_that_names_more_than_it_may_says_what_goes_where(
+    tmp_path: Path,
+) -> None:
     old = """brokers:
 - name: b1
   kind: artemis
@@ -599,9 +799,16 @@ def test_a_file_that_names_more_than_it_may_says_what_goes_where(tmp_path: Path)
         ({"profiles": []}, r"discovery.profiles: must be a mapping \(key: value\)"),
     ],
 )  # fmt: skip
-def test_what_the_main_file_may_not_say(tmp_path: Path, change: Mapping[str, Any], why: str) -> None:
-    said = {"profiles": {"mq": {"kind": "artemis", "url": "http://{host}/"}}, "dns": [{"dns": "d", "profile": "mq"}]}
-    (tmp_path / "p.yml").write_text(yaml.safe_dump({"brokers": [], "discovery": {**said, **change}}))
+def test_what_the_main_file_may_not_say(
+    tmp_path: Path, change: Mapping[str, Any], why: str
+) -> None:
+    said = {
+        "profiles": {"mq": {"kind": "artemis", "url": "http://{host}/"}},
+        "dns": [{"dns": "d", "profile": "mq"}],
+    }
+    (tmp_path / "p.yml").write_text(
+        yaml.safe_dump({"brokers": [], "discovery": {**said, **change}})
+    )
     with pytest.raises(ConfigError, match=why):
         load(tmp_path / "p.yml", {})
 
@@ -613,17 +820,32 @@ discovery:
   profiles: {mq: {kind: artemis, url: 'http://{host}/'}}
 """)
     (tmp_path / "found.yml").write_text("brokers: [{name: b, url: 'http://h/'}]\n")
-    checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")])
+    checked = CliRunner().invoke(
+        main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")]
+    )
     assert checked.exit_code == 1
     assert f"FAILED    discovery: {tmp_path}/found.yml: " in checked.output
     assert "brokers[0].url: is not read here" in checked.output
     (tmp_path / "found.yml").write_text("brokers: [{name: b, host: h}]\n")
-    checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")])
-    assert (checked.exit_code, "FAILED" in checked.output, "hosts" in checked.output) == (0, False, False)
+    checked = CliRunner().invoke(
+        main, ["check", "--offline", "--config.file", str(tmp_path / "p.yml")]
+    )
+    assert (
+        checked.exit_code,
+        "FAILED" in checked.output,
+        "hosts" in checked.output,
+    ) == (0, False, False)
 
 
 def test_the_check_names_profiles_whose_user_goes_anywhere(place: Place) -> None:
     for hosts, named in ([], 1), (["*"], 0):
         place.allow(username="u", password="x", hosts=hosts)
-        checked = CliRunner().invoke(main, ["check", "--offline", "--config.file", str(place.main)])
-        assert checked.output.count("discovery.profiles.mq: has no hosts; its user goes to any host") == named
+        checked = CliRunner().invoke(
+            main, ["check", "--offline", "--config.file", str(place.main)]
+        )
+        assert (
+            checked.output.count(
+                "discovery.profiles.mq: has no hosts; its user goes to any host"
+            )
+            == named
+        )

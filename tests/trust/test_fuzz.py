@@ -36,7 +36,16 @@ from penstock.settings.policy import LABEL_BYTES, Policy
 from penstock.transports.recording import RecordingTransport
 from penstock.transports.transport import Answer, Request
 from server.test_http import Agent
-from trust.impossible import KEEP, SUBJECTS, VALUES, Watched, analysed, fields_of, largest, unflushed
+from trust.impossible import (
+    KEEP,
+    SUBJECTS,
+    VALUES,
+    Watched,
+    analysed,
+    fields_of,
+    largest,
+    unflushed,
+)
 from trust.mutation import ODD, mutated
 
 # As the agent has it (`agent.interpreter`): numbers that overflow are not finite, and are not shown.
@@ -46,24 +55,41 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 RECORDED = RECORDINGS / "artemis-2.44.0.jsonl.gz"
 LINES = gzip.decompress(RECORDED.read_bytes()).splitlines()
 CALLS = [call for call in map(json.loads, LINES) if "requests" in call]
-FIRST_POLL = CALLS[: next(i for i, call in enumerate(CALLS) if i and call["requests"] == CALLS[0]["requests"])]
+FIRST_POLL = CALLS[
+    : next(
+        i
+        for i, call in enumerate(CALLS)
+        if i and call["requests"] == CALLS[0]["requests"]
+    )
+]
 
 
 def kind_of(request: Request) -> str:
     """What is the same in a request of any poll."""
     if "operation" in request:
         return str(request["operation"])
-    return str([request["mbean"].count("="), [name for name in request["attribute"] if name != "TotalSessionCount"]])
+    return str(
+        [
+            request["mbean"].count("="),
+            [name for name in request["attribute"] if name != "TotalSessionCount"],
+        ]
+    )
 
 
 ANSWERS = {
-    kind_of(request): {name: value for name, value in answer.items() if name not in ("request", "timestamp")}
+    kind_of(request): {
+        name: value
+        for name, value in answer.items()
+        if name not in ("request", "timestamp")
+    }
     for call in FIRST_POLL
     for request, answer in zip(call["requests"], call["answer"], strict=True)
 }
 # Not asked yet when that was recorded.
 ANSWERS["listPreparedTransactions()"] = {
-    "value": ["11/22/26, 6:31:12 PM base64: dHhmaWxsLnEx XidImpl (21 bq:116.120 formatID:1 base64:dHhmaWxsLnEx"],
+    "value": [
+        "11/22/26, 6:31:12 PM base64: dHhmaWxsLnEx XidImpl (21 bq:116.120 formatID:1 base64:dHhmaWxsLnEx"
+    ],
     "status": 200,
 }
 
@@ -79,7 +105,10 @@ class Mutating:
         self.stamp += 5
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
-        answers = [ANSWERS.get(kind_of(request), {"status": 404, "error": "none"}) for request in requests]
+        answers = [
+            ANSWERS.get(kind_of(request), {"status": 404, "error": "none"})
+            for request in requests
+        ]
         return Answer(self.change(answers), self.stamp, 0.01)
 
     async def close(self) -> None:
@@ -108,11 +137,20 @@ async def polled(poller: Poller, transport: Mutating, change: Any) -> str:
     transport.change = change
     result = await poller.poll()
     assert "the log has the details" not in result.error, result.error
-    if (view := poller.assessor.view) is not None and (table := view.tables.get("queue")) is not None:
+    if (view := poller.assessor.view) is not None and (
+        table := view.tables.get("queue")
+    ) is not None:
         for row in table.index:
-            json.dumps(msgspec.to_builtins(explain(view, row.queue, address=row.address)), allow_nan=False)
-            with contextlib.suppress(NotFound):  # nothing that an account could be made of
-                json.dumps(msgspec.to_builtins(account_list(view, row.queue)), allow_nan=False)
+            json.dumps(
+                msgspec.to_builtins(explain(view, row.queue, address=row.address)),
+                allow_nan=False,
+            )
+            with contextlib.suppress(
+                NotFound
+            ):  # nothing that an account could be made of
+                json.dumps(
+                    msgspec.to_builtins(account_list(view, row.queue)), allow_nan=False
+                )
     return result.error
 
 
@@ -144,7 +182,9 @@ async def recovers(poller: Poller, transport: Mutating) -> None:
     good = known_good()
     shown = messages(poller)
     assert shown.keys() & good.keys()
-    assert {name: number for name, number in shown.items() if name in good}.items() <= good.items()
+    assert {
+        name: number for name, number in shown.items() if name in good
+    }.items() <= good.items()
     transport.stamp += ROLES_AGE
     assert await polled(poller, transport, plain) == ""
     assert messages(poller) == good
@@ -160,7 +200,9 @@ def test_answers_with_odd_values(data: st.DataObject) -> None:
         poller, transport = watched()
         assert await polled(poller, transport, plain) == ""
         for _ in range(2):
-            await polled(poller, transport, lambda answers: plain(data.draw(mutated(answers))))
+            await polled(
+                poller, transport, lambda answers: plain(data.draw(mutated(answers)))
+            )
             messages(poller)
         await recovers(poller, transport)
 
@@ -196,20 +238,33 @@ class Inventing:
         """Nothing to prepare."""
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
-        return Answer(plain([self._answer(request) for request in requests]), 1_800_000_000.0, 0.01)
+        return Answer(
+            plain([self._answer(request) for request in requests]),
+            1_800_000_000.0,
+            0.01,
+        )
 
     async def close(self) -> None:
         """Nothing is held."""
 
     def _answer(self, request: Request) -> Any:
-        names = request.get("attribute", ["ConsumerID", "ConnectionID", "Name", "NumMsgs", "User", "Session"])
+        names = request.get(
+            "attribute",
+            ["ConsumerID", "ConnectionID", "Name", "NumMsgs", "User", "Session"],
+        )
         values = st.fixed_dictionaries({}, optional=dict.fromkeys(names, USUAL | ODD))
         beans = st.dictionaries(st.text(max_size=5), values, max_size=3)
-        value = self._data.draw(st.one_of(values, beans, st.lists(values, max_size=3), ODD))
-        return self._data.draw(st.just({"status": 200, "value": value}) | st.just({"status": 500}) | ODD)
+        value = self._data.draw(
+            st.one_of(values, beans, st.lists(values, max_size=3), ODD)
+        )
+        return self._data.draw(
+            st.just({"status": 200, "value": value}) | st.just({"status": 500}) | ODD
+        )
 
 
-USUAL = st.sampled_from([0, 1, 7, "7", "6.5.1", "q", "127.0.0.1", True, 7676, 1_800_000_000_000])
+USUAL = st.sampled_from(
+    [0, 1, 7, "7", "6.5.1", "q", "127.0.0.1", True, 7676, 1_800_000_000_000]
+)
 
 
 @pytest.mark.slow  # takes a second
@@ -234,9 +289,13 @@ IMPOSSIBLE = st.sampled_from(VALUES) | st.integers(-(2**63), 2**63 - 1)
 @pytest.mark.parametrize("kind", SUBJECTS)
 @given(data=st.data())
 @fuzzed
-def test_numbers_that_cannot_be(kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_numbers_that_cannot_be(
+    kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Some fields of all rows, or of the first, in some polls: what is shown, kept and analysed stands all the same."""
-    changes = st.dictionaries(st.sampled_from(fields_of(kind)), IMPOSSIBLE, min_size=1, max_size=4)
+    changes = st.dictionaries(
+        st.sampled_from(fields_of(kind)), IMPOSSIBLE, min_size=1, max_size=4
+    )
 
     async def play() -> None:
         watched = Watched(kind, tmp_path_factory.mktemp("impossible"))
@@ -250,7 +309,9 @@ def test_numbers_that_cannot_be(kind: str, data: st.DataObject, tmp_path_factory
         for _ in range(data.draw(st.integers(1, 4))):
             values, rows = data.draw(changes), data.draw(st.sampled_from([1, 10**6]))
 
-            def choose(field: str, number: int, values: Any = values, rows: int = rows) -> Any:
+            def choose(
+                field: str, number: int, values: Any = values, rows: int = rows
+            ) -> Any:
                 return values.get(field, KEEP) if number < rows else KEEP
 
             await watched.poll(choose)
@@ -264,7 +325,19 @@ def test_numbers_that_cannot_be(kind: str, data: st.DataObject, tmp_path_factory
 
 
 NAMES = st.text(min_size=1, max_size=40) | st.sampled_from(
-    ["</td><script>", "a\nb", '"', "\\", "{}", "\u2028", "x" * 70_000, "${HOME}", " ", "\ufeff", "\x7f\x1b[31m"]
+    [
+        "</td><script>",
+        "a\nb",
+        '"',
+        "\\",
+        "{}",
+        "\u2028",
+        "x" * 70_000,
+        "${HOME}",
+        " ",
+        "\ufeff",
+        "\x7f\x1b[31m",
+    ]
 )
 
 
@@ -281,7 +354,9 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
 
         def change(answers: list[Any]) -> bytes:
             body = plain(answers).decode()
-            body = body.replace('\\"orders\\"', f'\\"{inner}\\"').replace('"orders"', f'"{outer}"')
+            body = body.replace('\\"orders\\"', f'\\"{inner}\\"').replace(
+                '"orders"', f'"{outer}"'
+            )
             return body.replace('=\\"orders', f'=\\"{mbean}').encode()
 
         await polled(poller, transport, change)
@@ -291,12 +366,20 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
 
 
 @pytest.mark.slow  # a property of whole recordings
-@given(st.binary(max_size=20), st.integers(0, 200_000), st.integers(0, 50), st.booleans())
+@given(
+    st.binary(max_size=20), st.integers(0, 200_000), st.integers(0, 50), st.booleans()
+)
 @fuzzed
 def test_recordings_with_odd_bytes(
-    tmp_path_factory: pytest.TempPathFactory, inserted: bytes, at: int, cut: int, packed: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    inserted: bytes,
+    at: int,
+    cut: int,
+    packed: bool,
 ) -> None:
-    content = RECORDED.read_bytes() if packed else gzip.decompress(RECORDED.read_bytes())
+    content = (
+        RECORDED.read_bytes() if packed else gzip.decompress(RECORDED.read_bytes())
+    )
     at %= len(content)
     content = content[:at] + inserted + content[at + cut :]
     file = tmp_path_factory.getbasetemp() / "odd.jsonl.gz"
@@ -337,7 +420,9 @@ LINES_SENT = (
     "Range: bytes=0-",
     "",
 )
-LINE = st.binary(max_size=60) | st.sampled_from([f"{line}\r\n".encode("latin-1") for line in LINES_SENT])
+LINE = st.binary(max_size=60) | st.sampled_from(
+    [f"{line}\r\n".encode("latin-1") for line in LINES_SENT]
+)
 
 
 @pytest.mark.slow  # a server is asked hundreds of times
@@ -361,11 +446,18 @@ def test_whatever_is_asked(requests: list[bytes]) -> None:
             writer.close()
 
     async def play() -> None:
-        async with serve(make_app(Agent()), ["127.0.0.1:0"], idle_seconds=0.2, grace_seconds=0.2) as (address,):
+        async with serve(
+            make_app(Agent()), ["127.0.0.1:0"], idle_seconds=0.2, grace_seconds=0.2
+        ) as (address,):
             for sent in requests:
                 answer = await ask(address.port, sent)
                 assert b" 500 " not in answer.partition(b"\r\n")[0], answer[:300]
-            assert b" 200 " in (await ask(address.port, b"GET /-/healthy HTTP/1.0\r\n\r\n")).partition(b"\r\n")[0]
+            assert (
+                b" 200 "
+                in (
+                    await ask(address.port, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+                ).partition(b"\r\n")[0]
+            )
 
     logging.getLogger("aiohttp.server").addHandler(handler)
     try:

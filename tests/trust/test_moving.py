@@ -15,7 +15,12 @@ DICE = Random(1)  # noqa: S311 - repeatable
 
 
 @pytest.mark.slow  # takes a second
-@given(seed=st.integers(0, 2**32), size=st.integers(1, 30), rows=st.integers(1, 9), most=st.integers(0, 4))
+@given(
+    seed=st.integers(0, 2**32),
+    size=st.integers(1, 30),
+    rows=st.integers(1, 9),
+    most=st.integers(0, 4),
+)
 @patiently
 async def test_totals_are_the_truth_and_what_is_known_and_there_stays(
     seed: int, size: int, rows: int, most: int
@@ -24,7 +29,9 @@ async def test_totals_are_the_truth_and_what_is_known_and_there_stays(
         await play(seed, size, rows, most, 6, patch)
 
 
-async def test_the_first_listing_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_listing_misses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Nothing is known then that could be missed, but what an agent knew that ran before."""
 
     class Once(Moving):
@@ -39,7 +46,9 @@ async def test_the_first_listing_misses_nothing(monkeypatch: pytest.MonkeyPatch)
     assert watched.numbers("producers") >= set(broker.things)
 
 
-async def test_a_page_that_is_short_does_not_end_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_is_short_does_not_end_the_listing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A row that cannot be read, or that goes away while its page is written, is left out."""
 
     class Short(Moving):
@@ -56,7 +65,9 @@ async def test_a_page_that_is_short_does_not_end_the_listing(monkeypatch: pytest
     assert watched.numbers("consumers") == {1, 3, 4, 5, 6, 7}
 
 
-async def test_clients_are_counted_without_those_that_are_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_are_counted_without_those_that_are_leaving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     watched = Watched.of(broker := Moving(DICE, 9, 0), 4, monkeypatch)
     await watched.poll()
     told = counted(watched.state.consumers.totals, 0)
@@ -67,7 +78,9 @@ async def test_clients_are_counted_without_those_that_are_leaving(monkeypatch: p
     await watched.poll()
     assert watched.tables["client"]["consumers"].sum() == 8
     assert watched.snapshot.observation.inconsistent == {"consumers", "producers"}
-    assert 2 in watched.numbers("consumers"), "it stays until it is proven gone once more: its state goes on"
+    assert 2 in watched.numbers("consumers"), (
+        "it stays until it is proven gone once more: its state goes on"
+    )
     assert counted(watched.state.consumers.totals, 0) == told + 8
     await watched.poll()
     assert watched.numbers("consumers") == set(broker.things)

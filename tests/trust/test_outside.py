@@ -39,13 +39,21 @@ def found_in(answers: Answers, wanted: str) -> list[dict[str, Any]]:
 
     def objects(value: Any) -> list[dict[str, Any]]:
         if isinstance(value, dict):
-            return ([value] if wanted in value else []) + [o for inner in value.values() for o in objects(inner)]
-        return [o for inner in value for o in objects(inner)] if isinstance(value, list) else []
+            return ([value] if wanted in value else []) + [
+                o for inner in value.values() for o in objects(inner)
+            ]
+        return (
+            [o for inner in value for o in objects(inner)]
+            if isinstance(value, list)
+            else []
+        )
 
     return objects(answers)
 
 
-def with_value(field: str, value: object, *, of: Callable[[dict[str, Any]], bool] = lambda _: True) -> Any:
+def with_value(
+    field: str, value: object, *, of: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> Any:
     """Answers in which the first object with this field has this value in it."""
 
     def change(answers: Answers) -> bytes:
@@ -67,7 +75,10 @@ def tables(poller: Poller) -> dict[str, dict[str, Any]]:
     """Every series of the agent, by table: index and columns."""
     assert poller.assessor.view is not None
     return {
-        name: {"rows": list(table.index), **{c: v.tolist() for c, v in table.columns.items()}}
+        name: {
+            "rows": list(table.index),
+            **{c: v.tolist() for c, v in table.columns.items()},
+        }
         for name, table in poller.assessor.view.tables.items()
     }
 
@@ -96,7 +107,12 @@ def every_pair(fields: Sequence[str], values: Sequence[object]) -> list[Any]:
 
     def case(field: str, value: object) -> Any:
         by_day = field == fields[0] or value in few
-        return pytest.param(field, value, id=f"{field}-{value}"[:40], marks=() if by_day else pytest.mark.nightly)
+        return pytest.param(
+            field,
+            value,
+            id=f"{field}-{value}"[:40],
+            marks=() if by_day else pytest.mark.nightly,
+        )
 
     return [case(field, value) for field in fields for value in values]
 
@@ -104,9 +120,20 @@ def every_pair(fields: Sequence[str], values: Sequence[object]) -> list[Any]:
 @pytest.mark.slow  # polls for each value
 @pytest.mark.parametrize(
     ("field", "value"),
-    every_pair(["messageCount", "messagesInTransit", "UptimeMillis", "DeliveringSize", "msgSent"], NUMBERS),
+    every_pair(
+        [
+            "messageCount",
+            "messagesInTransit",
+            "UptimeMillis",
+            "DeliveringSize",
+            "msgSent",
+        ],
+        NUMBERS,
+    ),
 )
-def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, value: object) -> None:
+def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(
+    field: str, value: object
+) -> None:
     async def play() -> None:
         poller, transport = watched()
         assert await read(poller, transport, plain) == ""
@@ -116,7 +143,10 @@ def test_a_number_that_is_none_of_its_kind_is_missing_and_counted(field: str, va
         for table in tables(poller).values():
             for name, column in table.items():
                 if name != "rows":
-                    assert np.nanmax(np.abs(np.array(column, np.float64)), initial=0.0) < 1e19, name
+                    assert (
+                        np.nanmax(np.abs(np.array(column, np.float64)), initial=0.0)
+                        < 1e19
+                    ), name
 
     asyncio.run(play())
 
@@ -137,13 +167,17 @@ def test_an_uptime_out_of_range_is_no_restart_and_no_condition(value: object) ->
             assert not snapshot.observation.process.replaces(process)
             assert snapshot.broker is not None
             assert np.isnan(snapshot.broker.uptime)
-            assert {c.name for c in poller.assessor.state.judgement.conditions} <= {c.name for c in before}
+            assert {c.name for c in poller.assessor.state.judgement.conditions} <= {
+                c.name for c in before
+            }
 
     asyncio.run(play())
 
 
 @pytest.mark.parametrize("bad", ["x", "1e23", 10**30, None, -(2**63) - 1, {}], ids=str)
-@pytest.mark.parametrize("field", ["messageCount", "messagesInTransit"], ids=["a queue", "a consumer"])
+@pytest.mark.parametrize(
+    "field", ["messageCount", "messagesInTransit"], ids=["a queue", "a consumer"]
+)
 def test_a_row_whose_id_cannot_be_read_is_lost_alone(field: str, bad: object) -> None:
     async def play() -> None:
         whole, transport = watched()
@@ -161,7 +195,10 @@ def test_a_row_whose_id_cannot_be_read_is_lost_alone(field: str, bad: object) ->
         kind = "queues" if field == "messageCount" else "consumers"
         assert poller.assessor.view is not None
         assert whole.assessor.view is not None
-        rest, all_rows = getattr(poller.assessor.view.snapshot, kind), getattr(whole.assessor.view.snapshot, kind)
+        rest, all_rows = (
+            getattr(poller.assessor.view.snapshot, kind),
+            getattr(whole.assessor.view.snapshot, kind),
+        )
         assert len(rest) == len(all_rows) - 1
         assert set(rest.index.keys) < set(all_rows.index.keys)
 
@@ -172,9 +209,13 @@ def test_a_row_whose_id_cannot_be_read_is_lost_alone(field: str, bad: object) ->
 def test_a_queue_whose_name_cannot_be_read_is_lost_alone(bad: object) -> None:
     async def play() -> None:
         poller, transport = watched()
-        change = with_value("name", bad, of=lambda one: "messageCount" in one and "routingType" in one)
+        change = with_value(
+            "name", bad, of=lambda one: "messageCount" in one and "routingType" in one
+        )
         for _ in range(2):
-            assert "queues: 1 values could not be read" in await read(poller, transport, change)
+            assert "queues: 1 values could not be read" in await read(
+                poller, transport, change
+            )
             assert poller.assessor.view is not None
             assert poller.assessor.view.snapshot.queues
         assert await read(poller, transport, plain) == ""
@@ -183,10 +224,15 @@ def test_a_queue_whose_name_cannot_be_read_is_lost_alone(bad: object) -> None:
 
 
 def test_settings_of_which_one_cannot_be_read_keep_the_others() -> None:
-    text = '{"addressFullMessagePolicy":"BLOCK","maxSizeBytes":"1e40","defaultRingSize":7}'
+    text = (
+        '{"addressFullMessagePolicy":"BLOCK","maxSizeBytes":"1e40","defaultRingSize":7}'
+    )
     reply = artemis.replies(json.dumps([{"status": 200, "value": text}]).encode(), 1)[0]
     settings, missing = artemis.settings(reply, "s")
-    assert (settings.address_full_message_policy, settings.default_ring_size) == ("BLOCK", 7)
+    assert (settings.address_full_message_policy, settings.default_ring_size) == (
+        "BLOCK",
+        7,
+    )
     assert settings.max_size_bytes == -1
     assert missing == {"maxSizeBytes": 1}
 
@@ -195,19 +241,48 @@ def test_settings_of_which_one_cannot_be_read_keep_the_others() -> None:
 
 
 REAL = {
-    artemis.QueueNumbers: {"id": "-5", "maxConsumers": "-1", "ringSize": "-1", "messageCount": "0"},
-    artemis.AddressNumbers: {"name": "a", "maxPageReadBytes": str(2**63 - 1), "addressLimitPercent": "146"},
-    artemis.ConsumerNumbers: {"id": 2**63 - 1, "lastDeliveredTime": 0, "lastAcknowledgedTime": 1_795_216_678_203},
-    openmq.Consumer: {"ConsumerID": str(2**63 - 1), "NumMsgs": -(2**31), "LastAckTime": 0, "AcknowledgeMode": 32768},
-    openmq.Settings: {"Name": "q", "Type": "q", "MaxNumMsgs": -1, "ConsumerFlowLimit": -1, "MaxTotalMsgBytes": -1},
+    artemis.QueueNumbers: {
+        "id": "-5",
+        "maxConsumers": "-1",
+        "ringSize": "-1",
+        "messageCount": "0",
+    },
+    artemis.AddressNumbers: {
+        "name": "a",
+        "maxPageReadBytes": str(2**63 - 1),
+        "addressLimitPercent": "146",
+    },
+    artemis.ConsumerNumbers: {
+        "id": 2**63 - 1,
+        "lastDeliveredTime": 0,
+        "lastAcknowledgedTime": 1_795_216_678_203,
+    },
+    openmq.Consumer: {
+        "ConsumerID": str(2**63 - 1),
+        "NumMsgs": -(2**31),
+        "LastAckTime": 0,
+        "AcknowledgeMode": 32768,
+    },
+    openmq.Settings: {
+        "Name": "q",
+        "Type": "q",
+        "MaxNumMsgs": -1,
+        "ConsumerFlowLimit": -1,
+        "MaxTotalMsgBytes": -1,
+    },
     openmq.About: {"MaxMemory": 2**63 - 1, "TotalMemory": 1, "FreeMemory": 0},
 }
 
 
 @pytest.mark.parametrize("row", REAL, ids=lambda row: row.__name__)
-def test_what_brokers_say_in_place_of_a_number_is_kept(row: type[msgspec.Struct]) -> None:
+def test_what_brokers_say_in_place_of_a_number_is_kept(
+    row: type[msgspec.Struct],
+) -> None:
     _, missing = Decoder(row).counted(
-        openmq.replies(json.dumps([{"status": 200, "value": REAL[row]}]).encode(), 1)[0], "x"
+        openmq.replies(json.dumps([{"status": 200, "value": REAL[row]}]).encode(), 1)[
+            0
+        ],
+        "x",
     )
     assert not missing
 
@@ -220,20 +295,31 @@ def test_a_value_that_is_missing_keeps_no_queue_from_being_judged() -> None:
     polls = recorded("stuck-listener")
 
     def told(*, all_rows: bool) -> list[set[str]]:
-        part = {"queues": Collector(0.1, polls[0].stamp, "1 values could not be read", all_rows=all_rows)}
-        return [{c.name for c in one.conditions} for one in judged([replace(one, collectors=part) for one in polls])]
+        part = {
+            "queues": Collector(
+                0.1, polls[0].stamp, "1 values could not be read", all_rows=all_rows
+            )
+        }
+        return [
+            {c.name for c in one.conditions}
+            for one in judged([replace(one, collectors=part) for one in polls])
+        ]
 
     whole = [{c.name for c in one.conditions} for one in judged(polls)]
     assert told(all_rows=True) == whole
     assert "stalled" in set().union(*whole)
-    assert set().union(*told(all_rows=False)) == set(), "where rows are missing nothing is concluded"
+    assert set().union(*told(all_rows=False)) == set(), (
+        "where rows are missing nothing is concluded"
+    )
 
 
 def test_only_values_or_rows_too() -> None:
     rows = Decoder(artemis.QueueSizes)
 
     def error(value: Any) -> str:
-        reply = artemis.replies(json.dumps([{"status": 200, "value": value}]).encode(), 1)[0]
+        reply = artemis.replies(
+            json.dumps([{"status": 200, "value": value}]).encode(), 1
+        )[0]
         return unreadable([rows.many(reply, "sizes")[1]])
 
     assert error({"a": {"PersistentSize": 1}}) == ""
@@ -248,15 +334,22 @@ def test_only_values_or_rows_too() -> None:
 
 def of_jolokia(text: str) -> str:
     """As Jolokia 2 writes control characters."""
-    return "".join(f"\\u{ord(c) >> 4:03x}{chr(ord('0') + (ord(c) & 15))}" if c < " " else c for c in text)
+    return "".join(
+        f"\\u{ord(c) >> 4:03x}{chr(ord('0') + (ord(c) & 15))}" if c < " " else c
+        for c in text
+    )
 
 
 CONTROLS = "".join(map(chr, (0x0B, 0x0E, 0x0F, *range(0x1A, 0x20))))
 """Those whose last digit Jolokia 2 writes as a sign that JSON has not."""
 
 
-@pytest.mark.parametrize("control", [CONTROLS[0], CONTROLS[-1]], ids=lambda one: f"x{ord(one):02x}")
-def test_names_with_control_characters_keep_their_numbers_and_lose_no_others(control: str) -> None:
+@pytest.mark.parametrize(
+    "control", [CONTROLS[0], CONTROLS[-1]], ids=lambda one: f"x{ord(one):02x}"
+)
+def test_names_with_control_characters_keep_their_numbers_and_lose_no_others(
+    control: str,
+) -> None:
     name = f"a{control}b"
 
     async def play() -> None:
@@ -264,7 +357,11 @@ def test_names_with_control_characters_keep_their_numbers_and_lose_no_others(con
 
         def change(answers: Answers) -> bytes:
             # In listings Artemis writes it as JSON has it; in names of MBeans and echoed requests Jolokia does.
-            text = plain(answers).decode().replace('=\\"orders\\"', f'=\\"a{of_jolokia(control)}b\\"')
+            text = (
+                plain(answers)
+                .decode()
+                .replace('=\\"orders\\"', f'=\\"a{of_jolokia(control)}b\\"')
+            )
             text = text.replace('\\"orders\\"', f'\\"a\\\\u{ord(control):04x}b\\"')
             return text.replace('"orders"', f'"a{of_jolokia(control)}b"').encode()
 
@@ -290,7 +387,11 @@ def test_an_octet_that_is_no_utf_8_costs_its_row_alone() -> None:
             def change(answers: Answers, place: bytes = place) -> bytes:
                 body = plain(answers)
                 at = body.find(place)
-                return body if at < 0 else body[: at + len(place)] + b"\xff" + body[at + len(place) :]
+                return (
+                    body
+                    if at < 0
+                    else body[: at + len(place)] + b"\xff" + body[at + len(place) :]
+                )
 
             error = await read(poller, transport, change)
             assert "1 values could not be read" in error, place
@@ -310,11 +411,19 @@ def test_only_what_is_broken_is_put_right() -> None:
     assert repaired(b'"a\xff\xef\xbf\xbd"') == ('"a\ufffd\ufffd"'.encode(), 1)
     assert repaired(rb'"\u0041\u001b"') == (rb'"\u0041\u001b"', 0)
     for control in CONTROLS:
-        assert repaired(of_jolokia(control).encode().join((b'"', b'"'))) == (b'"\\u%04x"' % ord(control), 0)
+        assert repaired(of_jolokia(control).encode().join((b'"', b'"'))) == (
+            b'"\\u%04x"' % ord(control),
+            0,
+        )
 
 
 def test_what_is_broken_everywhere_takes_no_more_than_moments() -> None:
-    body = b'[{"status":200,"value":"' + rb"\u001;" * (5 * MOST_REPAIRS) + b"\\" * 2_000_000 + b'"}]'
+    body = (
+        b'[{"status":200,"value":"'
+        + rb"\u001;" * (5 * MOST_REPAIRS)
+        + b"\\" * 2_000_000
+        + b'"}]'
+    )
     began = time.process_time()
     repaired(body)
     assert time.process_time() - began < 2.0
@@ -326,7 +435,9 @@ def test_what_is_broken_everywhere_takes_no_more_than_moments() -> None:
 @pytest.mark.parametrize("seconds", [1e308, -1e308, float("inf"), float("nan"), 1e15])
 def test_a_time_that_no_calendar_has_is_told_as_unknown(seconds: float) -> None:
     assert moment(seconds) == UNKNOWN
-    assert UNKNOWN in event_line(Event(seconds, Change.CONDITION_ON, "b", since=seconds, condition="stalled"))
+    assert UNKNOWN in event_line(
+        Event(seconds, Change.CONDITION_ON, "b", since=seconds, condition="stalled")
+    )
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("-inf"), float("nan")])
@@ -340,7 +451,14 @@ def test_a_duration_without_end_is_told_as_unknown(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     every_pair(
-        ["Uptime", "NumMsgs", "NumMsgsIn", "NumMsgsPendingAcks", "TotalMemory", "CreationTime"],
+        [
+            "Uptime",
+            "NumMsgs",
+            "NumMsgsIn",
+            "NumMsgsPendingAcks",
+            "TotalMemory",
+            "CreationTime",
+        ],
         [-1, "NaN", 1e308, "1e23", 10**40, None, {}],
     ),
 )
@@ -357,10 +475,20 @@ def test_of_openmq_too(field: str, value: object) -> None:
         changed = False
 
     async def play() -> None:
-        transport = Changed(next(iter(sorted(Path(__file__).parents[1].glob("recordings/*openmq*.jsonl.gz")))))
+        transport = Changed(
+            next(
+                iter(
+                    sorted(
+                        Path(__file__).parents[1].glob("recordings/*openmq*.jsonl.gz")
+                    )
+                )
+            )
+        )
         reader = OpenMQReader(transport, ReaderOptions(name="b"))
         snapshot = await reader.poll(5.0)
-        assert transport.changed == any(one.error for one in snapshot.collectors.values())
+        assert transport.changed == any(
+            one.error for one in snapshot.collectors.values()
+        )
 
     if value == -1 and field == "TotalMemory":
         return  # "not known" of a JVM
@@ -369,6 +497,13 @@ def test_of_openmq_too(field: str, value: object) -> None:
 
 @pytest.mark.parametrize("text", ["²", "9" * 5000, "-1", "x", ""])
 def test_ids_that_are_none_are_passed_over(text: str) -> None:
-    reply = openmq.replies(json.dumps([{"status": 200, "value": ["7", text]}]).encode(), 1)[0]
+    reply = openmq.replies(
+        json.dumps([{"status": 200, "value": ["7", text]}]).encode(), 1
+    )[0]
     assert openmq.numbers(reply, "ids") == {7}
-    assert openmq.Transaction(transaction_id=1, connection_string=f"u@h:{text}->jms:1").remote is None
+    assert (
+        openmq.Transaction(
+            transaction_id=1, connection_string=f"u@h:{text}->jms:1"
+        ).remote
+        is None
+    )

@@ -28,13 +28,19 @@ from penstock.tui.lines import columns, folded
 from trust.hostile import ACTS, FORGED, MARKUP, NAMES, RAW, harm, hostile_recording
 from tui.views import Made, grid, page, press, settled, top
 
-QUEUE, CLIENT, RING = NAMES["stock.updates"], NAMES["stock-service"], NAMES["audit.ring"]
+QUEUE, CLIENT, RING = (
+    NAMES["stock.updates"],
+    NAMES["stock-service"],
+    NAMES["audit.ring"],
+)
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 
 def run(*arguments: str) -> Result:
     found = CliRunner().invoke(main, arguments)
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    assert found.exception is None or isinstance(found.exception, SystemExit), (
+        found.exception
+    )
     return found
 
 
@@ -43,7 +49,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the recording, and a configuration of it."""
     folder = tmp_path_factory.mktemp("hostile")
     hostile_recording(folder / "it.jsonl.gz")
-    (folder / "penstock.yaml").write_text(json.dumps({"interval": "1s", **said(folder)}))
+    (folder / "penstock.yaml").write_text(
+        json.dumps({"interval": "1s", **said(folder)})
+    )
     return folder
 
 
@@ -51,7 +59,9 @@ def said(folder: Path) -> dict[str, Any]:
     url = f"recording:{folder / 'it.jsonl.gz'}"
     return {
         "judgement": {"cold": "3s"},
-        "brokers": [{"name": "demo", "kind": "artemis", "transport": "recording", "url": url}],
+        "brokers": [
+            {"name": "demo", "kind": "artemis", "transport": "recording", "url": url}
+        ],
     }
 
 
@@ -69,36 +79,84 @@ COMMANDS = {
     "once": ("once", "--format", "table", "--config.file", "FILE"),
     "replay": ("replay", "RECORDING", "--config.file", "FILE"),
     "explain": ("explain", "demo", QUEUE, "--polls", "1", "--config.file", "FILE"),
-    "explain a client": ("explain", "demo", QUEUE, CLIENT, "--polls", "1", "--config.file", "FILE"),
-    "explain no such queue": ("explain", "demo", QUEUE[:-1], "--polls", "1", "--config.file", "FILE"),
-    "explain no such client": ("explain", "demo", QUEUE, CLIENT[:-1], "--polls", "1", "--config.file", "FILE"),
-    "explain json": ("explain", "demo", QUEUE, "--polls", "1", "--config.file", "FILE", "--format", "json"),
+    "explain a client": (
+        "explain",
+        "demo",
+        QUEUE,
+        CLIENT,
+        "--polls",
+        "1",
+        "--config.file",
+        "FILE",
+    ),
+    "explain no such queue": (
+        "explain",
+        "demo",
+        QUEUE[:-1],
+        "--polls",
+        "1",
+        "--config.file",
+        "FILE",
+    ),
+    "explain no such client": (
+        "explain",
+        "demo",
+        QUEUE,
+        CLIENT[:-1],
+        "--polls",
+        "1",
+        "--config.file",
+        "FILE",
+    ),
+    "explain json": (
+        "explain",
+        "demo",
+        QUEUE,
+        "--polls",
+        "1",
+        "--config.file",
+        "FILE",
+        "--format",
+        "json",
+    ),
     "replay json": ("replay", "RECORDING", "--config.file", "FILE", "--format", "json"),
     "check json": ("check", "--config.file", "FILE", "--format", "json"),
 }
 
 
 def of(folder: Path, *arguments: str) -> list[str]:
-    files = {"FILE": str(folder / "penstock.yaml"), "RECORDING": str(folder / "it.jsonl.gz")}
+    files = {
+        "FILE": str(folder / "penstock.yaml"),
+        "RECORDING": str(folder / "it.jsonl.gz"),
+    }
     return [files.get(one, one) for one in arguments]
 
 
 @pytest.mark.parametrize(
     "name",
     # A recording takes a second to be replayed.
-    [pytest.param(name, marks=[pytest.mark.slow] if "replay" in name else []) for name in COMMANDS],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if "replay" in name else [])
+        for name in COMMANDS
+    ],
 )
-def test_a_command_shows_names_and_nothing_in_them_acts(folder: Path, name: str) -> None:
+def test_a_command_shows_names_and_nothing_in_them_acts(
+    folder: Path, name: str
+) -> None:
     found = run(*of(folder, *COMMANDS[name]))
     assert harm(found.output) == []
     if "check" not in name:
         assert r"\u001b[2J\u001b]8;;http" in found.output
-        assert "[red]x[/red][link=http" in found.output or "once" in name, "markup is text"
+        assert "[red]x[/red][link=http" in found.output or "once" in name, (
+            "markup is text"
+        )
 
 
 @pytest.mark.slow  # starts the command in a terminal of its own
 @pytest.mark.parametrize("name", ["once", "replay", "explain"])
-def test_nor_on_a_terminal_where_lines_are_folded_and_coloured(folder: Path, name: str) -> None:
+def test_nor_on_a_terminal_where_lines_are_folded_and_coloured(
+    folder: Path, name: str
+) -> None:
     output = in_a_terminal([str(PENSTOCK), *of(folder, *COMMANDS[name])], 80)
     lines = [re.sub(r"\x1b\[\d*(;\d+)*m", "", line) for line in output.split("\r\n")]
     assert harm("\n".join(lines)) == []
@@ -109,8 +167,15 @@ def test_nor_on_a_terminal_where_lines_are_folded_and_coloured(folder: Path, nam
 def in_a_terminal(command: list[str], width: int) -> str:
     """What it writes to a terminal so wide."""
     ours, its = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(width), "LINES": "50", "TERM": "xterm-256color"}
-    child = subprocess.Popen(command, stdin=its, stdout=its, stderr=subprocess.DEVNULL, env=environment)
+    environment = {
+        **os.environ,
+        "COLUMNS": str(width),
+        "LINES": "50",
+        "TERM": "xterm-256color",
+    }
+    child = subprocess.Popen(
+        command, stdin=its, stdout=its, stderr=subprocess.DEVNULL, env=environment
+    )
     os.close(its)
     output = b""
     try:
@@ -129,7 +194,10 @@ def test_json_says_the_names_as_they_are(folder: Path) -> None:
     found = json.loads(run(*of(folder, *COMMANDS["explain json"])).stdout)
     assert found["queue"] == QUEUE
     assert [one["client"] for one in found["clients"]] == [CLIENT]
-    changes = [json.loads(line) for line in run(*of(folder, *COMMANDS["replay json"])).stdout.splitlines()]
+    changes = [
+        json.loads(line)
+        for line in run(*of(folder, *COMMANDS["replay json"])).stdout.splitlines()
+    ]
     assert {QUEUE, RING} <= {one["queue"] for one in changes}
 
 
@@ -137,14 +205,20 @@ def test_json_says_the_names_as_they_are(folder: Path) -> None:
 def test_what_an_agent_says(folder: Path, tmp_path: Path) -> None:
     with Agent(tmp_path / "agent", log_level="debug", **said(folder)) as agent:
         url = f"http://127.0.0.1:{agent.port}"
-        agent.until(lambda scrape: bool(scrape.find("mq_queue_unhealthy", queue=QUEUE)), expected=True, timeout=40)
+        agent.until(
+            lambda scrape: bool(scrape.find("mq_queue_unhealthy", queue=QUEUE)),
+            expected=True,
+            timeout=40,
+        )
         for command in (
             ["explain", "demo", QUEUE],
             ["explain", "demo", QUEUE[:-1]],
             ["events"],
             ["events", "--format", "json"],
         ):
-            found = subprocess.run([PENSTOCK, *command, "--url", url], capture_output=True, check=False)
+            found = subprocess.run(
+                [PENSTOCK, *command, "--url", url], capture_output=True, check=False
+            )
             said_ = (found.stdout + found.stderr).decode()
             assert harm(said_) == [], command
             assert r"\u202e" in said_
@@ -164,7 +238,9 @@ def log() -> tuple[logging.Logger, io.StringIO]:
 
 
 @pytest.mark.parametrize("form", ["logfmt", "json"])
-def test_a_record_of_the_log_is_one_line_and_says_the_name(log: tuple[logging.Logger, io.StringIO], form: str) -> None:
+def test_a_record_of_the_log_is_one_line_and_says_the_name(
+    log: tuple[logging.Logger, io.StringIO], form: str
+) -> None:
     logger, stream = log
     logger.handlers[0].setFormatter(LogLine(form))
     try:
@@ -175,7 +251,9 @@ def test_a_record_of_the_log_is_one_line_and_says_the_name(log: tuple[logging.Lo
     assert written.count("\n") == 1
     assert harm(written) == []
     fields = (
-        json.loads(written) if form == "json" else {"msg": json.loads(re.findall(r'msg=("(?:\\.|[^"])*")', written)[0])}
+        json.loads(written)
+        if form == "json"
+        else {"msg": json.loads(re.findall(r'msg=("(?:\\.|[^"])*")', written)[0])}
     )
     assert fields["msg"] == f"queue {QUEUE} of {CLIENT}\ud800"
 
@@ -200,7 +278,9 @@ def test_a_name_that_is_folded_never_begins_a_line(name: str, width: int) -> Non
     assert all(columns(part) <= width for part in (first, *others))
     assert all(part.startswith("  ") for part in others), "what was folded is moved in"
     joined = first + "".join(part.lstrip(" ") for part in others)
-    assert joined.replace(" ", "") == f"demo / {name}   user, anycast".replace(" ", ""), "nothing is lost"
+    assert joined.replace(" ", "") == f"demo / {name}   user, anycast".replace(
+        " ", ""
+    ), "nothing is lost"
 
 
 # --- top
@@ -224,7 +304,9 @@ def drawn(lines: str) -> None:
 @pytest.mark.slow  # draws a terminal after each key
 async def test_top_shows_them_as_text() -> None:
     source = Made([hostile_world()])
-    source.changes = [Event(0.0, Change.BROKER_DOWN, "b1", queue=QUEUE, client=CLIENT, detail=ACTS)]
+    source.changes = [
+        Event(0.0, Change.BROKER_DOWN, "b1", queue=QUEUE, client=CLIENT, detail=ACTS)
+    ]
     async with top(source).run_test(size=(200, 60)) as pilot:
         await settled(pilot)
         drawn("\n".join(grid(pilot)))
@@ -247,9 +329,14 @@ async def test_an_error_that_top_shows_is_no_markup() -> None:
         async def explain(self, *_: str, **__: str) -> Explanation:
             raise PenstockError(f"queue {QUEUE} is gone")
 
-    async with top(Gone([hostile_world()])).run_test(size=(200, 60), notifications=True) as pilot:
+    async with top(Gone([hostile_world()])).run_test(
+        size=(200, 60), notifications=True
+    ) as pilot:
         await settled(pilot)
         await press(pilot, "e")
         await pilot.pause(0.2)
-        shown = [str(toast.render()) for toast in pilot.app.screen.query("Toast").results(Static)]
+        shown = [
+            str(toast.render())
+            for toast in pilot.app.screen.query("Toast").results(Static)
+        ]
         assert shown == [f"queue {visible(QUEUE)} is gone"]

@@ -39,7 +39,9 @@ def source(world: World) -> Made:
 
 
 @asynccontextmanager
-async def shown(source: Made, size: tuple[int, int] = NARROW, **options: str) -> AsyncIterator[Pilot[None]]:
+async def shown(
+    source: Made, size: tuple[int, int] = NARROW, **options: str
+) -> AsyncIterator[Pilot[None]]:
     async with top(source, **options).run_test(size=size) as pilot:
         await settled(pilot)
         yield pilot
@@ -50,7 +52,9 @@ def names(lines: list[str]) -> list[str]:
     return [re.split(r"\s{2,}", line[2:].strip())[1] for line in lines[1:]]
 
 
-async def test_the_only_broker_is_opened_at_once_with_the_worst_first(source: Made) -> None:
+async def test_the_only_broker_is_opened_at_once_with_the_worst_first(
+    source: Made,
+) -> None:
     async with shown(source) as pilot:
         lines = grid(pilot)
         assert lines[0].split()[:2] == ["State*", "Queue"]
@@ -112,7 +116,9 @@ async def test_a_filter_by_part_of_a_name(source: Made) -> None:
         assert await press(pilot, "escape") == everything
 
 
-async def test_what_is_typed_at_once_after_the_slash_is_the_filter(source: Made) -> None:
+async def test_what_is_typed_at_once_after_the_slash_is_the_filter(
+    source: Made,
+) -> None:
     async with shown(source) as pilot:
         for key in ("/", "r", "i"):
             pilot.app.post_message(Key(key if key != "/" else "slash", key))
@@ -145,7 +151,9 @@ async def test_no_key_is_lost_that_comes_at_once_after_the_end_of_a_filter(
                 await pilot.pause(0.01)
 
 
-@pytest.mark.parametrize(("key", "comes"), [("enter", "> ring > clients "), ("e", "ring")])
+@pytest.mark.parametrize(
+    ("key", "comes"), [("enter", "> ring > clients "), ("e", "ring")]
+)
 async def test_a_key_pressed_before_the_rows_have_come_waits_for_them(
     source: Made, monkeypatch: pytest.MonkeyPatch, key: str, comes: str
 ) -> None:
@@ -192,7 +200,9 @@ async def test_a_heading_can_be_clicked(source: Made) -> None:
         await pilot.click(Grid, offset=(at, 0))
         await settled(pilot)
         assert names(grid(pilot)) == ["behind", "forgotten", "orders", "ring"]
-        await pilot.click(Grid, offset=(at, 3))  # the third row: once for the cursor, once to open it
+        await pilot.click(
+            Grid, offset=(at, 3)
+        )  # the third row: once for the cursor, once to open it
         await pilot.click(Grid, offset=(at, 3))
         await settled(pilot)
         assert "b1 > orders > clients" in told(pilot)
@@ -214,7 +224,9 @@ async def test_the_cursor_stays_on_its_row_while_others_come(world: World) -> No
 
 
 @pytest.mark.parametrize("level", ["1", "2", "3", "4"])
-async def test_no_line_is_wider_than_the_terminal_and_more_room_shows_more(source: Made, level: str) -> None:
+async def test_no_line_is_wider_than_the_terminal_and_more_room_shows_more(
+    source: Made, level: str
+) -> None:
     async with shown(source) as pilot:
         await press(pilot, level)
         narrow = grid(pilot)
@@ -229,7 +241,9 @@ async def test_no_line_is_wider_than_the_terminal_and_more_room_shows_more(sourc
         assert max(map(len, grid(pilot))) <= 20
 
 
-async def test_ten_thousand_queues_make_no_more_lines_than_the_screen_has(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ten_thousand_queues_make_no_more_lines_than_the_screen_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     for i in range(10_000):
         world.queue(i, f"queue.{i:05}", messages=i, added=i)
@@ -264,7 +278,9 @@ async def test_a_broker_that_is_down_is_said_to_be(source: Made) -> None:
 async def test_of_several_brokers_that_are_down_each_has_a_line(world: World) -> None:
     other = World(Policy("b2"))
     other.poll()
-    async with shown(Made([world, other], down=dict.fromkeys(("b1", "b2"), "no route " * 40))) as pilot:
+    async with shown(
+        Made([world, other], down=dict.fromkeys(("b1", "b2"), "no route " * 40))
+    ) as pilot:
         lines = [line for line in told(pilot).splitlines() if " DOWN" in line]
         assert [line[:6] for line in lines] == ["!! b1 ", "!! b2 "]
         assert max(map(len, lines)) <= pilot.app.size.width
@@ -298,7 +314,9 @@ async def test_an_agent_that_goes_away_leaves_what_was_seen(source: Made) -> Non
         assert "no agent" not in told(pilot)
 
 
-async def test_rows_are_asked_for_again_when_a_broker_was_polled(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_are_asked_for_again_when_a_broker_was_polled(
+    source: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with shown(source) as pilot:
         before = len(source.asked)
         monkeypatch.setattr("penstock.tui.app.STEP", 60.0)
@@ -347,7 +365,9 @@ async def test_a_page_hides_what_is_under_it(source: Made) -> None:
 
 
 @pytest.mark.parametrize("key", ["ctrl+c", "q"])
-async def test_it_ends_at_once_also_while_a_filter_is_typed_or_a_page_is_shown(source: Made, key: str) -> None:
+async def test_it_ends_at_once_also_while_a_filter_is_typed_or_a_page_is_shown(
+    source: Made, key: str
+) -> None:
     for before in ([], ["question_mark"], ["slash", "a"]) if key == "ctrl+c" else ([],):
         app = top(source)
         async with app.run_test(size=NARROW) as pilot:
@@ -366,11 +386,16 @@ async def test_all_keys_are_named_below(source: Made, size: tuple[int, int]) -> 
         assert len(lines) <= 3
         for one in bindings("view"):
             assert isinstance(one, Binding)
-            assert not one.show or f"{one.key_display or one.key} {one.description}" in "  ".join(lines)
+            assert (
+                not one.show
+                or f"{one.key_display or one.key} {one.description}" in "  ".join(lines)
+            )
         assert "1-4 levels" in "  ".join(lines)
 
 
-async def test_a_name_and_the_address_of_its_page_are_copied(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_and_the_address_of_its_page_are_copied(
+    source: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     copied: list[str] = []
@@ -383,7 +408,12 @@ async def test_a_name_and_the_address_of_its_page_are_copied(source: Made, monke
         first = names(grid(pilot))[0]
         await press(pilot, "c", "o", "1", "c", "o")
         page = f"http://agent.example/penstock/queue?broker=b1&address={first}&queue={first}&client="
-        assert copied == [first, page, "b1", "http://agent.example/penstock/broker?broker=b1"]
+        assert copied == [
+            first,
+            page,
+            "b1",
+            "http://agent.example/penstock/broker?broker=b1",
+        ]
         assert opened == []
         monkeypatch.setenv("DISPLAY", ":0")
         await press(pilot, "o")
@@ -394,7 +424,9 @@ async def test_a_name_and_the_address_of_its_page_are_copied(source: Made, monke
         assert copied[-1].isdigit(), "the broker's id of a consumer"
 
 
-async def test_without_an_agent_there_is_no_page(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_an_agent_there_is_no_page(
+    source: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copied: list[str] = []
     monkeypatch.setattr(Top, "copy_to_clipboard", lambda _, text: copied.append(text))
     async with shown(source) as pilot:

@@ -7,11 +7,26 @@ from typing import Any
 
 import pytest
 
-from penstock.insight.answers import CONDITION_NAMES, ConditionSummary, Queue, TimeSeries
+from penstock.insight.answers import (
+    CONDITION_NAMES,
+    ConditionSummary,
+    Queue,
+    TimeSeries,
+)
 from penstock.tui import screens
 from penstock.tui.grid import sized
 from penstock.tui.lines import coloured, folded
-from penstock.tui.screens import GAP, LEVELS, QUEUES, CellContext, Column, Level, brief, fitted, short
+from penstock.tui.screens import (
+    GAP,
+    LEVELS,
+    QUEUES,
+    CellContext,
+    Column,
+    Level,
+    brief,
+    fitted,
+    short,
+)
 from penstock.tui.sparkline import MOST, RecentValues, sparkline
 
 
@@ -19,7 +34,10 @@ from penstock.tui.sparkline import MOST, RecentValues, sparkline
 @pytest.mark.parametrize("width", [10, 40, 79, 120, 199, 400])
 def test_columns_fit_and_those_needed_most_stay(level: Level, width: int) -> None:
     shown = fitted(level.columns, width)
-    assert sum(column.width for column in shown) + GAP * (len(shown) - 1) <= width or len(shown) == 1
+    assert (
+        sum(column.width for column in shown) + GAP * (len(shown) - 1) <= width
+        or len(shown) == 1
+    )
     assert shown[0].title == "State"
     if width == 400:
         assert len(shown) == len(level.columns)
@@ -37,18 +55,45 @@ def test_numbers_in_short(value: float, text: str) -> None:
 
 def test_what_is_not_judged_is_no_notice() -> None:
     unknown = ConditionSummary("unknown", "info", silenced=False, client="", since=0.0)
-    row = Queue("b", "a", "q", state="unknown", kind="internal", owner="", team="", conditions=[unknown])
+    row = Queue(
+        "b",
+        "a",
+        "q",
+        state="unknown",
+        kind="internal",
+        owner="",
+        team="",
+        conditions=[unknown],
+    )
     assert screens.state(CellContext(row, "q", RecentValues(), 0.0, 19)) == "?  unknown"
 
 
 def test_what_is_not_known_is_empty() -> None:
-    row = Queue("b", "a", "q", state="healthy", kind="user", owner="", team="", ready=None, rate_in=None, conditions=[])
+    row = Queue(
+        "b",
+        "a",
+        "q",
+        state="healthy",
+        kind="user",
+        owner="",
+        team="",
+        ready=None,
+        rate_in=None,
+        conditions=[],
+    )
     seen = CellContext(row, "q", RecentValues(), 0.0, 9)
     shown = {column.title: column.show(seen) for column in QUEUES.columns}
-    assert {title for title, text in shown.items() if text} == {"State", "Queue", "Broker"}
+    assert {title for title, text in shown.items() if text} == {
+        "State",
+        "Queue",
+        "Broker",
+    }
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(4.4, "4 s"), (119, "119 s"), (300, "5 min"), (7260, "2 h 1 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4.4, "4 s"), (119, "119 s"), (300, "5 min"), (7260, "2 h 1 min")],
+)
 def test_spans_in_short(seconds: float, text: str) -> None:
     assert brief(seconds) == text
 
@@ -91,7 +136,10 @@ def test_a_cell_is_as_wide_as_its_column(text: str, right: bool) -> None:
 
 
 def test_lines_are_folded_under_their_text() -> None:
-    assert list(folded("  advice    one two three four", 24)) == ["  advice    one two", "            three four"]
+    assert list(folded("  advice    one two three four", 24)) == [
+        "  advice    one two",
+        "            three four",
+    ]
     assert list(folded("            - a cause that is long", 30)) == [
         "            - a cause that is",
         "              long",
@@ -116,13 +164,27 @@ def queue_with(*conditions: ConditionSummary, **given: Any) -> CellContext[Any]:
     """Its state: the worst that is not silenced; a notice of what is; healthy without a condition."""
     recent = TimeSeries(15, 0.0, ready=[8, 8, None, 8], delivering=[0, 0, 0, 8])
     severities = ["info" if one.silenced else one.severity for one in conditions]
-    worst = next((one for one in ("critical", "warning", "info") if one in severities), "healthy")
+    worst = next(
+        (one for one in ("critical", "warning", "info") if one in severities), "healthy"
+    )
     given = {"state": {"info": "notice"}.get(worst, worst), **given}
-    row = Queue("b1", "q", "q", kind="user", owner="", team="", conditions=[*conditions], recent=recent, **given)
+    row = Queue(
+        "b1",
+        "q",
+        "q",
+        kind="user",
+        owner="",
+        team="",
+        conditions=[*conditions],
+        recent=recent,
+        **given,
+    )
     return CellContext(row, "q", RecentValues(), 100.0, 19)
 
 
-def condition(name: str, severity: str = "warning", client: str = "", *, silenced: bool = False) -> ConditionSummary:
+def condition(
+    name: str, severity: str = "warning", client: str = "", *, silenced: bool = False
+) -> ConditionSummary:
     return ConditionSummary(name, severity, silenced, client, 0.0)
 
 
@@ -143,7 +205,9 @@ STALLED, LOSING = condition("stalled", "critical", "c"), condition("ring_losing"
         ([], "   healthy"),
     ],
 )
-def test_losses_are_not_hidden_behind_a_number(conditions: list[ConditionSummary], text: str) -> None:
+def test_losses_are_not_hidden_behind_a_number(
+    conditions: list[ConditionSummary], text: str
+) -> None:
     assert screens.state(queue_with(*conditions)) == text
 
 

@@ -10,7 +10,13 @@ from textual.pilot import Pilot
 from agent.world import World
 from penstock.core.errors import PenstockError
 from penstock.insight import lists
-from penstock.insight.answers import BrokerList, BrokerState, EventList, Explanation, ListPage
+from penstock.insight.answers import (
+    BrokerList,
+    BrokerState,
+    EventList,
+    Explanation,
+    ListPage,
+)
 from penstock.insight.events import Event
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery
@@ -39,7 +45,14 @@ class Made:
 
     def views(self, broker: str = "") -> list[BrokerView]:
         return [
-            BrokerView(world.state, world.tables, world.snapshot(), world.policy, 15.0, self._stale(world))
+            BrokerView(
+                world.state,
+                world.tables,
+                world.snapshot(),
+                world.policy,
+                15.0,
+                self._stale(world),
+            )
             for world in self.worlds
             if broker in ("", world.policy.broker)
         ]
@@ -83,11 +96,19 @@ class Made:
         self.asked.append(query)
         return MADE[level](self.views(broker), query)
 
-    async def explain(self, broker: str, address: str, queue: str, client: str) -> Explanation:
-        return explain(self.views(broker)[0], queue, address=address, client=client or None)
+    async def explain(
+        self, broker: str, address: str, queue: str, client: str
+    ) -> Explanation:
+        return explain(
+            self.views(broker)[0], queue, address=address, client=client or None
+        )
 
     async def events(self, broker: str, queue: str, limit: int) -> list[Event]:
-        mine = [one for one in self.changes if broker in ("", one.broker) and queue in ("", one.queue)]
+        mine = [
+            one
+            for one in self.changes
+            if broker in ("", one.broker) and queue in ("", one.queue)
+        ]
         return mine[-limit:]
 
 
@@ -113,12 +134,19 @@ async def press(pilot: Pilot[None], *keys: str) -> list[str]:
 def grid(pilot: Pilot[None]) -> list[str]:
     """The heading and the rows on the screen, as text."""
     found = pilot.app.screen_stack[0].query_one(Grid)
-    return [line for y in range(found.size.height) if (line := found.render_line(y).text.rstrip())]
+    return [
+        line
+        for y in range(found.size.height)
+        if (line := found.render_line(y).text.rstrip())
+    ]
 
 
 def told(pilot: Pilot[None]) -> str:
     """The lines above the grid."""
-    return "\n".join(str(pilot.app.screen_stack[0].query_one(name).render()) for name in ("#title", "#told"))
+    return "\n".join(
+        str(pilot.app.screen_stack[0].query_one(name).render())
+        for name in ("#title", "#told")
+    )
 
 
 def page(pilot: Pilot[None]) -> str:

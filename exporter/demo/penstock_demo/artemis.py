@@ -21,8 +21,23 @@ VERSION = "2.44.0"
 
 _READY = "AMQ241002"  # "Artemis Jolokia REST API available"
 _CREATE = [
-    *("--silent", "--user", "admin", "--role", "amq", "--require-login", "--no-autotune", "--nio", "--no-fsync"),
-    *("--no-amqp-acceptor", "--no-stomp-acceptor", "--no-mqtt-acceptor", "--no-hornetq-acceptor"),
+    *(
+        "--silent",
+        "--user",
+        "admin",
+        "--role",
+        "amq",
+        "--require-login",
+        "--no-autotune",
+        "--nio",
+        "--no-fsync",
+    ),
+    *(
+        "--no-amqp-acceptor",
+        "--no-stomp-acceptor",
+        "--no-mqtt-acceptor",
+        "--no-hornetq-acceptor",
+    ),
 ]
 # The first matching prefix wins: reading is allowed, whatever shows messages or users is not.
 _READ_ONLY = """<match domain="org.apache.activemq.artemis">
@@ -84,20 +99,35 @@ class ArtemisBroker(Broker):
         ports = ["--default-port", str(port), "--http-port", str(http_port)]
         # The password is a throw-away, for it shows in the process list: _write_accounts sets the real ones.
         throw_away = ["--password", secrets.token_urlsafe(9)]
-        command = [str(home / "bin" / "artemis"), "create", *_CREATE, *where, *ports, *throw_away, *create_args]
+        command = [
+            str(home / "bin" / "artemis"),
+            "create",
+            *_CREATE,
+            *where,
+            *ports,
+            *throw_away,
+            *create_args,
+        ]
         _run([*command, str(directory)], name)
 
         etc = directory / "etc"
         everything = [_account(user) for user in ("admin", *users)]
         reading = [_account(read_only_user)] if read_only_user else []
         _write_accounts(etc, everything, reading)
-        _rewrite(etc / "artemis.profile", lambda text: _small_jvm(text, heap_mb, "amq,exporter" if reading else "amq"))
+        _rewrite(
+            etc / "artemis.profile",
+            lambda text: _small_jvm(
+                text, heap_mb, "amq,exporter" if reading else "amq"
+            ),
+        )
         _rewrite(etc / "broker.xml", lambda text: edit(_roomy(text)))
         if reading:
             _rewrite(etc / "management.xml", _guarded)
         registry, server = (free_port(), free_port()) if jmx else (0, 0)
         if jmx:
-            _rewrite(etc / "management.xml", lambda text: _with_jmx(text, registry, server))
+            _rewrite(
+                etc / "management.xml", lambda text: _with_jmx(text, registry, server)
+            )
         made = cls(
             Setup(
                 name=name,
@@ -111,7 +141,9 @@ class ArtemisBroker(Broker):
                 log=directory / "log" / "console.log",
             )
         )
-        made.jmx_url = f"service:jmx:rmi:///jndi/rmi://{LOOPBACK}:{registry}/jmxrmi" if jmx else ""
+        made.jmx_url = (
+            f"service:jmx:rmi:///jndi/rmi://{LOOPBACK}:{registry}/jmxrmi" if jmx else ""
+        )
         return made
 
 
@@ -126,8 +158,18 @@ def ha_pair(
     """
     live, backup = free_port(), free_port()
     password = secrets.token_urlsafe(18)
-    shared = ["--replicated"] if replicated else ["--shared-store", "--data", str(directory / "shared")]
-    shared += ["--failover-on-shutdown", "--cluster-user", "cluster", "--cluster-password", "replaced"]
+    shared = (
+        ["--replicated"]
+        if replicated
+        else ["--shared-store", "--data", str(directory / "shared")]
+    )
+    shared += [
+        "--failover-on-shutdown",
+        "--cluster-user",
+        "cluster",
+        "--cluster-password",
+        "replaced",
+    ]
 
     def create(name: str, port: int, peer: int, *extra: str) -> ArtemisBroker:
         return ArtemisBroker.create(
@@ -135,8 +177,15 @@ def ha_pair(
             version=version,
             name=name,
             port=port,
-            create_args=[*shared, "--static-cluster", f"tcp://{LOOPBACK}:{peer}", *extra],
-            edit=lambda text: _failing_back(text.replace(">replaced<", f">{password}<")),
+            create_args=[
+                *shared,
+                "--static-cluster",
+                f"tcp://{LOOPBACK}:{peer}",
+                *extra,
+            ],
+            edit=lambda text: _failing_back(
+                text.replace(">replaced<", f">{password}<")
+            ),
         )
 
     return create("live", live, backup), create("backup", backup, live, "--backup")
@@ -146,9 +195,15 @@ def _failing_back(broker_xml: str) -> str:
     """Of a replicated pair: the live one asks for a backup that is active before it is, however often that happens."""
     asks = "<check-for-active-server>true</check-for-active-server>"
     again = "<allow-failback>true</allow-failback>"
-    again += "<max-saved-replicated-journals-size>-1</max-saved-replicated-journals-size>"
-    broker_xml = broker_xml.replace("</vote-on-replication-failure>", f"</vote-on-replication-failure>{asks}")
-    return re.sub(r"(<replication>\s*)<backup/>", rf"\1<backup>{again}</backup>", broker_xml)
+    again += (
+        "<max-saved-replicated-journals-size>-1</max-saved-replicated-journals-size>"
+    )
+    broker_xml = broker_xml.replace(
+        "</vote-on-replication-failure>", f"</vote-on-replication-failure>{asks}"
+    )
+    return re.sub(
+        r"(<replication>\s*)<backup/>", rf"\1<backup>{again}</backup>", broker_xml
+    )
 
 
 def _download(version: str) -> Path:
@@ -165,9 +220,13 @@ def _download(version: str) -> Path:
     # The copy in the user's Maven repository is broken: fetch again into an empty one, leave theirs alone.
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as repository:
-        maven("copy", artifact, f"-DoutputDirectory={folder}", repository=Path(repository))
+        maven(
+            "copy", artifact, f"-DoutputDirectory={folder}", repository=Path(repository)
+        )
     if not whole(target):
-        raise DemoError(f"the download of Artemis {version} is damaged twice in a row: delete {target} and try again")
+        raise DemoError(
+            f"the download of Artemis {version} is damaged twice in a row: delete {target} and try again"
+        )
     return target
 
 
@@ -185,7 +244,9 @@ def unpack(archive: Path, home: Path, inner: str = "") -> None:
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
                 path = Path(opened.extract(entry, scratch))
-                if mode := entry.external_attr >> 16:  # extract() forgets which files are programs
+                if (
+                    mode := entry.external_attr >> 16
+                ):  # extract() forgets which files are programs
                     path.chmod(mode)
         rmtree(home, ignore_errors=True)
         (Path(scratch) / (inner or home.name)).rename(home)
@@ -193,21 +254,36 @@ def unpack(archive: Path, home: Path, inner: str = "") -> None:
 
 def _run(command: Sequence[str], name: str) -> None:
     require_java()
-    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     if done.returncode != 0:
-        raise DemoError(f"broker {name} could not be created in {command[-1]}:\n{done.stdout}{done.stderr}")
+        raise DemoError(
+            f"broker {name} could not be created in {command[-1]}:\n{done.stdout}{done.stderr}"
+        )
 
 
 def _account(user: str) -> Account:
     return Account(user, secrets.token_urlsafe(18))
 
 
-def _write_accounts(etc: Path, everything: Sequence[Account], reading: Sequence[Account]) -> None:
+def _write_accounts(
+    etc: Path, everything: Sequence[Account], reading: Sequence[Account]
+) -> None:
     users = etc / "artemis-users.properties"
     users.chmod(0o600)
-    users.write_text("".join(f"{account.user} = {account.password}\n" for account in [*everything, *reading]))
+    users.write_text(
+        "".join(
+            f"{account.user} = {account.password}\n"
+            for account in [*everything, *reading]
+        )
+    )
     roles = {"amq": everything, "exporter": reading}
-    lines = [f"{role} = {','.join(one.user for one in members)}\n" for role, members in roles.items() if members]
+    lines = [
+        f"{role} = {','.join(one.user for one in members)}\n"
+        for role, members in roles.items()
+        if members
+    ]
     (etc / "artemis-roles.properties").write_text("".join(lines))
 
 
@@ -218,7 +294,11 @@ def _rewrite(path: Path, change: Callable[[str], str]) -> None:
 def _small_jvm(profile: str, heap_mb: int, roles: str) -> str:
     """Artemis' profile for a small heap and a quick start; `roles` may log in to the console."""
     profile = re.sub(r"-Xms\S+ -Xmx\S+", f"-Xms64m -Xmx{heap_mb}m", profile)
-    profile = re.sub(r"-XX:\+UseG1GC -XX:\+UseStringDeduplication", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1", profile)
+    profile = re.sub(
+        r"-XX:\+UseG1GC -XX:\+UseStringDeduplication",
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        profile,
+    )
     return re.sub(r"(?m)^(HAWTIO_ROLES?)=.*$", rf"\1='{roles}'", profile)
 
 
@@ -229,7 +309,9 @@ def _roomy(broker_xml: str) -> str:
 
 def _with_jmx(management_xml: str, registry: int, server: int) -> str:
     where = f'connector-host="{LOOPBACK}" connector-port="{registry}" rmi-registry-port="{server}"'
-    return management_xml.replace("<authorisation>", f"<connector {where}/><authorisation>", 1)
+    return management_xml.replace(
+        "<authorisation>", f"<connector {where}/><authorisation>", 1
+    )
 
 
 def _guarded(management_xml: str) -> str:

@@ -50,9 +50,13 @@ class Broker:
         self.jolokia_url = setup.jolokia_url
         self.accounts = {account.user: account for account in setup.accounts}
         self.admin = setup.accounts[0]
-        self.manage = Management(self.jolokia_url, self.name, self.admin, origin=self.origin)
+        self.manage = Management(
+            self.jolokia_url, self.name, self.admin, origin=self.origin
+        )
         self._ready = setup.ready
-        self._process = Process(f"broker {self.name} {self.version}", setup.command, setup.log)
+        self._process = Process(
+            f"broker {self.name} {self.version}", setup.command, setup.log
+        )
 
     @property
     def pid(self) -> int:

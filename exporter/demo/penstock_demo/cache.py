@@ -17,11 +17,15 @@ _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 def cache_dir() -> Path:
     """The folder of the downloads; created when it is not there."""
-    folder = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock").absolute()
+    folder = Path(
+        os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock"
+    ).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DemoError(f"cannot create the download folder {folder}: {error}; set PENSTOCK_CACHE to another") from None
+        raise DemoError(
+            f"cannot create the download folder {folder}: {error}; set PENSTOCK_CACHE to another"
+        ) from None
     return folder
 
 
@@ -39,10 +43,22 @@ def maven(goal: str, *options: str, repository: Path | None = None) -> None:
     require_java()
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise DemoError("Maven (mvn) is not installed; it fetches the broker (apt-get install maven)")
+        raise DemoError(
+            "Maven (mvn) is not installed; it fetches the broker (apt-get install maven)"
+        )
     local = [] if repository is None else [f"-Dmaven.repo.local={repository}"]
-    command = [mvn, "--batch-mode", "--quiet", "--strict-checksums", *local, f"{_PLUGIN}:{goal}", *options]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = [
+        mvn,
+        "--batch-mode",
+        "--quiet",
+        "--strict-checksums",
+        *local,
+        f"{_PLUGIN}:{goal}",
+        *options,
+    ]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     if done.returncode != 0:
         raise DemoError(
             f"Maven could not fetch {_subject(options)}: is this machine online, does ~/.m2/settings.xml need a "
@@ -59,22 +75,35 @@ def require_java() -> str:
         raise DemoError(
             f"Java is {where}; install Java 17 or newer. Debian, Ubuntu: apt-get install openjdk-17-jdk-headless"
         )
-    said = subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr
+    said = subprocess.run(
+        [java, "-version"], check=False, capture_output=True, text=True
+    ).stderr
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < _JAVA_NEEDED:
         first = said.partition("\n")[0] or "no answer"
-        raise DemoError(f"{java} is too old or not a Java ({first}); install Java {_JAVA_NEEDED} or newer")
+        raise DemoError(
+            f"{java} is too old or not a Java ({first}); install Java {_JAVA_NEEDED} or newer"
+        )
     return java
 
 
 def _subject(options: Sequence[str]) -> str:
     """The artifact or the pom that the options name."""
-    named = [option.partition("=")[2] for option in options if option.startswith("-Dartifact=")]
+    named = [
+        option.partition("=")[2]
+        for option in options
+        if option.startswith("-Dartifact=")
+    ]
     return named[0] if named else "the jars"
 
 
 def _first_error(output: str) -> str:
     """The line of Maven's output that says what is wrong."""
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines()]  # without colours
+    lines = [
+        line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines()
+    ]  # without colours
     said = [line for line in lines if line not in ("", "[ERROR]")]
-    return next((line for line in said if line.startswith("[ERROR]")), "".join(said[:1]) or "it said nothing")
+    return next(
+        (line for line in said if line.startswith("[ERROR]")),
+        "".join(said[:1]) or "it said nothing",
+    )

@@ -27,7 +27,9 @@ _CONNECTORS = re.compile(r"<transportConnectors>.*?</transportConnectors>", re.D
 def fetch(version: str = VERSION) -> Path:
     """The unpacked broker of a version such as `5.18.3`, downloaded at the first call."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise DemoError(f"{version!r} is not an ActiveMQ Classic version; write it as {VERSION}")
+        raise DemoError(
+            f"{version!r} is not an ActiveMQ Classic version; write it as {VERSION}"
+        )
     home = cache_dir() / f"apache-activemq-{version}"
     if not home.is_dir():
         with locked(home):
@@ -71,19 +73,46 @@ class ClassicBroker(Broker):
         directory.mkdir(parents=True)
         copytree(home / "conf", conf)
         openwire, stomp, http = free_port(), free_port(), free_port()
-        admin, reader = (Account(user, secrets.token_urlsafe(18)) for user in ("admin", "penstock"))
+        admin, reader = (
+            Account(user, secrets.token_urlsafe(18)) for user in ("admin", "penstock")
+        )
         realm = conf / "jetty-realm.properties"
         realm.chmod(0o600)
-        realm.write_text(f"{admin.user}: {admin.password}, admin\n{reader.user}: {reader.password}, user\n")
-        _rewrite(conf / "jetty.xml", lambda text: text.replace('value="8161"', f'value="{http}"'))
-        _rewrite(conf / "activemq.xml", lambda text: edit(_small(text, name, openwire, stomp)))
+        realm.write_text(
+            f"{admin.user}: {admin.password}, admin\n{reader.user}: {reader.password}, user\n"
+        )
+        _rewrite(
+            conf / "jetty.xml",
+            lambda text: text.replace('value="8161"', f'value="{http}"'),
+        )
+        _rewrite(
+            conf / "activemq.xml",
+            lambda text: edit(_small(text, name, openwire, stomp)),
+        )
         if read_only:
-            policy = files("penstock.brokers.classic").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
+            policy = (
+                files("penstock.brokers.classic")
+                .joinpath("jolokia-policy.xml")
+                .read_text(encoding="utf-8")
+            )
             (conf / "jolokia-access.xml").write_text(policy)
-        where = {"home": home, "base": directory, "conf": conf, "data": directory / "data"}
+        where = {
+            "home": home,
+            "base": directory,
+            "conf": conf,
+            "data": directory / "data",
+        }
         command = [
-            *(require_java(), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", *(["-XX:TieredStopAtLevel=1"] if quick else [])),
-            *("--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED"),
+            *(
+                require_java(),
+                f"-Xmx{heap_mb}m",
+                "-XX:+UseSerialGC",
+                *(["-XX:TieredStopAtLevel=1"] if quick else []),
+            ),
+            *(
+                "--add-opens=java.base/java.util=ALL-UNNAMED",
+                "--add-opens=java.base/java.lang=ALL-UNNAMED",
+            ),
             f"-Djava.security.auth.login.config={conf / 'login.config'}",
             f"-Djolokia.conf={(conf / 'jolokia-access.xml').as_uri()}",
             *(f"-Dactivemq.{key}={path}" for key, path in where.items()),
@@ -114,7 +143,9 @@ class ClassicBroker(Broker):
                 socket.create_connection((at.hostname or "", at.port or 0), 1).close()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise DemoError(f"the console of {self.name} does not answer: {error}") from None
+                    raise DemoError(
+                        f"the console of {self.name} does not answer: {error}"
+                    ) from None
                 time.sleep(0.05)
             else:
                 return
@@ -125,7 +156,10 @@ class ClassicBroker(Broker):
 
 def client_jars(home: Path) -> list[Path]:
     """What a JMS client needs."""
-    return [*(home / "lib").glob("*.jar"), *(home / "lib" / "optional").glob("*log4j*.jar")]
+    return [
+        *(home / "lib").glob("*.jar"),
+        *(home / "lib" / "optional").glob("*log4j*.jar"),
+    ]
 
 
 def _rewrite(path: Path, change: Callable[[str], str]) -> None:
@@ -134,8 +168,17 @@ def _rewrite(path: Path, change: Callable[[str], str]) -> None:
 
 def _small(activemq_xml: str, name: str, openwire: int, stomp: int) -> str:
     """The shipped broker with this name, two acceptors on the loopback, and room on a small disk."""
-    ports = {"openwire": f"tcp://{LOOPBACK}:{openwire}", "stomp": f"stomp://{LOOPBACK}:{stomp}"}
-    acceptors = "".join(f'<transportConnector name="{key}" uri="{uri}"/>' for key, uri in ports.items())
-    text = _CONNECTORS.sub(f"<transportConnectors>{acceptors}</transportConnectors>", activemq_xml)
+    ports = {
+        "openwire": f"tcp://{LOOPBACK}:{openwire}",
+        "stomp": f"stomp://{LOOPBACK}:{stomp}",
+    }
+    acceptors = "".join(
+        f'<transportConnector name="{key}" uri="{uri}"/>' for key, uri in ports.items()
+    )
+    text = _CONNECTORS.sub(
+        f"<transportConnectors>{acceptors}</transportConnectors>", activemq_xml
+    )
     text = text.replace('brokerName="localhost"', f'brokerName="{name}"')
-    return text.replace('limit="100 gb"', 'limit="1 gb"').replace('limit="50 gb"', 'limit="1 gb"')
+    return text.replace('limit="100 gb"', 'limit="1 gb"').replace(
+        'limit="50 gb"', 'limit="1 gb"'
+    )

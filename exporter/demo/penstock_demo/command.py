@@ -27,7 +27,11 @@ PRINT_SECONDS = 30.0
 """Where the output is no terminal, the table is printed this often."""
 
 
-@options.command("penstock demo", "penstock demo --scenario", "penstock demo --broker openmq --minutes 5")
+@options.command(
+    "penstock demo",
+    "penstock demo --scenario",
+    "penstock demo --broker openmq --minutes 5",
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
@@ -42,12 +46,27 @@ PRINT_SECONDS = 30.0
     default="artemis",
     help="Which broker to start.",
 )
-@click.option("--scenario", "touring", is_flag=True, help="Take a tour: faults come and go, one every 3 to 4 minutes.")
+@click.option(
+    "--scenario",
+    "touring",
+    is_flag=True,
+    help="Take a tour: faults come and go, one every 3 to 4 minutes.",
+)
 @click.option("--keep", is_flag=True, help="Keep the broker's directory with its logs.")
 @click.option(
-    "--web.listen-address", "listen_addresses", multiple=True, default=("127.0.0.1:19771",), help="Where to serve."
+    "--web.listen-address",
+    "listen_addresses",
+    multiple=True,
+    default=("127.0.0.1:19771",),
+    help="Where to serve.",
 )
-async def demo(minutes: float | None, kind: str, touring: bool, keep: bool, listen_addresses: tuple[str, ...]) -> int:
+async def demo(
+    minutes: float | None,
+    kind: str,
+    touring: bool,
+    keep: bool,
+    listen_addresses: tuple[str, ...],
+) -> int:
     """Start a real broker with healthy traffic and some faults, and watch it.
 
     The broker is downloaded from Maven Central the first time (46, 18 or 50 MB, kept in ~/.cache/penstock). Needs
@@ -62,9 +81,15 @@ async def demo(minutes: float | None, kind: str, touring: bool, keep: bool, list
     console = Console()
     if touring and kind != "artemis":
         raise click.UsageError("--scenario needs --broker artemis")
-    scenarios = {"artemis": TourScenario if touring else Scenario, "openmq": OpenMQScenario, "classic": ClassicScenario}
+    scenarios = {
+        "artemis": TourScenario if touring else Scenario,
+        "openmq": OpenMQScenario,
+        "classic": ClassicScenario,
+    }
     scenario = scenarios[kind](keep=keep)
-    console.print(f"Starting a real {scenario.product} with its clients; the first time it is downloaded …")
+    console.print(
+        f"Starting a real {scenario.product} with its clients; the first time it is downloaded …"
+    )
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -78,13 +103,28 @@ async def demo(minutes: float | None, kind: str, touring: bool, keep: bool, list
             async with serve(make_app(agent.lookups), listen_addresses) as addresses:
                 await agent.start()
                 try:
-                    tell(console, scenario.describe(), addresses, scenario.directory if keep else None)
+                    tell(
+                        console,
+                        scenario.describe(),
+                        addresses,
+                        scenario.directory if keep else None,
+                    )
                     guide = asyncio.create_task(
-                        tour(scenario.begin, scenario.end, partial(stamped, console), stopping)
+                        tour(
+                            scenario.begin,
+                            scenario.end,
+                            partial(stamped, console),
+                            stopping,
+                        )
                         if isinstance(scenario, TourScenario)
                         else stopping.wait()
                     )
-                    await show(console, agent, stopping, None if minutes is None else minutes * 60)
+                    await show(
+                        console,
+                        agent,
+                        stopping,
+                        None if minutes is None else minutes * 60,
+                    )
                     stopping.set()
                     await guide
                 finally:
@@ -95,11 +135,23 @@ async def demo(minutes: float | None, kind: str, touring: bool, keep: bool, list
     return 0
 
 
-def tell(console: Console, highlights: "Sequence[Highlight]", addresses: Sequence[Address], kept: Path | None) -> None:
+def tell(
+    console: Console,
+    highlights: "Sequence[Highlight]",
+    addresses: Sequence[Address],
+    kept: Path | None,
+) -> None:
     """What runs, what is to be seen, and where to look."""
     for highlight in highlights:
-        where = f"{highlight.queue}, {highlight.client}" if highlight.client else highlight.queue
-        console.print(f"  [bold]{where}[/bold]: {highlight.what}\n      → {highlight.expect}", highlight=False)
+        where = (
+            f"{highlight.queue}, {highlight.client}"
+            if highlight.client
+            else highlight.queue
+        )
+        console.print(
+            f"  [bold]{where}[/bold]: {highlight.what}\n      → {highlight.expect}",
+            highlight=False,
+        )
     url = f"http://{addresses[0]}"
     asked = "" if url == DEFAULT_URL else f" --url {url}"
     for line in (
@@ -114,10 +166,17 @@ def tell(console: Console, highlights: "Sequence[Highlight]", addresses: Sequenc
 
 def stamped(console: Console, line: str) -> None:
     """A line of the tour, with the time."""
-    console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True, highlight=False, markup=False)
+    console.print(
+        f"{time.strftime('%H:%M:%S')}  {line}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
 
 
-async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds: float | None) -> None:
+async def show(
+    console: Console, agent: Agent, stopping: asyncio.Event, seconds: float | None
+) -> None:
     """The live table until `stopping` is set or `seconds` have passed."""
     end = None if seconds is None else time.monotonic() + seconds
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
@@ -128,7 +187,10 @@ async def show(console: Console, agent: Agent, stopping: asyncio.Event, seconds:
                 async with asyncio.timeout(1.0):
                     await stopping.wait()
             if live is not None:
-                live.update(overview(agent.pollers(), rows=max(3, (console.height - 8) // 3)), refresh=True)
+                live.update(
+                    overview(agent.pollers(), rows=max(3, (console.height - 8) // 3)),
+                    refresh=True,
+                )
             elif time.monotonic() - printed >= PRINT_SECONDS:
                 printed = time.monotonic()
                 console.print(overview(agent.pollers()))

@@ -15,7 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.history.publish import RAW, in_order
-from penstock.history.schema import BROKER, CONDITION, CONSUMER, FATE, QUEUE, TOLD_EVERY, VERSION, RowType, series_id
+from penstock.history.schema import (
+    BROKER,
+    CONDITION,
+    CONSUMER,
+    FATE,
+    QUEUE,
+    TOLD_EVERY,
+    VERSION,
+    RowType,
+    series_id,
+)
 from penstock.history.snapshots import constant
 from penstock.history.store import Store
 
@@ -24,7 +34,18 @@ WEEK: Final = 168
 GIB: Final = 2**30
 LOSER: Final = "ring-reader"
 LOSERS_SHARE: Final = 0.25
-SERVICES: Final = ("orders", "invoices", "payments", "shipping", "stock", "audit", "mail", "reports", "sync", "events")
+SERVICES: Final = (
+    "orders",
+    "invoices",
+    "payments",
+    "shipping",
+    "stock",
+    "audit",
+    "mail",
+    "reports",
+    "sync",
+    "events",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +83,10 @@ class Truth:
 def rhythm(random: np.random.Generator, queues: int) -> NDArray[np.float64]:
     """(queues, 168): traffic by hour of the week, mean 1; Monday 00:00 UTC first."""
     hours = np.arange(24)
-    peak, width = random.uniform(9, 16, (queues, 1)), random.uniform(2.5, 5, (queues, 1))
+    peak, width = (
+        random.uniform(9, 16, (queues, 1)),
+        random.uniform(2.5, 5, (queues, 1)),
+    )
     day = 0.15 + np.exp(-(((hours - peak + 12) % 24 - 12) ** 2) / (2 * width**2))
     weekend = random.uniform(0.1, 0.6, (queues, 1))
     week = np.concatenate([day] * 5 + [day * weekend] * 2, axis=1)
@@ -87,7 +111,9 @@ def generate(store: Store, fleet: Fleet) -> Truth:
     return world.truth
 
 
-def _by_hour(samples: dict[str, NDArray[np.float64]]) -> Iterator[dict[str, NDArray[np.float64]]]:
+def _by_hour(
+    samples: dict[str, NDArray[np.float64]],
+) -> Iterator[dict[str, NDArray[np.float64]]]:
     """A day of a large fleet at once would need 300 bytes a row."""
     hours = samples["stamp"] // 3600
     for hour in np.unique(hours):
@@ -100,7 +126,10 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
         part = rows.filter(pa.array(seconds // 3600 == hour))
         at = np.datetime64(hour * 3600, "s")
         day, clock = str(at.astype("datetime64[D]")), f"{hour % 24:02d}"
-        store.write_table(f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet", in_order(part, kind))
+        store.write_table(
+            f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet",
+            in_order(part, kind),
+        )
 
 
 class _World:
@@ -110,24 +139,38 @@ class _World:
         self.week = rhythm(random, size)
         active = random.random(size) < fleet.active
         active[: min(3, size)] = True
-        self.rate = np.where(active, np.exp(random.uniform(np.log(0.05), np.log(20), size)), 0.0)
+        self.rate = np.where(
+            active, np.exp(random.uniform(np.log(0.05), np.log(20), size)), 0.0
+        )
         growing = np.zeros(size)
         growing[: max(size // 4, 1)] = fleet.growth
         self.truth = Truth(growing, self.rate)
         self.noise = random.uniform(0.1, 0.3, size)
-        self.ring = np.where(np.arange(size) % fleet.queues == fleet.queues - 1, 5000.0, np.nan)
-        self.size_of = np.round(np.exp(random.uniform(np.log(500), np.log(20_000), size)))
+        self.ring = np.where(
+            np.arange(size) % fleet.queues == fleet.queues - 1, 5000.0, np.nan
+        )
+        self.size_of = np.round(
+            np.exp(random.uniform(np.log(500), np.log(20_000), size))
+        )
         self.depth = np.zeros(size)
-        self.counters = {name: np.zeros(size) for name in ("added", "acknowledged", "expired", "killed", "evicted")}
+        self.counters = {
+            name: np.zeros(size)
+            for name in ("added", "acknowledged", "expired", "killed", "evicted")
+        }
         self.lost = np.zeros(size)
         """By rings, also over restarts: as the account has it."""
         self.inc = np.full(size, fleet.start * 1000)
         self.begun = np.full(fleet.brokers, float(fleet.start - 5 * DAY))
         self.names = [
-            (f"broker-{i // fleet.queues + 1}", f"{SERVICES[i % len(SERVICES)]}.{i % fleet.queues // len(SERVICES)}")
+            (
+                f"broker-{i // fleet.queues + 1}",
+                f"{SERVICES[i % len(SERVICES)]}.{i % fleet.queues // len(SERVICES)}",
+            )
             for i in range(size)
         ]
-        self.sids = np.array([series_id(broker, name, name) for broker, name in self.names], np.int64)
+        self.sids = np.array(
+            [series_id(broker, name, name) for broker, name in self.names], np.int64
+        )
         self.stalled: list[tuple[int, int, int]] = []
         # what a consumer may hold, and what all of a queue can do at the peak
         self.window, self.power = np.full(size, 100.0), np.full(size, 1.6)
@@ -143,12 +186,17 @@ class _World:
         begin = fleet.start + number * DAY
         stamps = begin + np.arange(0, DAY, fleet.interval)
         self._plan_stalls(begin)
-        wave = 1 + self.noise * np.repeat(random.standard_normal((24, len(self.rate))), 3600 // fleet.interval, axis=0)
+        wave = 1 + self.noise * np.repeat(
+            random.standard_normal((24, len(self.rate))), 3600 // fleet.interval, axis=0
+        )
         hour = (stamps // 3600 + 72) % WEEK  # 1970-01-01 was a Thursday
         grown = (1 + self.truth.growth) ** ((stamps - fleet.start) / (7 * DAY))[:, None]
         lam = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
         came = random.poisson(lam * fleet.interval).astype(float)
-        power = np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02) * fleet.interval
+        power = (
+            np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02)
+            * fleet.interval
+        )
         served = np.broadcast_to(power, came.shape).copy()
         for queue, since, until in self.stalled:
             served[(stamps >= since) & (stamps < until), queue] = 0.0
@@ -162,15 +210,22 @@ class _World:
     def _plan_stalls(self, begin: int) -> None:
         self.stalled = [one for one in self.stalled if one[2] > begin]
         chance = self.fleet.stalls / 7
-        for queue in np.flatnonzero((self.rate > 0) & (self.random.random(len(self.rate)) < chance)).tolist():
+        for queue in np.flatnonzero(
+            (self.rate > 0) & (self.random.random(len(self.rate)) < chance)
+        ).tolist():
             since = begin + int(self.random.integers(0, DAY - 7200))
             until = since + int(np.clip(self.random.lognormal(6.5, 0.8), 120, 6 * 3600))
             self.stalled.append((queue, since, until))
             self.truth.stalls.append((queue, since, until))
 
-    def _run(self, stamps: NDArray[np.int64], came: Any, served: Any) -> dict[str, NDArray[np.float64]]:
+    def _run(
+        self, stamps: NDArray[np.int64], came: Any, served: Any
+    ) -> dict[str, NDArray[np.float64]]:
         steps, size = came.shape
-        out = {name: np.empty((steps, size)) for name in (*self.counters, "messages", "inc", "lost", "lost_before")}
+        out = {
+            name: np.empty((steps, size))
+            for name in (*self.counters, "messages", "inc", "lost", "lost_before")
+        }
         restart = self.random.random(self.fleet.brokers) < 1 / 30
         restarts_at = self.random.integers(0, steps)
         for step in range(steps):
@@ -179,9 +234,15 @@ class _World:
             depth = self.depth + came[step]
             left = np.minimum(depth, served[step])
             depth = depth - left
-            lost = np.where(np.isnan(self.ring), 0.0, np.maximum(depth - self.ring, 0.0))
+            lost = np.where(
+                np.isnan(self.ring), 0.0, np.maximum(depth - self.ring, 0.0)
+            )
             self.depth = depth - lost
-            for name, by in (("added", came[step]), ("acknowledged", left), ("evicted", lost)):
+            for name, by in (
+                ("added", came[step]),
+                ("acknowledged", left),
+                ("evicted", lost),
+            ):
                 self.counters[name] = self.counters[name] + by
             for name, values in self.counters.items():
                 out[name][step] = values
@@ -190,26 +251,42 @@ class _World:
             out["lost"][step] = self.lost
         # A window that is small is empty at every other poll, however much waits.
         dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
-        out["delivering"] = np.where(dry, 0.0, np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)))
-        return {**out, "stamp": stamps.astype(float), "begun": np.broadcast_to(self.begun, (steps, len(self.begun)))}
+        out["delivering"] = np.where(
+            dry,
+            0.0,
+            np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)),
+        )
+        return {
+            **out,
+            "stamp": stamps.astype(float),
+            "begun": np.broadcast_to(self.begun, (steps, len(self.begun))),
+        }
 
     def _restart(self, brokers: NDArray[np.bool_], stamp: int) -> None:
         mine = np.repeat(brokers, self.fleet.queues)
         for name, values in self.counters.items():
             # A broker that starts counts what it reloads as added.
-            self.counters[name] = np.where(mine, self.depth if name == "added" else 0.0, values)
+            self.counters[name] = np.where(
+                mine, self.depth if name == "added" else 0.0, values
+            )
         self.inc = np.where(mine, stamp * 1000, self.inc)
         self.begun = np.where(brokers, float(stamp), self.begun)
 
     def queue_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         steps, size = samples["messages"].shape
-        words = [pa.array([broker for broker, _ in self.names]), pa.array([name for _, name in self.names])]
+        words = [
+            pa.array([broker for broker, _ in self.names]),
+            pa.array([name for _, name in self.names]),
+        ]
         code = np.tile(np.arange(size, dtype=np.int32), steps)
         text = {
             "broker": pa.DictionaryArray.from_arrays(pa.array(code), words[0]),
             "queue": pa.DictionaryArray.from_arrays(pa.array(code), words[1]),
         }
-        every = {name: np.tile(column, steps) for name, column in (("sid", self.sids), ("key", np.arange(size)))}
+        every = {
+            name: np.tile(column, steps)
+            for name, column in (("sid", self.sids), ("key", np.arange(size)))
+        }
         messages = samples["messages"].ravel()
         numbers = {
             **{name: samples[name].ravel() for name in self.counters},
@@ -217,26 +294,56 @@ class _World:
             "delivering": samples["delivering"].ravel(),
             "scheduled": np.zeros(len(messages)),
             "bytes": messages * np.tile(self.size_of, steps),
-            "consumers": np.tile(np.where(self.rate > 0, self.fleet.consumers or 2.0, 0.0), steps),
+            "consumers": np.tile(
+                np.where(self.rate > 0, self.fleet.consumers or 2.0, 0.0), steps
+            ),
             "ring_limit": np.tile(self.ring, steps),
             "inc": samples["inc"].ravel(),
             "interval": np.full(len(messages), float(self.fleet.interval)),
         }
-        numbers["evicted"] = np.where(np.isnan(numbers["ring_limit"]), np.nan, numbers["evicted"])
+        numbers["evicted"] = np.where(
+            np.isnan(numbers["ring_limit"]), np.nan, numbers["evicted"]
+        )
         stamp = np.repeat(samples["stamp"], size)
-        constants = {"routing_type": "anycast", "queue_kind": "user", "ring_source": "queue"}
-        return _table(QUEUE, stamp, {**numbers, **every}, {**text, "address": text["queue"]}, constants)
+        constants = {
+            "routing_type": "anycast",
+            "queue_kind": "user",
+            "ring_source": "queue",
+        }
+        return _table(
+            QUEUE,
+            stamp,
+            {**numbers, **every},
+            {**text, "address": text["queue"]},
+            constants,
+        )
 
     def fate_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         """What rings evicted, a quarter of it by a client."""
         steps, rings = len(samples["stamp"]), np.flatnonzero(~np.isnan(self.ring))
         pick, clients = np.tile(rings, 2), ["", LOSER]
-        named = [(*self.names[queue], client) for client in clients for queue in rings.tolist()]
+        named = [
+            (*self.names[queue], client)
+            for client in clients
+            for queue in rings.tolist()
+        ]
         code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
-        words = dict(zip(("broker", "queue", "client"), map(list, zip(*named, strict=True)), strict=True))
-        text = {name: pa.DictionaryArray.from_arrays(code, pa.array(column)) for name, column in words.items()}
+        words = dict(
+            zip(
+                ("broker", "queue", "client"),
+                map(list, zip(*named, strict=True)),
+                strict=True,
+            )
+        )
+        text = {
+            name: pa.DictionaryArray.from_arrays(code, pa.array(column))
+            for name, column in words.items()
+        }
         part = np.repeat([1.0, LOSERS_SHARE], len(rings))
-        totals = {name: np.floor(samples[name][:, pick] * part).ravel() for name in ("lost", "lost_before")}
+        totals = {
+            name: np.floor(samples[name][:, pick] * part).ravel()
+            for name in ("lost", "lost_before")
+        }
         numbers = {
             "messages": totals["lost"], "most": totals["lost"], "before": totals["lost_before"],
             "sid": np.tile([series_id(b, q, q, "evicted", c) for b, q, c in named], steps),
@@ -244,7 +351,13 @@ class _World:
             "inc": np.full(steps * len(pick), self.fleet.start * 1000.0),
         }  # fmt: skip
         stamp = np.repeat(samples["stamp"], len(pick))
-        return _table(FATE, stamp, numbers, {**text, "address": text["queue"]}, {"fate": "evicted"})
+        return _table(
+            FATE,
+            stamp,
+            numbers,
+            {**text, "address": text["queue"]},
+            {"fate": "evicted"},
+        )
 
     def consumer_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         """Each queue's consumers share what is delivered and what was acknowledged."""
@@ -253,13 +366,19 @@ class _World:
         pick = np.repeat(busy, each)
         names = [self.names[queue] for queue in pick.tolist()]
         clients = [f"{queue.split('.')[0]}-worker" for _, queue in names]
-        sids = [series_id(broker, queue, queue, client) for (broker, queue), client in zip(names, clients, strict=True)]
+        sids = [
+            series_id(broker, queue, queue, client)
+            for (broker, queue), client in zip(names, clients, strict=True)
+        ]
         code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
         words = {
             "broker": [broker for broker, _ in names], "queue": [queue for _, queue in names], "client": clients,
             "consumer": [str(number) for number in range(len(pick))],
         }  # fmt: skip
-        text = {name: pa.DictionaryArray.from_arrays(code, pa.array(column)) for name, column in words.items()}
+        text = {
+            name: pa.DictionaryArray.from_arrays(code, pa.array(column))
+            for name, column in words.items()
+        }
         buffered = np.floor(samples["delivering"][:, pick] / each)
         numbers = {
             "buffered": buffered.ravel(),
@@ -271,7 +390,13 @@ class _World:
             "interval": np.full(steps * len(pick), float(self.fleet.interval)),
         }
         stamp = np.repeat(samples["stamp"], len(pick))
-        return _table(CONSUMER, stamp, numbers, {**text, "address": text["queue"]}, {"protocol": "CORE"})
+        return _table(
+            CONSUMER,
+            stamp,
+            numbers,
+            {**text, "address": text["queue"]},
+            {"protocol": "CORE"},
+        )
 
     def broker_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         steps, brokers = len(samples["stamp"]), self.fleet.brokers
@@ -293,20 +418,43 @@ class _World:
         }
         names = pa.array([f"broker-{i + 1}" for i in range(brokers)])
         text = {"broker": pa.DictionaryArray.from_arrays(code, names)}
-        return _table(BROKER, stamp, numbers, text, {"broker_kind": "artemis", "version": "2.44.0", "role": "active"})
+        return _table(
+            BROKER,
+            stamp,
+            numbers,
+            text,
+            {"broker_kind": "artemis", "version": "2.44.0", "role": "active"},
+        )
 
     def condition_rows(self, number: int) -> Any:
         """A stall is reported when it has lasted a minute."""
         begin = self.fleet.start + number * DAY
-        rows = [row for one in self.truth.stalls for row in self._told(one) if begin <= row["stamp"] < begin + DAY]
+        rows = [
+            row
+            for one in self.truth.stalls
+            for row in self._told(one)
+            if begin <= row["stamp"] < begin + DAY
+        ]
         if not rows:
             return None
         stamp = np.array([row["stamp"] for row in rows], float)
         text = {
             name: pa.array([str(row[name]) for row in rows]).dictionary_encode()
-            for name in ("broker", "event", "condition", "address", "queue", "client", "severity", "evidence")
+            for name in (
+                "broker",
+                "event",
+                "condition",
+                "address",
+                "queue",
+                "client",
+                "severity",
+                "evidence",
+            )
         }
-        numbers = {name: np.array([row[name] for row in rows], float) for name in ("since", "seen")}
+        numbers = {
+            name: np.array([row[name] for row in rows], float)
+            for name in ("since", "seen")
+        }
         numbers["consumers"] = np.ones(len(rows))
         return _table(CONDITION, stamp, numbers, text, {})
 
@@ -318,10 +466,15 @@ class _World:
         if told == ended:  # over before a poll could report it
             return
         first_of_hours = (
-            -(-hour // every) * every for hour in range((told // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY)
+            -(-hour // every) * every
+            for hour in range((told // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY)
         )
         holds = [("hold", at, at) for at in first_of_hours if told < at < ended]
-        for event, at, stamp in (("enter", since + 60, told), *holds, ("leave", until, ended)):
+        for event, at, stamp in (
+            ("enter", since + 60, told),
+            *holds,
+            ("leave", until, ended),
+        ):
             yield {
                 "stamp": stamp, "broker": broker, "event": event, "condition": "stalled",
                 "address": name, "queue": name, "client": f"{name.split('.')[0]}-worker", "severity": "critical",
@@ -330,7 +483,13 @@ class _World:
             }  # fmt: skip
 
 
-def _table(kind: RowType, stamp: Any, numbers: dict[str, Any], text: dict[str, Any], constants: dict[str, str]) -> Any:
+def _table(
+    kind: RowType,
+    stamp: Any,
+    numbers: dict[str, Any],
+    text: dict[str, Any],
+    constants: dict[str, str],
+) -> Any:
     """Rows of a kind; columns that are not given are null."""
     rows, columns = len(stamp), []
     for one in kind.schema:
@@ -344,7 +503,10 @@ def _table(kind: RowType, stamp: Any, numbers: dict[str, Any], text: dict[str, A
             columns.append(_number(numbers[one.name], one.type))
         else:
             columns.append(pa.nulls(rows, one.type))
-    return pa.table(columns, schema=kind.schema.with_metadata({b"penstock.history": str(VERSION).encode()}))
+    return pa.table(
+        columns,
+        schema=kind.schema.with_metadata({b"penstock.history": str(VERSION).encode()}),
+    )
 
 
 def _number(values: NDArray[np.float64], kind: Any) -> Any:

@@ -89,9 +89,13 @@ class StompClient(stomp.ConnectionListener):  # type: ignore[misc]
         self._stomp.set_listener("penstock", self)
         headers = {"client-id": client_id} if client_id else {}
         try:
-            self._stomp.connect(endpoint.account.user, endpoint.account.password, headers=headers)
+            self._stomp.connect(
+                endpoint.account.user, endpoint.account.password, headers=headers
+            )
         except (OSError, stomp.exception.StompException) as error:
-            raise DemoError(f"no STOMP connection to {endpoint.host}:{endpoint.port}: {error!r}") from None
+            raise DemoError(
+                f"no STOMP connection to {endpoint.host}:{endpoint.port}: {error!r}"
+            ) from None
         try:
             self._await("connected")
         except DemoError:
@@ -139,7 +143,9 @@ class StompClient(stomp.ConnectionListener):  # type: ignore[misc]
         """stomp.py: the connection has ended."""
         self._failed("the connection has ended")
 
-    def _confirmed(self, command: Callable[..., None], *arguments: Any, **named: Any) -> None:
+    def _confirmed(
+        self, command: Callable[..., None], *arguments: Any, **named: Any
+    ) -> None:
         """Send a command and wait until the broker has carried it out."""
         receipt = uuid.uuid4().hex
         command(*arguments, receipt=receipt, **named)
@@ -157,9 +163,15 @@ class StompClient(stomp.ConnectionListener):  # type: ignore[misc]
 
     def _await(self, answer: str) -> None:
         with self._changed:
-            answered = self._changed.wait_for(lambda: answer in self._answers or bool(self.trouble), _PATIENCE)
+            answered = self._changed.wait_for(
+                lambda: answer in self._answers or bool(self.trouble), _PATIENCE
+            )
             if answer not in self._answers:
-                raise DemoError(f"STOMP: {self.trouble}" if answered else "STOMP: the broker did not answer in time")
+                raise DemoError(
+                    f"STOMP: {self.trouble}"
+                    if answered
+                    else "STOMP: the broker did not answer in time"
+                )
             self._answers.discard(answer)
 
 
@@ -177,12 +189,20 @@ class StompProducer(StompClient):
     ) -> None:
         self._destination = destination
         self._size = size
-        self._headers = {"persistent": "true"} | ({"destination-type": routing_type} if routing_type else {})
+        self._headers = {"persistent": "true"} | (
+            {"destination-type": routing_type} if routing_type else {}
+        )
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         super().__init__(endpoint, client_id=client_id)
 
-    def send(self, count: int = 1, *, delay_ms: int = 0, headers: Mapping[str, str] | None = None) -> None:
+    def send(
+        self,
+        count: int = 1,
+        *,
+        delay_ms: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Send `count` messages and wait until the broker has the last; `delay_ms`: scheduled for later."""
         named = {**self._headers, **(headers or {})}
         if delay_ms:
@@ -193,7 +213,9 @@ class StompProducer(StompClient):
 
     def run(self, rate: float) -> Self:
         """Go on sending `rate` messages a second, until `close`; falls behind when the broker blocks it."""
-        self._thread = threading.Thread(target=self._run, args=(rate,), name="stomp-producer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(rate,), name="stomp-producer", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -213,7 +235,9 @@ class StompProducer(StompClient):
                 return
 
     def _send(self, headers: Mapping[str, str]) -> None:
-        self._stomp.send(self._destination, body(self.counts.sent, self._size), headers=dict(headers))
+        self._stomp.send(
+            self._destination, body(self.counts.sent, self._size), headers=dict(headers)
+        )
         self.counts.sent += 1
 
 
@@ -272,9 +296,13 @@ class StompConsumer(StompClient):
         elif not self._work or not self._ending.wait(self._work):
             self._ack(message)
 
-    def _subscribe(self, destination: str, headers: Mapping[str, str], *, receipt: str) -> None:
+    def _subscribe(
+        self, destination: str, headers: Mapping[str, str], *, receipt: str
+    ) -> None:
         named = {**headers, "receipt": receipt}
-        self._stomp.subscribe(destination, id="1", ack="client-individual", headers=named)
+        self._stomp.subscribe(
+            destination, id="1", ack="client-individual", headers=named
+        )
 
     def _ack(self, message: str, *, receipt: str = "") -> None:
         self._stomp.ack(message, receipt=receipt or None)
@@ -291,10 +319,14 @@ class OpenTransaction:
     `folder` gets its log and, for its life, its password.
     """
 
-    def __init__(self, endpoint: Endpoint, queue: str, folder: Path, *, client_id: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, queue: str, folder: Path, *, client_id: str
+    ) -> None:
         self._arguments = folder / f"{client_id}.arguments"
         command = [str(fetch() / "bin" / "artemis"), "consumer", f"@{self._arguments}"]
-        self._process = Process(f"client {client_id}", command, folder / f"{client_id}.log")
+        self._process = Process(
+            f"client {client_id}", command, folder / f"{client_id}.log"
+        )
         # In a file, for the command line of a process can be read by every user of the machine.
         self._arguments.touch(mode=0o600)
         self._arguments.write_text("\n".join(self._options(endpoint, queue, client_id)))

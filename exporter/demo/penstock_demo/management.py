@@ -34,18 +34,34 @@ def quoted(name: str) -> str:
 class Management:
     """Operations of one broker, called `broker`, behind the Jolokia at `url`."""
 
-    def __init__(self, url: str, broker: str, account: Account, *, origin: str, timeout: float = 30) -> None:
+    def __init__(
+        self,
+        url: str,
+        broker: str,
+        account: Account,
+        *,
+        origin: str,
+        timeout: float = 30,
+    ) -> None:
         self.broker = f"{_DOMAIN}:broker={quoted(broker)}"
         self._url = urlsplit(url)
         self._timeout = timeout
         login = base64.b64encode(f"{account.user}:{account.password}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {login}", "Origin": origin, "Content-Type": "application/json"}
+        self._headers = {
+            "Authorization": f"Basic {login}",
+            "Origin": origin,
+            "Content-Type": "application/json",
+        }
 
     def post(self, requests: list[dict[str, Any]]) -> list[Any]:
         """The values of a bulk request, in order; a DemoError with the broker's text when one of them failed."""
-        connection = http.client.HTTPConnection(self._url.hostname or "", self._url.port, timeout=self._timeout)
+        connection = http.client.HTTPConnection(
+            self._url.hostname or "", self._url.port, timeout=self._timeout
+        )
         try:
-            connection.request("POST", self._url.path, json.dumps(requests), self._headers)
+            connection.request(
+                "POST", self._url.path, json.dumps(requests), self._headers
+            )
             answer = connection.getresponse()
             body = answer.read()
         except OSError as error:
@@ -68,7 +84,13 @@ class Management:
         """All rows of a listing: `listConsumers`, `listQueues`, `listAddresses`, `listConnections`."""
         for attempt in range(_ATTEMPTS):
             try:
-                text = self.call(self.broker, f"{listing}(java.lang.String,int,int)", _ALL_ROWS, 1, 1_000_000)
+                text = self.call(
+                    self.broker,
+                    f"{listing}(java.lang.String,int,int)",
+                    _ALL_ROWS,
+                    1,
+                    1_000_000,
+                )
             except DemoError as error:  # a queue or session that goes meanwhile fails the whole listing
                 if "NullPointerException" not in str(error) or attempt == _ATTEMPTS - 1:
                     raise
@@ -81,27 +103,61 @@ class Management:
         """The object name of an address."""
         return f"{self.broker},component=addresses,address={quoted(address)}"
 
-    def queue_mbean(self, queue: str, *, address: str = "", routing_type: str = "anycast") -> str:
+    def queue_mbean(
+        self, queue: str, *, address: str = "", routing_type: str = "anycast"
+    ) -> str:
         """The object name of a queue; without `address` it has the queue's name."""
         owner = self.address_mbean(address or queue)
         return f"{owner},subcomponent=queues,routing-type={quoted(routing_type)},queue={quoted(queue)}"
 
-    def queue(self, queue: str, attribute: str, *, address: str = "", routing_type: str = "anycast") -> Any:
+    def queue(
+        self,
+        queue: str,
+        attribute: str,
+        *,
+        address: str = "",
+        routing_type: str = "anycast",
+    ) -> Any:
         """One attribute of a queue, for instance `MessageCount`."""
-        return self.read(self.queue_mbean(queue, address=address, routing_type=routing_type), attribute)
+        return self.read(
+            self.queue_mbean(queue, address=address, routing_type=routing_type),
+            attribute,
+        )
 
-    def create_queue(self, queue: str, *, address: str = "", routing_type: str = "anycast", **options: Any) -> None:
+    def create_queue(
+        self,
+        queue: str,
+        *,
+        address: str = "",
+        routing_type: str = "anycast",
+        **options: Any,
+    ) -> None:
         """Create a durable queue and its address; options as `ring_size=10`, `last_value=True`, `durable=False`."""
-        self.create_queues([queue], address=address, routing_type=routing_type, **options)
+        self.create_queues(
+            [queue], address=address, routing_type=routing_type, **options
+        )
 
     def create_queues(
-        self, queues: Iterable[str], *, address: str = "", routing_type: str = "anycast", **options: Any
+        self,
+        queues: Iterable[str],
+        *,
+        address: str = "",
+        routing_type: str = "anycast",
+        **options: Any,
     ) -> None:
         """Create many queues alike, each on an address of its name unless `address` is given."""
-        common = {"routing-type": routing_type.upper(), "durable": True, "auto-create-address": True}
+        common = {
+            "routing-type": routing_type.upper(),
+            "durable": True,
+            "auto-create-address": True,
+        }
         common |= _dashed(options)
         calls = [
-            _exec(self.broker, "createQueue(java.lang.String)", _json({"name": q, "address": address or q} | common))
+            _exec(
+                self.broker,
+                "createQueue(java.lang.String)",
+                _json({"name": q, "address": address or q} | common),
+            )
             for q in queues
         ]
         for begin in range(0, len(calls), _BATCH):
@@ -109,7 +165,11 @@ class Management:
 
     def update_queue(self, queue: str, **options: Any) -> None:
         """Change options of a queue while it lives: `ring_size=5`."""
-        self.call(self.broker, "updateQueue(java.lang.String)", _json({"name": queue} | _dashed(options)))
+        self.call(
+            self.broker,
+            "updateQueue(java.lang.String)",
+            _json({"name": queue} | _dashed(options)),
+        )
 
     def destroy_queue(self, queue: str, *, remove_consumers: bool = True) -> None:
         """Delete a queue; its consumers are closed unless said otherwise, its address stays when others use it."""
@@ -138,11 +198,23 @@ class Management:
 
     def add_settings(self, match: str, **settings: Any) -> None:
         """Address settings by their JSON names: `maxSizeBytes=200000, pageSizeBytes=100000`."""
-        self.call(self.broker, "addAddressSettings(java.lang.String,java.lang.String)", match, _json(settings))
+        self.call(
+            self.broker,
+            "addAddressSettings(java.lang.String,java.lang.String)",
+            match,
+            _json(settings),
+        )
 
-    def create_bridge(self, name: str, queue: str, url: str, account: Account, *, target: str = "") -> None:
+    def create_bridge(
+        self, name: str, queue: str, url: str, account: Account, *, target: str = ""
+    ) -> None:
         """Moves what comes to a queue to the address `target` of the broker at `url`, as this account."""
-        self.call(self.broker, "addConnector(java.lang.String,java.lang.String)", f"of-{name}", url)
+        self.call(
+            self.broker,
+            "addConnector(java.lang.String,java.lang.String)",
+            f"of-{name}",
+            url,
+        )
         said = {
             "name": name,
             "queue_name": queue,
@@ -157,16 +229,25 @@ class Management:
 
     def create_divert(self, name: str, source: str, target: str) -> None:
         """What is sent to `source` goes to `target` too."""
-        operation = f"createDivert({_TEXT},{_TEXT},{_TEXT},{_TEXT},boolean,{_TEXT},{_TEXT})"
+        operation = (
+            f"createDivert({_TEXT},{_TEXT},{_TEXT},{_TEXT},boolean,{_TEXT},{_TEXT})"
+        )
         self.call(self.broker, operation, name, name, source, target, False, None, None)
 
     def close_connections(self, queue: str) -> None:
         """Cut the connections of all consumers of an address, as an operator would."""
-        self.call(self.broker, "closeConsumerConnectionsForAddress(java.lang.String)", queue)
+        self.call(
+            self.broker, "closeConsumerConnectionsForAddress(java.lang.String)", queue
+        )
 
 
 def _exec(mbean: str, operation: str, *arguments: Any) -> dict[str, Any]:
-    return {"type": "exec", "mbean": mbean, "operation": operation, "arguments": list(arguments)}
+    return {
+        "type": "exec",
+        "mbean": mbean,
+        "operation": operation,
+        "arguments": list(arguments),
+    }
 
 
 def _answers(parsed: Any) -> list[Any]:

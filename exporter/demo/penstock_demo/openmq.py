@@ -85,7 +85,12 @@ class OpenMQBroker(Broker):
         home, agent = fetch(version), fetch_jolokia()
         directory.mkdir(parents=True)
         port = port or free_port()
-        jolokia, stomp, rmi, registry = free_port(), free_port(), free_port(), free_port()
+        jolokia, stomp, rmi, registry = (
+            free_port(),
+            free_port(),
+            free_port(),
+            free_port(),
+        )
         reader = Account("penstock", secrets.token_urlsafe(18))
         options = _agent_options(directory, jolokia, reader, read_only=read_only)
         bridge = {
@@ -100,14 +105,32 @@ class OpenMQBroker(Broker):
         lib = home / "lib"
         # As bin/imqbrokerd does, without the shell in between that would not pass a signal on.
         command = [
-            *(require_java(), "-cp", f"{lib / 'imqbroker.jar'}:{lib / 'imqutil.jar'}:{lib / 'ext'}"),
-            *(f"-Xmx{heap_mb}m", "-Xss256k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *(
+                require_java(),
+                "-cp",
+                f"{lib / 'imqbroker.jar'}:{lib / 'imqutil.jar'}:{lib / 'ext'}",
+            ),
+            *(
+                f"-Xmx{heap_mb}m",
+                "-Xss256k",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+            ),
             f"-Djava.rmi.server.hostname={LOOPBACK}",
             *([f"-javaagent:{agent}=config={options}"] if attached else []),
-            *(f"-Dimq.home={home}", f"-Dimq.varhome={directory}", f"-Dimq.etchome={home / 'etc'}"),
+            *(
+                f"-Dimq.home={home}",
+                f"-Dimq.varhome={directory}",
+                f"-Dimq.etchome={home / 'etc'}",
+            ),
             *(f"-Dimq.libhome={lib}", "com.sun.messaging.jmq.jmsserver.Broker", "-tty"),
             *("-varhome", str(directory), "-name", name, "-port", str(port)),
-            *("-startRmiRegistry", "-rmiRegistryPort", str(registry), f"-Dimq.jmx.connector.jmxrmi.port={rmi}"),
+            *(
+                "-startRmiRegistry",
+                "-rmiRegistryPort",
+                str(registry),
+                f"-Dimq.jmx.connector.jmxrmi.port={rmi}",
+            ),
             *([f"-Dimq.hostname={LOOPBACK}"] if hostname else []),
             *(f"-Dimq.bridge.{key}={value}" for key, value in bridge.items()),
         ]
@@ -124,7 +147,12 @@ class OpenMQBroker(Broker):
                 log=directory / "console.log",
             )
         )
-        made.stomp_port, made.reader, made.home, made.agent_options = stomp, reader, home, options
+        made.stomp_port, made.reader, made.home, made.agent_options = (
+            stomp,
+            reader,
+            home,
+            options,
+        )
         return made
 
     @property
@@ -138,13 +166,23 @@ class OpenMQBroker(Broker):
         return self.home / "lib" / "imqjmx.jar"
 
 
-def _agent_options(directory: Path, port: int, reader: Account, *, read_only: bool) -> Path:
+def _agent_options(
+    directory: Path, port: int, reader: Account, *, read_only: bool
+) -> Path:
     """The options of the Jolokia agent, in a file: the command line of a process can be read by everybody."""
     said = {"host": LOOPBACK, "port": str(port), "discoveryEnabled": "false"}
     if read_only:
         policy = directory / "jolokia-policy.xml"
-        policy.write_text(files("penstock.brokers.openmq").joinpath("jolokia-policy.xml").read_text(encoding="utf-8"))
-        said |= {"policyLocation": policy.as_uri(), "user": reader.user, "password": reader.password}
+        policy.write_text(
+            files("penstock.brokers.openmq")
+            .joinpath("jolokia-policy.xml")
+            .read_text(encoding="utf-8")
+        )
+        said |= {
+            "policyLocation": policy.as_uri(),
+            "user": reader.user,
+            "password": reader.password,
+        }
         said |= {"disabledServices": "org.jolokia.service.jsr160.Jsr160RequestHandler"}
     options = directory / "jolokia.properties"
     options.touch(mode=0o600)

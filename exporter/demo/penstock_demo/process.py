@@ -46,7 +46,11 @@ class Process:
         with self.log.open("ab") as log:
             begin = log.tell()
             self._child = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(self._child.pid)],
@@ -59,7 +63,9 @@ class Process:
         """Ask it to end (SIGTERM), force it after `grace`; nothing to do when it has ended."""
         if self.running:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # a paused process takes the request only when it goes on
+            self._signal(
+                signal.SIGCONT
+            )  # a paused process takes the request only when it goes on
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child and self._child.wait(grace)
         self.kill()
@@ -84,14 +90,18 @@ class Process:
     def _await(self, ready: bytes, begin: int, deadline: float) -> None:
         while not self._logged(ready, begin):
             if not self.running:
-                trouble = f"ended with exit code {self._child and self._child.returncode}"
+                trouble = (
+                    f"ended with exit code {self._child and self._child.returncode}"
+                )
             elif time.monotonic() > deadline:
                 trouble = "was not ready in time"
             else:
                 time.sleep(_TICK)
                 continue
             self.kill()
-            raise DemoError(f"{self.name} {trouble}; the end of {self.log}:\n{self.tail()}")
+            raise DemoError(
+                f"{self.name} {trouble}; the end of {self.log}:\n{self.tail()}"
+            )
 
     def _logged(self, text: bytes, begin: int) -> bool:
         with self.log.open("rb") as log:

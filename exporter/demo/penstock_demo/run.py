@@ -66,7 +66,13 @@ class Scenario:
 
     product = "Apache Artemis"
 
-    def __init__(self, directory: Path | None = None, *, keep: bool = False, version: str = VERSION) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        keep: bool = False,
+        version: str = VERSION,
+    ) -> None:
         self.broker: ArtemisBroker
         self.directory = directory
         self._keep = keep or directory is not None
@@ -76,11 +82,17 @@ class Scenario:
     def start(self) -> None:
         """Start broker, healthy clients and faults; a DemoError says what is missing, and nothing is left running."""
         with ExitStack() as starting:
-            folder = self.directory = self.directory or Path(tempfile.mkdtemp(prefix="penstock-demo-"))
+            folder = self.directory = self.directory or Path(
+                tempfile.mkdtemp(prefix="penstock-demo-")
+            )
             if not self._keep:
                 starting.callback(shutil.rmtree, folder, ignore_errors=True)
             self.broker = ArtemisBroker.create(
-                folder / "broker", version=self._version, name="demo", users=_USERS, read_only_user=EXPORTER
+                folder / "broker",
+                version=self._version,
+                name="demo",
+                users=_USERS,
+                read_only_user=EXPORTER,
             )
             starting.callback(self.broker.stop)
             self.broker.start()
@@ -103,7 +115,12 @@ class Scenario:
     def describe(self) -> Sequence[Highlight]:
         """What was injected and what Penstock should say about it; the healthy part first."""
         healthy = [
-            Highlight(f"{flow.rate:g} messages a second, all consumed", flow.queue, flow.consumer, "no condition")
+            Highlight(
+                f"{flow.rate:g} messages a second, all consumed",
+                flow.queue,
+                flow.consumer,
+                "no condition",
+            )
             for flow in _HEALTHY
         ]
         return [
@@ -153,13 +170,21 @@ class Scenario:
         self.broker.manage.create_queue(flow.queue)
         for _ in range(flow.consumers):
             endpoint = self.broker.endpoint(flow.consumer)
-            starting.enter_context(StompConsumer(endpoint, flow.queue, client_id=flow.consumer, work=flow.work))
+            starting.enter_context(
+                StompConsumer(
+                    endpoint, flow.queue, client_id=flow.consumer, work=flow.work
+                )
+            )
         self._produce(flow.queue, flow.producer, flow.rate, starting)
 
     def _holder(self, starting: ExitStack) -> None:
         self.broker.manage.create_queue("stock.updates")
         endpoint = self.broker.endpoint("stock-service")
-        starting.enter_context(StompConsumer(endpoint, "stock.updates", client_id="stock-service", acknowledge=False))
+        starting.enter_context(
+            StompConsumer(
+                endpoint, "stock.updates", client_id="stock-service", acknowledge=False
+            )
+        )
         self._produce("stock.updates", "warehouse-service", 5, starting)
 
     def _ring(self, starting: ExitStack) -> None:
@@ -169,9 +194,15 @@ class Scenario:
     def _open_transaction(self, folder: Path, starting: ExitStack) -> None:
         self.broker.manage.create_queue("invoices")
         endpoint = self.broker.endpoint("ledger-service")
-        starting.enter_context(OpenTransaction(endpoint, "invoices", folder, client_id="ledger-service"))
+        starting.enter_context(
+            OpenTransaction(endpoint, "invoices", folder, client_id="ledger-service")
+        )
         self._produce("invoices", "billing-service", 3, starting)
 
-    def _produce(self, queue: str, client: str, rate: float, starting: ExitStack) -> None:
+    def _produce(
+        self, queue: str, client: str, rate: float, starting: ExitStack
+    ) -> None:
         endpoint = self.broker.endpoint(client)
-        starting.enter_context(StompProducer(endpoint, queue, client_id=client)).run(rate)
+        starting.enter_context(StompProducer(endpoint, queue, client_id=client)).run(
+            rate
+        )

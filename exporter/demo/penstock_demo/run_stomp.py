@@ -74,7 +74,12 @@ class StompScenario(ABC):
     def describe(self) -> Sequence[Highlight]:
         """What was injected and what Penstock should say about it; the healthy part first."""
         healthy = [
-            Highlight(f"{flow.rate:g} messages a second, all consumed", flow.queue, flow.consumer, "no condition")
+            Highlight(
+                f"{flow.rate:g} messages a second, all consumed",
+                flow.queue,
+                flow.consumer,
+                "no condition",
+            )
             for flow in _HEALTHY
         ]
         return [
@@ -85,7 +90,12 @@ class StompScenario(ABC):
                 "stock-service",
                 "stalled, after about 1 min",
             ),
-            Highlight("messages come, and there is no consumer", "invoices", "", "no_consumer, after about 1 min"),
+            Highlight(
+                "messages come, and there is no consumer",
+                "invoices",
+                "",
+                "no_consumer, after about 1 min",
+            ),
         ]
 
     def config_yaml(self, *, interval: str = "5s") -> str:
@@ -98,10 +108,18 @@ class StompScenario(ABC):
             "username": reader.user,
             "password": reader.password,
         }
-        return json.dumps({"interval": interval, "judgement": {"cold": "45s"}, "brokers": [broker]})  # JSON is YAML
+        return json.dumps(
+            {"interval": interval, "judgement": {"cold": "45s"}, "brokers": [broker]}
+        )  # JSON is YAML
 
     def _consume(
-        self, queue: str, client: str, starting: ExitStack, *, work: float = 0.0, acknowledge: bool = True
+        self,
+        queue: str,
+        client: str,
+        starting: ExitStack,
+        *,
+        work: float = 0.0,
+        acknowledge: bool = True,
     ) -> None:
         starting.enter_context(
             StompConsumer(
@@ -114,9 +132,13 @@ class StompScenario(ABC):
             )
         )
 
-    def _produce(self, queue: str, client: str, rate: float, starting: ExitStack) -> None:
+    def _produce(
+        self, queue: str, client: str, rate: float, starting: ExitStack
+    ) -> None:
         name = f"{client}-{queue.replace('.', '-')}"
-        producer = StompProducer(self.endpoint(), f"/queue/{queue}", client_id=name, routing_type="")
+        producer = StompProducer(
+            self.endpoint(), f"/queue/{queue}", client_id=name, routing_type=""
+        )
         starting.enter_context(producer).run(rate)
 
 

@@ -71,7 +71,9 @@ class TourScenario(Scenario):
         self._consumers[chapter.queue] = self._consumer(chapter, healthy=True)
 
     def _healthy(self, flow: Flow, starting: ExitStack) -> None:
-        own = flow.queue in {one.queue for one in CHAPTERS}  # its consumer is the chapter's
+        own = flow.queue in {
+            one.queue for one in CHAPTERS
+        }  # its consumer is the chapter's
         super()._healthy(replace(flow, consumers=0) if own else flow, starting)
 
     def _faults(self, starting: ExitStack) -> None:
@@ -93,10 +95,20 @@ class TourScenario(Scenario):
         endpoint, found = self.broker.endpoint(chapter.client), ExitStack()
         if chapter.fault == "uncommitted" and not healthy:
             assert self.directory is not None  # noqa: S101 - it has started
-            found.enter_context(OpenTransaction(endpoint, chapter.queue, self.directory, client_id=chapter.client))
+            found.enter_context(
+                OpenTransaction(
+                    endpoint, chapter.queue, self.directory, client_id=chapter.client
+                )
+            )
         else:
             found.enter_context(
-                StompConsumer(endpoint, chapter.queue, client_id=chapter.client, acknowledge=healthy, work=0.01)
+                StompConsumer(
+                    endpoint,
+                    chapter.queue,
+                    client_id=chapter.client,
+                    acknowledge=healthy,
+                    work=0.01,
+                )
             )
         return found
 
@@ -113,14 +125,18 @@ async def tour(
         for number, chapter in enumerate(CHAPTERS, 1):
             if await _waited(stopping, pause):
                 return
-            say(f"{number} of {len(CHAPTERS)}: {chapter.what}. Penstock will show {chapter.expect}:")
+            say(
+                f"{number} of {len(CHAPTERS)}: {chapter.what}. Penstock will show {chapter.expect}:"
+            )
             say(f"  penstock explain demo {chapter.queue}")
             await asyncio.to_thread(begin, chapter)
             stopped = await _waited(stopping, chapter.seconds * pause / SETTLE)
             await asyncio.to_thread(end, chapter)
             if stopped:
                 return
-            say(f"{number} of {len(CHAPTERS)}: {chapter.client} works again, and the condition clears")
+            say(
+                f"{number} of {len(CHAPTERS)}: {chapter.client} works again, and the condition clears"
+            )
 
 
 async def _waited(stopping: asyncio.Event, seconds: float) -> bool:

@@ -109,19 +109,29 @@ class AddressBooks(RowState):
         """watched: as of `QueueBooks.advance`."""
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
-            return self.reindexed(found.queues)  # R of an earlier poll cannot be compared with A of this one
+            return self.reindexed(
+                found.queues
+            )  # R of an earlier poll cannot be compared with A of this one
         before = with_siblings(self, join)
         goes_on, wildcards = ~np.isnan(before.unrouted0), known.wildcards
-        unrouted = np.where(goes_on, before.unrouted, np.fmax(known.unrouted, before.unrouted))
+        unrouted = np.where(
+            goes_on, before.unrouted, np.fmax(known.unrouted, before.unrouted)
+        )
         before = replace(before, unrouted=unrouted)
-        wildcard = found.queues.column("wildcard", lambda row: is_wildcard(row.address)) > 0
+        wildcard = (
+            found.queues.column("wildcard", lambda row: is_wildcard(row.address)) > 0
+        )
         routed = join.by_queue(addresses, "messages_added")
         unsure = np.zeros(len(routed))
         if wildcard.any():
             routed = routed + take_or_fill(wildcards.total, join.at, 0.0, join.unknown)
             unsure = take_or_fill(wildcards.unsure, join.at, 0.0, join.unknown)
             routed = put(routed, wildcard & (not wildcards.matches.complete), np.nan)
-        begins = np.isnan(before.routed0) | (routed < before.routed) | other_queues(self.index, found.queues, join)
+        begins = (
+            np.isnan(before.routed0)
+            | (routed < before.routed)
+            | other_queues(self.index, found.queues, join)
+        )
         if not watched:  # of queues that came or went while no one looked it is not known what came to them
             begins[:] = True
         # While one of several queues was not listed, the others were compared without it.
@@ -129,31 +139,56 @@ class AddressBooks(RowState):
         begins |= join.of_all_queues(one_returned.astype(np.float64)) > 0
         begins &= ~np.isnan(routed)
         # A queue may be listed one poll before its address.
-        was_listed = (found.queues.positions_in(self.index) >= 0) & (~np.isnan(before.routed0) | (not watched))
+        was_listed = (found.queues.positions_in(self.index) >= 0) & (
+            ~np.isnan(before.routed0) | (not watched)
+        )
         new = new_rows(addresses.index, self.addresses)
         born = begins & watched & take_or_fill(new, join.at, fill=False)
         routed0 = put(before.routed0, begins, put(routed, born, 0.0))
         came0 = put(before.came0, begins, put(books.came, born, 0.0))
-        since_then = or_zero(routed) if found.restarted else routed_until(before, routed)
+        since_then = (
+            or_zero(routed) if found.restarted else routed_until(before, routed)
+        )
         earlier = before.earlier + np.where(begins & ~born, since_then, 0.0)
         unsure0 = put(before.unsure0, begins, put(unsure, born, 0.0))
         came = came_to_address(join, found.queues, books.came - came0)
         # By the poll before; NaN where there is none to compare with.
-        moved = np.maximum(routed - before.routed, join.of_all_queues(or_zero(books.came - before.came)))
-        low = np.vstack([before.low[1:], routed - routed0 - came[1] - (unsure - unsure0)])
+        moved = np.maximum(
+            routed - before.routed,
+            join.of_all_queues(or_zero(books.came - before.came)),
+        )
+        low = np.vstack(
+            [before.low[1:], routed - routed0 - came[1] - (unsure - unsure0)]
+        )
         high = np.vstack(
-            [before.high[1:], routed - routed0 - came[0] + meanwhile(found, snapshot, moved, "addresses", "queues")]
+            [
+                before.high[1:],
+                routed
+                - routed0
+                - came[0]
+                + meanwhile(found, snapshot, moved, "addresses", "queues"),
+            ]
         )
         low[:2, begins] = high[:2, begins] = np.nan
         still = (moved == 0) & ~begins
         # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
-        slack = put(before.slack, np.isnan(before.slack), put(routed - before.routed, begins, np.nan))
+        slack = put(
+            before.slack,
+            np.isnan(before.slack),
+            put(routed - before.routed, begins, np.nan),
+        )
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
         slack = np.fmin(slack, low[2] + moved)
-        floor = put(np.where(still, np.fmin(before.floor, low[2]), before.floor), begins, 0.0)
+        floor = put(
+            np.where(still, np.fmin(before.floor, low[2]), before.floor), begins, 0.0
+        )
         slack = put(put(slack, begins, np.nan), born, 0.0)
-        late = join.of_all_queues(or_zero(books.late - books.on_arrival))  # may have expired before they were added
-        least = np.maximum(np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0)
+        late = join.of_all_queues(
+            or_zero(books.late - books.on_arrival)
+        )  # may have expired before they were added
+        least = np.maximum(
+            np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0
+        )
         most = np.where(still, high[2], np.max(high, axis=0)) - floor
         compared = replace(
             before,
@@ -202,29 +237,54 @@ class AddressBooks(RowState):
         restarted = found.restarted  # so that U began at 0
         full = put(before.full, nearly_full(found, addresses, join), 1.0)
         policy = missing_by_policy(addresses, join)
-        unfiltered = join.of_all_queues(self.index.column("unfiltered", lambda row: not row.filter))
-        has_others = take_or_fill(wildcards.reaches, join.at, fill=False, new=join.unknown)
-        reason = put(reasons(policy, unfiltered, full, has_others, self.index), np.isnan(self.low[2]), np.nan)
-        booked, aside = (or_zero(put(part, self.begins, 0.0)) for part in (before.booked, before.aside))
+        unfiltered = join.of_all_queues(
+            self.index.column("unfiltered", lambda row: not row.filter)
+        )
+        has_others = take_or_fill(
+            wildcards.reaches, join.at, fill=False, new=join.unknown
+        )
+        reason = put(
+            reasons(policy, unfiltered, full, has_others, self.index),
+            np.isnan(self.low[2]),
+            np.nan,
+        )
+        booked, aside = (
+            or_zero(put(part, self.begins, 0.0))
+            for part in (before.booked, before.aside)
+        )
         books_it = reason > Missing.UNKNOWN
-        grown = np.where(books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0)
+        grown = np.where(
+            books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0
+        )
 
         def with_grown(kept: Column, why: Missing) -> Column:
             kept = or_zero(kept)
             return put(kept, reason == why, kept + grown)
 
         # At rest all that is missing; else what is surely more than the noise of reading.
-        before_reason = np.fmax(or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0)
+        before_reason = np.fmax(
+            or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0
+        )
         unrouted = join.by_queue(addresses, "messages_unrouted")
-        restarts = np.isnan(before.unrouted0) | (unrouted - before.unrouted0 < before.unrouted)
-        unrouted0 = put(before.unrouted0, restarts, put(unrouted, self.born | restarted, 0.0) - before.unrouted)
+        restarts = np.isnan(before.unrouted0) | (
+            unrouted - before.unrouted0 < before.unrouted
+        )
+        unrouted0 = put(
+            before.unrouted0,
+            restarts,
+            put(unrouted, self.born | restarted, 0.0) - before.unrouted,
+        )
         unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
         # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
-        refused = np.where((unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0)
+        refused = np.where(
+            (unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0
+        )
         return replace(
             self,
             booked=booked + grown,
-            aside=np.where(books_it | ~(policy > Missing.UNKNOWN), aside, before_reason),
+            aside=np.where(
+                books_it | ~(policy > Missing.UNKNOWN), aside, before_reason
+            ),
             dropped=with_grown(before.dropped, Missing.DROPPED),
             rejected=with_grown(before.rejected, Missing.REJECTED),
             unwanted=with_grown(before.unwanted, Missing.UNWANTED) + refused,
@@ -263,10 +323,15 @@ def with_siblings(state: StateT, join: AddressJoin) -> StateT:
     others[0] = -1
     source = np.arange(len(index))
     source[new] = np.where(others[join.at[new] + 1] >= 0, others[join.at[new] + 1], new)
-    return replace(moved, **{name: getattr(moved, name)[..., source] for name in declared(type(moved))})
+    return replace(
+        moved,
+        **{name: getattr(moved, name)[..., source] for name in declared(type(moved))},
+    )
 
 
-def other_queues(before: Index[QueueRow], queues: Index[QueueRow], join: AddressJoin) -> Mask:
+def other_queues(
+    before: Index[QueueRow], queues: Index[QueueRow], join: AddressJoin
+) -> Mask:
     """Queues of addresses that have a queue more or less than before."""
     other = np.zeros(len(queues), np.bool_)
     if queues is before:
@@ -274,11 +339,15 @@ def other_queues(before: Index[QueueRow], queues: Index[QueueRow], join: Address
     other[queues.new_since(before)] = True
     gone = {row.address for row in before.rows[queues.positions(before.keys) < 0]}
     if gone:
-        other |= np.fromiter((row.address in gone for row in queues), np.bool_, len(queues))
+        other |= np.fromiter(
+            (row.address in gone for row in queues), np.bool_, len(queues)
+        )
     return join.of_all_queues(other.astype(np.float64)) > 0
 
 
-def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) -> tuple[Column, Column]:
+def came_to_address(
+    join: AddressJoin, queues: Index[QueueRow], came: Column
+) -> tuple[Column, Column]:
     """How many different messages came to the queues of each address, at least and at most. came: to each queue.
     Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
     """
@@ -289,7 +358,9 @@ def came_to_address(join: AddressJoin, queues: Index[QueueRow], came: Column) ->
     unfiltered = queues.column("unfiltered", lambda row: not row.filter)
     copies = join.of_all_queues(multicast)
     most_of_one = max_of_address(join, or_zero(came))
-    of_unfiltered = max_of_address(join, np.where(unfiltered > 0, or_zero(came), -np.inf))
+    of_unfiltered = max_of_address(
+        join, np.where(unfiltered > 0, or_zero(came), -np.inf)
+    )
     some = np.isfinite(of_unfiltered)
     least = np.where(copies == 0, total, np.where(some, of_unfiltered, most_of_one))
     most = np.where((copies == 0) | ~some, total, of_unfiltered)
@@ -312,7 +383,9 @@ def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column
     policies = {"drop": Missing.DROPPED, "fail": Missing.REJECTED, "": np.nan}
 
     def by_settings(row: AddressRow) -> float:
-        when_full = row.page_full_policy if pages(row) and row.page_full_policy else row.policy
+        when_full = (
+            row.page_full_policy if pages(row) and row.page_full_policy else row.policy
+        )
         return policies.get(when_full, Missing.UNKNOWN)
 
     policy = addresses.index.column("missing", by_settings)
@@ -328,21 +401,38 @@ def nearly_full(found: Facts, addresses: Table[AddressRow], join: AddressJoin) -
     """Queues of addresses that are so full that they may have dropped or refused messages between two polls."""
     is_paging = join.by_queue(addresses, "paging") > 0
     memory_full = (join.by_queue(addresses, "limit_percent") >= NEARLY_FULL) | is_paging
-    pages_when_full = take_or_fill(addresses.index.column("pages", pages), join.at, 0.0, join.unknown) > 0
+    pages_when_full = (
+        take_or_fill(addresses.index.column("pages", pages), join.at, 0.0, join.unknown)
+        > 0
+    )
     share = NEARLY_FULL / 100
-    page_files_full = join.by_queue(addresses, "pages") >= share * join.by_queue(addresses, "page_limit_pages")
+    page_files_full = join.by_queue(addresses, "pages") >= share * join.by_queue(
+        addresses, "page_limit_pages"
+    )
     most_messages = join.by_queue(addresses, "page_limit_messages")
-    messages_full = (most_messages >= 0) & (join.of_all_queues(or_zero(found.messages)) >= share * most_messages)
+    messages_full = (most_messages >= 0) & (
+        join.of_all_queues(or_zero(found.messages)) >= share * most_messages
+    )
     pages_full = is_paging & (page_files_full | messages_full)
     return np.where(pages_when_full, pages_full, memory_full)
 
 
-def reasons(policy: Column, unfiltered: Column, full: Column, has_others: Mask, queues: Index[QueueRow]) -> Column:
+def reasons(
+    policy: Column,
+    unfiltered: Column,
+    full: Column,
+    has_others: Mask,
+    queues: Index[QueueRow],
+) -> Column:
     """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
     wildcard address may want what no filter here does (has_others), another broker of the cluster may have got any.
     """
     limits = np.where((policy > Missing.UNKNOWN) & ~(full > 0), Missing.UNKNOWN, policy)
     if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
-        return np.where(limits > Missing.UNKNOWN, np.nan, np.where(unfiltered > 0, limits, np.nan))
-    filters = np.where((limits == Missing.UNKNOWN) & ~has_others, Missing.UNWANTED, np.nan)
+        return np.where(
+            limits > Missing.UNKNOWN, np.nan, np.where(unfiltered > 0, limits, np.nan)
+        )
+    filters = np.where(
+        (limits == Missing.UNKNOWN) & ~has_others, Missing.UNWANTED, np.nan
+    )
     return np.where(unfiltered > 0, limits, filters)

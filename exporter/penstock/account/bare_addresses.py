@@ -57,8 +57,12 @@ class BareAddresses(RowState):
         unrouted = addresses["messages_unrouted"]
         routed = addresses["messages_added"]
         from_zero = watched or found.restarted
-        unrouted_now = rises(before.counter, unrouted, self.index, addresses.index, watched=from_zero)
-        routed_now = rises(before.own, routed, self.index, addresses.index, watched=from_zero)
+        unrouted_now = rises(
+            before.counter, unrouted, self.index, addresses.index, watched=from_zero
+        )
+        routed_now = rises(
+            before.own, routed, self.index, addresses.index, watched=from_zero
+        )
         bare = without_queue(addresses, join)
         # What was routed while it still had a queue went there.
         was_bare = before.bare | new_rows(addresses.index, self.index)
@@ -75,7 +79,9 @@ class BareAddresses(RowState):
             kept=before.kept,
         )
 
-    def returned(self, addresses: Table[AddressRow], *, restarted: bool) -> "BareAddresses":
+    def returned(
+        self, addresses: Table[AddressRow], *, restarted: bool
+    ) -> "BareAddresses":
         """By the rows of `addresses`, with what is kept of those that are listed again; others are kept."""
         index = addresses.index
         if index is self.index:
@@ -96,17 +102,27 @@ class BareAddresses(RowState):
         unrouted = moved.unrouted.copy()
         unrouted[rows] = [known.unrouted for known in numbers]
         counter = moved.counter.copy()
-        counter[rows] = 0.0 if restarted else [known.counter for known in numbers]  # a broker that starts counts from 0
+        counter[rows] = (
+            0.0 if restarted else [known.counter for known in numbers]
+        )  # a broker that starts counts from 0
         since = moved.since.copy()
         since[rows] = [known.since for known in numbers]
-        return replace(moved, unrouted=unrouted, counter=counter, since=since, kept=kept)
+        return replace(
+            moved, unrouted=unrouted, counter=counter, since=since, kept=kept
+        )
 
     def _numbers_of(self, wanted: Mask | np.bool_) -> dict[str, Kept]:
         """By name, of the addresses that are `wanted` and have lost something."""
         numbers: dict[str, Kept] = {}
         for row in np.flatnonzero((self.unrouted > 0) & wanted).tolist():
-            unrouted, counter, since = self.unrouted[row], self.counter[row], self.since[row]
-            numbers[self.index.rows[row].name] = Kept(float(unrouted), float(counter), float(since))
+            unrouted, counter, since = (
+                self.unrouted[row],
+                self.counter[row],
+                self.since[row],
+            )
+            numbers[self.index.rows[row].name] = Kept(
+                float(unrouted), float(counter), float(since)
+            )
         return numbers
 
     def with_queues(self, join: AddressJoin, books: AddressBooks) -> "BareAddresses":
@@ -127,7 +143,10 @@ class BareAddresses(RowState):
 
     def begun_anew(self) -> "BareAddresses":
         """Another process counts from 0 on, and numbers addresses otherwise: what was unrouted is kept by name."""
-        numbers = {name: known._replace(counter=0.0) for name, known in self._numbers_of(np.True_).items()}
+        numbers = {
+            name: known._replace(counter=0.0)
+            for name, known in self._numbers_of(np.True_).items()
+        }
         return BareAddresses(kept={**self.kept, **numbers})
 
     @property
@@ -140,7 +159,12 @@ def without_queue(addresses: Table[AddressRow], join: AddressJoin) -> Mask:
     """Addresses that have no queue, and to which applications send."""
     bare = np.ones(len(addresses), np.bool_)
     bare[join.at[join.at >= 0]] = False
-    by_broker = addresses.index.column("of the broker", lambda row: row.name.startswith(SENT_TO_BY_BROKER)) > 0
+    by_broker = (
+        addresses.index.column(
+            "of the broker", lambda row: row.name.startswith(SENT_TO_BY_BROKER)
+        )
+        > 0
+    )
     is_temporary = addresses["temporary"] > 0
     return bare & ~by_broker & ~is_temporary
 

@@ -52,15 +52,30 @@ class DeadLetters(RowState):
         and `RingLosses`.
         """
         before, killed = self.reindexed(found.queues), books.killed
-        killed0 = put(before.killed0, np.isnan(before.killed0), 0.0 if watched else killed)
-        at = np.where(np.append(visits.has_queue, np.False_)[visits.targets.dead], visits.targets.dead, -1)
+        killed0 = put(
+            before.killed0, np.isnan(before.killed0), 0.0 if watched else killed
+        )
+        at = np.where(
+            np.append(visits.has_queue, np.False_)[visits.targets.dead],
+            visits.targets.dead,
+            -1,
+        )
         grew = np.fmax(or_zero(killed - killed0), 0.0)
-        idle = (found.consumers == 0) & (found.delivering == 0) & ~movers(found) & (not unlisted)
+        idle = (
+            (found.consumers == 0)
+            & (found.delivering == 0)
+            & ~movers(found)
+            & (not unlisted)
+        )
         placeless = (at < 0) & (has_address >= 0)
-        surely = placeless & ((found.address.max_delivery_attempts <= 0) | (idle & before.idle))
+        surely = placeless & (
+            (found.address.max_delivery_attempts <= 0) | (idle & before.idle)
+        )
         rests = visits.arrived == last.reindexed(visits.index).arrived
         rests &= sum_by(at, or_zero(found.d_killed), len(rests)) == 0
-        dead, purged, closed, booked = split(grew, at, self.booked.reindexed(visits.index), visits, rests)
+        dead, purged, closed, booked = split(
+            grew, at, self.booked.reindexed(visits.index), visits, rests
+        )
         return DeadLetters(
             index=found.queues,
             dead=before.dead + dead,
@@ -86,19 +101,32 @@ def split(
     can be said of it. at: the dead-letter address; rests: addresses at which nothing moves.
     """
     unknown = visits.begins | (np.isnan(booked.arrived) & ~visits.new)
-    arrived0, others0 = (np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others))
+    arrived0, others0 = (
+        np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others)
+    )
     total = sum_by(at, grew, len(rests))
-    rose = np.where(unknown, np.nan, visits.arrived - arrived0 - (visits.others - others0))
+    rose = np.where(
+        unknown, np.nan, visits.arrived - arrived0 - (visits.others - others0)
+    )
     fed = booked.fed | (rose > total)
     # What is less than was killed may be from others, once they are known to send there.
     sure = ~fed | (rose == total) | (rose <= 0)
     most = np.clip(rose, 0.0, total)
     least = np.where(sure, or_zero(most), 0.0)
     closed = (rose == total) | rests | np.isnan(rose)
-    least, most, total_of = np.append(least, 0.0)[at], np.append(most, np.nan)[at], np.append(total, 0.0)[at]
+    least, most, total_of = (
+        np.append(least, 0.0)[at],
+        np.append(most, np.nan)[at],
+        np.append(total, 0.0)[at],
+    )
     dead = np.where(at < 0, 0.0, np.fmax(least - (total_of - grew), 0.0))
     done = np.append(closed, np.True_)[at]
     purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
     arrived = np.where(closed, visits.arrived, arrived0 + sum_by(at, dead, len(rests)))
-    booked = replace(booked, arrived=arrived, others=np.where(closed, visits.others, others0), fed=fed)
+    booked = replace(
+        booked,
+        arrived=arrived,
+        others=np.where(closed, visits.others, others0),
+        fed=fed,
+    )
     return dead, purged, done, booked

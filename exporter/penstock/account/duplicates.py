@@ -27,23 +27,43 @@ class Sent(RowState):
     """What producers have sent that the last listings lacked: they go on from there when they come back."""
 
     def advance(
-        self, producers: Table[ProducerRow], addresses: Index[AddressRow], *, watched: bool
+        self,
+        producers: Table[ProducerRow],
+        addresses: Index[AddressRow],
+        *,
+        watched: bool,
     ) -> tuple["Sent", Column]:
         """And by address what was sent since the poll before."""
         before = self.with_returned(producers.index)
         now, keys = producers["produced"], before.address
         unknown = np.flatnonzero(keys < 0)
         if len(unknown):
-            known = dict(zip((row.name for row in addresses), addresses.keys.tolist(), strict=True))
+            known = dict(
+                zip(
+                    (row.name for row in addresses),
+                    addresses.keys.tolist(),
+                    strict=True,
+                )
+            )
             keys = keys.copy()
-            keys[unknown] = [known.get(row.address, -1) for row in producers.index.rows[unknown]]
+            keys[unknown] = [
+                known.get(row.address, -1) for row in producers.index.rows[unknown]
+            ]
         # One that came since it was watched began at 0, and so does one whose number fell.
         fresh = now if watched else np.zeros(len(now))
-        rose = np.where(np.isnan(before.produced), fresh, np.where(now < before.produced, now, now - before.produced))
+        rose = np.where(
+            np.isnan(before.produced),
+            fresh,
+            np.where(now < before.produced, now, now - before.produced),
+        )
         at = addresses.positions(keys)
-        by_address = np.bincount(at[at >= 0], weights=or_zero(rose)[at >= 0], minlength=len(addresses))
+        by_address = np.bincount(
+            at[at >= 0], weights=or_zero(rose)[at >= 0], minlength=len(addresses)
+        )
         produced = np.where(np.isnan(now), before.produced, now)
-        return Sent(producers.index, produced, keys, before.unlisted), by_address.astype(np.float64)
+        return Sent(
+            producers.index, produced, keys, before.unlisted
+        ), by_address.astype(np.float64)
 
     def with_returned(self, producers: Index[ProducerRow]) -> "Sent":
         """By the rows of `producers`: one that a listing lacked has what it had sent when it was listed last."""
@@ -82,13 +102,29 @@ class Duplicates(RowState):
     rose: Column = unindexed(lambda: np.empty(0))
     """Per address what listed producers sent since the poll before; empty where that was not read."""
 
-    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin, arrivals: AddressBooks) -> "Duplicates":
+    def advance(
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        arrivals: AddressBooks,
+    ) -> "Duplicates":
         before = replace(with_siblings(self, join), rose=np.empty(0))
         addresses = read(snapshot, snapshot.addresses, "addresses")
-        listed = read(snapshot, snapshot.producers, "connections") if "connections" in snapshot.collectors else None
-        if listed is None or addresses is None or arrivals.addresses is not addresses.index:
+        listed = (
+            read(snapshot, snapshot.producers, "connections")
+            if "connections" in snapshot.collectors
+            else None
+        )
+        if (
+            listed is None
+            or addresses is None
+            or arrivals.addresses is not addresses.index
+        ):
             return before
-        producers, by_address = self.producers.advance(listed, addresses.index, watched=self.watched)
+        producers, by_address = self.producers.advance(
+            listed, addresses.index, watched=self.watched
+        )
         rose = take_or_fill(by_address, join.at, np.nan, join.unknown)
         routed = arrivals.routed + join.by_queue(addresses, "messages_unrouted")
         begins = np.isnan(before.sent) | (routed < before.routed)
@@ -100,12 +136,18 @@ class Duplicates(RowState):
         unsent[:2, begins] = np.nan
         still = (rose == 0) & (routed == before.routed) & ~begins
         # A burst between the two reads knows no mean: under load only what was sent until the poll before is sure.
-        surely = np.where(still, unsent[2], np.where(begins, 0.0, before.sent - routed + routed0))
+        surely = np.where(
+            still, unsent[2], np.where(begins, 0.0, before.sent - routed + routed0)
+        )
         some = self.anonymous or bool(anonymous(listed).any())
         unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
         known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)
-        duplicate = np.fmax(or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0))
-        most = np.fmax(duplicate, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0)))
+        duplicate = np.fmax(
+            or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)
+        )
+        most = np.fmax(
+            duplicate, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0))
+        )
         return Duplicates(
             index=found.queues,
             duplicate=duplicate,
@@ -123,4 +165,9 @@ class Duplicates(RowState):
         )
 
     def begun_anew(self) -> "Duplicates":
-        return replace(super(Duplicates, self).begun_anew(), producers=Sent(), anonymous=False, watched=False)
+        return replace(
+            super(Duplicates, self).begun_anew(),
+            producers=Sent(),
+            anonymous=False,
+            watched=False,
+        )

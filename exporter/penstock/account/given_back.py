@@ -41,13 +41,29 @@ class GivenBack(RowState):
     attempted0: Column = column(saved=False)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, last: Seen, books: QueueBooks, moves: Moves, *, watched: bool
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        last: Seen,
+        books: QueueBooks,
+        moves: Moves,
+        *,
+        watched: bool,
     ) -> "GivenBack":
         """last: as seen at the poll before. moves: of this poll. watched: as of `QueueBooks.advance`."""
         before = self.reindexed(found.queues)
         left = found.settled + found.expired + found.killed
-        rests = found.d_added + found.d_settled + found.d_expired + found.d_killed + found.d_delivered == 0
-        held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)  # also what came between the two reads, but at rest
+        rests = (
+            found.d_added
+            + found.d_settled
+            + found.d_expired
+            + found.d_killed
+            + found.d_delivered
+            == 0
+        )
+        held_by_none = np.fmax(
+            or_zero(books.unheld[-1]), 0.0
+        )  # also what came between the two reads, but at rest
         hidden = hides_consumers(snapshot)
         unread = hidden or read(snapshot, snapshot.queues, "sizes") is None
         attempts = np.full(len(left), np.nan) if unread else found.attempts
@@ -55,31 +71,66 @@ class GivenBack(RowState):
         now = unsettled - found.uncommitted - np.where(rests, held_by_none, 0.0)
         still = rests & (now == before.attempted)
         begins = np.isnan(before.attempted0) | found.set_back
-        older = books.since < found.now  # than this poll: what was given back meanwhile is not known
+        older = (
+            books.since < found.now
+        )  # than this poll: what was given back meanwhile is not known
         fresh = ~found.set_back & ~older & watched
-        attempted0 = put(before.attempted0, begins, np.where(fresh, 0.0 * now, now) - before.given_back)
+        attempted0 = put(
+            before.attempted0,
+            begins,
+            np.where(fresh, 0.0 * now, now) - before.given_back,
+        )
         # It may have begun with attempts that were ahead of what they settled.
-        attempted0 = np.where(still, np.fmin(attempted0, now - before.given_back), attempted0)
+        attempted0 = np.where(
+            still, np.fmin(attempted0, now - before.given_back), attempted0
+        )
         # Attempts are read last: those of the poll before are all settled, open or given back by now.
-        surely = unsettled - np.where(still, 0.0, attempts - before.attempts) - attempted0
-        surely -= found.uncommitted + held_by_none + np.fmax(or_zero(books.lacking - books.lost), 0.0)
+        surely = (
+            unsettled - np.where(still, 0.0, attempts - before.attempts) - attempted0
+        )
+        surely -= (
+            found.uncommitted
+            + held_by_none
+            + np.fmax(or_zero(books.lacking - books.lost), 0.0)
+        )
         # Fewer attempts than messages that left: some of them were in page files.
-        paged = put(before.paged, (found.address.paging > 0) | (still & (found.attempts < left)), 1.0)
+        paged = put(
+            before.paged,
+            (found.address.paging > 0) | (still & (found.attempts < left)),
+            1.0,
+        )
         went, held = left_by(found, last)
-        if snapshot.transactions is None or len(snapshot.transactions):  # what went may be in doubt
+        if snapshot.transactions is None or len(
+            snapshot.transactions
+        ):  # what went may be in doubt
             held = held - np.fmax(or_zero(books.unheld[-1] - books.unheld[-2]), 0.0)
-        rows = np.fmax(held - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0) - or_zero(found.d_expired), 0.0)
+        rows = np.fmax(
+            held
+            - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0)
+            - or_zero(found.d_expired),
+            0.0,
+        )
         from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
         has_settled = (found.settled > 0) | (before.given_back > 0)
         has_settled |= ~ledgered(found) & (attempts > before.attempts)
         is_taken = (found.consumers > 0) | (found.listed > 0) | (found.delivering > 0)
-        others = found.consumer.index.column("not_core", lambda row: row.protocol != CORE) > 0
+        others = (
+            found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
+            > 0
+        )
         return GivenBack(
             index=found.queues,
-            given_back=np.fmax(before.given_back, np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely)))),
+            given_back=np.fmax(
+                before.given_back,
+                np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely))),
+            ),
             from_rows=from_rows,
             paged=paged,
-            vague=put(before.vague, went | hidden | (begins & older) | (found.of_queue(others) > 0), 1.0),
+            vague=put(
+                before.vague,
+                went | hidden | (begins & older) | (found.of_queue(others) > 0),
+                1.0,
+            ),
             visited=put(before.visited, went | is_taken | has_settled, 1.0),
             attempts=attempts,
             attempted=now,
@@ -88,7 +139,9 @@ class GivenBack(RowState):
 
     def pages(self, found: Facts) -> Mask:
         """Queues that have paged, so that the broker attempts less than it settles."""
-        pages: Mask = (self.reindexed(found.queues).paged > 0) | (found.address.paging > 0)
+        pages: Mask = (self.reindexed(found.queues).paged > 0) | (
+            found.address.paging > 0
+        )
         return pages
 
     @property

@@ -33,30 +33,61 @@ class InDoubt(RowState):
     read: bool = unindexed(bool)
 
     def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
-        before, unheld, queues = self.reindexed(found.queues), books.unheld, snapshot.queues
+        before, unheld, queues = (
+            self.reindexed(found.queues),
+            books.unheld,
+            snapshot.queues,
+        )
         assert queues is not None  # noqa: S101 - facts are made of them
-        since, transactions = self.since, read(snapshot, snapshot.transactions, "transactions")
+        since, transactions = (
+            self.since,
+            read(snapshot, snapshot.transactions, "transactions"),
+        )
         counted = np.full(len(queues), np.nan)
         if transactions is not None:
-            since = {row.id: self.since.get(row.id, found.now) for row in transactions.index}
+            since = {
+                row.id: self.since.get(row.id, found.now) for row in transactions.index
+            }
             # None where none was seen twice, or nothing is in delivery beyond what consumers have.
             twice = bool(since.keys() & self.since.keys())
-            counted = np.where(unheld[3] > 0, queues["in_doubt"], 0.0) if twice else np.zeros(len(queues))
+            counted = (
+                np.where(unheld[3] > 0, queues["in_doubt"], 0.0)
+                if twice
+                else np.zeros(len(queues))
+            )
         counted = np.vstack([before.counted[1:], counted])
         unlisted = found.consumers - found.listed
-        beyond = (unlisted > 0) & hides_consumers(snapshot)  # they may have any of what the listed ones have not
-        sure = np.vstack([before.sure[1:], put(np.fmax(counted[1] - found.uncommitted, 0.0), beyond, 0.0)])
+        beyond = (unlisted > 0) & hides_consumers(
+            snapshot
+        )  # they may have any of what the listed ones have not
+        sure = np.vstack(
+            [
+                before.sure[1:],
+                put(np.fmax(counted[1] - found.uncommitted, 0.0), beyond, 0.0),
+            ]
+        )
         unlisted = np.vstack([before.unlisted[1:], unlisted])
         moved = np.fmax(np.fmax(found.d_added, found.d_settled), found.d_delivered)
         noise = meanwhile(found, snapshot, moved, "consumers", "queues")
         least = put(np.fmax(unheld.min(axis=0), 0.0), np.isnan(unheld).any(axis=0), 0.0)
         least = np.where(least > noise, least, 0.0)
-        now = replace(before, counted=counted, sure=sure, unlisted=unlisted, since=since, read=transactions is not None)
+        now = replace(
+            before,
+            counted=counted,
+            sure=sure,
+            unlisted=unlisted,
+            since=since,
+            read=transactions is not None,
+        )
         low, high = now.bounds
-        rest = np.stack([np.fmax(least - high, 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)])
+        rest = np.stack(
+            [np.fmax(least - high, 0.0), np.fmax(unheld[3] - or_zero(low), 0.0)]
+        )
         linked = (unlisted > 0).all(axis=0)
         rest[:, beyond] = np.nan
-        return replace(now, links=put(0.0 * rest, linked, rest), rest=put(rest, linked, 0.0 * rest))
+        return replace(
+            now, links=put(0.0 * rest, linked, rest), rest=put(rest, linked, 0.0 * rest)
+        )
 
     @property
     def bounds(self) -> tuple[Column, Column]:

@@ -62,7 +62,12 @@ class Moves(RowState):
     proven: tuple[Move, ...] = unindexed(tuple)
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, books: QueueBooks, visits: Visits | None, paged: Mask
+        self,
+        found: Facts,
+        snapshot: Snapshot,
+        books: QueueBooks,
+        visits: Visits | None,
+        paged: Mask,
     ) -> "Moves":
         """visits: None where addresses and producers were not both read: what is unseen waits for that. paged: queues
         whose attempts the broker does not count in full.
@@ -73,11 +78,19 @@ class Moves(RowState):
         came = 0.0 if visits is None else float(visits.may_have_moved.sum())
         # What a link takes is not listed at all.
         listed = found.consumers <= found.listed
-        by_rows = (found.d_left == 0) & (found.d_uncommitted == 0)  # nothing of which a row could be behind
+        by_rows = (found.d_left == 0) & (
+            found.d_uncommitted == 0
+        )  # nothing of which a row could be behind
         now = before.seeing(unseen, vain, found.set_back)
         seen = now.seen
         rest = by_rows & (settled == 0) & (seen[-1] == seen[-2])
-        noise = meanwhile(found, snapshot, np.where(now.rolls, found.d_left, settled), "consumers", "sizes")
+        noise = meanwhile(
+            found,
+            snapshot,
+            np.where(now.rolls, found.d_left, settled),
+            "consumers",
+            "sizes",
+        )
         surely = np.where(rest, seen[-1], seen.min(axis=0) - noise)
         clients = present_clients(snapshot)
         unread = visits is None and bool(self.clients)
@@ -87,7 +100,9 @@ class Moves(RowState):
         sure = np.fmax(surely - (now.peak - now.fresh), 0.0)
         booked = np.fmax(np.fmin(seen[-1] - now.peak, came - now.fresh), 0.0)
         peak, fresh = now.peak + booked, np.fmax(now.fresh + booked - sure, 0.0)
-        either = now.either + np.where(listed, np.where(now.doubt > 0, np.fmin(settled, came), booked), 0.0)
+        either = now.either + np.where(
+            listed, np.where(now.doubt > 0, np.fmin(settled, came), booked), 0.0
+        )
         tail = surely if came else np.where(by_rows, seen[-2:].min(axis=0), surely)
         peak = peak + (0.0 if unread else np.fmax(tail - peak, 0.0))
         moved = before.moved
@@ -95,25 +110,43 @@ class Moves(RowState):
         calm = self.calm + 1 if clients and clients == self.clients else 0
         quiet = put(before.quiet + 1, movers(found), 0.0)
         (at,) = np.nonzero(np.where(listed, sure, 0.0) if came else np.zeros(len(sure)))
-        alone = len(at) == 1 and sure[at[0]] == came and rest[at[0]] and either[at[0]] >= came
+        alone = (
+            len(at) == 1
+            and sure[at[0]] == came
+            and rest[at[0]]
+            and either[at[0]] >= came
+        )
         # What clients that come and go settle is never seen whole.
         if visits is not None and alone and quiet[at[0]] >= QUIET and calm >= CALM:
             moved, either = moved.copy(), either.copy()
             moved[at] += came
             either[at] -= came
             to = visits.index.rows[visits.may_have_moved.any(axis=0)]
-            proven = (Move(int(found.queues.keys[at[0]]), int(came), tuple(row.name for row in to)),)
+            proven = (
+                Move(
+                    int(found.queues.keys[at[0]]),
+                    int(came),
+                    tuple(row.name for row in to),
+                ),
+            )
         # What no poll is sure of may have been moved.
-        pending = np.fmax(seen[-1] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0)
+        pending = np.fmax(
+            seen[-1] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0
+        )
         pending = np.where(listed & (unread | (visits is not None)), pending, 0.0)
         return replace(
             now,
             moved=moved,
-            acknowledged=np.fmax(before.acknowledged, or_zero(books.acknowledged) - moved - either - pending),
+            acknowledged=np.fmax(
+                before.acknowledged,
+                or_zero(books.acknowledged) - moved - either - pending,
+            ),
             either=either,
             peak=peak,
             fresh=fresh,
-            vain0=np.where((either > 0) & ~np.isnan(now.vain0), now.vain0, now.vain[-1]),
+            vain0=np.where(
+                (either > 0) & ~np.isnan(now.vain0), now.vain0, now.vain[-1]
+            ),
             quiet=quiet,
             calm=calm,
             clients=clients or self.clients,
@@ -124,12 +157,18 @@ class Moves(RowState):
     def seen(self) -> Matrix:
         """What `peak` accounts for, at the last polls."""
         some = self.rolls.any()
-        return self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0) if some else self.unseen
+        return (
+            self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0)
+            if some
+            else self.unseen
+        )
 
     def seeing(self, unseen: Column, vain: Column, set_back: Mask) -> "Moves":
         """With the numbers of a poll, and whether consumers have rolled back: their rows settled less than they say."""
         vain = put(vain, np.isnan(vain), self.vain[-1])
-        lines = np.vstack([put(self.vain[1:], set_back | np.isnan(self.vain[-1]), vain), vain])
+        lines = np.vstack(
+            [put(self.vain[1:], set_back | np.isnan(self.vain[-1]), vain), vain]
+        )
         sure = self.peak - self.fresh
         begins = ~self.rolls & (unseen < sure) & (vain > lines[0])
         rolls = self.rolls | begins
@@ -140,7 +179,12 @@ class Moves(RowState):
             rolls=rolls,
             peak=put(self.peak, begins, self.peak + (1 + RETURNED) * lines[0]),
         )
-        return replace(now, doubt=put(np.fmax(self.doubt - 1, 0.0), self.rolls & (now.seen[-1] < sure), DOUBT))
+        return replace(
+            now,
+            doubt=put(
+                np.fmax(self.doubt - 1, 0.0), self.rolls & (now.seen[-1] < sure), DOUBT
+            ),
+        )
 
     def shrunk(self, known: Mask, most: Column) -> "Moves":
         """Without what rows have settled since: they are read before their queue. What consumers rolled back they have
@@ -151,7 +195,12 @@ class Moves(RowState):
         later = np.fmax(np.where(known, fell - in_vain, 0.0), np.fmin(fell, self.fresh))
         later = np.fmin(later, self.either)
         peak = np.fmin(self.peak - later, most)
-        return replace(self, peak=peak, fresh=np.fmax(self.fresh - (self.peak - peak), 0.0), either=self.either - later)
+        return replace(
+            self,
+            peak=peak,
+            fresh=np.fmax(self.fresh - (self.peak - peak), 0.0),
+            either=self.either - later,
+        )
 
     def begun_anew(self) -> "Moves":
         return replace(super(Moves, self).begun_anew(), calm=0, clients=(), proven=())
@@ -163,4 +212,8 @@ def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
     if producers is None:
         return ()
     sent = or_zero(producers["produced"][anonymous(producers)])
-    return producers.index.keys.tobytes(), connections.index.keys.tobytes() if connections else b"", sent.tobytes()
+    return (
+        producers.index.keys.tobytes(),
+        connections.index.keys.tobytes() if connections else b"",
+        sent.tobytes(),
+    )

@@ -90,12 +90,16 @@ class Explanations:
 
     def __add__(self, other: "Explanations") -> "Explanations":
         return Explanations(
-            sure=self.sure + other.sure, alone=self.alone + other.alone, refused=self.refused + other.refused
+            sure=self.sure + other.sure,
+            alone=self.alone + other.alone,
+            refused=self.refused + other.refused,
         )
 
     def column(self) -> Column:
         """What may explain all dead letters: first what surely does, then one kind, or both."""
-        return np.array([self.sure, self.alone, self.refused, self.alone + self.refused])
+        return np.array(
+            [self.sure, self.alone, self.refused, self.alone + self.refused]
+        )
 
 
 KINDS = len(Explanations().column())
@@ -115,7 +119,9 @@ class DeadLetterArrivals:
     overdue: Matrix = field(default_factory=lambda: np.zeros((AGREES, KINDS)))
     unexplained: float = 0.0
 
-    def advance(self, letters: float, explanations: Explanations, share_apart: float) -> "DeadLetterArrivals":
+    def advance(
+        self, letters: float, explanations: Explanations, share_apart: float
+    ) -> "DeadLetterArrivals":
         """With another poll.
 
         Args:

@@ -188,7 +188,9 @@ class DestinationBooks(RowState):
     @property
     def refused(self) -> Column:
         """At least."""
-        total: Column = self.low[[REASONS.index("rejected"), REASONS.index("too_large")]].sum(axis=0)
+        total: Column = self.low[
+            [REASONS.index("rejected"), REASONS.index("too_large")]
+        ].sum(axis=0)
         return total
 
     @property
@@ -199,10 +201,16 @@ class DestinationBooks(RowState):
 
     def bounds(self) -> dict[str, tuple[Column, Column]]:
         """By fate: at least and at most so many."""
-        found = {name: (low, low + more) for name, low, more in zip(REASONS, self.low, self.more, strict=True)}
+        found = {
+            name: (low, low + more)
+            for name, low, more in zip(REASONS, self.low, self.more, strict=True)
+        }
         least_untraced, most_untraced = found.pop(UNTRACED)
         least_expired, most_expired = found["expired"]
-        found["expired"] = (least_expired + least_untraced, most_expired + most_untraced + self.undecided)
+        found["expired"] = (
+            least_expired + least_untraced,
+            most_expired + most_untraced + self.undecided,
+        )
         for name in REFUSED:
             least, most = found[name]
             found[name] = least, most + self.seen_once
@@ -214,43 +222,80 @@ class DestinationBooks(RowState):
         most = np.fmax(self.gone - others, self.acknowledged)
         return {"acknowledged": (self.acknowledged, most), **found}
 
-    def counted(self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool) -> Self:
+    def counted(
+        self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool
+    ) -> Self:
         """With the sums of this poll. watched: what was not there at the poll before was made since."""
         before = self.reindexed(polled.index)
         came_before, gone_before = or_zero(before.came), or_zero(before.gone)
-        readable = np.isfinite(polled.entered) & np.isfinite(polled.left) & np.isfinite(polled.content)
+        readable = (
+            np.isfinite(polled.entered)
+            & np.isfinite(polled.left)
+            & np.isfinite(polled.content)
+        )
         first = np.isnan(before.opening) & readable
-        fell = (polled.entered - before.entered0 < came_before) | (polled.left - before.left0 < gone_before)
+        fell = (polled.entered - before.entered0 < came_before) | (
+            polled.left - before.left0 < gone_before
+        )
         begins = (np.isnan(before.entered0) | fell) & readable
         own = ~first | watched | restarted  # its counters began with it
-        entered0 = np.where(begins, np.where(own, 0.0, polled.entered) - came_before, before.entered0)
-        left0 = np.where(begins, np.where(own, 0.0, polled.left) - gone_before, before.left0)
-        came, gone = np.fmax(came_before, polled.entered - entered0), np.fmax(gone_before, polled.left - left0)
+        entered0 = np.where(
+            begins, np.where(own, 0.0, polled.entered) - came_before, before.entered0
+        )
+        left0 = np.where(
+            begins, np.where(own, 0.0, polled.left) - gone_before, before.left0
+        )
+        came, gone = (
+            np.fmax(came_before, polled.entered - entered0),
+            np.fmax(gone_before, polled.left - left0),
+        )
         content = np.where(readable, polled.content, before.content)
-        opening = np.where(first, np.where(watched and not restarted, 0.0, content), before.opening)
+        opening = np.where(
+            first, np.where(watched and not restarted, 0.0, content), before.opening
+        )
         closing = content + gone + before.apart - opening - came
         adjusted = np.where(begins & ~(first & watched), closing, before.adjusted)
         raw = opening + adjusted + came - gone - content
         # The row that all rests on may have been read while it changed.
-        short = np.where(np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0)
+        short = np.where(
+            np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0
+        )
         opening, raw = opening - short, raw - short
         # Only what came can be apart: else the row was read while it changed.
-        most, surely = before.apart + or_zero(came - came_before) + before.d_came, np.minimum(before.raw, raw)
-        apart = np.fmax(before.apart, np.where((surely > most) & ~np.isnan(before.gaps[0]), most, surely))
+        most, surely = (
+            before.apart + or_zero(came - came_before) + before.d_came,
+            np.minimum(before.raw, raw),
+        )
+        apart = np.fmax(
+            before.apart,
+            np.where((surely > most) & ~np.isnan(before.gaps[0]), most, surely),
+        )
         goes_on = (~np.isnan(before.gone) & ~begins) | first
-        d_came, d_gone = np.where(goes_on, [came - came_before, gone - gone_before], 0.0)
+        d_came, d_gone = np.where(
+            goes_on, [came - came_before, gone - gone_before], 0.0
+        )
         # What happened while the agent was away may have been at the limit.
-        fills = polled.full | (or_zero(before.content) + d_came >= polled.limit) | (~first & (not watched))
+        fills = (
+            polled.full
+            | (or_zero(before.content) + d_came >= polled.limit)
+            | (~first & (not watched))
+        )
         read = ~polled.carried & ~before.carried[-1]
-        level = before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
+        level = (
+            before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
+        )
         moved = polled.moved | before.moved | begins
-        conclusive = ~moved & (np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED)
+        conclusive = ~moved & (
+            np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED
+        )
         noise = np.fmax(MARGIN, polled.skew)
         reached = before.level_reached(noise)
         rose = np.fmax(or_zero(level - reached), 0.0)
         # A row that was read while it changed lacks a few that its consumer acknowledged: the next poll has them.
         may_be_torn = conclusive & (rose <= SMALL_FALL)
-        grew = np.where(may_be_torn, np.clip(or_zero(before.levels[-1] - reached), 0.0, rose), rose)
+        grew = np.where(
+            may_be_torn, np.clip(or_zero(before.levels[-1] - reached), 0.0, rose), rose
+        )
         certain = grew > np.where(moved, polled.skew, noise)
         return replace(
             before,
@@ -266,7 +311,12 @@ class DestinationBooks(RowState):
             raw=raw,
             d_raw=np.fmax(or_zero(raw - before.raw), 0.0),
             gaps=np.vstack([before.gaps[1:], raw - apart]),
-            levels=np.vstack([np.where(moved, np.nan, before.levels[1:]), np.where(np.isnan(level), 0.0, level)]),
+            levels=np.vstack(
+                [
+                    np.where(moved, np.nan, before.levels[1:]),
+                    np.where(np.isnan(level), 0.0, level),
+                ]
+            ),
             stale=polled.stale,
             d_came=d_came,
             d_gone=d_gone,
@@ -277,7 +327,9 @@ class DestinationBooks(RowState):
             seen_alone=rose - grew,
             left_unseen=np.where(~conclusive & certain, grew, 0.0),
             peak=np.where(
-                moved, or_zero(level), np.where(may_be_torn, or_zero(reached) + grew, np.fmax(reached, level))
+                moved,
+                or_zero(level),
+                np.where(may_be_torn, or_zero(reached) + grew, np.fmax(reached, level)),
             ),
             unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
             moved=polled.moved & ~begins,
@@ -322,7 +374,12 @@ class DestinationBooks(RowState):
         """
         sends = polled.dead_letters & ~polled.is_dead
         surely = sends & self.limited(polled) & ~self.transacted(polled)
-        most = self.d_gone + self.d_apart + self.lately.sum(axis=0) + np.fmax(self.gaps[-1], 0.0)
+        most = (
+            self.d_gone
+            + self.d_apart
+            + self.lately.sum(axis=0)
+            + np.fmax(self.gaps[-1], 0.0)
+        )
         return np.where(surely, self.left_alone, 0.0), np.where(sends, most, 0.0)
 
     def explanations(self, polled: DestinationPoll, now: float) -> Explanations:
@@ -340,11 +397,15 @@ class DestinationBooks(RowState):
         # A full store and a rollback move both counters, so that what is more than came had been there before. A row
         # that was read while it changed shows some of what left at the poll before.
         of_backlog = np.fmax(self.left_alone - self.d_came - self.came_before, 0.0)
-        nobody_came = (now - self.moved_at > SHORT_LIVED) & (now - self.unseen_at > SHORT_LIVED)
+        nobody_came = (now - self.moved_at > SHORT_LIVED) & (
+            now - self.unseen_at > SHORT_LIVED
+        )
         is_purge = polled.ready <= self.d_came
         expired = np.where(nobody_came & ~is_purge, of_backlog, 0.0)
         left = np.where(self.limited(polled), self.left_alone, expired)
-        expired_on_arrival = np.where(self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0)
+        expired_on_arrival = np.where(
+            self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0
+        )
         return float((left + expired_on_arrival)[sends].sum())
 
     def limited(self, polled: DestinationPoll) -> Mask:
@@ -355,28 +416,59 @@ class DestinationBooks(RowState):
         """Sends were open at this poll or at the one before."""
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
-    def booked(self, polled: DestinationPoll, dead: DeadLetterPoll, now: float) -> tuple[Self, float]:
+    def booked(
+        self, polled: DestinationPoll, dead: DeadLetterPoll, now: float
+    ) -> tuple[Self, float]:
         """With the counts of this poll by reason, and how many dead letters are surely of these."""
         low, high = self.sources(polled)
         known = dead.arrived if np.isfinite(dead.arrived) else 0.0
-        least, maybe = (np.clip(of - (dead.high - high), low, np.fmax(low, high)) for of in (dead.unclaimed, known))
-        most = np.clip(dead.arrived + dead.unclaimed - (dead.low - low), least, np.fmax(least, high))
+        least, maybe = (
+            np.clip(of - (dead.high - high), low, np.fmax(low, high))
+            for of in (dead.unclaimed, known)
+        )
+        most = np.clip(
+            dead.arrived + dead.unclaimed - (dead.low - low),
+            least,
+            np.fmax(least, high),
+        )
         others = dead.arrived - (dead.low - low)
         refused = self.of_refused(polled, least, others + self.other_dead)
-        left, x, lately = self.d_gone, self.d_apart, self.d_gone + self.lately[:2].sum(axis=0)
+        left, x, lately = (
+            self.d_gone,
+            self.d_apart,
+            self.d_gone + self.lately[:2].sum(axis=0),
+        )
         limited, transacted = self.limited(polled), self.transacted(polled)
         # Of what a limit removes a client may buffer some, and process it all the same.
-        removed = np.where(limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0)
+        removed = np.where(
+            limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0
+        )
         may = polled.removes & self.filled.any(axis=0)
-        out_most = np.where(polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left)
+        out_most = np.where(
+            polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left
+        )
         alone = np.where(limited, 0.0, self.left_alone)
         dead_low, new = np.where(may, 0.0, np.clip([least - x, maybe - x], 0.0, lately))
-        whole = (alone >= np.fmax(MARGIN, 0.5 * self.ready)) & (self.ready > 0) & (polled.ready <= self.d_came)
+        whole = (
+            (alone >= np.fmax(MARGIN, 0.5 * self.ready))
+            & (self.ready > 0)
+            & (polled.ready <= self.d_came)
+        )
         # Where consumers come and go one that no poll saw may have taken all.
-        whole &= ~transacted & ((polled.consumers > 0) | (now - self.moved_at > SHORT_LIVED))
+        whole &= ~transacted & (
+            (polled.consumers > 0) | (now - self.moved_at > SHORT_LIVED)
+        )
         sends_dead = self.sends_dead | (dead_low > 0)
-        sends_dead |= polled.dead_letters & (alone > 0) & ~transacted & ~whole & (dead.arrived > 0)
-        dead_most = np.where(sends_dead & ~limited, np.fmax(np.fmin(left, most), new), new)
+        sends_dead |= (
+            polled.dead_letters
+            & (alone > 0)
+            & ~transacted
+            & ~whole
+            & (dead.arrived > 0)
+        )
+        dead_most = np.where(
+            sends_dead & ~limited, np.fmax(np.fmin(left, most), new), new
+        )
         rest_least = np.fmax(alone - dead_most - self.dead_early[1], 0.0)
         # Clients that no poll saw may have settled it where some have done so before.
         sure = now - self.unseen_at > SHORT_LIVED
@@ -389,36 +481,61 @@ class DestinationBooks(RowState):
         # That it was a dead letter shows a poll later.
         proven_dead = np.fmin(dead_low + self.dead_early[0], alone + self.alone_before)
         # Each dead letter explains one message that left alone: what explains none yet may do so at the next poll.
-        not_matched = dead_low + self.dead_early[0] - proven_dead, dead_most + self.dead_early[1] - alone
+        not_matched = (
+            dead_low + self.dead_early[0] - proven_dead,
+            dead_most + self.dead_early[1] - alone,
+        )
         later = np.clip(not_matched, 0.0, self.seen_alone)
         unexplained_most = np.where(plain, alone, 0.0) - proven_dead
         unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
         out_of_buffers = self.out_of_buffers(polled, dead)
-        possible_letters = np.where(may, dead_most, np.fmax(dead_most, out_of_buffers.matched))
-        letters_to_come = np.fmin(out_of_buffers.messages, np.ceil(self.d_gone * dead.share_late))
+        possible_letters = np.where(
+            may, dead_most, np.fmax(dead_most, out_of_buffers.matched)
+        )
+        letters_to_come = np.fmin(
+            out_of_buffers.messages, np.ceil(self.d_gone * dead.share_late)
+        )
         letters_to_come = np.where(may, 0.0, letters_to_come)
         reasons = (
             (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
             (dead_low, possible_letters),
-            (np.where(transacted & sure, rest_least, 0.0), np.where(transacted, alone, 0.0)),
+            (
+                np.where(transacted & sure, rest_least, 0.0),
+                np.where(transacted, alone, 0.0),
+            ),
             # Also what clients buffered, which then leaves their buffers.
-            (np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0), np.where(whole, left, 0.0)),
+            (
+                np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0),
+                np.where(whole, left, 0.0),
+            ),
             *refused,
             (np.zeros_like(untraced), untraced),
             (unexplained_least, unexplained_most + unseen),
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
-        total, more = self.low + lows, np.fmax(self.more + highs - lows, 0.0)  # it was possible before it was sure
-        surely = self.gone - (total + more)[list(OF_GONE)].sum(axis=0) - undecided - self.seen_alone - letters_to_come
+        total, more = (
+            self.low + lows,
+            np.fmax(self.more + highs - lows, 0.0),
+        )  # it was possible before it was sure
+        surely = (
+            self.gone
+            - (total + more)[list(OF_GONE)].sum(axis=0)
+            - undecided
+            - self.seen_alone
+            - letters_to_come
+        )
         (rejected, rejected_most), (large, _), (expired, _) = refused
-        passed_by = np.where(polled.consumers > 0, self.left_alone, 0.0)  # its dead letters may show a poll later
+        passed_by = np.where(
+            polled.consumers > 0, self.left_alone, 0.0
+        )  # its dead letters may show a poll later
         books = replace(
             self,
             low=total,
             more=more,
             acknowledged=np.fmax(self.acknowledged, surely),
             undecided=undecided,
-            not_acknowledged=self.not_acknowledged + np.where(self.surely_alone(now), alone, 0.0),
+            not_acknowledged=self.not_acknowledged
+            + np.where(self.surely_alone(now), alone, 0.0),
             unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
             sends_dead=sends_dead,
             other_dead=others,
@@ -431,16 +548,24 @@ class DestinationBooks(RowState):
             passed_by=passed_by,
             uncommitted=polled.uncommitted,
             ready=polled.ready,
-            refused_now=np.where(polled.rejects & self.full.any(axis=0), rejected_most, rejected + large),
+            refused_now=np.where(
+                polled.rejects & self.full.any(axis=0), rejected_most, rejected + large
+            ),
         )
-        return books, float(np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum())
+        return books, float(
+            np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum()
+        )
 
     def out_of_buffers(self, polled: DestinationPoll, dead: DeadLetterPoll) -> Matching:
         """What left, against the dead letters that may have come out of the buffers of clients."""
         sends = polled.dead_letters & ~polled.is_dead
         nothing = np.zeros_like(self.d_gone)
-        before = Matching(self.letters_waiting, self.left_waiting, matched=nothing, overdue=nothing)
-        return before.after(np.where(sends, dead.unexplained, 0.0), np.where(sends, self.d_gone, 0.0))
+        before = Matching(
+            self.letters_waiting, self.left_waiting, matched=nothing, overdue=nothing
+        )
+        return before.after(
+            np.where(sends, dead.unexplained, 0.0), np.where(sends, self.d_gone, 0.0)
+        )
 
     def surely_alone(self, now: float) -> Mask:
         """Where no client can have acknowledged what left alone: its consumers stay, take any message, and say how many
@@ -453,7 +578,9 @@ class DestinationBooks(RowState):
         """No limit can have refused what came since `bytes_before`: what never was in it had expired as it came."""
         refuses = polled.rejects & self.full.any(axis=0)
         sized = self.most_too_large(polled, bytes_before) > 0
-        return ~refuses & ~self.filled.any(axis=0) & ~sized & ~self.hides_expired(polled)
+        return (
+            ~refuses & ~self.filled.any(axis=0) & ~sized & ~self.hides_expired(polled)
+        )
 
     def hides_expired(self, polled: DestinationPoll) -> Mask:
         """Nothing shows what expired on arrival, or it may have come at an earlier poll."""
@@ -467,23 +594,35 @@ class DestinationBooks(RowState):
         most = np.where(known, np.floor(came / polled.largest), np.inf)
         return np.where(np.isnan(polled.largest), 0.0, most)
 
-    def of_refused(self, polled: DestinationPoll, dead_least: Column, dead_most: Column) -> list[tuple[Column, Column]]:
+    def of_refused(
+        self, polled: DestinationPoll, dead_least: Column, dead_most: Column
+    ) -> list[tuple[Column, Column]]:
         """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
         x, full, filled = self.d_apart, self.full.any(axis=0), self.filled.any(axis=0)
         bytes_before = self.bytes_in[0]  # what came at the last two polls
         sized = self.most_too_large(polled, bytes_before) > 0
         refuses = polled.rejects & full
         either = polled.rejects & ~refuses & filled
-        expired_most = np.where(self.hides_expired(polled) & ~refuses, x, np.clip(dead_most, 0.0, x))
+        expired_most = np.where(
+            self.hides_expired(polled) & ~refuses, x, np.clip(dead_most, 0.0, x)
+        )
         # Full all the time: a limit that refuses is reached before anything else.
         expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        least = np.clip(dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most)
+        least = np.clip(
+            dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most
+        )
         expired = np.where(self.takes_any(polled, bytes_before), expired_most, least)
         surely, maybe = x - expired_most, x - expired
         as_rejected = refuses | ~sized & ~either
         return [
-            (np.where(as_rejected, surely, 0.0), np.where(as_rejected | either, maybe, 0.0)),
-            (np.where(as_rejected | either, 0.0, surely), np.where(as_rejected | ~sized, 0.0, maybe)),
+            (
+                np.where(as_rejected, surely, 0.0),
+                np.where(as_rejected | either, maybe, 0.0),
+            ),
+            (
+                np.where(as_rejected | either, 0.0, surely),
+                np.where(as_rejected | ~sized, 0.0, maybe),
+            ),
             (expired, expired_most),
         ]
 
@@ -515,13 +654,22 @@ class TopicBooks(DestinationBooks):
         level = before[-1] + sent - self.d_came
         grew = np.fmax(or_zero(level - np.fmax.reduce(before, axis=0)), 0.0)
         unsent = np.vstack([before[1:], np.where(np.isnan(level), 0.0, level)])
-        return replace(self, unwanted=self.unwanted + grew, unsent=unsent, partly=self.partly | gone)
+        return replace(
+            self,
+            unwanted=self.unwanted + grew,
+            unsent=unsent,
+            partly=self.partly | gone,
+        )
 
     def without_sent(self, *, watched: bool) -> Self:
         """What came is compared when producers are read again, with the levels up to now."""
         before = self.unsent_before(watched=watched)
-        unsent = np.vstack([before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came])
+        unsent = np.vstack(
+            [before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came]
+        )
         return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
 
     def unsent_before(self, *, watched: bool) -> Matrix:
-        return np.where(np.isnan(self.unsent) & watched, 0.0, self.unsent)  # a topic that was made since
+        return np.where(
+            np.isnan(self.unsent) & watched, 0.0, self.unsent
+        )  # a topic that was made since

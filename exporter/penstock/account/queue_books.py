@@ -74,13 +74,26 @@ class QueueBooks(RowState):
         at_start = begins & (first & watched | found.restarted)
         reloaded = put(np.fmin(found.added, or_zero(before.content)), first, 0.0)
         in_doubt = put(reloaded_in_doubt(found, content, held_by_none), first, 0.0)
-        began = put(numbers, at_start, np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]))
+        began = put(
+            numbers,
+            at_start,
+            np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]),
+        )
         opened = put(content, at_start, reloaded)
         base = put(before.base, begins, began - past)
         totals = np.fmax(past, numbers - base)
-        on_arrival, lost = put(or_zero(before.on_arrival), first, 0.0), put(before.lost, first, 0.0)
+        on_arrival, lost = (
+            put(or_zero(before.on_arrival), first, 0.0),
+            put(before.lost, first, 0.0),
+        )
         opening = put(before.opening, first, opened)
-        carried = before.opening + past[0] + before.on_arrival - past[1:].sum(axis=0) - or_zero(lost)
+        carried = (
+            before.opening
+            + past[0]
+            + before.on_arrival
+            - past[1:].sum(axis=0)
+            - or_zero(lost)
+        )
         adjusted = put(put(before.adjusted, begins, opened - carried), first, 0.0)
         # Where no consumer was there to take them, what is not there after the start is gone.
         not_reloaded = np.fmax(carried + or_zero(before.adjusted) - opened, 0.0)
@@ -89,19 +102,35 @@ class QueueBooks(RowState):
         lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
         # The first poll of a process has none before it: what was lost at its start shows at the second.
         loses = ledgered(found)
-        late = np.minimum(or_zero(lost) - np.maximum(before.lacking, lacking), totals[2])
+        late = np.minimum(
+            or_zero(lost) - np.maximum(before.lacking, lacking), totals[2]
+        )
         on_arrival = np.fmax(on_arrival, late)
         seen_twice = np.minimum(before.lacking, lacking) + on_arrival
         lost = np.where(loses, np.fmax(lost, seen_twice), lost)
         lost = put(lost, found.keeps & ~np.isnan(found.ring), np.nan)
         # What a process that was found running has lost is what its own sum lacks.
-        already = np.fmax(numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0))
-        lost0 = np.where(np.isnan(before.lost0), or_zero(before.lost) - np.where(at_start, 0.0, already), before.lost0)
+        already = np.fmax(
+            numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0)
+        )
+        lost0 = np.where(
+            np.isnan(before.lost0),
+            or_zero(before.lost) - np.where(at_start, 0.0, already),
+            before.lost0,
+        )
         lost0 = np.where(loses & (readable | ~np.isnan(before.lost0)), lost0, np.nan)
         # What expired on arrival since the poll before is in no other sum yet.
-        gap = np.minimum(lacking + totals[2], 0.0) + np.where(loses, 0.0, np.maximum(lacking + on_arrival, 0.0))
-        linked = found.queues.column("is_link", lambda row: row.kind is QueueKind.LINK) > 0
-        passed = np.where((found.consumers == 0) & (before.consumers == 0) & ~linked, or_zero(found.d_settled), 0.0)
+        gap = np.minimum(lacking + totals[2], 0.0) + np.where(
+            loses, 0.0, np.maximum(lacking + on_arrival, 0.0)
+        )
+        linked = (
+            found.queues.column("is_link", lambda row: row.kind is QueueKind.LINK) > 0
+        )
+        passed = np.where(
+            (found.consumers == 0) & (before.consumers == 0) & ~linked,
+            or_zero(found.d_settled),
+            0.0,
+        )
         forwarded = float((found.d_added + before.came_last)[linked].sum())
         passed = np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0)))
         return QueueBooks(
@@ -113,10 +142,16 @@ class QueueBooks(RowState):
             partly=put(before.partly, begins & ~first, 1.0),
             lost_at_restart=before.lost_at_restart + or_zero(at_restart),
             on_arrival=on_arrival,
-            late=np.where(loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))),
+            late=np.where(
+                loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))
+            ),
             lost=lost,
             lost0=lost0,
-            evicted=np.where(loses, np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0)), np.nan),
+            evicted=np.where(
+                loses,
+                np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0)),
+                np.nan,
+            ),
             added=totals[0],
             acknowledged=totals[1],
             expired=totals[2],
@@ -146,7 +181,9 @@ class QueueBooks(RowState):
         """What no reason explains at three polls: its least amount; NaN before."""
         least = np.min(np.abs(self.gaps), axis=0)
         same = (self.gaps > 0).all(axis=0) | (self.gaps < 0).all(axis=0)
-        return np.where(np.isnan(least), np.nan, np.where(same, np.sign(self.gaps[2]) * least, 0.0))
+        return np.where(
+            np.isnan(least), np.nan, np.where(same, np.sign(self.gaps[2]) * least, 0.0)
+        )
 
 
 def ledgered(found: Facts) -> Mask:
@@ -159,14 +196,22 @@ def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Co
     limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
     """
     twice = found.settled + found.killed + content - found.added
-    in_doubt = np.where(ledgered(found), np.where(found.settled <= held_by_none, found.settled, 0.0), twice)
+    in_doubt = np.where(
+        ledgered(found),
+        np.where(found.settled <= held_by_none, found.settled, 0.0),
+        twice,
+    )
     return np.clip(or_zero(in_doubt), 0.0, or_zero(found.settled))
 
 
 def contents(found: Facts) -> Column:
     """What is in a queue: M; with D where the last value does not count it; less D where nothing is removed by it."""
     messages, delivering = found.messages, found.delivering
-    return put(put(messages, lasts(found), messages + delivering), found.keeps, messages - delivering)
+    return put(
+        put(messages, lasts(found), messages + delivering),
+        found.keeps,
+        messages - delivering,
+    )
 
 
 def lasts(found: Facts) -> Mask:

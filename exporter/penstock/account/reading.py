@@ -11,7 +11,9 @@ SPREAD = 2.0
 """By so much the rate between two reads may be above the mean of the interval."""
 
 
-def read(snapshot: Snapshot, table: Table[RowT] | None, part: str) -> Table[RowT] | None:
+def read(
+    snapshot: Snapshot, table: Table[RowT] | None, part: str
+) -> Table[RowT] | None:
     """A table of the snapshot; None where the part of the poll that lists it failed."""
     collector = snapshot.collectors.get(part)
     return table if collector is None or collector.usable else None
@@ -25,12 +27,23 @@ def hides_consumers(snapshot: Snapshot) -> bool:
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
     """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
     one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
-    return max(0.0, other.stamp - one.stamp + one.seconds + other.seconds) if one and other else 0.0
+    return (
+        max(0.0, other.stamp - one.stamp + one.seconds + other.seconds)
+        if one and other
+        else 0.0
+    )
 
 
-def meanwhile(found: Facts, snapshot: Snapshot, moved: Column, first: str, second: str) -> Column:
+def meanwhile(
+    found: Facts, snapshot: Snapshot, moved: Column, first: str, second: str
+) -> Column:
     """At most so many messages of those that moved since the poll before may have done so between two reads."""
-    return np.ceil(moved * SPREAD * seconds_between(snapshot, first, second) / max(found.interval, 0.1))
+    return np.ceil(
+        moved
+        * SPREAD
+        * seconds_between(snapshot, first, second)
+        / max(found.interval, 0.1)
+    )
 
 
 def anonymous(producers: Table[ProducerRow]) -> Mask:
@@ -39,7 +52,9 @@ def anonymous(producers: Table[ProducerRow]) -> Mask:
 
 def attempted_in_vain(found: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
     """Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
-    attempts = np.nan if read(snapshot, snapshot.queues, "sizes") is None else found.attempts
+    attempts = (
+        np.nan if read(snapshot, snapshot.queues, "sizes") is None else found.attempts
+    )
     left = found.settled + found.expired + or_zero(books.lost)
     return attempts - left - found.uncommitted
 

@@ -73,7 +73,9 @@ class RingLosses(RowState):
     sessions: float = unindexed(lambda: np.nan)
     producers: Index[ProducerRow] = unindexed(Index.empty)
 
-    def advance(self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot) -> "RingLosses":
+    def advance(
+        self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot
+    ) -> "RingLosses":
         """seen: the poll before, from which `found` has the changes."""
         before = self.reindexed(found.queues)
         # Of a ring that keeps last values it cannot be known what was evicted, and what replaced.
@@ -85,23 +87,38 @@ class RingLosses(RowState):
         movers = went | found.came
         hidden = hides_consumers(snapshot)
         if hidden or not found.counted:  # any of them may have given back any number
-            returned, movers = np.full(len(movers), np.inf), np.ones(len(movers), np.bool_)
+            returned, movers = (
+                np.full(len(movers), np.inf),
+                np.ones(len(movers), np.bool_),
+            )
         moved = moved_from(found, seen, loses, rolled_back)
         # Consumers are listed before their queues: who went in between is missing one poll later.
         before = before.with_late(went & found.known, returned, moved)
         low, high = shares(grew, before, found.ring)
-        unseen = np.isnan(before.ready_before)  # no poll before that interval: who came and went in it is not known
+        unseen = np.isnan(
+            before.ready_before
+        )  # no poll before that interval: who came and went in it is not known
         low, high = put(low, unseen, 0.0), put(high, unseen, grew)
         names = names_of(before.moved, found.queues.keys[high > 0])
         by_client = booked(self.by_client, before, names, low, high)
-        by = np.where(loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan)
+        by = np.where(
+            loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan
+        )
         latest = {**self.latest, **names}
         if latest and found.queues is not self.index:
             there = found.queues.positions(np.array([*latest], np.int64)) >= 0
-            latest = {key: of for (key, of), known in zip(latest.items(), there, strict=True) if known}
+            latest = {
+                key: of
+                for (key, of), known in zip(latest.items(), there, strict=True)
+                if known
+            }
         sessions = np.nan if snapshot.broker is None else snapshot.broker.sessions_made
         made = sessions - self.sessions
-        producers = Index[ProducerRow].empty() if snapshot.producers is None else snapshot.producers.index
+        producers = (
+            Index[ProducerRow].empty()
+            if snapshot.producers is None
+            else snapshot.producers.index
+        )
         return RingLosses(
             index=found.queues,
             least=np.where(loses, or_zero(before.least) + low, np.nan),
@@ -119,8 +136,14 @@ class RingLosses(RowState):
             ready_before=before.ready,
             movers=movers & found.known,
             moved=moved,
-            unlisted=hidden or (made > 0 and made > sessions_seen(found, seen, producers, self.producers)),
-            by_client=with_holders(beginning(by_client, found.queues, np.isnan(by)), found, loses),
+            unlisted=hidden
+            or (
+                made > 0
+                and made > sessions_seen(found, seen, producers, self.producers)
+            ),
+            by_client=with_holders(
+                beginning(by_client, found.queues, np.isnan(by)), found, loses
+            ),
             latest=latest,
             sessions=sessions,
             producers=producers,
@@ -131,18 +154,30 @@ class RingLosses(RowState):
         if not went.any():
             return self
         here = went[self.index.positions(late[0])]
-        moved = np.append(self.moved[0], late[0][here]), np.append(self.moved[1], late[1][here])
+        moved = (
+            np.append(self.moved[0], late[0][here]),
+            np.append(self.moved[1], late[1][here]),
+        )
         returned = or_zero(self.returned) + np.where(went, returned, 0.0)
         return replace(self, movers=self.movers | went, returned=returned, moved=moved)
 
     def with_growth_of(self, before: "RingLosses") -> "RingLosses":
         """What grew at the poll before counts as of this one."""
         past = before.reindexed(self.index)
-        return replace(self, grew=self.grew + past.grew, low=self.low + past.low, high=self.high + past.high)
+        return replace(
+            self,
+            grew=self.grew + past.grew,
+            low=self.low + past.low,
+            high=self.high + past.high,
+        )
 
     def begun_anew(self) -> "RingLosses":
-        by_client = beginning(self.by_client, self.index, np.ones(len(self.index), np.bool_))
-        return replace(super(RingLosses, self).begun_anew(), by_client=by_client, sessions=np.nan)
+        by_client = beginning(
+            self.by_client, self.index, np.ones(len(self.index), np.bool_)
+        )
+        return replace(
+            super(RingLosses, self).begun_anew(), by_client=by_client, sessions=np.nan
+        )
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
@@ -150,10 +185,16 @@ def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Co
     message, and none while there is room; who went may have been given what was ready or came meanwhile, and so may one
     that was never listed.
     """
-    ready, returned, came = or_zero(interval.ready_before), or_zero(interval.returned), or_zero(interval.arrived)
+    ready, returned, came = (
+        or_zero(interval.ready_before),
+        or_zero(interval.returned),
+        or_zero(interval.arrived),
+    )
     evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)
     low = np.where(interval.movers, grew - evicting, 0.0)
-    high = np.where(interval.movers | interval.unlisted, np.fmin(grew, returned + ready + came), 0.0)
+    high = np.where(
+        interval.movers | interval.unlisted, np.fmin(grew, returned + ready + came), 0.0
+    )
     return low, np.fmax(low, high)
 
 
@@ -163,8 +204,12 @@ def moved_from(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Mo
     went = np.append(loses, np.False_)[gone.queue]
     returned = consumer.of(loses & (rolled_back > 0))
     returned = returned[consumer.d_left[returned] > 0]
-    rows = np.append(seen.consumers.index.rows[gone.at[went]], consumer.index.rows[returned])
-    return found.queues.keys[np.append(gone.queue[went], consumer.queue[returned])], rows
+    rows = np.append(
+        seen.consumers.index.rows[gone.at[went]], consumer.index.rows[returned]
+    )
+    return found.queues.keys[
+        np.append(gone.queue[went], consumer.queue[returned])
+    ], rows
 
 
 def names_of(moved: Moved, queues: Keys) -> dict[int, dict[str, str]]:
@@ -176,11 +221,16 @@ def names_of(moved: Moved, queues: Keys) -> dict[int, dict[str, str]]:
     return names
 
 
-def sessions_seen(found: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]) -> int:
+def sessions_seen(
+    found: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]
+) -> int:
     """How many sessions are listed that were not at the poll before, by their consumers and producers."""
     consumers, past = found.consumer.index, seen.consumers.index
     now = np.concatenate(
-        [of_sessions(consumers)[consumers.new_since(past)], of_sessions(producers)[producers.new_since(before)]]
+        [
+            of_sessions(consumers)[consumers.new_since(past)],
+            of_sessions(producers)[producers.new_since(before)],
+        ]
     )
     if not len(now):
         return 0
@@ -198,7 +248,9 @@ def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprit
         return before
     anew = np.append(begin, np.True_)[queues.positions(np.array([*before], np.int64))]
     return {
-        key: {name: one._replace(sure=0.0) for name, one in of.items()} if begins else of
+        key: {name: one._replace(sure=0.0) for name, one in of.items()}
+        if begins
+        else of
         for (key, of), begins in zip(before.items(), anew, strict=True)
     }
 
@@ -206,14 +258,22 @@ def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprit
 Names = Mapping[int, Mapping[str, str]]
 
 
-def booked(before: Culprits, interval: RingLosses, moved: Names, low: Column, high: Column) -> Culprits:
+def booked(
+    before: Culprits, interval: RingLosses, moved: Names, low: Column, high: Column
+) -> Culprits:
     """With the losses of an interval by those that moved: one client gets all, of several each nothing for sure."""
     if not moved:
         return before
     places = interval.index.positions(np.array([*before], np.int64)).tolist()
-    culprits = {key: of for (key, of), at in zip(before.items(), places, strict=True) if at >= 0}
+    culprits = {
+        key: of for (key, of), at in zip(before.items(), places, strict=True) if at >= 0
+    }
     room = MOST_NAMES - sum(map(len, culprits.values()))
-    for (key, names), i in zip(moved.items(), interval.index.positions(np.array([*moved], np.int64)), strict=True):
+    for (key, names), i in zip(
+        moved.items(),
+        interval.index.positions(np.array([*moved], np.int64)),
+        strict=True,
+    ):
         culprits[key] = known = {**culprits.get(key, {})}
         alone = len(names) == 1 and not interval.unlisted
         loss = Loss(low[i], high[i], low[i]) if alone else Loss(0.0, float(high[i]))
@@ -227,13 +287,23 @@ def booked(before: Culprits, interval: RingLosses, moved: Names, low: Column, hi
 def with_holders(before: Culprits, found: Facts, loses: Mask) -> Culprits:
     """With the clients that hold more than their ring has room for: their losses are counted from 0 on."""
     room = MOST_NAMES - sum(map(len, before.values()))
-    holders = found.consumer.of(loses & (found.messages - found.scheduled > found.ring) & (room > 0))
+    holders = found.consumer.of(
+        loses & (found.messages - found.scheduled > found.ring) & (room > 0)
+    )
     holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
     new: dict[int, dict[str, Loss]] = {}
     keys = found.queues.keys[found.consumer.queue[holders]].tolist()
     for key, row in zip(keys, found.consumer.index.rows[holders], strict=True):
         name = row.client
-        if name not in before.get(key, {}) and name not in new.get(key, {}) and room > 0:
+        if (
+            name not in before.get(key, {})
+            and name not in new.get(key, {})
+            and room > 0
+        ):
             new.setdefault(key, {})[name] = Loss()
             room -= 1
-    return {**before, **{key: {**before.get(key, {}), **of} for key, of in new.items()}} if new else before
+    return (
+        {**before, **{key: {**before.get(key, {}), **of} for key, of in new.items()}}
+        if new
+        else before
+    )

@@ -48,7 +48,14 @@ class Tenure(RowState):
     listed: Mask = mask(saved=False)
 
     def advance(
-        self, join: AddressJoin, present: Keys, lacked: Column, rolled_back: Column, arrives: Mask, *, begins: Mask
+        self,
+        join: AddressJoin,
+        present: Keys,
+        lacked: Column,
+        rolled_back: Column,
+        arrives: Mask,
+        *,
+        begins: Mask,
     ) -> "Tenure":
         """present: the producer that is there now, `NO_PRODUCER` or `SEVERAL`. lacked, rolled_back: at the poll before.
         arrives: something came to the queues since then. begins: they are compared first at this poll.
@@ -56,9 +63,15 @@ class Tenure(RowState):
         last = with_siblings(self, join)
         alone = present >= 0
         is_first = alone & (last.producer == NO_PRODUCER)
-        replaces_another = alone & (last.producer != NO_PRODUCER) & (present != last.producer)
+        replaces_another = (
+            alone & (last.producer != NO_PRODUCER) & (present != last.producer)
+        )
         starts = begins | is_first | replaces_another
-        producer = np.where(present == NO_PRODUCER, np.where(begins, NO_PRODUCER, last.producer), present)
+        producer = np.where(
+            present == NO_PRODUCER,
+            np.where(begins, NO_PRODUCER, last.producer),
+            present,
+        )
         return Tenure(
             index=last.index,
             producer=producer,
@@ -115,7 +128,9 @@ class Rollbacks(RowState):
         assert producers is not None  # noqa: S101 - it was read
         # A full address, filters and wildcards have reasons of their own why a message reaches no queue; another broker
         # of the cluster may have got it.
-        in_cluster = found.queues.column("linked", lambda row: row.kind is QueueKind.LINK).any()
+        in_cluster = found.queues.column(
+            "linked", lambda row: row.kind is QueueKind.LINK
+        ).any()
         has_no_reason = (arrivals.policy == Missing.UNKNOWN) & (arrivals.unfiltered > 0)
         judged = has_no_reason & ~arrivals.wildcard & (not in_cluster)
         booked = or_zero(arrivals.booked)
@@ -129,13 +144,19 @@ class Rollbacks(RowState):
         strange = visits.grew.sum(axis=0)
         by_strangers = take_or_fill(strange, join.at, 0.0, join.unknown)
         rose = np.where(begins, lacking, lacking - last.lacking)
-        diverted = np.fmin(last.diverted + np.clip(rose, 0.0, strange.sum() - by_strangers), lacking)
+        diverted = np.fmin(
+            last.diverted + np.clip(rose, 0.0, strange.sum() - by_strangers), lacking
+        )
 
         none_prepared = has_none_prepared(snapshot)
         count, only = senders(duplicates.producers, visits, join)
         unnamed = bool(anonymous(producers).any())
         no_producer = (count == 0) & (not unnamed)
-        alone = np.where(no_producer & none_prepared & (arrivals.still | (last.alone == 0)), last.alone + 1, 0.0)
+        alone = np.where(
+            no_producer & none_prepared & (arrivals.still | (last.alone == 0)),
+            last.alone + 1,
+            0.0,
+        )
         since = np.where(alone > 1, last.since, found.now)
         over = (alone >= LEFT_ALONE) & (found.now - since >= QUIET)
 
@@ -145,20 +166,33 @@ class Rollbacks(RowState):
         by_no_producer = no_producer & ~was_listed & is_sent
         more_than_they_sent = ~no_producer & (duplicates.unsent[-1] < 0)
         unlisted = unnamed | more_than_they_sent | by_no_producer
-        present = np.where((count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NO_PRODUCER))
-        tenure = tenure.advance(join, present, last.at_most, last.rolled_back, arrives, begins=begins)
+        present = np.where(
+            (count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NO_PRODUCER)
+        )
+        tenure = tenure.advance(
+            join, present, last.at_most, last.rolled_back, arrives, begins=begins
+        )
 
         # Its only producer has decided all that it had sent before it committed what came now.
         decides = tenure.known & (count == 1) & arrives & none_prepared & ~begins
         decided = np.where(decides, last.lacking - (came - last.came), 0.0)
-        of_tenure = np.fmax(np.where(over, lacking, np.fmin(decided, lacking)) - tenure.lacked - diverted, 0.0)
+        of_tenure = np.fmax(
+            np.where(over, lacking, np.fmin(decided, lacking))
+            - tenure.lacked
+            - diverted,
+            0.0,
+        )
         proven = np.where(tenure.known, tenure.rolled_back + of_tenure, 0.0)
         rolled_back = np.fmax(last.rolled_back, proven)
         # What came as the last producer went it may have committed, after it had rolled back what is lacking.
-        commits = ~begins & ((at_most < last.lacking) | (no_producer & was_listed & arrives))
+        commits = ~begins & (
+            (at_most < last.lacking) | (no_producer & was_listed & arrives)
+        )
         transacts = last.transacts | commits | tenure.known | (rolled_back > 0)
         # Where producers commit transactions it is either rolled back or lost, and not known which.
-        for_good = np.where(over & ~transacts, before + np.fmax(lacking - diverted, 0.0), 0.0)
+        for_good = np.where(
+            over & ~transacts, before + np.fmax(lacking - diverted, 0.0), 0.0
+        )
         missing = np.fmax(last.missing, for_good - rolled_back)
         return Rollbacks(
             index=found.queues,
@@ -179,7 +213,9 @@ class Rollbacks(RowState):
     @property
     def for_good(self) -> Column:
         """So many at least reached no queue for good since the queues were compared first."""
-        return np.fmax(self.rolled_back + self.missing - np.nan_to_num(self.before), 0.0)
+        return np.fmax(
+            self.rolled_back + self.missing - np.nan_to_num(self.before), 0.0
+        )
 
     @property
     def unsettled(self) -> Column:
@@ -200,4 +236,6 @@ def senders(sent: Sent, visits: Visits, join: AddressJoin) -> tuple[Column, Keys
     count = np.bincount(at[listed], minlength=size).astype(np.float64)
     only = np.full(size, NO_PRODUCER, np.int64)
     only[at[listed]] = sent.index.keys[listed]
-    return take_or_fill(count, join.at, np.nan, join.unknown), take_or_fill(only, join.at, NO_PRODUCER, join.unknown)
+    return take_or_fill(count, join.at, np.nan, join.unknown), take_or_fill(
+        only, join.at, NO_PRODUCER, join.unknown
+    )

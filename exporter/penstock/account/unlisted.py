@@ -38,10 +38,15 @@ class UnlistedRows:
         places = queues.positions(self.index.keys)
         was_absent = known.positions(self.index.keys) < 0
         candidates = np.flatnonzero((places >= 0) & was_absent)
-        is_back = [is_same(self.index.rows[i], queues.rows[places[i]]) for i in candidates.tolist()]
+        is_back = [
+            is_same(self.index.rows[i], queues.rows[places[i]])
+            for i in candidates.tolist()
+        ]
         return candidates[np.array(is_back, np.bool_)]
 
-    def after(self, parts: Mapping[str, RowState], known: Index[Any], queues: Index[Any]) -> "UnlistedRows":
+    def after(
+        self, parts: Mapping[str, RowState], known: Index[Any], queues: Index[Any]
+    ) -> "UnlistedRows":
         """With those of `known` that `queues` lack, and without those that came back. parts: by the rows of `known`."""
         if queues is known:
             return self
@@ -57,15 +62,22 @@ class UnlistedRows:
         kept: dict[str, RowState] = {}
         for name, part in parts.items():
             before = self.parts.get(name)
-            kept[name] = part.reindexed(index) if before is None else joined(before, part, index)
+            kept[name] = (
+                part.reindexed(index) if before is None else joined(before, part, index)
+            )
         return UnlistedRows(index, kept, listings)
 
 
 def is_same(before: QueueRow | AddressRow, now: QueueRow | AddressRow) -> bool:
-    return (before.name, getattr(before, "address", "")) == (now.name, getattr(now, "address", ""))
+    return (before.name, getattr(before, "address", "")) == (
+        now.name,
+        getattr(now, "address", ""),
+    )
 
 
-def with_rows(first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions) -> Index[Any]:
+def with_rows(
+    first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions
+) -> Index[Any]:
     """An index of its own, of some rows of two that have no key in common."""
     keys = np.append(first.keys[of_first], second.keys[of_second])
     rows = np.append(first.rows[of_first], second.rows[of_second])
@@ -73,7 +85,9 @@ def with_rows(first: Index[Any], of_first: Positions, second: Index[Any], of_sec
     return index
 
 
-def joined(first: StateT, second: StateT, index: Index[Any], *, saved_only: bool = False) -> StateT:
+def joined(
+    first: StateT, second: StateT, index: Index[Any], *, saved_only: bool = False
+) -> StateT:
     """`second` by the rows of `index`, with the numbers of `first` in the rows that only `first` knows. saved_only: no
     others of `first` than outlive the agent.
     """

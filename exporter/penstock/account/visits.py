@@ -25,19 +25,34 @@ class Targets:
     dead: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     expired: Positions = field(default_factory=lambda: np.empty(0, np.intp))
 
-    def advance(self, queues: Index[QueueRow], addresses: Index[AddressRow]) -> "Targets":
+    def advance(
+        self, queues: Index[QueueRow], addresses: Index[AddressRow]
+    ) -> "Targets":
         if queues is self.queues and addresses is self.addresses:
             return self
         now = np.append(addresses.positions(self.addresses.keys), -1)
         origin = queues.unchanged_in(self.queues)
-        dead, expired = (take_or_fill(now[at], origin, -1) for at in (self.dead, self.expired))
-        has_dead = queues.column("has_dead", lambda row: bool(row.dead_letter_address)) > 0
-        has_expiry = queues.column("has_expiry", lambda row: bool(row.expiry_address)) > 0
-        sought = [np.flatnonzero(has_dead & (dead < 0)), np.flatnonzero(has_expiry & (expired < 0))]
+        dead, expired = (
+            take_or_fill(now[at], origin, -1) for at in (self.dead, self.expired)
+        )
+        has_dead = (
+            queues.column("has_dead", lambda row: bool(row.dead_letter_address)) > 0
+        )
+        has_expiry = (
+            queues.column("has_expiry", lambda row: bool(row.expiry_address)) > 0
+        )
+        sought = [
+            np.flatnonzero(has_dead & (dead < 0)),
+            np.flatnonzero(has_expiry & (expired < 0)),
+        ]
         if any(map(len, sought)):
             named = {row.name: i for i, row in enumerate(addresses)}
-            dead[sought[0]] = [named.get(row.dead_letter_address, -1) for row in queues.rows[sought[0]]]
-            expired[sought[1]] = [named.get(row.expiry_address, -1) for row in queues.rows[sought[1]]]
+            dead[sought[0]] = [
+                named.get(row.dead_letter_address, -1) for row in queues.rows[sought[0]]
+            ]
+            expired[sought[1]] = [
+                named.get(row.expiry_address, -1) for row in queues.rows[sought[1]]
+            ]
         return Targets(queues, addresses, dead, expired)
 
 
@@ -77,7 +92,9 @@ class Visits(RowState):
         assert addresses is not None  # noqa: S101 - the caller has looked
         before, size = self.reindexed(addresses.index), len(addresses)
         targets = self.targets.advance(found.queues, addresses.index)
-        refuses = addresses.index.column("refuses", lambda row: row.policy == "fail") > 0
+        refuses = (
+            addresses.index.column("refuses", lambda row: row.policy == "fail") > 0
+        )
         arrived = addresses["messages_added"]
         if refuses.any():
             came = np.full(size + 1, np.nan)
@@ -107,10 +124,20 @@ class Visits(RowState):
 
     def with_strangers(self, dead: Column) -> "Visits":
         """dead: of each queue, the dead letters."""
-        strange = self.arrived - self.others - sum_by(self.targets.dead, dead, len(self.index))
-        most = np.where(self.new, 0.0, np.where(self.begins | np.isnan(self.strange), strange, self.strange))
+        strange = (
+            self.arrived
+            - self.others
+            - sum_by(self.targets.dead, dead, len(self.index))
+        )
+        most = np.where(
+            self.new,
+            0.0,
+            np.where(self.begins | np.isnan(self.strange), strange, self.strange),
+        )
         grew = np.fmax(or_zero(strange - most), 0.0)
-        return replace(self, strange=np.fmax(most, strange), grew=np.vstack([self.grew[1:], grew]))
+        return replace(
+            self, strange=np.fmax(most, strange), grew=np.vstack([self.grew[1:], grew])
+        )
 
 
 def movers(found: Facts) -> Mask:

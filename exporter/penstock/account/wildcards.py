@@ -39,10 +39,17 @@ class Matches:
     complete: bool = True
 
     def advance(
-        self, queues: Index[QueueRow], addresses: Index[AddressRow], diverts: tuple[tuple[str, str], ...]
+        self,
+        queues: Index[QueueRow],
+        addresses: Index[AddressRow],
+        diverts: tuple[tuple[str, str], ...],
     ) -> "Matches":
         """The matches again, where a queue, an address or a divert came or went."""
-        if queues is self.queues and addresses is self.addresses and diverts == self.diverts:
+        if (
+            queues is self.queues
+            and addresses is self.addresses
+            and diverts == self.diverts
+        ):
             return self
         patterns = sorted({row.address for row in queues if is_wildcard(row.address)})
         if not patterns:
@@ -59,8 +66,13 @@ class Matches:
             wildcard += [place[pattern]] * len(matched_names)
             if len(names) > MOST_MATCHES:
                 return Matches(queues, addresses, diverts, complete=False)
-        have_other_ways = {row.address for row in queues} | {source for source, _ in diverts}
-        sure = [name not in have_other_ways and not name.startswith(INTERNAL) for name in names]
+        have_other_ways = {row.address for row in queues} | {
+            source for source, _ in diverts
+        }
+        sure = [
+            name not in have_other_ways and not name.startswith(INTERNAL)
+            for name in names
+        ]
         return Matches(
             queues,
             addresses,
@@ -83,7 +95,12 @@ class Wildcards(RowState):
     matches: Matches = unindexed(Matches)
 
     def advance(
-        self, snapshot: Snapshot, queues: Index[QueueRow], addresses: Table[AddressRow], *, watched: bool
+        self,
+        snapshot: Snapshot,
+        queues: Index[QueueRow],
+        addresses: Table[AddressRow],
+        *,
+        watched: bool,
     ) -> "Wildcards":
         """watched: as of `QueueBooks.advance`: an address that is new began at 0."""
         before = self.reindexed(addresses.index)
@@ -95,9 +112,13 @@ class Wildcards(RowState):
         of_pairs = rose[matches.matched]
         unsure_of_pairs = of_pairs * (1.0 - matches.sure)
         total = before.total + sum_by(matches.wildcard, of_pairs, len(addresses))
-        unsure = before.unsure + sum_by(matches.wildcard, unsure_of_pairs, len(addresses))
+        unsure = before.unsure + sum_by(
+            matches.wildcard, unsure_of_pairs, len(addresses)
+        )
         own = np.where(np.isnan(routed), before.own, routed)
-        return Wildcards(index=addresses.index, own=own, total=total, unsure=unsure, matches=matches)
+        return Wildcards(
+            index=addresses.index, own=own, total=total, unsure=unsure, matches=matches
+        )
 
     @property
     def reaches(self) -> Mask:
@@ -111,7 +132,12 @@ class Wildcards(RowState):
 
 
 def rises(
-    before: Column, now: Column, known: Index[AddressRow], addresses: Index[AddressRow], *, watched: bool
+    before: Column,
+    now: Column,
+    known: Index[AddressRow],
+    addresses: Index[AddressRow],
+    *,
+    watched: bool,
 ) -> Column:
     """By how much a counter rose at each address since the poll before. known: the addresses of that poll."""
     rose = np.where(now >= before, now - before, now)

@@ -46,11 +46,19 @@ class ActionTemplate:
     protocols: frozenset[str] = frozenset()
 
     def fits(
-        self, condition: str, verdicts: Mapping[str, Verdict], known: Collection[str], kind: str, protocol: str
+        self,
+        condition: str,
+        verdicts: Mapping[str, Verdict],
+        known: Collection[str],
+        kind: str,
+        protocol: str,
     ) -> bool:
         """known: the causes that the condition may have. protocol: of its client, empty where there is none."""
         causes = self.causes & frozenset(known)
-        of = {state: {name for name, one in verdicts.items() if one.state is state} for state in CauseState}
+        of = {
+            state: {name for name, one in verdicts.items() if one.state is state}
+            for state in CauseState
+        }
         likely = {name for name, verdict in verdicts.items() if verdict.likely}
         return (
             condition in self.conditions
@@ -63,9 +71,17 @@ class ActionTemplate:
         )
 
 
-MAY_HANG = {"if_it_hangs": "If it hangs", "last_if_it_hangs": "if it hangs", "unless_it_hangs": "If it does not hang: "}
+MAY_HANG = {
+    "if_it_hangs": "If it hangs",
+    "last_if_it_hangs": "if it hangs",
+    "unless_it_hangs": "If it does not hang: ",
+}
 """Words for a client of which it is not known whether it hangs."""
-SOMETIMES = dict.fromkeys(("at_risk", "others", "stay", "freed", "killed"), "") | MAY_HANG | {"to_fall": "buffered"}
+SOMETIMES = (
+    dict.fromkeys(("at_risk", "others", "stay", "freed", "killed"), "")
+    | MAY_HANG
+    | {"to_fall": "buffered"}
+)
 """What names say where nothing else is known."""
 _READ = read_toml("penstock.actions")["action"]
 _FULL = [one | {"do": one["do"].replace("{raise_limit}", RAISE_LIMIT)} for one in _READ]

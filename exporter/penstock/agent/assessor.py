@@ -11,7 +11,13 @@ from enum import StrEnum
 import numpy as np
 
 from penstock.agent import tables as own
-from penstock.agent.checkpoint import Checkpoint, checkpoint_of, node_of, restore, with_late
+from penstock.agent.checkpoint import (
+    Checkpoint,
+    checkpoint_of,
+    node_of,
+    restore,
+    with_late,
+)
 from penstock.agent.nodes import Nodes, Undecided
 from penstock.agent.profiles import profile_file
 from penstock.agent.recent import Recent
@@ -23,7 +29,14 @@ from penstock.assessment.states import all_stale
 from penstock.conditions.condition import Severity
 from penstock.core.table import Table
 from penstock.exposition.render import BrokerBlocks
-from penstock.insight.events import ConditionKey, Event, StatusSummary, Told, changes, summarize
+from penstock.insight.events import (
+    ConditionKey,
+    Event,
+    StatusSummary,
+    Told,
+    changes,
+    summarize,
+)
 from penstock.insight.explain import BrokerView
 from penstock.model import BROKER_KINDS, Collector, LeftOut, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement, glanced
@@ -119,7 +132,11 @@ class Assessor:
     def node(self) -> str:
         """The node id that it serves; empty while nothing is known."""
         snapshot = self.snapshot
-        return "" if snapshot is None or snapshot.broker is None else node_of(snapshot.broker, self.name)
+        return (
+            ""
+            if snapshot is None or snapshot.broker is None
+            else node_of(snapshot.broker, self.name)
+        )
 
     @property
     def tables(self) -> Tables:
@@ -136,25 +153,46 @@ class Assessor:
         if self._summary is None:
             self._summary = self._as_left(snapshot)
         snapshot = with_noted(snapshot, self.nodes, self.name, self.budget.left_out)
-        self._last_good, completed = keep_last_good(self._last_good, snapshot, keep_seconds(self.interval))
+        self._last_good, completed = keep_last_good(
+            self._last_good, snapshot, keep_seconds(self.interval)
+        )
         if not self._restored:
             completed = self._restore(completed)
-        profile = profile_file(self.policy.profiles).of(self.name) if self.policy.profiles else None
+        profile = (
+            profile_file(self.policy.profiles).of(self.name)
+            if self.policy.profiles
+            else None
+        )
         if profile is not self.state.judgement.normal.history:
-            self.state = replace(self.state, judgement=self.state.judgement.with_profile(profile))
+            self.state = replace(
+                self.state, judgement=self.state.judgement.with_profile(profile)
+            )
         self.state, tables = assess(self.state, completed, self.policy)
         if not self._restored and (queues := tables.get("queue")) is not None:
-            columns = {name: column for name, column in queues.columns.items() if name not in COUNTERS}
+            columns = {
+                name: column
+                for name, column in queues.columns.items()
+                if name not in COUNTERS
+            }
             tables = {**tables, "queue": Table(queues.index, columns)}
-        self.view = self.last_view = BrokerView(self.state, tables, completed, self.policy, self.interval)
+        self.view = self.last_view = BrokerView(
+            self.state, tables, completed, self.policy, self.interval
+        )
         # Not every part is read at every poll: the others stay as they were last.
-        self.collectors = {**({} if is_passive(snapshot) else self.collectors), **snapshot.collectors}
+        self.collectors = {
+            **({} if is_passive(snapshot) else self.collectors),
+            **snapshot.collectors,
+        }
         self.recent.add(snapshot.stamp, tables)
         self.on_poll(snapshot, self.state.judgement)
 
     def glance(self, snapshot: Snapshot) -> None:
         """A poll between two: it reports only the losses of rings."""
-        if self._restored and self.next_policy is self.policy and not is_passive(snapshot):
+        if (
+            self._restored
+            and self.next_policy is self.policy
+            and not is_passive(snapshot)
+        ):
             judgement = glanced(self.state.judgement, snapshot, self.policy.constants)
             self.state = replace(self.state, judgement=judgement)
 
@@ -170,20 +208,36 @@ class Assessor:
         own = self.nodes.own(self.name, snapshot)
         if own is None:
             return StatusSummary(self.name)
-        left = StatusSummary(self.name, role=own.role, process=own.process, takeover=self.nodes.resumed(self.name, own))
+        left = StatusSummary(
+            self.name,
+            role=own.role,
+            process=own.process,
+            takeover=self.nodes.resumed(self.name, own),
+        )
         if is_passive(snapshot):
-            left = replace(left, conditions=conditions_of(own.told), incidents=own.incidents)
+            left = replace(
+                left, conditions=conditions_of(own.told), incidents=own.incidents
+            )
         return left
 
     def _show_as_left(self) -> None:
         """What an earlier agent knew last, of a broker that has not answered this one."""
         recall, self.recall = self.recall, lambda _: None
         checkpoint = recall(self.name)
-        if checkpoint is None or checkpoint.snapshot is None or checkpoint.snapshot.broker is None:
+        if (
+            checkpoint is None
+            or checkpoint.snapshot is None
+            or checkpoint.snapshot.broker is None
+        ):
             return
         about = checkpoint.snapshot.broker
         then = Assessor(self.policy, self.interval, Nodes(lambda _: [checkpoint]))
-        then.take(replace(checkpoint.snapshot, broker=replace(about, kind=BROKER_KINDS[about.kind.name])))
+        then.take(
+            replace(
+                checkpoint.snapshot,
+                broker=replace(about, kind=BROKER_KINDS[about.kind.name]),
+            )
+        )
         self.failing_since, self.last_view = checkpoint.failing_since, then.last_view
 
     def _restore(self, snapshot: Snapshot) -> Snapshot:
@@ -199,19 +253,31 @@ class Assessor:
             return snapshot
         if np.isnan(self._waits_since):
             self._waits_since = snapshot.stamp
-        waits = bool(checkpoint.producers) and snapshot.stamp - self._waits_since <= keep_seconds(self.interval)
-        if snapshot.queues is None or snapshot.consumers is None or (snapshot.producers is None and waits):
+        waits = bool(
+            checkpoint.producers
+        ) and snapshot.stamp - self._waits_since <= keep_seconds(self.interval)
+        if (
+            snapshot.queues is None
+            or snapshot.consumers is None
+            or (snapshot.producers is None and waits)
+        ):
             return held_back(snapshot)
         self._restored = True
         try:
             self.state = restore(checkpoint, self.state, snapshot, self.policy)
         except (ValueError, LookupError, TypeError) as error:
-            log.warning("broker %s: what was kept of it does not fit (%s), and is not used", self.name, error)
+            log.warning(
+                "broker %s: what was kept of it does not fit (%s), and is not used",
+                self.name,
+                error,
+            )
             return snapshot
         if checkpoint.broker in ("", self.name):
             told = conditions_of(checkpoint.told)
             summary = self._summary or StatusSummary(self.name)
-            self._summary = replace(summary, conditions=told, incidents=checkpoint.incidents)
+            self._summary = replace(
+                summary, conditions=told, incidents=checkpoint.incidents
+            )
         return with_late(checkpoint, snapshot)
 
     @property
@@ -226,7 +292,9 @@ class Assessor:
         if self._restored:
             found = checkpoint_of(self.state, snapshot, self.policy)
             told = [(name, *how) for name, how in self._told.items()]
-            return found and replace(found, told=told, snapshot=snapshot, failing_since=self.failing_since)
+            return found and replace(
+                found, told=told, snapshot=snapshot, failing_since=self.failing_since
+            )
         if not is_passive(snapshot):
             return None
         # Not active yet in this agent's time: what was known before stays, and that it is passive now.
@@ -234,12 +302,21 @@ class Assessor:
         own = self.nodes.own(self.name, snapshot)
         if passive is None or own is None:
             return passive
-        return replace(own, now=passive.now, role=passive.role, process=passive.process, told=(), incidents=())
+        return replace(
+            own,
+            now=passive.now,
+            role=passive.role,
+            process=passive.process,
+            told=(),
+            incidents=(),
+        )
 
     def record(self, sequence: int) -> tuple[Record | None, Written | None]:
         """What the last poll changed of what is kept, None where nothing is, and what is written with it."""
         snapshot = self.snapshot if self._restored else None
-        return record_of(self.written, self.state, snapshot, self.policy, self._told, sequence)
+        return record_of(
+            self.written, self.state, snapshot, self.policy, self._told, sequence
+        )
 
     def kept_as(self, checkpoint: Checkpoint, sequence: int) -> None:
         """Note that `checkpoint`, which is of now, was written with this sequence: records rest on it from now on."""
@@ -252,7 +329,9 @@ class Assessor:
             self.nodes.failed(self.name)
         before = self._summary or StatusSummary(self.name)
         up = poll.result is not Result.FAILED
-        self._summary = summarize(before, self.state, self.snapshot, up=up, error=poll.error)
+        self._summary = summarize(
+            before, self.state, self.snapshot, up=up, error=poll.error
+        )
         return changes(before, self._summary, time.time())
 
     def publish(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
@@ -262,18 +341,24 @@ class Assessor:
             self._show_as_left()
         since = np.fmin(self.failing_since, time.time())
         self.failing_since = float(since) if failed else np.nan
-        if failed and (time.monotonic() > self.fresh_until or self.nodes.is_succeeded(self.name)):
+        if failed and (
+            time.monotonic() > self.fresh_until or self.nodes.is_succeeded(self.name)
+        ):
             self.forget()
         changed = list(self.changes(poll))
         self.on_record(self, changed)
         try:
-            self.blocks.update(self._shown(poll, polls), self.policy.limits.label_length)
+            self.blocks.update(
+                self._shown(poll, polls), self.policy.limits.label_length
+            )
         finally:
             self.on_change(changed)
         if self.view is None:
             self.fresh_until = np.inf
         elif not failed or np.isinf(self.fresh_until):
-            self.fresh_until = time.monotonic() - poll.seconds + keep_seconds(self.interval)
+            self.fresh_until = (
+                time.monotonic() - poll.seconds + keep_seconds(self.interval)
+            )
 
     def withdraw(self, poll: PollResult, polls: Mapping[Result, int]) -> None:
         """Show only that the broker is down. poll: the last one."""
@@ -297,12 +382,16 @@ class Assessor:
             "poll_duration": round(poll.seconds, 6),
             "poll_timestamp": np.nan if snapshot is None else round(snapshot.stamp, 3),
             "series_dropped": 0.0,
-            "rows_dropped": float(sum(one.count for one in left_out if one.what != SERIES)),
+            "rows_dropped": float(
+                sum(one.count for one in left_out if one.what != SERIES)
+            ),
             "series": 0.0,
         }
         tables["broker"] = own.with_poll(tables, self.name, numbers)
         tables = self.budget.fitted(tables, self.policy)
-        numbers["series_dropped"] = float(own.series_of_hidden(self.hidden()) + self.budget.dropped)
+        numbers["series_dropped"] = float(
+            own.series_of_hidden(self.hidden()) + self.budget.dropped
+        )
         numbers["series"] = float(own.series(tables))
         tables["broker"] = own.with_poll(tables, self.name, numbers)
         return tables
@@ -317,15 +406,27 @@ def held_back(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, consumers=None, producers=None)
 
 
-def with_noted(snapshot: Snapshot, nodes: Nodes, name: str, series: LeftOut | None) -> Snapshot:
+def with_noted(
+    snapshot: Snapshot, nodes: Nodes, name: str, series: LeftOut | None
+) -> Snapshot:
     """With who else serves its node id, or did before, and the series that were left out of the poll before."""
-    noted = replace(snapshot.observation, rivals=nodes.rivals(name), takeover=nodes.takeover(name))
+    noted = replace(
+        snapshot.observation, rivals=nodes.rivals(name), takeover=nodes.takeover(name)
+    )
     snapshot = replace(snapshot, observation=noted)
     if series is None:
         return snapshot
-    observation = replace(snapshot.observation, left_out=(*snapshot.observation.left_out, series))
-    return replace(snapshot, observation=observation, notes=(*snapshot.notes, f"not shown in /metrics: {series}"))
+    observation = replace(
+        snapshot.observation, left_out=(*snapshot.observation.left_out, series)
+    )
+    return replace(
+        snapshot,
+        observation=observation,
+        notes=(*snapshot.notes, f"not shown in /metrics: {series}"),
+    )
 
 
-def conditions_of(told: Sequence[tuple[ConditionKey, Severity, float]]) -> dict[ConditionKey, tuple[Severity, float]]:
+def conditions_of(
+    told: Sequence[tuple[ConditionKey, Severity, float]],
+) -> dict[ConditionKey, tuple[Severity, float]]:
     return {name: (severity, since) for name, severity, since in told}

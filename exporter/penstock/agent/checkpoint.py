@@ -19,7 +19,15 @@ from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
 from penstock.core.state import By, row_states, with_restored
-from penstock.core.table import Column, Index, Keys, Positions, Table, positions, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Positions,
+    Table,
+    positions,
+    take_or_fill,
+)
 from penstock.incidents.incident import Incident
 from penstock.incidents.incidents import Incidents
 from penstock.insight.events import ConditionKey, by_name
@@ -27,7 +35,17 @@ from penstock.learned.churn import Churn, CrashLoop, CrashLoops, Departure, Stre
 from penstock.learned.normal import ABSENCES, FLOWS, Normal
 from penstock.learned.timeout import BINS, LONG_GAPS, Learned, LearnedTimeout
 from penstock.learned.warm_up import SeenBefore, SeenPolls, WarmUp
-from penstock.model import Broker, ConsumerRow, Process, ProducerRow, QueueKind, QueueRow, RingSource, Role, Snapshot
+from penstock.model import (
+    Broker,
+    ConsumerRow,
+    Process,
+    ProducerRow,
+    QueueKind,
+    QueueRow,
+    RingSource,
+    Role,
+    Snapshot,
+)
 from penstock.observation.facts import CONSUMER_NUMBERS, QUEUE_NUMBERS, Times, time_of
 from penstock.observation.unacked import QueueTimers, Unacked
 from penstock.rule_engine.engine import Debounce, rows_of
@@ -40,7 +58,9 @@ from penstock.series.totals import SeriesT, Totals
 from penstock.settings.constants import POLLS
 from penstock.settings.policy import Policy
 
-ACKNOWLEDGED, SCHEDULED, MESSAGES = map(QUEUE_NUMBERS.index, ("acknowledged", "scheduled", "messages"))
+ACKNOWLEDGED, SCHEDULED, MESSAGES = map(
+    QUEUE_NUMBERS.index, ("acknowledged", "scheduled", "messages")
+)
 
 NameT = TypeVar("NameT")
 ValueT = TypeVar("ValueT")
@@ -191,13 +211,19 @@ def same_process(checkpoint: Checkpoint, now: Process) -> bool:
 # --- save
 
 
-def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoint | None:
+def checkpoint_of(
+    state: State, snapshot: Snapshot, policy: Policy
+) -> Checkpoint | None:
     """What to keep of `state`, which `snapshot` led to; None while there is nothing."""
     broker, judgement = snapshot.broker, state.judgement
     if broker is None:
         return None
     seen, churn, producers = judgement.seen, judgement.churn, state.producers.totals
-    queues, consumers, reloaded = seen.queues.index, seen.consumers.index, state.queues.reloaded
+    queues, consumers, reloaded = (
+        seen.queues.index,
+        seen.consumers.index,
+        state.queues.reloaded,
+    )
     return Checkpoint(
         node_id=identity(broker, policy.broker),
         now=time_of(snapshot) if np.isnan(seen.times.now) else seen.times.now,
@@ -216,16 +242,30 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         producer_totals=kept_totals(producers, series_of_producer),
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=queues.keys,
-        queue_names=[queue_name(row) for row in queues] if not broker.kind.lasting_queue_keys else (),
+        queue_names=[queue_name(row) for row in queues]
+        if not broker.kind.lasting_queue_keys
+        else (),
         queues=columns_by(By.QUEUE, queues, judgement)
-        | (reloaded.reindexed(queues).saved() if len(reloaded.index) and len(queues) else {}),
+        | (
+            reloaded.reindexed(queues).saved()
+            if len(reloaded.index) and len(queues)
+            else {}
+        ),
         consumer_keys=consumers.keys,
         consumers=columns_by(By.CONSUMER, consumers, judgement),
-        standing={name: saved_debounce(stand) for name, stand in judgement.debounced.items() if stand.on.any()},
-        spells=[(client_name(client), streak) for client, streak in churn.streaks.items()],
+        standing={
+            name: saved_debounce(stand)
+            for name, stand in judgement.debounced.items()
+            if stand.on.any()
+        },
+        spells=[
+            (client_name(client), streak) for client, streak in churn.streaks.items()
+        ],
         left=[(client_name(client), left) for client, left in churn.left.items()],
         crashes=[
-            (client_name(client), one) for client, one in churn.crash_loops.kept() if broker.kind.lasting_queue_keys
+            (client_name(client), one)
+            for client, one in churn.crash_loops.kept()
+            if broker.kind.lasting_queue_keys
         ],
         churned=churn.index.keys[churn.counted],
         told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
@@ -236,12 +276,17 @@ def checkpoint_of(state: State, snapshot: Snapshot, policy: Policy) -> Checkpoin
         young=young(judgement.warm_up),
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
-        incidents=[replace(one, members=one.members[:MOST_MEMBERS]) for one in judgement.incidents.told],
+        incidents=[
+            replace(one, members=one.members[:MOST_MEMBERS])
+            for one in judgement.incidents.told
+        ],
     )
 
 
 def young(warm_up: WarmUp) -> list[tuple[tuple[str, ...], int]]:
-    return list((warm_up.queues.polls_by_name() | warm_up.clients.polls_by_name()).items())
+    return list(
+        (warm_up.queues.polls_by_name() | warm_up.clients.polls_by_name()).items()
+    )
 
 
 def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
@@ -250,14 +295,18 @@ def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
 
 def ring_losers(judgement: Judgement) -> list[SavedLoss]:
     by_client = judgement.account.ring_losses.by_client
-    return [(key, name, loss) for key, of in by_client.items() for name, loss in of.items()]
+    return [
+        (key, name, loss) for key, of in by_client.items() for name, loss in of.items()
+    ]
 
 
 def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(one.what for one in snapshot.observation.left_out)
 
 
-client_name: Callable[[ClientSeries], ClientName] = attrgetter("address", "queue", "client")
+client_name: Callable[[ClientSeries], ClientName] = attrgetter(
+    "address", "queue", "client"
+)
 queue_name: Callable[[QueueRow], tuple[str, str]] = attrgetter("address", "name")
 producer_name: Callable[[Any], tuple[str, str]] = attrgetter("session", "id")
 series_of_producer: Callable[[Any], tuple[str, str]] = attrgetter("address", "client")
@@ -267,11 +316,17 @@ def sum_name(series: QueueSeries) -> tuple[str, str] | None:
     return (series.address, series.queue) if series.summed else None
 
 
-def saved_timeouts(timeout: LearnedTimeout, name: Callable[[Any], NameT]) -> SavedTimeouts[NameT]:
+def saved_timeouts(
+    timeout: LearnedTimeout, name: Callable[[Any], NameT]
+) -> SavedTimeouts[NameT]:
     """The rows that have learned something, those of things that are not there now included."""
-    rows = np.flatnonzero((timeout.weight > 0) | ~np.isnan(timeout.long_gaps).all(axis=0))
+    rows = np.flatnonzero(
+        (timeout.weight > 0) | ~np.isnan(timeout.long_gaps).all(axis=0)
+    )
     dormant = list(timeout.dormant.values())
-    weights = np.concatenate([timeout.histograms(rows), *(one.weights[None] for one in dormant)])
+    weights = np.concatenate(
+        [timeout.histograms(rows), *(one.weights[None] for one in dormant)]
+    )
     at = np.flatnonzero(weights)
     return SavedTimeouts(
         names=[name(row) for row in (*timeout.index.rows[rows], *timeout.dormant)],
@@ -279,15 +334,21 @@ def saved_timeouts(timeout: LearnedTimeout, name: Callable[[Any], NameT]) -> Sav
         weights=weights.ravel()[at].astype(np.float64),
         longest=np.append(timeout.longest[rows], [one.longest for one in dormant]),
         q98=np.append(timeout.q98[rows], [one.q98 for one in dormant]),
-        spells=np.append(timeout.long_gaps[:, rows].T.ravel(), [one.long_gaps for one in dormant]),
+        spells=np.append(
+            timeout.long_gaps[:, rows].T.ravel(), [one.long_gaps for one in dormant]
+        ),
     )
 
 
-def kept_totals(totals: Totals[SeriesT], name: Callable[[SeriesT], tuple[str, ...] | None]) -> KeptTotals:
+def kept_totals(
+    totals: Totals[SeriesT], name: Callable[[SeriesT], tuple[str, ...] | None]
+) -> KeptTotals:
     """Those of all series that have a name."""
     if totals.sums is None:
         return KeptTotals()
-    dormant = np.array([*totals.dormant.values()], np.float64).reshape(-1, len(totals.sums)).T
+    dormant = (
+        np.array([*totals.dormant.values()], np.float64).reshape(-1, len(totals.sums)).T
+    )
     names = [name(series) for series in (*totals.index.rows, *totals.dormant)]
     named = np.array([one is not None for one in names], np.bool_)
     return KeptTotals(
@@ -301,7 +362,11 @@ def kept_totals(totals: Totals[SeriesT], name: Callable[[SeriesT], tuple[str, ..
 def columns_by(by: By, index: Index[Any], judgement: Judgement) -> dict[str, Column]:
     """All that outlives the agent, by the rows of `index`; nothing before the first judgement."""
     columns: dict[str, Column] = {}
-    for state in row_states(judgement) if judgement.timers.index is judgement.seen.queues.index else ():
+    for state in (
+        row_states(judgement)
+        if judgement.timers.index is judgement.seen.queues.index
+        else ()
+    ):
         # What only another kind of broker needs has no rows of this one.
         if state.BY is by and state.index is index:
             columns |= state.saved()
@@ -316,7 +381,9 @@ def saved_debounce(stand: Debounce) -> SavedDebounce:
 # --- restore
 
 
-def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Policy) -> State:
+def restore(
+    checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Policy
+) -> State:
     """`state`, which has judged nothing yet, with what is remembered; `snapshot` is active, with queues and consumers.
 
     What the clients and queues taught, and totals, always; all else only where the broker's process is still the same.
@@ -331,18 +398,30 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
     def of_queue(row: QueueRow) -> QueueRow:
         return here.get(queue_name(row), row)
 
-    bare = BareAddresses(kept={name: one if same else one._replace(counter=0.0) for name, one in checkpoint.unrouted})
+    bare = BareAddresses(
+        kept={
+            name: one if same else one._replace(counter=0.0)
+            for name, one in checkpoint.unrouted
+        }
+    )
     judgement = Judgement(
         timers=QueueTimers(read=dict.fromkeys(checkpoint.read)),
-        patience=restored_timeouts(checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)),
+        patience=restored_timeouts(
+            checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)
+        ),
         dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
         normal=restored_normal(checkpoint),
-        account=MessageAccount(in_doubt=InDoubt(since=dict(checkpoint.prepared)), bare=bare),
+        account=MessageAccount(
+            in_doubt=InDoubt(since=dict(checkpoint.prepared)), bare=bare
+        ),
     )
     if same:
         judgement = continued(checkpoint, judgement, snapshot, policy)
     of_clients, of_queues = checkpoint.consumer_totals, checkpoint.queue_totals
-    clients = [ClientSeries(policy.broker, address, queue, client) for address, queue, client in of_clients.names]
+    clients = [
+        ClientSeries(policy.broker, address, queue, client)
+        for address, queue, client in of_clients.names
+    ]
     sums = [restored_sum(address, queue, policy) for address, queue in of_queues.names]
     at_consumer = positions(of_clients.keys, consumers.index.keys) if same else None
     at_queue = positions(of_queues.keys, queues.index.keys) if same else None
@@ -354,7 +433,9 @@ def restore(checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Po
         judgement=judgement,
         consumers=replace(state.consumers, totals=client_totals),
         queues=replace(state.queues, totals=queue_totals, reloaded=reloaded),
-        producers=restored_producers(checkpoint, state.producers, snapshot.producers, policy, same=same),
+        producers=restored_producers(
+            checkpoint, state.producers, snapshot.producers, policy, same=same
+        ),
     )
 
 
@@ -362,16 +443,28 @@ def with_late(checkpoint: Checkpoint, snapshot: Snapshot) -> Snapshot:
     """The first poll after `restore`: rows of which nothing is kept may have been out of view before."""
     if not same_process(checkpoint, snapshot.observation.process):
         return snapshot
-    cut = {what: table for what in checkpoint.cut if (table := getattr(snapshot, what, None)) is not None}
+    cut = {
+        what: table
+        for what in checkpoint.cut
+        if (table := getattr(snapshot, what, None)) is not None
+    }
     late = {what: table.index.keys for what, table in cut.items()}
-    return replace(snapshot, observation=replace(snapshot.observation, late={**snapshot.observation.late, **late}))
+    return replace(
+        snapshot,
+        observation=replace(
+            snapshot.observation, late={**snapshot.observation.late, **late}
+        ),
+    )
 
 
 def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
     """By the keys that the queues have now, where keys are the agent's own; without those of queues that are gone."""
     if not checkpoint.queue_names:
         return checkpoint
-    now = {queue_name(row): key for key, row in zip(queues.keys.tolist(), queues, strict=True)}
+    now = {
+        queue_name(row): key
+        for key, row in zip(queues.keys.tolist(), queues, strict=True)
+    }
     found = [now.get((address, name), -1) for address, name in checkpoint.queue_names]
     of = dict(zip(checkpoint.queue_keys.tolist(), found, strict=True))
     keys, order = renumbered(checkpoint.queue_keys, of)
@@ -386,7 +479,11 @@ def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
         checkpoint,
         queue_keys=keys,
         queues={name: column[order] for name, column in checkpoint.queues.items()},
-        queue_totals=replace(totals, keys=total_keys, last=[column[total_order] for column in totals.last]),
+        queue_totals=replace(
+            totals,
+            keys=total_keys,
+            last=[column[total_order] for column in totals.last],
+        ),
         standing=standing,
     )
 
@@ -399,7 +496,10 @@ def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
 
 
 def restored_totals(
-    kept: KeptTotals, series: Sequence[SeriesT], source: Index[Any], at: Positions | None
+    kept: KeptTotals,
+    series: Sequence[SeriesT],
+    source: Index[Any],
+    at: Positions | None,
 ) -> Totals[SeriesT]:
     """All sums as of series that have no row now: the first poll finds those that have.
 
@@ -407,32 +507,55 @@ def restored_totals(
     """
     if not kept.sums:
         return Totals()
-    last = take_or_fill(np.stack(kept.last), at, np.nan) if at is not None and kept.last else None
+    last = (
+        take_or_fill(np.stack(kept.last), at, np.nan)
+        if at is not None and kept.last
+        else None
+    )
     sums = zip(*(column.tolist() for column in kept.sums), strict=True)
     dormant = dict(zip(series, sums, strict=True))
-    return Totals(source, last, sums=np.zeros((len(kept.sums), 0)), dormant=dormant, capacity=len(dormant))
+    return Totals(
+        source,
+        last,
+        sums=np.zeros((len(kept.sums), 0)),
+        dormant=dormant,
+        capacity=len(dormant),
+    )
 
 
-def restored_reloaded(checkpoint: Checkpoint, queues: Index[Any], policy: Policy) -> Reloaded:
+def restored_reloaded(
+    checkpoint: Checkpoint, queues: Index[Any], policy: Policy
+) -> Reloaded:
     """Of another process too: the depths of the queues show which of their messages were reloaded."""
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)
-    restored = Reloaded().restored(queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)})
+    restored = Reloaded().restored(
+        queues, {"reloaded_messages": columns.get("reloaded_messages", nothing)}
+    )
     depth = columns.get("seen_messages", nothing)
     return replace(restored, depth=depth, process=checkpoint.process if own else None)
 
 
 def restored_producers(
-    checkpoint: Checkpoint, state: Producers, producers: Table[ProducerRow] | None, policy: Policy, *, same: bool
+    checkpoint: Checkpoint,
+    state: Producers,
+    producers: Table[ProducerRow] | None,
+    policy: Policy,
+    *,
+    same: bool,
 ) -> Producers:
     if producers is None:
         return state
     kept, at = checkpoint.producer_totals, None
     if same:
         before = {name: position for position, name in enumerate(checkpoint.producers)}
-        at = np.array([before.get(producer_name(row), -1) for row in producers.index], np.intp)
-    series = [ProducerSeries(policy.broker, address, client) for address, client in kept.names]
+        at = np.array(
+            [before.get(producer_name(row), -1) for row in producers.index], np.intp
+        )
+    series = [
+        ProducerSeries(policy.broker, address, client) for address, client in kept.names
+    ]
     return replace(state, totals=restored_totals(kept, series, producers.index, at))
 
 
@@ -443,13 +566,23 @@ def restored_sum(address: str, queue: str, policy: Policy) -> QueueSeries:
     return sum_series(policy, address, queue, row)
 
 
-def restored_timeouts(kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]) -> LearnedTimeout:
+def restored_timeouts(
+    kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]
+) -> LearnedTimeout:
     """All as of things that are not there now: the first poll finds those that are. row: what has a name."""
     weights = np.zeros((len(kept.names), BINS), np.float32)
     weights.ravel()[kept.at] = kept.weights
-    columns = weights.sum(axis=1).tolist(), kept.longest.tolist(), kept.q98.tolist(), kept.spells.reshape(-1, LONG_GAPS)
+    columns = (
+        weights.sum(axis=1).tolist(),
+        kept.longest.tolist(),
+        kept.q98.tolist(),
+        kept.spells.reshape(-1, LONG_GAPS),
+    )
     learned = [Learned(*one) for one in zip(weights, *columns, strict=True)]
-    return LearnedTimeout(dormant=dict(zip(map(row, kept.names), learned, strict=True)), capacity=len(learned))
+    return LearnedTimeout(
+        dormant=dict(zip(map(row, kept.names), learned, strict=True)),
+        capacity=len(learned),
+    )
 
 
 def restored_normal(checkpoint: Checkpoint) -> Normal:
@@ -463,23 +596,41 @@ def restored_normal(checkpoint: Checkpoint) -> Normal:
     )
 
 
-def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapshot, policy: Policy) -> Judgement:
+def continued(
+    checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapshot, policy: Policy
+) -> Judgement:
     """The judgement as at the agent's last poll, by the rows of `snapshot`; things that are gone are left out."""
-    if snapshot.queues is None or snapshot.consumers is None or not checkpoint.queues or not checkpoint.consumers:
+    if (
+        snapshot.queues is None
+        or snapshot.consumers is None
+        or not checkpoint.queues
+        or not checkpoint.consumers
+    ):
         return learned_only
     queues, consumers = snapshot.queues.index, snapshot.consumers.index
     tables: dict[By, tuple[Index[Any], dict[str, Column]]] = {
         By.QUEUE: (queues, by_rows(queues, checkpoint.queue_keys, checkpoint.queues)),
-        By.CONSUMER: (consumers, by_rows(consumers, checkpoint.consumer_keys, checkpoint.consumers)),
+        By.CONSUMER: (
+            consumers,
+            by_rows(consumers, checkpoint.consumer_keys, checkpoint.consumers),
+        ),
     }
     judgement: Judgement = with_restored(learned_only, tables)
-    times = Times(checkpoint.now, checkpoint.interval, snapshot.observation.process, checkpoint.started, resumed=True)
+    times = Times(
+        checkpoint.now,
+        checkpoint.interval,
+        snapshot.observation.process,
+        checkpoint.started,
+        resumed=True,
+    )
     by_client: dict[int, dict[str, Loss]] = {}
     for key, name, loss in checkpoint.ring_losers:
         by_client.setdefault(key, {})[name] = loss
     losses = replace(judgement.account.ring_losses, by_client=by_client)
 
-    def by_series(kept: Sequence[tuple[ClientName, ValueT]]) -> dict[ClientSeries, ValueT]:
+    def by_series(
+        kept: Sequence[tuple[ClientName, ValueT]],
+    ) -> dict[ClientSeries, ValueT]:
         return {ClientSeries(policy.broker, *name): value for name, value in kept}
 
     return replace(
@@ -498,11 +649,15 @@ def continued(checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapsho
             crash_loops=CrashLoops(loops=by_series(checkpoint.crashes)),
         ),
         debounced={
-            name: restored_debounce(rows_of(CONDITIONS[name].scope, queues, consumers), kept)
+            name: restored_debounce(
+                rows_of(CONDITIONS[name].scope, queues, consumers), kept
+            )
             for name, kept in checkpoint.standing.items()
             if name in CONDITIONS
         },
-        shown_since=ShownSince(restored={name: since for name, _, since in checkpoint.told}),
+        shown_since=ShownSince(
+            restored={name: since for name, _, since in checkpoint.told}
+        ),
         incidents=Incidents(tuple(checkpoint.incidents)),
         resumed_at=float(np.fmax(checkpoint.now, checkpoint.recorded)),
     )
@@ -518,21 +673,35 @@ def restored_warm_up(checkpoint: Checkpoint) -> WarmUp:
     )
 
 
-def by_rows(index: Index[Any], keys: Keys, columns: Mapping[str, Column]) -> dict[str, Column]:
+def by_rows(
+    index: Index[Any], keys: Keys, columns: Mapping[str, Column]
+) -> dict[str, Column]:
     origin = positions(keys, index.keys)
-    return {name: take_or_fill(column, origin, np.nan) for name, column in columns.items()}
+    return {
+        name: take_or_fill(column, origin, np.nan) for name, column in columns.items()
+    }
 
 
 def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> Unacked:
     """Only of consumers that have settled nothing in between: how long a gap was that ended unseen is not known."""
-    unacked, seen = judgement.unacked.reindexed(consumers.index), judgement.seen.consumers.reindexed(consumers.index)
-    rose = {name: consumers[name] - before for name, before in zip(CONSUMER_NUMBERS, seen.numbers, strict=True)}
+    unacked, seen = (
+        judgement.unacked.reindexed(consumers.index),
+        judgement.seen.consumers.reindexed(consumers.index),
+    )
+    rose = {
+        name: consumers[name] - before
+        for name, before in zip(CONSUMER_NUMBERS, seen.numbers, strict=True)
+    }
     # OpenMQ shows what awaits its commit in `acknowledged` only when it is committed.
     settled = rose["acknowledged"] - np.nan_to_num(rose["awaiting_commit"]) > 0
     unknown = settled | (rose["acknowledged"] < 0) | (rose["delivered"] < 0)
     since = (unacked.settled, unacked.hold_since, unacked.unacked_since)
-    settled_at, hold_since, unacked_since = (np.where(unknown, np.nan, column) for column in since)
-    return replace(unacked, settled=settled_at, hold_since=hold_since, unacked_since=unacked_since)
+    settled_at, hold_since, unacked_since = (
+        np.where(unknown, np.nan, column) for column in since
+    )
+    return replace(
+        unacked, settled=settled_at, hold_since=hold_since, unacked_since=unacked_since
+    )
 
 
 def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> QueueTimers:
@@ -540,12 +709,23 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     timers, openmq = judgement.timers.reindexed(queues.index), judgement.openmq.queues
     seen = judgement.seen.queues.reindexed(queues.index).numbers
     of_openmq = openmq.index is queues.index
-    left = queues["removed"] - openmq.removed if of_openmq else queues["acknowledged"] - seen[ACKNOWLEDGED]
+    left = (
+        queues["removed"] - openmq.removed
+        if of_openmq
+        else queues["acknowledged"] - seen[ACKNOWLEDGED]
+    )
     moves = left > 0
     absent = np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent)
-    lacks = np.isnan(timers.present) & (seen[MESSAGES] > seen[SCHEDULED])  # as in older files
+    lacks = np.isnan(timers.present) & (
+        seen[MESSAGES] > seen[SCHEDULED]
+    )  # as in older files
     present = np.where(lacks, timers.unsettled, timers.present)
-    return replace(timers, still=np.where(moves, np.nan, timers.still), absent=absent, present=present)
+    return replace(
+        timers,
+        still=np.where(moves, np.nan, timers.still),
+        absent=absent,
+        present=present,
+    )
 
 
 def restored_debounce(index: Index[Any], kept: SavedDebounce) -> Debounce:

@@ -10,7 +10,11 @@ from pathlib import Path
 from penstock.agent.assessor import Assessor
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.journal import Journal
-from penstock.agent.migration import has_state, remove_expired_files, take_in_earlier_files
+from penstock.agent.migration import (
+    has_state,
+    remove_expired_files,
+    take_in_earlier_files,
+)
 from penstock.agent.saved_events import KEPT
 from penstock.agent.state_database import StateDatabase
 from penstock.agent.state_store import StateStore
@@ -32,7 +36,9 @@ class Checkpoints:
     succeeded.
     """
 
-    def __init__(self, database: StateDatabase, workers: Workers, on_save: Callable[[bool], None]) -> None:
+    def __init__(
+        self, database: StateDatabase, workers: Workers, on_save: Callable[[bool], None]
+    ) -> None:
         self.journal = Journal(database)
         self._directory = database.directory
         self._store = StateStore(database)
@@ -90,15 +96,21 @@ class Checkpoints:
         known = left.known()
         self._store.take_in(known, time.time())
         self.journal.add_missing(left.journal.last(KEPT))
-        if known and self._store.flush(time.time()):  # else its database may be unreadable
+        if known and self._store.flush(
+            time.time()
+        ):  # else its database may be unreadable
             left._store.database.remove()
         left.close()
 
-    async def take_in(self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]) -> None:
+    async def take_in(
+        self, checkpoints: Sequence[Checkpoint], assessors: Sequence[Assessor]
+    ) -> None:
         """Keep those that are newer than what is known."""
         if checkpoints and not self._nothing_is_kept:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._workers.small, self._store.take_in, checkpoints, time.time())
+            await loop.run_in_executor(
+                self._workers.small, self._store.take_in, checkpoints, time.time()
+            )
             await self.save(assessors)
 
     def drop(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -117,7 +129,10 @@ class Checkpoints:
         try:
             self._record(assessor, events)
         except Exception:  # what is kept for later must not end what is now
-            log.exception("broker %s: the poll could not be recorded; please report this", assessor.name)
+            log.exception(
+                "broker %s: the poll could not be recorded; please report this",
+                assessor.name,
+            )
             assessor.written, self._store.database.success = None, False
             self.journal.add_missing(events)
         if (self._store.is_full or not self.success) and self._loop is not None:
@@ -156,7 +171,9 @@ class Checkpoints:
         try:
             for assessor in assessors:
                 await self.keep(assessor)
-            await asyncio.get_running_loop().run_in_executor(self._workers.small, self.flush)
+            await asyncio.get_running_loop().run_in_executor(
+                self._workers.small, self.flush
+            )
         except Exception:  # what is kept for later must not end what is now
             log.exception("the state could not be saved; please report this")
             self._store.database.success = False
@@ -166,7 +183,9 @@ class Checkpoints:
         """Write what is known of a broker, in its thread."""
         if not self._nothing_is_kept:
             lane = assessor.lane or self._workers.small
-            await asyncio.get_running_loop().run_in_executor(lane, self.keep_now, assessor)
+            await asyncio.get_running_loop().run_in_executor(
+                lane, self.keep_now, assessor
+            )
 
     def keep_now(self, assessor: Assessor) -> None:
         """Write what is known of a broker; its next records rest on that. Called in its thread."""

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.config import Broker, Config, DnsTarget, Profile, Records, Target, load_targets
+from penstock.config import (
+    Broker,
+    Config,
+    DnsTarget,
+    Profile,
+    Records,
+    Target,
+    load_targets,
+)
 from penstock.config.discovery import MAX_TARGETS
 from penstock.core.errors import ConfigError
 from penstock.core.watched_files import signature as file_signature
@@ -45,32 +53,55 @@ def read_files(
 ) -> tuple[Files, Found, Mapping[str, str]]:
     """The files that fit, the brokers in them, and what is wrong, by file. now: of a clock that never goes back."""
     # Without a wildcard the file must be there.
-    paths = sorted(map(Path, glob.glob(pattern))) if glob.has_magic(pattern) else [Path(pattern)]  # noqa: PTH207
+    paths = (
+        sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207
+        if glob.has_magic(pattern)
+        else [Path(pattern)]
+    )
     faults, files, left = {}, dict[Path, ReadFile](), MAX_BYTES
     if len(paths) > MAX_FILES:
-        faults[pattern] = f"matches {len(paths)} files, of which the first {MAX_FILES} are read"
+        faults[pattern] = (
+            f"matches {len(paths)} files, of which the first {MAX_FILES} are read"
+        )
     for path in paths[:MAX_FILES]:
         signature = file_signature(path)
         left -= signature[0]
-        files[path] = one = _read(path, (*signature, left < 0), profiles, now, before.get(path))
+        files[path] = one = _read(
+            path, (*signature, left < 0), profiles, now, before.get(path)
+        )
         if one.fault:
             faults[str(path)] = one.fault
     found = [pair for one in files.values() for pair in one.found]
     if len(found) > MAX_TARGETS:
-        faults[pattern] = f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
+        faults[pattern] = (
+            f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
+        )
     return files, found[:MAX_TARGETS], faults
 
 
 def _read(
-    file: Path, signature: tuple[int, ...], profiles: Mapping[str, Profile], now: float, before: ReadFile | None
+    file: Path,
+    signature: tuple[int, ...],
+    profiles: Mapping[str, Profile],
+    now: float,
+    before: ReadFile | None,
 ) -> ReadFile:
     """signature: its last part is whether there is no room for it."""
-    same = before is not None and (before.signature, before.profiles) == (signature, profiles)
-    if before is not None and same and (not before.fault or now - before.at < RETRY_SECONDS):
+    same = before is not None and (before.signature, before.profiles) == (
+        signature,
+        profiles,
+    )
+    if (
+        before is not None
+        and same
+        and (not before.fault or now - before.at < RETRY_SECONDS)
+    ):
         return before
     targets, fault = () if before is None else before.targets, ""
     if signature[-1]:
-        fault = f"is not read: the files of its pattern hold more than {MAX_BYTES} bytes"
+        fault = (
+            f"is not read: the files of its pattern hold more than {MAX_BYTES} bytes"
+        )
     else:
         try:
             targets = load_targets(file, profiles)
@@ -195,9 +226,15 @@ class Discovery:
             and now - one.at <= config.discovery.forget
         }
         # What was there before keeps its place in the order.
-        remembered = {name: found.get(name) or gone[name] for name in self._remembered if name in found or name in gone}
+        remembered = {
+            name: found.get(name) or gone[name]
+            for name in self._remembered
+            if name in found or name in gone
+        }
         remembered |= found
-        return FoundBrokers((*config.brokers, *(one.broker for one in remembered.values())), remembered)
+        return FoundBrokers(
+            (*config.brokers, *(one.broker for one in remembered.values())), remembered
+        )
 
     def keep(self, found: FoundBrokers) -> None:
         """Go on from what is watched now."""
@@ -209,23 +246,34 @@ class Discovery:
         before, self._refused = self._refused, why
         return why != before
 
-    async def _sources(self, config: Config, now: float, faults: dict[str, str]) -> list[Source]:
+    async def _sources(
+        self, config: Config, now: float, faults: dict[str, str]
+    ) -> list[Source]:
         profiles = config.discovery.profiles
-        found = [await self._in_dns(target, profiles[target.profile], now, faults) for target in config.discovery.dns]
+        found = [
+            await self._in_dns(target, profiles[target.profile], now, faults)
+            for target in config.discovery.dns
+        ]
         for entry in config.discovery.files:
             allowed = {name: profiles[name] for name in entry.profiles}
             for pattern in entry.files:
                 path = str(self.directory / pattern)
                 before = self._files.get(path, {})
-                self._files[path], of_files, wrong = await asyncio.to_thread(read_files, path, before, allowed, now)
+                self._files[path], of_files, wrong = await asyncio.to_thread(
+                    read_files, path, before, allowed, now
+                )
                 self.failures += len(wrong)
                 faults.update(wrong)
                 found.append((pattern, of_files))
         return found
 
-    async def _in_dns(self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]) -> Source:
+    async def _in_dns(
+        self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]
+    ) -> Source:
         source = f"{target.records} {target.shown('dns')}"
-        resolved = self._resolved[source] = await self._resolve(self._resolved.get(source, ResolvedName()), target, now)
+        resolved = self._resolved[source] = await self._resolve(
+            self._resolved.get(source, ResolvedName()), target, now
+        )
         if resolved.fault:
             faults[source] = resolved.fault
         found: list[tuple[Profile, Broker]] = []
@@ -237,7 +285,9 @@ class Discovery:
                 faults[f"{source}: {name}"] = str(error)
         return source, found
 
-    async def _resolve(self, before: ResolvedName, target: DnsTarget, now: float) -> ResolvedName:
+    async def _resolve(
+        self, before: ResolvedName, target: DnsTarget, now: float
+    ) -> ResolvedName:
         if now - before.at < DNS_SECONDS:
             return before
         try:
@@ -252,12 +302,18 @@ class Discovery:
         for what, why in faults.items():
             if self.faults.get(what) != why:
                 log.warning("discovery: %s: %s; what was known before stays", what, why)
-        new = {what: why for what, why in faults.items() if what in self._unreported or what not in self.faults}
+        new = {
+            what: why
+            for what, why in faults.items()
+            if what in self._unreported or what not in self.faults
+        }
         self.faults, self._unreported = faults, new
         if new and now - self._reported_at >= REPORT_SECONDS:
             (what, why), *more = new.items()
             others = f"; and {len(more)} more" if more else ""
-            self.report(f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}")
+            self.report(
+                f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}"
+            )
             self._unreported, self._reported_at = {}, now
 
 
@@ -270,20 +326,31 @@ def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePl
         places = {place.host: place for place in places}.values()
     places = list(places)
     forms = [
-        [place.host if place.port is None else place.host.partition(".")[0] for place in places],
+        [
+            place.host if place.port is None else place.host.partition(".")[0]
+            for place in places
+        ],
         [place.host for place in places],
         [f"{place.host}:{place.port}" for place in places],
     ]
     counts = [Counter(form) for form in forms]
     return {
-        next(form[i] for form, count in zip(forms, counts, strict=True) if count[form[i]] == 1): place
+        next(
+            form[i]
+            for form, count in zip(forms, counts, strict=True)
+            if count[form[i]] == 1
+        ): place
         for i, place in enumerate(places)
     }
 
 
 async def resolve(target: DnsTarget) -> list[SourcePlace]:
     """What DNS answers now; nothing when there is no such name. NotResolved when there is no answer."""
-    return await (_services(target.dns) if target.records is Records.SRV else _addresses(target.dns))
+    return await (
+        _services(target.dns)
+        if target.records is Records.SRV
+        else _addresses(target.dns)
+    )
 
 
 async def _services(name: str) -> list[SourcePlace]:
@@ -297,15 +364,25 @@ async def _services(name: str) -> list[SourcePlace]:
         return []
     except (dns.exception.DNSException, OSError) as error:
         raise NotResolved(str(error)) from None
-    found = [SourcePlace(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
-    return [place for place in found if place.host not in ("", ".")]  # the root says: no such service here
+    found = [
+        SourcePlace(record.target.to_text(omit_final_dot=True), record.port)
+        for record in answer
+    ]
+    return [
+        place for place in found if place.host not in ("", ".")
+    ]  # the root says: no such service here
 
 
 async def _addresses(name: str) -> list[SourcePlace]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().getaddrinfo(
+            name, None, type=socket.SOCK_STREAM
+        )
     except socket.gaierror as error:
-        if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+        if error.errno in (
+            socket.EAI_NONAME,
+            getattr(socket, "EAI_NODATA", socket.EAI_NONAME),
+        ):
             return []
         raise NotResolved(error.strerror or str(error)) from None
     except UnicodeError:

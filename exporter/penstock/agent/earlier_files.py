@@ -22,7 +22,12 @@ from penstock.insight.events import Event
 
 STATE_FILE = "state.bin"
 STATE_JOURNAL = "state.journal"
-EVENT_FILES = ("events.jsonl.1", "events.jsonl", "agent-events.jsonl.1", "agent-events.jsonl")
+EVENT_FILES = (
+    "events.jsonl.1",
+    "events.jsonl",
+    "agent-events.jsonl.1",
+    "agent-events.jsonl",
+)
 """Within each pair the older one first."""
 FILES = (STATE_FILE, STATE_JOURNAL, *EVENT_FILES)
 
@@ -99,7 +104,12 @@ def read_earlier_files(directory: Path) -> EarlierState:
     known = set(logged)
     published = [event for record in records for event in record.events]
     unlogged = [event for event in published if event not in known]
-    return EarlierState(with_records(state, records), logged + unlogged, problems.texts, problems.all_were_read)
+    return EarlierState(
+        with_records(state, records),
+        logged + unlogged,
+        problems.texts,
+        problems.all_were_read,
+    )
 
 
 def read_state_file(path: Path) -> StateFile:
@@ -116,7 +126,9 @@ def read_journal(path: Path) -> Iterator[RecordWithEvents]:
     """Yield the records up to the first that is torn. Raises OSError, ValueError: it is no journal."""
     content = read_file(path, MAX_BYTES)
     if not content.startswith(JOURNAL_MAGIC):
-        if JOURNAL_MAGIC.startswith(content):  # the agent ended as it wrote the first line
+        if JOURNAL_MAGIC.startswith(
+            content
+        ):  # the agent ended as it wrote the first line
             return
         raise ValueError("is no journal of Penstock")
     position = len(JOURNAL_MAGIC)

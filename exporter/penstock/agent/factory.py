@@ -21,7 +21,10 @@ from penstock.transports.transport import Reader, Transport, WithMaskedErrors
 
 
 def open_reader(
-    config: Config, broker: Broker, executor: Executor | None = None, record: RecordingFile | None = None
+    config: Config,
+    broker: Broker,
+    executor: Executor | None = None,
+    record: RecordingFile | None = None,
 ) -> Reader:
     """Its errors show nothing of the environment. record: gets every raw answer too. Raises ConfigError."""
     try:
@@ -38,12 +41,24 @@ def open_reader(
 def open_transport(broker: Broker) -> Transport:
     if broker.recording is not None:
         return RecordingTransport(broker.recording)
-    inner: Transport = JmxTransport(jmx_target(broker)) if broker.transport is Via.JMX else jolokia(broker)
-    return WithPortMapper(inner, *broker.port_mapper_at()) if KINDS[broker.kind].port_mapper else inner
+    inner: Transport = (
+        JmxTransport(jmx_target(broker))
+        if broker.transport is Via.JMX
+        else jolokia(broker)
+    )
+    return (
+        WithPortMapper(inner, *broker.port_mapper_at())
+        if KINDS[broker.kind].port_mapper
+        else inner
+    )
 
 
 def jmx_target(broker: Broker) -> JmxTarget:
-    return JmxTarget(**reached(broker), java=broker.java, jars=(broker.imqjmx_jar,) if broker.imqjmx_jar else ())
+    return JmxTarget(
+        **reached(broker),
+        java=broker.java,
+        jars=(broker.imqjmx_jar,) if broker.imqjmx_jar else (),
+    )
 
 
 def jolokia(broker: Broker) -> JolokiaTransport:
@@ -96,7 +111,9 @@ class LastPassword:
 
 
 def name_map(config: Config) -> NameMap:
-    return tuple((re.compile(entry.match), entry.replace) for entry in config.clients.map)
+    return tuple(
+        (re.compile(entry.match), entry.replace) for entry in config.clients.map
+    )
 
 
 def policy_of(config: Config, broker: Broker) -> Policy:
@@ -105,7 +122,11 @@ def policy_of(config: Config, broker: Broker) -> Policy:
         broker=broker.name,
         rules=config.compiled_rules(),
         selection=broker.selection(),
-        limits=Limits(**dict(config.series), series=budgets.series, label_length=budgets.label_length),
+        limits=Limits(
+            **dict(config.series),
+            series=budgets.series,
+            label_length=budgets.label_length,
+        ),
         constants=config.judgement.compiled(),
         calendar=config.normal.calendar(broker.timezone),
         profiles=str(config.normal.profiles or ""),

@@ -3,7 +3,15 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Container, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,7 +43,11 @@ class Fleet:
     """Changed by the event loop only; `config` and `polled` are replaced, never altered: any thread may read them."""
 
     def __init__(
-        self, config: Config, open_poller: Callable[[Config, Broker], Poller], exposition: Exposition, kept: Checkpoints
+        self,
+        config: Config,
+        open_poller: Callable[[Config, Broker], Poller],
+        exposition: Exposition,
+        kept: Checkpoints,
     ) -> None:
         """open_poller: raises ConfigError when there cannot be one. kept: where what is known of a broker goes."""
         self.config = config
@@ -51,7 +63,11 @@ class Fleet:
 
     def in_order(self) -> list[Polled]:
         polled = self.polled
-        return [polled[broker.name] for broker in self.config.brokers if broker.name in polled]
+        return [
+            polled[broker.name]
+            for broker in self.config.brokers
+            if broker.name in polled
+        ]
 
     def plan(self, config: Config) -> Callable[[], None]:
         """The step to `config`, which is to be done. Whatever is raised, nothing has changed."""
@@ -76,15 +92,23 @@ class Fleet:
             polled is None
             or polled.broker != broker
             or config.clients != self.config.clients
-            or config.budgets_of(broker).rows() != self.config.budgets_of(polled.broker).rows()
+            or config.budgets_of(broker).rows()
+            != self.config.budgets_of(polled.broker).rows()
             or polled.poller.interval != config.interval_of(broker)
             or polled.poller.timeout != config.timeout_of(broker)
         )
 
-    def _switch(self, config: Config, opened: Sequence[tuple[Broker, Poller]], policies: Mapping[str, Policy]) -> None:
+    def _switch(
+        self,
+        config: Config,
+        opened: Sequence[tuple[Broker, Poller]],
+        policies: Mapping[str, Policy],
+    ) -> None:
         """New ones begin when those that go have ended. opened: of brokers that are new or differ; policies: of all."""
         changed = {broker.name for broker, _ in opened}
-        self._leave([name for name in self.polled if name in changed or name not in policies])
+        self._leave(
+            [name for name in self.polled if name in changed or name not in policies]
+        )
         for name, polled in self.polled.items():
             if policies[name] != polled.poller.assessor.next_policy:
                 polled.poller.assessor.next_policy = policies[name]
@@ -92,7 +116,9 @@ class Fleet:
         started = {}
         for number, (broker, poller) in enumerate(opened):
             first = SPREAD_SECONDS * number / len(opened)
-            task = asyncio.create_task(poller.run(first, before), name=f"poll {broker.name}")
+            task = asyncio.create_task(
+                poller.run(first, before), name=f"poll {broker.name}"
+            )
             started[broker.name] = Polled(broker, poller, task)
             self._exposition.set_broker(broker.name, poller.assessor.blocks)
         self.polled, self.config = {**self.polled, **started}, config
@@ -112,7 +138,9 @@ class Fleet:
             self._exposition.remove_broker(name)
             polled.task.cancel()
             self._later(name, self._end(polled))
-        self.polled = {name: one for name, one in self.polled.items() if name not in names}
+        self.polled = {
+            name: one for name, one in self.polled.items() if name not in names
+        }
 
     async def _end(self, polled: Polled) -> None:
         await end(polled.task)
@@ -147,4 +175,7 @@ def _logged(broker: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.exception("broker %s: its polling did not end as it should; please report this", broker)
+        log.exception(
+            "broker %s: its polling did not end as it should; please report this",
+            broker,
+        )

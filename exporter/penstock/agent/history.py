@@ -35,7 +35,9 @@ class HistorySink:
 
     def plan(self, config: History, storage: Path | None) -> Callable[[], None]:
         """The step to writing so. Raises ConfigError; nothing has changed before it. storage: None: nothing is kept."""
-        config = config.model_copy(update={"trends": None})  # where trends are read from concerns no writer
+        config = config.model_copy(
+            update={"trends": None}
+        )  # where trends are read from concerns no writer
         if config == self._config:
             return partial(self._switch, config, self._writer)
         if not config.enabled or storage is None:
@@ -55,11 +57,15 @@ class HistorySink:
                 self._writer.end()
         self._config, self._writer = config, writer
 
-    def offer(self, broker: str, interval: float) -> Callable[[Snapshot, Judgement], None]:
+    def offer(
+        self, broker: str, interval: float
+    ) -> Callable[[Snapshot, Judgement], None]:
 
         def offered(snapshot: Snapshot, judgement: Judgement) -> None:
             if (writer := self._writer) is not None:
-                writer.offer_poll(broker, interval, snapshot, judgement, evicted(snapshot, judgement))
+                writer.offer_poll(
+                    broker, interval, snapshot, judgement, evicted(snapshot, judgement)
+                )
 
         return offered
 
@@ -85,13 +91,24 @@ def take_over(place: Path, storage: Path) -> None:
             make_directory(storage / SPOOL)
             segment.rename(storage / SPOOL / f"{place.name}-{segment.name}")
         except OSError as error:
-            log.warning("%s cannot be taken over, and is not in the history yet: %s", segment, error.strerror)
+            log.warning(
+                "%s cannot be taken over, and is not in the history yet: %s",
+                segment,
+                error.strerror,
+            )
 
 
 def evicted(snapshot: Snapshot, judgement: Judgement) -> Column:
     """Per queue what its ring threw away since the broker's start; empty where this poll was not judged."""
-    judged = snapshot.queues is not None and judgement.measures.index is snapshot.queues.index
-    return judgement.measures.columns.get("evicted", np.empty(0)) if judged else np.empty(0)
+    judged = (
+        snapshot.queues is not None
+        and judgement.measures.index is snapshot.queues.index
+    )
+    return (
+        judgement.measures.columns.get("evicted", np.empty(0))
+        if judged
+        else np.empty(0)
+    )
 
 
 def open_writer(config: History, storage: Path) -> "HistoryWriter":

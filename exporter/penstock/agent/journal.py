@@ -43,9 +43,13 @@ class Journal:
         """Add those that are not in the log yet."""
         candidates = list(events)
         if candidates:
-            self._database.write(lambda connection: insert_missing_events(connection, candidates))
+            self._database.write(
+                lambda connection: insert_missing_events(connection, candidates)
+            )
 
-    def last(self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = "") -> list[Event]:
+    def last(
+        self, limit: int, *, since: float = 0.0, broker: str = "", queue: str = ""
+    ) -> list[Event]:
         """Return the newest events, oldest first: at most `limit` that happened at `since` or later.
 
         An empty `broker` or `queue` means any. Where an event is damaged, the database is set aside.
@@ -59,10 +63,16 @@ class Journal:
 
     def _last(self, query: EventQuery) -> list[Event]:
         """Raises ValueError, TypeError: an event is damaged."""
-        of_brokers = self._database.read(lambda connection: broker_event_bodies(connection, query))
-        of_agent = self._database.read(lambda connection: agent_event_bodies(connection, query))
+        of_brokers = self._database.read(
+            lambda connection: broker_event_bodies(connection, query)
+        )
+        of_agent = self._database.read(
+            lambda connection: agent_event_bodies(connection, query)
+        )
         # A broker's events are written when it has been rendered: later events of others may be written before.
-        merged = heapq.merge(_decoded(of_brokers), _decoded(of_agent), key=attrgetter("time"))
+        merged = heapq.merge(
+            _decoded(of_brokers), _decoded(of_agent), key=attrgetter("time")
+        )
         return list(merged)[-query.limit :]
 
 

@@ -16,7 +16,13 @@ from penstock.agent.fleet import Fleet
 from penstock.agent.journal import Journal
 from penstock.agent.poller import Poller
 from penstock.agent.processes.handle import WorkerProcess
-from penstock.agent.recent import HOUR, Recent, queue_recent, time_series_values, with_history
+from penstock.agent.recent import (
+    HOUR,
+    Recent,
+    queue_recent,
+    time_series_values,
+    with_history,
+)
 from penstock.agent.saved_events import KEPT
 from penstock.assessment.object_state import ObjectState
 from penstock.config import Broker
@@ -43,7 +49,9 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
     """Answered by the process that polls the broker; of all brokers by all processes, merged."""
 
     @wraps(look_up)
-    def answered(self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs) -> AnswerT:
+    def answered(
+        self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs
+    ) -> AnswerT:
         others, what = self.elsewhere(), look_up.__name__
         answer: AnswerT
         if broker in others:
@@ -56,7 +64,11 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
             return look_up(self, broker, *given, **named)
         first = lists.first_rows(query)
         here = cast("Any", look_up)(self, "", first, *more, **named)
-        answer = lists.merged([here, *self.asked(what, "", first, *more, named=named)], query, self._names())
+        answer = lists.merged(
+            [here, *self.asked(what, "", first, *more, named=named)],
+            query,
+            self._names(),
+        )
         return answer
 
     return answered
@@ -87,12 +99,22 @@ class Lookups:
         return [broker.name for broker in self._fleet.config.brokers]
 
     def ready(self) -> tuple[bool, str]:
-        waiting = [name for name, polled in self._fleet.polled.items() if polled.poller.last is None]
+        waiting = [
+            name
+            for name, polled in self._fleet.polled.items()
+            if polled.poller.last is None
+        ]
         others = self.elsewhere()
         waiting += [
-            name for name in self._names() if name in others and not others[name].blocks[name].published.families
+            name
+            for name in self._names()
+            if name in others and not others[name].blocks[name].published.families
         ]
-        return (False, f"waiting for the first poll of {', '.join(sorted(waiting))}") if waiting else (True, "ready")
+        return (
+            (False, f"waiting for the first poll of {', '.join(sorted(waiting))}")
+            if waiting
+            else (True, "ready")
+        )
 
     def links(self) -> Mapping[str, str]:
         return self._fleet.config.links
@@ -110,7 +132,14 @@ class Lookups:
             up, why = False if isinstance(error, Busy) else None, str(error)
             state = ObjectState.UNKNOWN if up is None else ObjectState.DOWN
             return BrokerState(
-                name=broker.name, state=state, kind=broker.kind, version="", role="", up=up, age=None, error=why
+                name=broker.name,
+                state=state,
+                kind=broker.kind,
+                version="",
+                role="",
+                up=up,
+                age=None,
+                error=why,
             )
 
     @where_polled
@@ -126,7 +155,9 @@ class Lookups:
             state=self._broker_state(broker),
             kind=polled.broker.kind,
             version=about.product_version or about.version if about else "",
-            role=next((row.role for row in view.table("broker").index), "") if view else "",
+            role=next((row.role for row in view.table("broker").index), "")
+            if view
+            else "",
             up=None if poll is None else poll.result is not Result.FAILED,
             age=None if snapshot is None else max(time.time() - snapshot.stamp, 0.0),
             error=poll.error if poll else "",
@@ -145,12 +176,20 @@ class Lookups:
         return ObjectState(objects.known_broker(view, failing).state)
 
     @where_polled
-    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList:
-        return lists.queue_list(self._views(broker), query, self._time_series("queue", points))
+    def queues(
+        self, broker: str, query: ListQuery, points: int = 0
+    ) -> answers.QueueList:
+        return lists.queue_list(
+            self._views(broker), query, self._time_series("queue", points)
+        )
 
     @where_polled
-    def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList:
-        return lists.client_list(self._views(broker), query, self._time_series("client", points))
+    def clients(
+        self, broker: str, query: ListQuery, points: int = 0
+    ) -> answers.ClientList:
+        return lists.client_list(
+            self._views(broker), query, self._time_series("client", points)
+        )
 
     @where_polled
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList:
@@ -165,11 +204,15 @@ class Lookups:
         return lists.consumer_list(self._views(broker), query)
 
     @where_polled
-    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation:
+    def explain(
+        self, broker: str, queue: str, address: str | None, client: str | None
+    ) -> answers.Explanation:
         view, failing = self._last_view(broker)
         return explain(view, queue, address=address, client=client, failing=failing)
 
-    def asked(self, what: str, *given: Any, named: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    def asked(
+        self, what: str, *given: Any, named: Mapping[str, Any] | None = None
+    ) -> Iterator[Any]:
         """The answers of the other processes that give one."""
         for other in set(self.elsewhere().values()):
             with contextlib.suppress(Busy):
@@ -177,7 +220,11 @@ class Lookups:
 
     def address_sums(self, address: str) -> list[objects.AddressSum]:
         """On each broker of this process of which something is known, however old."""
-        known = [name for name, polled in self._fleet.polled.items() if polled.poller.assessor.last_view is not None]
+        known = [
+            name
+            for name, polled in self._fleet.polled.items()
+            if polled.poller.assessor.last_view is not None
+        ]
         views = [self._last_view(name) for name in known]
         return [objects.address_sum(view, address, failing) for view, failing in views]
 
@@ -192,22 +239,34 @@ class Lookups:
         for one in self.clusters():
             if broker in one.name.split(", "):
                 return one
-        raise NotFound(f"broker {broker!r} is in no pair or cluster", "GET /api/v1/clusters has all of them")
+        raise NotFound(
+            f"broker {broker!r} is in no pair or cluster",
+            "GET /api/v1/clusters has all of them",
+        )
 
     def _sum_of_address(self, address: str) -> answers.ObjectView:
         found = self._parts(address)
-        missing = [broker for broker in self._fleet.config.brokers if broker.name not in found]
-        why = {broker.name: self._state(broker).error or "it was not asked yet" for broker in missing}
+        missing = [
+            broker for broker in self._fleet.config.brokers if broker.name not in found
+        ]
+        why = {
+            broker.name: self._state(broker).error or "it was not asked yet"
+            for broker in missing
+        }
         return objects.sum_of_address(address, found.values(), why)
 
     @where_polled
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         if not broker:
-            return self._cluster(name) if kind == "cluster" else self._sum_of_address(name)
+            return (
+                self._cluster(name) if kind == "cluster" else self._sum_of_address(name)
+            )
         view, failing = self._last_view(broker)
         if kind == "broker":
             return objects.explain_broker(view, failing, self._pair(broker, view))
-        explained = objects.explain_address if kind == "address" else objects.explain_connection
+        explained = (
+            objects.explain_address if kind == "address" else objects.explain_connection
+        )
         return explained(view, name, failing)
 
     def _pair(self, broker: str, view: BrokerView) -> Iterator[Related]:
@@ -216,9 +275,18 @@ class Lookups:
         for other, polled in self._fleet.polled.items():
             last = polled.poller.assessor.last_view
             about = last.snapshot.broker if last else None
-            if node_id and other != broker and about is not None and about.node_id == node_id:
-                down = "" if np.isnan(polled.poller.assessor.failing_since) else ", down"
-                yield Related("serves the same node id as", "broker", other, f"{about.role}{down}")
+            if (
+                node_id
+                and other != broker
+                and about is not None
+                and about.node_id == node_id
+            ):
+                down = (
+                    "" if np.isnan(polled.poller.assessor.failing_since) else ", down"
+                )
+                yield Related(
+                    "serves the same node id as", "broker", other, f"{about.role}{down}"
+                )
 
     @where_polled
     def account(self, broker: str, name: str) -> answers.AccountList:
@@ -229,50 +297,84 @@ class Lookups:
         view, failing = self._last_view(broker)
         return client_view(view, client, objects.known_client(view, client, failing))
 
-    def recent(self, broker: str, queue: str, address: str | None, seconds: float = 0.0) -> answers.Recent:
+    def recent(
+        self, broker: str, queue: str, address: str | None, seconds: float = 0.0
+    ) -> answers.Recent:
         reader = self._history() if seconds else None
-        found: answers.Recent = self.in_memory(broker, queue, address, seconds if reader else HOUR)
+        found: answers.Recent = self.in_memory(
+            broker, queue, address, seconds if reader else HOUR
+        )
         if reader is None:
             return found
         config = self._fleet.config
-        (shown,) = [policy_of(config, one).of_queue for one in config.brokers if one.name == broker]
-        return with_history(found, reader.past(broker, found.address, found.queue, found.end, seconds, shown))
+        (shown,) = [
+            policy_of(config, one).of_queue
+            for one in config.brokers
+            if one.name == broker
+        ]
+        return with_history(
+            found,
+            reader.past(broker, found.address, found.queue, found.end, seconds, shown),
+        )
 
     @where_polled
-    def in_memory(self, broker: str, queue: str, address: str | None, seconds: float) -> answers.Recent:
+    def in_memory(
+        self, broker: str, queue: str, address: str | None, seconds: float
+    ) -> answers.Recent:
         """Of the last hour; conditions of so many `seconds`, as far back as events are kept."""
         view, _ = self._last_view(broker)
-        events = self._journal.last(KEPT, since=view.snapshot.stamp - seconds, broker=broker, queue=queue)
+        events = self._journal.last(
+            KEPT, since=view.snapshot.stamp - seconds, broker=broker, queue=queue
+        )
         return queue_recent(self._recent(broker), view, queue, address, events, seconds)
 
-    def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
+    def events(
+        self, *, since: float, limit: int, broker: str, queue: str
+    ) -> Sequence[Event]:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
 
     def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
         """What was known last, however old; and why that is not how it is now."""
         poller = self._poller(broker)
-        view, last, since = poller.assessor.last_view, poller.last, poller.assessor.failing_since
+        view, last, since = (
+            poller.assessor.last_view,
+            poller.last,
+            poller.assessor.failing_since,
+        )
         if view is None:
-            raise NotFound(f"nothing is known of broker {broker} now", last.error if last else "it was not asked yet")
+            raise NotFound(
+                f"nothing is known of broker {broker} now",
+                last.error if last else "it was not asked yet",
+            )
         if last is None or np.isnan(since):
             return view, None
         read = view.snapshot.stamp
-        return replace(view, stale=read), Failing(since, last.error or "it has not been polled since", read)
+        return replace(view, stale=read), Failing(
+            since, last.error or "it has not been polled since", read
+        )
 
     def _poller(self, broker: str) -> Poller:
         polled = self._fleet.polled
         if broker not in polled:
-            raise NotFound(f"there is no broker {broker!r}", near(broker, self._names(), "brokers"))
+            raise NotFound(
+                f"there is no broker {broker!r}", near(broker, self._names(), "brokers")
+            )
         return polled[broker].poller
 
     def _views(self, broker: str) -> list[BrokerView]:
         """Of this broker; when empty of all that are known, but for those whose node another one serves now."""
         if broker:
             return [self._last_view(broker)[0]]
-        known = [one.broker.name for one in self._fleet.in_order() if one.poller.assessor.last_view is not None]
+        known = [
+            one.broker.name
+            for one in self._fleet.in_order()
+            if one.poller.assessor.last_view is not None
+        ]
         views = [self._last_view(name)[0] for name in known]
         served = {view.node_id for view in views if view.stale is UNSET} - {""}
-        return [view for view in views if view.stale is UNSET or view.node_id not in served]
+        return [
+            view for view in views if view.stale is UNSET or view.node_id not in served
+        ]
 
     def _recent(self, broker: str) -> Recent:
         """Empty for a broker that a reload has just removed."""
@@ -284,6 +386,8 @@ class Lookups:
 
         def last_points(view: BrokerView, i: int) -> answers.TimeSeries | None:
             recent = self._recent(view.policy.broker)
-            return time_series_values(recent.of(table, [i], view.tables[table].index, points), 0)
+            return time_series_values(
+                recent.of(table, [i], view.tables[table].index, points), 0
+            )
 
         return last_points if points else lists.no_series

@@ -39,14 +39,19 @@ def take_in_earlier_files(directory: Path, store: StateStore) -> bool:
         return True
     earlier = read_earlier_files(directory)
     for problem in earlier.problems:
-        log.warning("%s; counters, conditions and events that only this file has start again", problem)
+        log.warning(
+            "%s; counters, conditions and events that only this file has start again",
+            problem,
+        )
     _take_in(earlier, store)
     if earlier.is_complete and store.database.is_file and store.database.flush():
         for path in present:
             _rename(path)
         counts = len(earlier.brokers), len(earlier.events)
         log.info(
-            "%s: %d brokers and %d events of an earlier version's files are in the database now", directory, *counts
+            "%s: %d brokers and %d events of an earlier version's files are in the database now",
+            directory,
+            *counts,
         )
     return not earlier.problems
 

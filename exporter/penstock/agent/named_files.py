@@ -22,7 +22,11 @@ def file_faults(brokers: Iterable[Broker]) -> Sequence[str]:
     affected = defaultdict[str, list[str]](list)
     checked: dict[TlsFiles, str] = {}
     for broker in brokers:
-        for fault in (_password_fault(broker), _tls_fault(broker, checked), _program_fault(broker)):
+        for fault in (
+            _password_fault(broker),
+            _tls_fault(broker, checked),
+            _program_fault(broker),
+        ):
             if fault:
                 affected[fault].append(broker.name)
     sentences = []
@@ -118,7 +122,9 @@ class NamedFiles:
             return FileNews(faults=self._faults)
         judged_before = now if self._judged is None else self._judged
         seen_before = named & judged_before.keys()
-        changed = tuple(sorted(file for file in seen_before if judged_before[file] != now.get(file)))
+        changed = tuple(
+            sorted(file for file in seen_before if judged_before[file] != now.get(file))
+        )
         self._judged = now
         self._faults = faults
         return FileNews(changed, faults)

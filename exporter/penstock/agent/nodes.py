@@ -41,7 +41,9 @@ class SeenNode:
 
     def is_one_with(self, other: "SeenNode") -> bool:
         """Whether both are one process under two names: a clock that is set moves both, but not at one time."""
-        return self.process.follows(other.process, AT_ONCE) or self.begun.follows(other.begun, AT_ONCE)
+        return self.process.follows(other.process, AT_ONCE) or self.begun.follows(
+            other.begun, AT_ONCE
+        )
 
 
 @dataclass(slots=True)
@@ -63,30 +65,57 @@ class Nodes:
         before = self._seen.get(name, SeenNode())
         node_id = node_of(broker, name)
         if broker.role is Role.PASSIVE:
-            self._seen[name] = SeenNode(Role.PASSIVE, node_id, process, last=before.last, was_passive=True)
+            self._seen[name] = SeenNode(
+                Role.PASSIVE, node_id, process, last=before.last, was_passive=True
+            )
             return
-        goes_on = before.node_id == node_id and not process.replaces(before.process) and not np.isnan(before.first)
+        goes_on = (
+            before.node_id == node_id
+            and not process.replaces(before.process)
+            and not np.isnan(before.first)
+        )
         if goes_on:
-            self._seen[name] = replace(before, role=Role.ACTIVE, process=process, last=snapshot.stamp)
+            self._seen[name] = replace(
+                before, role=Role.ACTIVE, process=process, last=snapshot.stamp
+            )
             return
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        active_before, stamp, queues = float(np.fmax(before.last, -np.inf)), snapshot.stamp, snapshot.queues
+        active_before, stamp, queues = (
+            float(np.fmax(before.last, -np.inf)),
+            snapshot.stamp,
+            snapshot.queues,
+        )
         judged = [] if queues is None else [row.kind in JUDGED for row in queues.index]
-        messages = np.nan if queues is None else float(np.nansum(queues["messages"][judged]))
+        messages = (
+            np.nan if queues is None else float(np.nansum(queues["messages"][judged]))
+        )
         self._seen[name] = SeenNode(
-            Role.ACTIVE, node_id, process, stamp, stamp, active_before, messages, was_passive, process
+            Role.ACTIVE,
+            node_id,
+            process,
+            stamp,
+            stamp,
+            active_before,
+            messages,
+            was_passive,
+            process,
         )
 
     def resumed(self, name: str, known: Checkpoint) -> Takeover | None:
         """From whom it took over as an earlier agent saw it; that goes on while the process is the same."""
-        own, took = self._seen[name], known.snapshot.observation.takeover if known.snapshot else None
+        own, took = (
+            self._seen[name],
+            known.snapshot.observation.takeover if known.snapshot else None,
+        )
         if took and own.role is Role.ACTIVE and same_process(known, own.process):
             self._seen[name] = replace(own, first=took.time, messages=took.messages)
             unpolled = SeenNode(None if took.alone else Role.PASSIVE)
             other = self._seen.get(took.broker, unpolled)
             if other.node_id in ("", own.node_id) and np.isnan(other.last):
-                self._seen[took.broker] = replace(other, node_id=own.node_id, last=-np.inf)
+                self._seen[took.broker] = replace(
+                    other, node_id=own.node_id, last=-np.inf
+                )
         return took
 
     def failed(self, name: str) -> None:
@@ -96,7 +125,9 @@ class Nodes:
     def forget(self, name: str) -> None:
         """What was seen of it is too old to be used."""
         before = self._seen.get(name, SeenNode())
-        self._seen[name] = SeenNode(None, before.node_id, last=before.last, was_passive=before.was_passive)
+        self._seen[name] = SeenNode(
+            None, before.node_id, last=before.last, was_passive=before.was_passive
+        )
 
     def rivals(self, name: str) -> tuple[str, ...]:
         """Who else was active with its node id while it was. In a failover neither is seen active after the other.
@@ -106,7 +137,11 @@ class Nodes:
         own = self._seen.get(name)
         if own is None or own.role is Role.PASSIVE:
             return ()
-        together = (other for other, seen in self._mates(name) if own.first < seen.last and seen.first < own.last)
+        together = (
+            other
+            for other, seen in self._mates(name)
+            if own.first < seen.last and seen.first < own.last
+        )
         return tuple(sorted(together))
 
     def takeover(self, name: str) -> Takeover | None:
@@ -115,7 +150,11 @@ class Nodes:
         if own is None or own.role is not Role.ACTIVE:
             return None
         mates = self._mates(name)
-        before = [(seen.last, other, seen.role) for other, seen in mates if own.before <= seen.last < own.first]
+        before = [
+            (seen.last, other, seen.role)
+            for other, seen in mates
+            if own.before <= seen.last < own.first
+        ]
         if not before or any(seen.role is Role.ACTIVE for _, seen in mates):
             return None
         _, other, role = max(before)
@@ -124,16 +163,29 @@ class Nodes:
     def is_succeeded(self, name: str) -> bool:
         """Whether another one serves its node by now."""
         own = self._seen.get(name, SeenNode())
-        return any(seen.role is Role.ACTIVE and seen.first > own.last for _, seen in self._mates(name))
+        return any(
+            seen.role is Role.ACTIVE and seen.first > own.last
+            for _, seen in self._mates(name)
+        )
 
     def _mates(self, name: str) -> list[tuple[str, SeenNode]]:
         """Other brokers that are watched and were seen with its node id, but for its own process by another name."""
         own, watched = self._seen.get(name, SeenNode()), self.watched()
-        mates = ((other, seen) for other, seen in self._seen.copy().items() if other != name and other in watched)
-        return [(other, seen) for other, seen in mates if seen.node_id == own.node_id and not seen.is_one_with(own)]
+        mates = (
+            (other, seen)
+            for other, seen in self._seen.copy().items()
+            if other != name and other in watched
+        )
+        return [
+            (other, seen)
+            for other, seen in mates
+            if seen.node_id == own.node_id and not seen.is_one_with(own)
+        ]
 
     def own(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        return next((one for one in self._kept_of(name, snapshot) if one.broker == name), None)
+        return next(
+            (one for one in self._kept_of(name, snapshot) if one.broker == name), None
+        )
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
         """What is known of its own name, else of the one that it took over from. Raises Undecided."""
@@ -141,17 +193,27 @@ class Nodes:
         if own is not None and own.was_active:
             return own
         for other in sorted(self._kept_of(name, snapshot), key=lambda one: -one.now):
-            if other.broker != name and other.was_active and self._follows(name, other, own is not None):
+            if (
+                other.broker != name
+                and other.was_active
+                and self._follows(name, other, own is not None)
+            ):
                 return other
         return None
 
     def _kept_of(self, name: str, snapshot: Snapshot) -> Sequence[Checkpoint]:
-        return () if snapshot.broker is None else self.kept(node_of(snapshot.broker, name))
+        return (
+            () if snapshot.broker is None else self.kept(node_of(snapshot.broker, name))
+        )
 
     def _follows(self, name: str, known: Checkpoint, was_passive: bool) -> bool:
         """Whether `name`, which is active, took over from the name that `known` is of."""
         own = self._seen[name]
-        others = [known.broker] if known.broker else [one for one in self._seen.copy() if one != name]
+        others = (
+            [known.broker]
+            if known.broker
+            else [one for one in self._seen.copy() if one != name]
+        )
         watched = self.watched()
         for other in (one for one in others if one in watched):
             seen = self._seen.get(other)
@@ -163,4 +225,10 @@ class Nodes:
                 raise Undecided
         # An older file has no name: what it knows is of this one, or of its pair.
         begun = own.process.clock - own.process.uptime > known.now
-        return not known.broker or own.was_passive or was_passive or begun or same_process(known, own.process)
+        return (
+            not known.broker
+            or own.was_passive
+            or was_passive
+            or begun
+            or same_process(known, own.process)
+        )

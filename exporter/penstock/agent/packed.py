@@ -70,11 +70,15 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
             yield b"\xdd" + len(value).to_bytes(4)
             for some in pieces(len(value) if len(value) > FEW else 0):
                 yield pack(value[some])[1 if len(value[some]) <= FEW else 3 :]
-            yield from chain.from_iterable(map(packed_in_pieces, value if len(value) <= FEW else ()))
+            yield from chain.from_iterable(
+                map(packed_in_pieces, value if len(value) <= FEW else ())
+            )
         case Index():
             yield from packed_in_pieces(_rows_by_key(value))
         case _ if is_dataclass(value):
-            yield from packed_in_pieces({one.name: getattr(value, one.name) for one in fields(value)})
+            yield from packed_in_pieces(
+                {one.name: getattr(value, one.name) for one in fields(value)}
+            )
         case _:
             yield pack(value)
 

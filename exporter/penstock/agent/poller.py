@@ -33,7 +33,13 @@ class Poller:
     Its own fields belong to the event loop; the assessor works in `executor`. timeout: seconds of a poll.
     """
 
-    def __init__(self, reader: Reader, assessor: Assessor, timeout: float, executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        assessor: Assessor,
+        timeout: float,
+        executor: Executor | None = None,
+    ) -> None:
         self.assessor = assessor
         self.timeout = timeout
         self.last: PollResult | None = None
@@ -53,7 +59,9 @@ class Poller:
     def interval(self) -> float:
         return self.assessor.interval
 
-    async def run(self, first: float = 0.0, after: Collection[asyncio.Task[None]] = ()) -> None:
+    async def run(
+        self, first: float = 0.0, after: Collection[asyncio.Task[None]] = ()
+    ) -> None:
         """Poll for ever, the first time `first` seconds after these tasks; ends by cancellation."""
         if after:
             await asyncio.wait(after)
@@ -64,7 +72,9 @@ class Poller:
             poll = await self.poll()
             now = time.monotonic()
             # A slow broker gets as long a rest as it took to answer.
-            rest = max(poll.pause, now - began if now - began > self.interval / 2 else 0.0)
+            rest = max(
+                poll.pause, now - began if now - began > self.interval / 2 else 0.0
+            )
             due += self.interval
             while due < now + rest:
                 due += self.interval
@@ -86,16 +96,30 @@ class Poller:
         try:
             snapshot = await self._read()
             await loop.run_in_executor(self._executor, self.assessor.take, snapshot)
-            errors = [f"{name}: {one.error}" for name, one in snapshot.collectors.items() if one.error]
-            poll = PollResult(Result.PARTIAL, "; ".join(errors)) if errors else PollResult(Result.OK)
+            errors = [
+                f"{name}: {one.error}"
+                for name, one in snapshot.collectors.items()
+                if one.error
+            ]
+            poll = (
+                PollResult(Result.PARTIAL, "; ".join(errors))
+                if errors
+                else PollResult(Result.OK)
+            )
         except Refused as error:
-            poll = PollResult(Result.FAILED, str(error), pause=max(AFTER_REFUSAL, error.retry_after or 0.0))
+            poll = PollResult(
+                Result.FAILED,
+                str(error),
+                pause=max(AFTER_REFUSAL, error.retry_after or 0.0),
+            )
         except PenstockError as error:
             poll = PollResult(Result.FAILED, str(error))
         except Exception as error:  # noqa: BLE001 - one broker's surprise must not end its loop
             poll = self._unexpected(error)
         self.polls[poll.result] += 1
-        poll = await self._show(self.assessor.publish, replace(poll, seconds=self._seconds))
+        poll = await self._show(
+            self.assessor.publish, replace(poll, seconds=self._seconds)
+        )
         self._log_change(poll)
         self.last = poll
         return poll
@@ -103,12 +127,17 @@ class Poller:
     async def _glance(self, until: float) -> None:
         """Poll in between, as long as a ring is held; what fails shows at the next poll."""
         try:
-            while self.assessor.state.judgement.rings_held and self._seconds <= SHARE * GLANCE:
+            while (
+                self.assessor.state.judgement.rings_held
+                and self._seconds <= SHARE * GLANCE
+            ):
                 if time.monotonic() + GLANCE > until:
                     return
                 await asyncio.sleep(GLANCE)
                 snapshot = await self._read()
-                await asyncio.get_running_loop().run_in_executor(self._executor, self.assessor.glance, snapshot)
+                await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self.assessor.glance, snapshot
+                )
                 self.glances += 1
         except PenstockError:
             return
@@ -128,23 +157,38 @@ class Poller:
     async def _show(self, publish: Publish, poll: PollResult) -> PollResult:
         """`publish` in a worker thread; a failed poll when that goes wrong."""
         try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, publish, poll, self.polls)
+            await asyncio.get_running_loop().run_in_executor(
+                self._executor, publish, poll, self.polls
+            )
         except Exception as error:  # noqa: BLE001 - as in `poll`
             return replace(self._unexpected(error), seconds=poll.seconds)
         return poll
 
     def _unexpected(self, error: Exception) -> PollResult:
         """Of an error that is no PenstockError; logged in full when it is another than at the poll before."""
-        poll = PollResult(Result.FAILED, f"unexpected {type(error).__name__}; the log has the details")
+        poll = PollResult(
+            Result.FAILED, f"unexpected {type(error).__name__}; the log has the details"
+        )
         if self.last is None or self.last.error != poll.error:
-            log.error("broker %s: the poll failed unexpectedly; please report this", self.name, exc_info=error)
+            log.error(
+                "broker %s: the poll failed unexpectedly; please report this",
+                self.name,
+                exc_info=error,
+            )
         return poll
 
     def _log_change(self, poll: PollResult) -> None:
         before = self.last
-        if before is not None and (before.result, before.error) == (poll.result, poll.error):
+        if before is not None and (before.result, before.error) == (
+            poll.result,
+            poll.error,
+        ):
             return
         if poll.result is Result.OK:
-            log.info("broker %s: polled%s", self.name, "" if before is None else ", all parts again")
+            log.info(
+                "broker %s: polled%s",
+                self.name,
+                "" if before is None else ", all parts again",
+            )
         else:
             log.warning("broker %s: poll %s: %s", self.name, poll.result, poll.error)

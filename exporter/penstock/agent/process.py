@@ -40,8 +40,12 @@ def worker_processes(text: str) -> int:
     if text != "auto":
         raise ValueError(f"{text!r} is neither auto nor a number from 0 to 99")
     free = len(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError, ValueError):  # no limit of a control group (version 2)
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # no limit of a control group (version 2)
+        quota, period = (
+            Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        )
         free = max(min(free, int(quota) // int(period)), 1)
     return free
 
@@ -70,4 +74,7 @@ def needed_mb(series: int, others: int = 0) -> float:
 
 def limit_mib(series: int, others: int = 0) -> int:
     """The memory in MiB that a container or unit should be allowed."""
-    return math.ceil(needed_mb(series, others) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB) * STEP_MIB
+    return (
+        math.ceil(needed_mb(series, others) * (1 + SPARE) * 1e6 / 2**20 / STEP_MIB)
+        * STEP_MIB
+    )

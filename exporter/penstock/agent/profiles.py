@@ -30,14 +30,20 @@ class ProfileFile:
                     from penstock.history.profiles import read_profiles  # noqa: PLC0415 - agents run without pyarrow
 
                     self._profiles = read_profiles(self._path)
-                    log.info("%s says what is normal on %d brokers", self._path, len(self._profiles))
+                    log.info(
+                        "%s says what is normal on %d brokers",
+                        self._path,
+                        len(self._profiles),
+                    )
             except FileNotFoundError:
                 self._seen, self._profiles = None, {}
             except (OSError, ValueError, ImportError) as error:
                 if str(error) != self._fault:
                     self._fault = str(error)
                     log.warning(
-                        "%s cannot be used: %s; what is normal is learned by the agent alone", self._path, error
+                        "%s cannot be used: %s; what is normal is learned by the agent alone",
+                        self._path,
+                        error,
                     )
             return self._profiles.get(broker)
 

@@ -56,7 +56,9 @@ class RecentSamples:
 class SeriesBuffer:
     """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
 
-    def __init__(self, names: Sequence[str], limit: int, name: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, names: Sequence[str], limit: int, name: Callable[[Any], Any]
+    ) -> None:
         """name: what a row is known by, also where its keys started again, as after a reload of the configuration."""
         self._names = names
         self._name = name
@@ -92,13 +94,19 @@ class SeriesBuffer:
         if index is self._index and self._values is not None:
             return
         rows = len(self._names) * len(index) * np.dtype(np.float32).itemsize
-        step = next((step for step in STEPS if int(HOUR / step) * rows <= self._limit), None)
+        step = next(
+            (step for step in STEPS if int(HOUR / step) * rows <= self._limit), None
+        )
         if step is None:
             self._values = None
         elif self._values is None:
             self._values = self._begin(step, len(index))
         else:
-            values = self._coarsened(self._values, step) if step > self._step else self._values
+            values = (
+                self._coarsened(self._values, step)
+                if step > self._step
+                else self._values
+            )
             self._values = take_or_fill(values, self._origin(index), np.nan)
         self._index = index
 
@@ -106,7 +114,9 @@ class SeriesBuffer:
         if index.follows(self._index):
             return index.origin
         before = {name: i for i, name in enumerate(map(self._name, self._index))}
-        return np.array([before.get(name, -1) for name in map(self._name, index)], np.intp)
+        return np.array(
+            [before.get(name, -1) for name in map(self._name, index)], np.intp
+        )
 
     def _begin(self, step: int, rows: int) -> Values:
         self._step, self._slot = step, -1
@@ -119,29 +129,44 @@ class SeriesBuffer:
         for slot in range(max(last - kept, -1) + 1, last + 1):
             moment = old[:, slot % kept]
             self._slot = slot * before // step
-            np.copyto(values[:, self._slot % values.shape[1]], moment, where=~np.isnan(moment))
+            np.copyto(
+                values[:, self._slot % values.shape[1]], moment, where=~np.isnan(moment)
+            )
         return values
 
     def course(
-        self, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+        self,
+        at: Sequence[int] | Positions,
+        index: Index[Any],
+        points: int | None = None,
     ) -> RecentSamples | None:
         """Of the rows `at` positions in `index`, the last `points` moments; None while nothing is kept."""
         if self._values is None or self._slot < 0:
             return None
         mine = self._index.positions(index.keys[np.asarray(at, np.intp)])
         kept = self._values.shape[1]
-        wanted = np.arange(self._slot - min(points or kept, kept) + 1, self._slot + 1) % kept
+        wanted = (
+            np.arange(self._slot - min(points or kept, kept) + 1, self._slot + 1) % kept
+        )
         found = self._values[:, wanted[:, None], mine[None, :]]
         found[:, :, mine < 0] = np.nan
-        return RecentSamples(self._step, self._end, {name: found[n].T for n, name in enumerate(self._names)})
+        return RecentSamples(
+            self._step,
+            self._end,
+            {name: found[n].T for n, name in enumerate(self._names)},
+        )
 
 
 @dataclass(slots=True)
 class Recent:
     """The last hour of one broker; written by the thread that polls, read by any."""
 
-    queues: SeriesBuffer = field(default_factory=lambda: SeriesBuffer(QUEUE_COLUMNS, QUEUE_BYTES, QUEUE))
-    clients: SeriesBuffer = field(default_factory=lambda: SeriesBuffer(CLIENT_COLUMNS, CLIENT_BYTES, CLIENT))
+    queues: SeriesBuffer = field(
+        default_factory=lambda: SeriesBuffer(QUEUE_COLUMNS, QUEUE_BYTES, QUEUE)
+    )
+    clients: SeriesBuffer = field(
+        default_factory=lambda: SeriesBuffer(CLIENT_COLUMNS, CLIENT_BYTES, CLIENT)
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:
@@ -158,14 +183,26 @@ class Recent:
             return None
         sums = {name: np.nansum(of, axis=0) for name, of in found.values.items()}
         read = {name: ~np.isnan(of).all(axis=0) for name, of in found.values.items()}
-        return replace(found, values={name: np.where(read[name], of, np.nan)[None] for name, of in sums.items()})
+        return replace(
+            found,
+            values={
+                name: np.where(read[name], of, np.nan)[None]
+                for name, of in sums.items()
+            },
+        )
 
     def of(
-        self, table: str, at: Sequence[int] | Positions, index: Index[Any], points: int | None = None
+        self,
+        table: str,
+        at: Sequence[int] | Positions,
+        index: Index[Any],
+        points: int | None = None,
     ) -> RecentSamples | None:
         """Of queues or clients, as `SeriesBuffer.course`."""
         with self._lock:
-            return (self.queues if table == "queue" else self.clients).course(at, index, points)
+            return (self.queues if table == "queue" else self.clients).course(
+                at, index, points
+            )
 
 
 # --- as answers
@@ -174,10 +211,15 @@ class Recent:
 def numbers(values: Values | Column) -> list[float | int | None]:
     """As JSON shows them: None where nothing was read."""
     # Thousands a page: much quicker than `number`.
-    return [None if v != v else int(v) if v.is_integer() else round(v, 3) for v in values.tolist()]  # noqa: PLR0124
+    return [
+        None if v != v else int(v) if v.is_integer() else round(v, 3)  # noqa: PLR0124
+        for v in values.tolist()
+    ]
 
 
-def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSeries | None:
+def time_series_values(
+    series: RecentSamples | None, row: int
+) -> answers.TimeSeries | None:
     """Of one of its rows."""
     if series is None:
         return None
@@ -186,7 +228,12 @@ def time_series_values(series: RecentSamples | None, row: int) -> answers.TimeSe
 
 
 def queue_recent(
-    recent: Recent, view: BrokerView, queue: str, address: str | None, events: Iterable[Event], seconds: float = HOUR
+    recent: Recent,
+    view: BrokerView,
+    queue: str,
+    address: str | None,
+    events: Iterable[Event],
+    seconds: float = HOUR,
 ) -> answers.Recent:
     """Of its clients those with a condition first, then those that buffered most; without a name of the broker.
     seconds: of its conditions. NotFound: there is no such queue.
@@ -197,11 +244,19 @@ def queue_recent(
         named = series.broker, series.address, series.queue
         course = recent.of("queue", [i], index)
     else:
-        series, named, course = None, (view.policy.broker, "", ""), recent.of_broker(index)
+        series, named, course = (
+            None,
+            (view.policy.broker, "", ""),
+            recent.of_broker(index),
+        )
     here = [one for one in view.conditions if (one.address, one.queue) == named[1:]]
     begin = view.snapshot.stamp - seconds
     own = (one for one in events if (one.address, one.queue) == named[1:])
-    clients, left_out = clients_recent(recent, view, series, {one.client for one in here}) if series else ([], 0)
+    clients, left_out = (
+        clients_recent(recent, view, series, {one.client for one in here})
+        if series
+        else ([], 0)
+    )
     return answers.Recent(
         *named,
         begin=round(begin, 3),
@@ -223,9 +278,19 @@ RATES = frozenset({"rate_in", "rate_out"})
 
 def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
     """What history has, and behind it what memory does. A step is two polls at least, so that each has a value."""
-    samples = {name: (stamps, values) for name, (stamps, values) in past.samples.items() if len(stamps)}
-    intervals = [float(np.median(np.diff(stamps))) for stamps, _ in samples.values() if len(stamps) > 1]
-    step = max([(found.end - found.begin) / POINTS, *(2 * interval for interval in intervals)])
+    samples = {
+        name: (stamps, values)
+        for name, (stamps, values) in past.samples.items()
+        if len(stamps)
+    }
+    intervals = [
+        float(np.median(np.diff(stamps)))
+        for stamps, _ in samples.values()
+        if len(stamps) > 1
+    ]
+    step = max(
+        [(found.end - found.begin) / POINTS, *(2 * interval for interval in intervals)]
+    )
     if (course := found.course) is not None:
         step = max(step, course.step)
         for name in QUEUE_COLUMNS:
@@ -233,22 +298,40 @@ def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
             stamps = course.end - course.step * np.arange(len(values))[::-1]
             old = samples.get(name, (np.empty(0), np.empty(0)))
             newer = stamps > (old[0][-1] if len(old[0]) else -np.inf)
-            samples[name] = np.append(old[0], stamps[newer]), np.append(old[1], values[newer])
+            samples[name] = (
+                np.append(old[0], stamps[newer]),
+                np.append(old[1], values[newer]),
+            )
     points = math.ceil((found.end - found.begin) / step)
     begin = found.end - points * step
-    made = {name: numbers(thinned(*of, begin, step, points, mean=name in RATES)) for name, of in samples.items()}
+    made = {
+        name: numbers(thinned(*of, begin, step, points, mean=name in RATES))
+        for name, of in samples.items()
+    }
     course = answers.TimeSeries(round(step, 3), found.end, **made) if made else None
-    return structs.replace(found, begin=round(begin, 3), course=course, source="history", note=past.note)
+    return structs.replace(
+        found, begin=round(begin, 3), course=course, source="history", note=past.note
+    )
 
 
-def thinned(stamps: Column, values: Column, begin: float, step: float, points: int, *, mean: bool) -> Column:
+def thinned(
+    stamps: Column,
+    values: Column,
+    begin: float,
+    step: float,
+    points: int,
+    *,
+    mean: bool,
+) -> Column:
     """One value a step, the highest or the mean of those that are known."""
     known = ~np.isnan(values) & (stamps > begin) & (stamps <= begin + points * step)
     at = np.minimum(((stamps[known] - begin) // step).astype(np.intp), points - 1)
     found = np.full(points, np.nan)
     if mean:
         counts = np.bincount(at, minlength=points)
-        np.divide(np.bincount(at, values[known], points), counts, out=found, where=counts > 0)
+        np.divide(
+            np.bincount(at, values[known], points), counts, out=found, where=counts > 0
+        )
         return found
     np.fmax.at(found, at, values[known])
     return found
@@ -258,16 +341,28 @@ def clients_recent(
     recent: Recent, view: BrokerView, series: QueueSeries, troubled: Collection[str]
 ) -> tuple[list[RecentClient], int]:
     table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
-    at = [i for i, row in enumerate(table.index) if (row.address, row.queue) == (series.address, series.queue)]
+    at = [
+        i
+        for i, row in enumerate(table.index)
+        if (row.address, row.queue) == (series.address, series.queue)
+    ]
     kept = recent.of("client", at, table.index)
     names = [table.index.rows[i].client for i in at]
-    most = np.zeros(len(at)) if kept is None else np.nan_to_num(kept.values["buffered"]).max(axis=1, initial=0)
+    most = (
+        np.zeros(len(at))
+        if kept is None
+        else np.nan_to_num(kept.values["buffered"]).max(axis=1, initial=0)
+    )
     order = sorted(range(len(at)), key=lambda n: (names[n] not in troubled, -most[n]))
-    shown = [RecentClient(names[n], time_series_values(kept, n)) for n in order[:MAX_CLIENTS]]
+    shown = [
+        RecentClient(names[n], time_series_values(kept, n)) for n in order[:MAX_CLIENTS]
+    ]
     return shown, max(len(at) - MAX_CLIENTS, 0)
 
 
-def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: float) -> list[SeverityEpisode]:
+def episodes(
+    events: Iterable[Event], active: Sequence[ActiveCondition], begin: float
+) -> list[SeverityEpisode]:
     """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
 
     events: of the queue, those since `begin` at least, oldest first. active: its conditions now.
@@ -275,18 +370,30 @@ def episodes(events: Iterable[Event], active: Sequence[ActiveCondition], begin: 
     under_way: dict[tuple[str, str], tuple[str, float]] = {}
     found: list[SeverityEpisode] = []
     for event in events:
-        name, since = (event.condition, event.client), event.time if event.since is None else event.since
+        name, since = (
+            (event.condition, event.client),
+            event.time if event.since is None else event.since,
+        )
         if event.change is Change.CONDITION_ON:
             under_way[name] = event.severity, since
         elif event.change is Change.CONDITION_OFF:
             severity, since = under_way.pop(name, (event.severity, since))
             found.append(SeverityEpisode(*name, severity, since, event.time))
         elif event.change is Change.SEVERITY:
-            severity, since = under_way.pop(name, (event.detail.partition(" ")[0], since))
+            severity, since = under_way.pop(
+                name, (event.detail.partition(" ")[0], since)
+            )
             found.append(SeverityEpisode(*name, severity, since, event.time))
             under_way[name] = event.severity, event.time
     for one in active:
         if not one.silenced:
-            severity, since = under_way.get((one.name, one.client), (one.severity.name.lower(), one.since))
-            found.append(SeverityEpisode(one.name, one.client, severity, round(since, 3), None))
-    return sorted((one for one in found if one.to is None or one.to > begin), key=lambda one: one.since)
+            severity, since = under_way.get(
+                (one.name, one.client), (one.severity.name.lower(), one.since)
+            )
+            found.append(
+                SeverityEpisode(one.name, one.client, severity, round(since, 3), None)
+            )
+    return sorted(
+        (one for one in found if one.to is None or one.to > begin),
+        key=lambda one: one.since,
+    )

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.agent import checkpoint as saving
-from penstock.agent.checkpoint import Checkpoint, KeptTotals, SavedDebounce, SavedLoss, SavedUnrouted
+from penstock.agent.checkpoint import (
+    Checkpoint,
+    KeptTotals,
+    SavedDebounce,
+    SavedLoss,
+    SavedUnrouted,
+)
 from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
@@ -109,7 +115,12 @@ class Written:
 
 
 def record_of(
-    before: Written | None, state: State, snapshot: Snapshot | None, policy: Policy, told: Told, sequence: int
+    before: Written | None,
+    state: State,
+    snapshot: Snapshot | None,
+    policy: Policy,
+    told: Told,
+    sequence: int,
 ) -> tuple[Record | None, Written | None]:
     """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
@@ -126,7 +137,9 @@ def record_of(
     if whole is None:
         return None, before
     whole = replace(whole, told=[(name, *how) for name, how in told.items()])
-    return Record(sequence, whole.node_id, whole), written_as(whole, state, told, sequence)
+    return Record(sequence, whole.node_id, whole), written_as(
+        whole, state, told, sequence
+    )
 
 
 def changed_since(
@@ -141,28 +154,46 @@ def changed_since(
     of_queues = state.queues.totals
     of_producers = state.producers.totals
     members = members_of_sums(state)
-    record.clients, clients = totals_record(before.clients, state.consumers.totals, saving.client_name)
-    record.queues, queues = totals_record(before.queues, of_queues, saving.sum_name, summed(of_queues), members)
-    record.producers, producers = totals_record(before.producers, of_producers, saving.series_of_producer)
+    record.clients, clients = totals_record(
+        before.clients, state.consumers.totals, saving.client_name
+    )
+    record.queues, queues = totals_record(
+        before.queues, of_queues, saving.sum_name, summed(of_queues), members
+    )
+    record.producers, producers = totals_record(
+        before.producers, of_producers, saving.series_of_producer
+    )
     record.queue_rows = [
-        patch for name in counters if (patch := counter_patch(name, before.counters.get(name), counters[name]))
+        patch
+        for name in counters
+        if (patch := counter_patch(name, before.counters.get(name), counters[name]))
     ]
-    record.producer_names = _new_names(before.producers.totals.source, of_producers.source, saving.producer_name)
+    record.producer_names = _new_names(
+        before.producers.totals.source, of_producers.source, saving.producer_name
+    )
     queue_index = judgement.seen.queues.index
     if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
-        record.queue_names = _new_names(before.queue_index, queue_index, saving.queue_name)
+        record.queue_names = _new_names(
+            before.queue_index, queue_index, saving.queue_name
+        )
     losers = saving.ring_losers(judgement)
     losers_before = set(before.ring_losers)
     record.ring_losers = [loser for loser in losers if loser not in losers_before]
     unrouted = saving.unrouted(judgement)
     unrouted_before = set(before.unrouted)
-    record.unrouted = [address for address in unrouted if address not in unrouted_before]
+    record.unrouted = [
+        address for address in unrouted if address not in unrouted_before
+    ]
     severities = severities_of(told, judgement.incidents.told)
     if severities != before.severities:
         record.standing = {
-            name: saving.saved_debounce(debounce) for name, debounce in judgement.debounced.items() if debounce.on.any()
+            name: saving.saved_debounce(debounce)
+            for name, debounce in judgement.debounced.items()
+            if debounce.on.any()
         }
-        record.told = [(name, *severity_and_begin) for name, severity_and_begin in told.items()]
+        record.told = [
+            (name, *severity_and_begin) for name, severity_and_begin in told.items()
+        ]
         queue_rows, record.consumer_rows = rows_of(record.standing, judgement)
         record.queue_rows = [*record.queue_rows, *queue_rows]
         record.incidents = judgement.incidents.told
@@ -182,14 +213,20 @@ def changed_since(
 
 def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Written:
     """When a checkpoint of `state` has been written."""
-    clients, queues, producers = state.consumers.totals, state.queues.totals, state.producers.totals
+    clients, queues, producers = (
+        state.consumers.totals,
+        state.queues.totals,
+        state.producers.totals,
+    )
     return Written(
         whole.node_id,
         base,
         whole.process,
         numbered(clients, whole.consumer_totals, np.ones(len(clients.index), np.bool_)),
         numbered(queues, whole.queue_totals, summed(queues)),
-        numbered(producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)),
+        numbered(
+            producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)
+        ),
         shown_counters(state.judgement),
         state.judgement.seen.queues.index,
         saving.ring_losers(state.judgement),
@@ -198,16 +235,26 @@ def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Writte
     )
 
 
-def severities_of(told: Told, incidents: Sequence[Incident]) -> dict[ConditionKey | str, Severity | str]:
-    return {name: severity for name, (severity, _) in told.items()} | {one.id: one.severity for one in incidents}
+def severities_of(
+    told: Told, incidents: Sequence[Incident]
+) -> dict[ConditionKey | str, Severity | str]:
+    return {name: severity for name, (severity, _) in told.items()} | {
+        one.id: one.severity for one in incidents
+    }
 
 
 # --- totals
 
 
-def numbered(totals: Totals[SeriesT], kept: KeptTotals, named: Mask) -> Numbered[SeriesT]:
+def numbered(
+    totals: Totals[SeriesT], kept: KeptTotals, named: Mask
+) -> Numbered[SeriesT]:
     """named: the series of `totals` that have a name in `kept`, in that order."""
-    return Numbered(totals, np.where(named, np.cumsum(named) - 1, -1).astype(np.int64), len(kept.names))
+    return Numbered(
+        totals,
+        np.where(named, np.cumsum(named) - 1, -1).astype(np.int64),
+        len(kept.names),
+    )
 
 
 def totals_record(
@@ -236,10 +283,18 @@ def totals_record(
     if not len(at) and not len(rows):
         return None, after
     names = [found for series in index.rows[new] if (found := name(series)) is not None]
-    return TotalsRecord(names, numbers[at], list(now.sums[:, at]), source.keys[rows], list(now.last[:, rows])), after
+    return TotalsRecord(
+        names,
+        numbers[at],
+        list(now.sums[:, at]),
+        source.keys[rows],
+        list(now.last[:, rows]),
+    ), after
 
 
-def differing(now: Lines, index: Index[Any], before: Lines | None, was: Index[Any], fill: float) -> Mask:
+def differing(
+    now: Lines, index: Index[Any], before: Lines | None, was: Index[Any], fill: float
+) -> Mask:
     """Per row of `index` whether a line has another value than before, by `was`; a missing one has none."""
     says = ~np.isnan(now)
     if before is not None:
@@ -256,7 +311,10 @@ def summed(totals: Totals[Any]) -> Mask:
 
 def members_of_sums(state: State) -> Mask | None:
     grouping, named = state.queues.grouping, summed(state.queues.totals)
-    if grouping.source is not state.queues.totals.source or grouping.index is not state.queues.totals.index:
+    if (
+        grouping.source is not state.queues.totals.source
+        or grouping.index is not state.queues.totals.index
+    ):
         return None
     return np.append(named, np.False_)[grouping.member]
 
@@ -266,7 +324,10 @@ def _new_names(
 ) -> list[tuple[int, str, str]]:
     if now is before:
         return []
-    return [(int(now.keys[at]), *name(now.rows[at])) for at in now.new_since(before).tolist()]
+    return [
+        (int(now.keys[at]), *name(now.rows[at]))
+        for at in now.new_since(before).tolist()
+    ]
 
 
 # --- state by row
@@ -280,32 +341,54 @@ def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]
         for name, one in declared(type(state)).items()
         if one.counter and one.names
         for stored_as, line in zip(
-            one.names, getattr(state, name) if one.lines else [getattr(state, name)], strict=True
+            one.names,
+            getattr(state, name) if one.lines else [getattr(state, name)],
+            strict=True,
         )
     }
 
 
-def counter_patch(name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]) -> Patch | None:
+def counter_patch(
+    name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]
+) -> Patch | None:
     index, column = now
     if not len(index) or (before is not None and before[1] is column):
         return None
-    was = np.full(len(index), np.nan) if before is None else index.carry(before[0], before[1], np.nan)
+    was = (
+        np.full(len(index), np.nan)
+        if before is None
+        else index.carry(before[0], before[1], np.nan)
+    )
     at = np.flatnonzero((column != was) & ~np.isnan(column))
     return Patch(index.keys[at], {name: column[at]}) if len(at) else None
 
 
-def rows_of(standing: Mapping[str, SavedDebounce], judgement: Judgement) -> tuple[list[Patch], list[Patch]]:
+def rows_of(
+    standing: Mapping[str, SavedDebounce], judgement: Judgement
+) -> tuple[list[Patch], list[Patch]]:
     """All that is known of the queues and consumers with conditions: a restart that finds less would end them."""
     seen, clients = judgement.seen, _keys(standing, client=True)
     queues, consumers = seen.queues.index, seen.consumers.index
     at = consumers.positions(clients)
-    queue_of = seen.queue_of.at[at[at >= 0]] if len(seen.queue_of.at) == len(consumers) else at[:0]
-    keys = np.union1d(_keys(standing, client=False), queues.keys[queue_of[queue_of >= 0]])
-    return _rows(By.QUEUE, queues, keys, judgement), _rows(By.CONSUMER, consumers, clients, judgement)
+    queue_of = (
+        seen.queue_of.at[at[at >= 0]]
+        if len(seen.queue_of.at) == len(consumers)
+        else at[:0]
+    )
+    keys = np.union1d(
+        _keys(standing, client=False), queues.keys[queue_of[queue_of >= 0]]
+    )
+    return _rows(By.QUEUE, queues, keys, judgement), _rows(
+        By.CONSUMER, consumers, clients, judgement
+    )
 
 
 def _keys(standing: Mapping[str, SavedDebounce], *, client: bool) -> Keys:
-    found = [one.keys for name, one in standing.items() if (CONDITIONS[name].scope is Scope.CLIENT) is client]
+    found = [
+        one.keys
+        for name, one in standing.items()
+        if (CONDITIONS[name].scope is Scope.CLIENT) is client
+    ]
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
@@ -315,7 +398,9 @@ def _rows(by: By, index: Index[Any], keys: Keys, judgement: Judgement) -> list[P
     if not len(at):
         return []
     columns = saving.columns_by(by, index, judgement)
-    return [Patch(index.keys[at], {name: column[at] for name, column in columns.items()})]
+    return [
+        Patch(index.keys[at], {name: column[at] for name, column in columns.items()})
+    ]
 
 
 # --- and back
@@ -331,13 +416,19 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
     if checkpoint.queue_names or record.queue_names:
         names = dict(zip(queue_keys.tolist(), checkpoint.queue_names, strict=True))
         names |= {key: (address, name) for key, address, name in record.queue_names}
-        queue_keys, queues = with_rows(queue_keys, queues, np.array(sorted(names), np.int64), {})
+        queue_keys, queues = with_rows(
+            queue_keys, queues, np.array(sorted(names), np.int64), {}
+        )
     for patch in record.queue_rows:
         # A queue that has no name to find it by is left out.
         only = queue_keys if names else None
-        queue_keys, queues = with_rows(queue_keys, queues, patch.keys, patch.columns, only)
+        queue_keys, queues = with_rows(
+            queue_keys, queues, patch.keys, patch.columns, only
+        )
     for patch in record.consumer_rows:
-        consumer_keys, consumers = with_rows(consumer_keys, consumers, patch.keys, patch.columns)
+        consumer_keys, consumers = with_rows(
+            consumer_keys, consumers, patch.keys, patch.columns
+        )
     producers, producer_totals = with_producers(checkpoint, record)
     return replace(
         checkpoint,
@@ -353,9 +444,15 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
         standing=checkpoint.standing if record.standing is None else record.standing,
         told=checkpoint.told if record.told is None else record.told,
         recorded=record.now,
-        incidents=checkpoint.incidents if record.incidents is None else record.incidents,
+        incidents=checkpoint.incidents
+        if record.incidents is None
+        else record.incidents,
         cut=record.cut,
-        ring_losers=[*{one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)}.values()],
+        ring_losers=[
+            *{
+                one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)
+            }.values()
+        ],
         unrouted=[*dict([*checkpoint.unrouted, *record.unrouted]).items()],
     )
 
@@ -370,11 +467,15 @@ def with_totals(kept: KeptTotals, record: TotalsRecord | None) -> KeptTotals:
     ]
     for column, values in zip(sums, record.sums, strict=True):
         column[record.at] = values
-    keys, last = with_rows(kept.keys, dict(enumerate(kept.last)), record.keys, dict(enumerate(record.last)))
+    keys, last = with_rows(
+        kept.keys, dict(enumerate(kept.last)), record.keys, dict(enumerate(record.last))
+    )
     return KeptTotals(names, sums, keys, [*last.values()])
 
 
-def with_producers(checkpoint: Checkpoint, record: Record) -> tuple[Sequence[tuple[str, str]], KeptTotals]:
+def with_producers(
+    checkpoint: Checkpoint, record: Record
+) -> tuple[Sequence[tuple[str, str]], KeptTotals]:
     """The names beside the keys of the totals, which are the agent's own."""
     kept = checkpoint.producer_totals
     names = dict(zip(kept.keys.tolist(), checkpoint.producers, strict=True))
@@ -384,13 +485,23 @@ def with_producers(checkpoint: Checkpoint, record: Record) -> tuple[Sequence[tup
 
 
 def with_rows(
-    keys: Keys, columns: Mapping[NameT, Column], new_keys: Keys, new: Mapping[NameT, Column], only: Keys | None = None
+    keys: Keys,
+    columns: Mapping[NameT, Column],
+    new_keys: Keys,
+    new: Mapping[NameT, Column],
+    only: Keys | None = None,
 ) -> tuple[Keys, dict[NameT, Column]]:
     """`columns` by `keys`, ascending, with the rows of `new`. only: no other rows than these are taken."""
-    taken = np.arange(len(new_keys)) if only is None else np.flatnonzero(positions_of(only, new_keys) >= 0)
+    taken = (
+        np.arange(len(new_keys))
+        if only is None
+        else np.flatnonzero(positions_of(only, new_keys) >= 0)
+    )
     all_keys = np.union1d(keys, new_keys[taken]).astype(np.int64)
     origin, at = positions_of(keys, all_keys), positions_of(all_keys, new_keys[taken])
-    found = {name: take_or_fill(column, origin, np.nan) for name, column in columns.items()}
+    found = {
+        name: take_or_fill(column, origin, np.nan) for name, column in columns.items()
+    }
     for name, values in new.items():
         column = found.setdefault(name, np.full(len(all_keys), np.nan))
         column[at] = values[taken]

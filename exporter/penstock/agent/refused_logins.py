@@ -29,11 +29,18 @@ class RefusedLogins:
         if time.monotonic() - self._recorded_at < EVENT_SECONDS:
             return
         new = self._wrong + self._unchecked - self._recorded
-        detail = f"1 login, from {address}" if new == 1 else f"{new} logins, the last from {address}"
+        detail = (
+            f"1 login, from {address}"
+            if new == 1
+            else f"{new} logins, the last from {address}"
+        )
         if self.record(detail):
             log.warning("refused: %s", detail)
             self._recorded += new
             self._recorded_at = time.monotonic()
 
     def numbers(self) -> Mapping[str, float]:
-        return {"logins_refused": float(self._wrong), "logins_unchecked": float(self._unchecked)}
+        return {
+            "logins_refused": float(self._wrong),
+            "logins_unchecked": float(self._unchecked),
+        }

@@ -16,17 +16,23 @@ class SavedBroker:
     changes: list[bytes]
 
 
-def replace_broker(connection: Connection, key: str, sequence: int, seen: float, body: bytes) -> None:
+def replace_broker(
+    connection: Connection, key: str, sequence: int, seen: float, body: bytes
+) -> None:
     """Write a checkpoint, and delete the changes before it. seen: when, by the agent's clock."""
     connection.execute(
-        "REPLACE INTO broker(key, seen, sequence, body) VALUES (?, ?, ?, ?)", (key, seen, sequence, body)
+        "REPLACE INTO broker(key, seen, sequence, body) VALUES (?, ?, ?, ?)",
+        (key, seen, sequence, body),
     )
     connection.execute("DELETE FROM change WHERE key = ?", (key,))
 
 
 def insert_change(connection: Connection, key: str, sequence: int, body: bytes) -> None:
     """Write the record of a poll."""
-    connection.execute("REPLACE INTO change(sequence, key, body) VALUES (?, ?, ?)", (sequence, key, body))
+    connection.execute(
+        "REPLACE INTO change(sequence, key, body) VALUES (?, ?, ?)",
+        (sequence, key, body),
+    )
 
 
 def delete_broker(connection: Connection, key: str) -> None:
@@ -37,7 +43,9 @@ def delete_broker(connection: Connection, key: str) -> None:
 
 def delete_brokers_seen_before(connection: Connection, time: float) -> None:
     """Delete those that were seen last before that time, by the agent's clock."""
-    rows = connection.execute("SELECT key FROM broker WHERE seen < ?", (time,)).fetchall()
+    rows = connection.execute(
+        "SELECT key FROM broker WHERE seen < ?", (time,)
+    ).fetchall()
     for (key,) in rows:
         delete_broker(connection, key)
 
@@ -50,11 +58,15 @@ def broker_keys(connection: Connection) -> list[str]:
 
 def broker_of(connection: Connection, key: str) -> SavedBroker | None:
     """Return what is saved of a broker, None where nothing is."""
-    row = connection.execute("SELECT sequence, body FROM broker WHERE key = ?", (key,)).fetchone()
+    row = connection.execute(
+        "SELECT sequence, body FROM broker WHERE key = ?", (key,)
+    ).fetchone()
     if row is None:
         return None
     sequence, body = row
-    change_rows = connection.execute("SELECT body FROM change WHERE key = ? ORDER BY sequence", (key,)).fetchall()
+    change_rows = connection.execute(
+        "SELECT body FROM change WHERE key = ? ORDER BY sequence", (key,)
+    ).fetchall()
     changes = [change for (change,) in change_rows]
     return SavedBroker(sequence, body, changes)
 

@@ -33,8 +33,13 @@ def insert_events(connection: Connection, events: Iterable[Event]) -> None:
     for event in events:
         _insert_event(connection, event)
     # The ids have no gaps: events are deleted from the oldest on, and a new one gets the next id.
-    connection.execute("DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (KEPT,))
-    connection.execute("DELETE FROM agent_event WHERE id <= (SELECT max(id) FROM agent_event) - ?", (AGENT_KEPT,))
+    connection.execute(
+        "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (KEPT,)
+    )
+    connection.execute(
+        "DELETE FROM agent_event WHERE id <= (SELECT max(id) FROM agent_event) - ?",
+        (AGENT_KEPT,),
+    )
 
 
 def insert_missing_events(connection: Connection, events: Iterable[Event]) -> None:
@@ -50,7 +55,12 @@ def broker_event_bodies(connection: Connection, query: EventQuery) -> list[bytes
         " AND (:broker = '' OR broker = :broker)"
         " AND (:queue = '' OR queue = :queue)"
         " ORDER BY time DESC, id DESC LIMIT :limit",
-        {"since": query.since, "broker": query.broker, "queue": query.queue, "limit": query.limit},
+        {
+            "since": query.since,
+            "broker": query.broker,
+            "queue": query.queue,
+            "limit": query.limit,
+        },
     ).fetchall()
     return [body for (body,) in reversed(rows)]
 
@@ -60,7 +70,8 @@ def agent_event_bodies(connection: Connection, query: EventQuery) -> list[bytes]
     if query.broker or query.queue:
         return []
     rows = connection.execute(
-        "SELECT body FROM agent_event WHERE time >= ? ORDER BY time DESC, id DESC LIMIT ?", (query.since, query.limit)
+        "SELECT body FROM agent_event WHERE time >= ? ORDER BY time DESC, id DESC LIMIT ?",
+        (query.since, query.limit),
     ).fetchall()
     return [body for (body,) in reversed(rows)]
 
@@ -73,7 +84,9 @@ def _insert_event(connection: Connection, event: Event) -> None:
             (event.time, event.broker, event.queue, body),
         )
     else:
-        connection.execute("INSERT INTO agent_event(time, body) VALUES (?, ?)", (event.time, body))
+        connection.execute(
+            "INSERT INTO agent_event(time, body) VALUES (?, ?)", (event.time, body)
+        )
 
 
 def _has_event(connection: Connection, event: Event) -> bool:

@@ -52,4 +52,8 @@ class ServiceManager:
                 sender.settimeout(SEND_SECONDS)
                 sender.sendto("\n".join(lines).encode(), address)
         except OSError as error:
-            log.warning("the service manager does not take %s: %s", lines[0], error.strerror or error)
+            log.warning(
+                "the service manager does not take %s: %s",
+                lines[0],
+                error.strerror or error,
+            )

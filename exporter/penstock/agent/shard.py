@@ -18,7 +18,10 @@ class Shard:
 
     def owns(self, broker: str) -> bool:
         """Rendezvous hashing: of all ordinals, the one that weighs most with this name."""
-        weight = {n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest() for n in range(self.count)}
+        weight = {
+            n: blake2b(f"{n}:{broker}".encode(), digest_size=8).digest()
+            for n in range(self.count)
+        }
         return max(weight, key=weight.__getitem__) == self.ordinal
 
 
@@ -26,5 +29,7 @@ def parse_shard(text: str) -> Shard:
     """`2/3`, or `penstock-2/3` with the pod's name of a StatefulSet. ConfigError says what is allowed."""
     found = re.fullmatch(r"(?:.+-)?([0-9]{1,4})/([0-9]{1,4})", text)
     if not found or not int(found[1]) < int(found[2]) <= MOST:
-        raise ConfigError(f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT")
+        raise ConfigError(
+            f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT"
+        )
     return Shard(int(found[1]), int(found[2]))

@@ -14,9 +14,20 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from penstock.agent.state_schema import Damaged, WrittenByNewerVersion, copy_tables, create_or_check
+from penstock.agent.state_schema import (
+    Damaged,
+    WrittenByNewerVersion,
+    copy_tables,
+    create_or_check,
+)
 from penstock.core.errors import ConfigError
-from penstock.core.safe_files import Unfit, check_target, create, flush_to_disk, make_directory
+from penstock.core.safe_files import (
+    Unfit,
+    check_target,
+    create,
+    flush_to_disk,
+    make_directory,
+)
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +122,9 @@ class StateDatabase:
             return True
         with self._lock:
             if self._is_file and _identity(self.path) != self._file_identity:
-                self._fall_back_to_memory(FileNotFoundError(errno.ENOENT, "it was moved or deleted"))
+                self._fall_back_to_memory(
+                    FileNotFoundError(errno.ENOENT, "it was moved or deleted")
+                )
             if not self._is_file:
                 self._return_to_file()
             if self._is_file:
@@ -154,7 +167,9 @@ class StateDatabase:
     def _fall_back_to_memory(self, error: OSError | sqlite3.Error) -> None:
         """Go on in memory with what the file has, as far as that can be read."""
         memory = _memory_database()
-        self._memory_is_complete = not _is_damage(error) and _copied(self._connection, memory)
+        self._memory_is_complete = not _is_damage(error) and _copied(
+            self._connection, memory
+        )
         self._replace_connection(memory, is_file=False)
         if _is_damage(error):
             self._set_aside(f"is damaged ({error})")
@@ -164,7 +179,9 @@ class StateDatabase:
     def _use_memory(self) -> None:
         self._replace_connection(_memory_database(), is_file=False)
 
-    def _replace_connection(self, connection: sqlite3.Connection, *, is_file: bool) -> None:
+    def _replace_connection(
+        self, connection: sqlite3.Connection, *, is_file: bool
+    ) -> None:
         _close(self._connection)
         self._connection = connection
         self._is_file = is_file
@@ -222,8 +239,12 @@ class StateDatabase:
     def _move_log_into_database(self) -> None:
         """Move the write-ahead log into the database, and both to the disk."""
         try:
-            _, pages, moved = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if moved < pages:  # another program reads what was there before, and SQLite may have flushed nothing
+            _, pages, moved = self._connection.execute(
+                "PRAGMA wal_checkpoint(PASSIVE)"
+            ).fetchone()
+            if (
+                moved < pages
+            ):  # another program reads what was there before, and SQLite may have flushed nothing
                 flush_to_disk(_write_ahead_log(self.path))
         except (OSError, sqlite3.Error) as error:
             self._fall_back_to_memory(error)
@@ -238,11 +259,17 @@ class StateDatabase:
         self.success = False
         aside = self.path.with_name(FILE + SET_ASIDE_SUFFIX)
         log.warning(
-            "%s %s; it is set aside as %s: counters, conditions and events start again", self.path, reason, aside
+            "%s %s; it is set aside as %s: counters, conditions and events start again",
+            self.path,
+            reason,
+            aside,
         )
         try:
             for path in _with_companions(self.path):
-                _rename(path, path.with_name(path.name.replace(FILE, FILE + SET_ASIDE_SUFFIX)))
+                _rename(
+                    path,
+                    path.with_name(path.name.replace(FILE, FILE + SET_ASIDE_SUFFIX)),
+                )
         except OSError as error:
             log.warning("%s cannot be renamed: %s", self.path, error.strerror)
 
@@ -266,8 +293,12 @@ def connect(path: Path) -> sqlite3.Connection:
     make_directory(path.parent)
     check_target(path)
     if not path.exists():
-        create(path).close()  # for its owner only; SQLite gives the files beside it the same mode
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        create(
+            path
+        ).close()  # for its owner only; SQLite gives the files beside it the same mode
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         _set_up(connection)
     except sqlite3.Error as error:
@@ -298,7 +329,9 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     # Without shared memory a log is possible while no other program opens the database.
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     if _journal_mode(connection) != "wal":
-        raise sqlite3.OperationalError("this file system does not support a write-ahead log")
+        raise sqlite3.OperationalError(
+            "this file system does not support a write-ahead log"
+        )
 
 
 def _journal_mode(connection: sqlite3.Connection) -> str:
@@ -312,11 +345,15 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     # Without a log the file is whole, and SQLite needs no file beside it to be sure of that.
     is_whole = not _write_ahead_log(path).exists()
     options = "mode=ro&immutable=1" if is_whole else "mode=ro"
-    return sqlite3.connect(f"file:{quote(str(path))}?{options}", uri=True, isolation_level=None)
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?{options}", uri=True, isolation_level=None
+    )
 
 
 def _memory_database() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        ":memory:", isolation_level=None, check_same_thread=False
+    )
     create_or_check(connection)
     return connection
 
@@ -361,7 +398,10 @@ def _close(connection: sqlite3.Connection) -> None:
 
 
 def _with_companions(path: Path) -> list[Path]:
-    return [path, *(path.with_name(path.name + suffix) for suffix in COMPANION_SUFFIXES)]
+    return [
+        path,
+        *(path.with_name(path.name + suffix) for suffix in COMPANION_SUFFIXES),
+    ]
 
 
 def _rename(path: Path, target: Path) -> None:
@@ -372,7 +412,11 @@ def _rename(path: Path, target: Path) -> None:
 def _is_damage(error: Exception) -> bool:
     """Whether SQLite says that the content of the file is wrong, which no later attempt mends."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG)
+    return code in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_TOOBIG,
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -41,7 +41,9 @@ def create_or_check(connection: sqlite3.Connection) -> None:
     if _number(connection, "application_id") != APPLICATION:
         raise Damaged("is no state database of Penstock")
     if version > VERSION:
-        raise WrittenByNewerVersion(f"it has schema {version}, this version reads up to {VERSION}")
+        raise WrittenByNewerVersion(
+            f"it has schema {version}, this version reads up to {VERSION}"
+        )
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise Damaged(f"is damaged ({verdict})")
@@ -70,7 +72,9 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _copy_table(table: str, source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+def _copy_table(
+    table: str, source: sqlite3.Connection, target: sqlite3.Connection
+) -> None:
     rows = source.execute(f"SELECT * FROM {table}")  # noqa: S608 - the names above
     places = ", ".join("?" for _ in rows.description)
     target.execute(f"DELETE FROM {table}")  # noqa: S608

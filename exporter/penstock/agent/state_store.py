@@ -59,9 +59,13 @@ class StateStore:
 
         def work(connection: Connection) -> None:
             if is_base:
-                saved_brokers.replace_broker(connection, record.key, record.sequence, time.time(), body)
+                saved_brokers.replace_broker(
+                    connection, record.key, record.sequence, time.time(), body
+                )
             else:
-                saved_brokers.insert_change(connection, record.key, record.sequence, body)
+                saved_brokers.insert_change(
+                    connection, record.key, record.sequence, body
+                )
             insert_events(connection, events)
 
         self.database.write(work)
@@ -88,7 +92,9 @@ class StateStore:
 
     def take_in(self, checkpoints: Iterable[Checkpoint], now: float) -> None:
         """Keep those of which nothing newer is known."""
-        last_seen = {checkpoint.node_id: seen(checkpoint) for checkpoint in self.known()}
+        last_seen = {
+            checkpoint.node_id: seen(checkpoint) for checkpoint in self.known()
+        }
         for checkpoint in checkpoints:
             if seen(checkpoint) > last_seen.get(checkpoint.node_id, -math.inf):
                 self.keep(checkpoint, self.next_sequence(), now)
@@ -111,7 +117,11 @@ class StateStore:
     def flush(self, now: float) -> bool:
         """Have all of it on the disk, without brokers that were not seen for a month. False when that failed."""
         forgotten = now - FORGET_SECONDS
-        self.database.write(lambda connection: saved_brokers.delete_brokers_seen_before(connection, forgotten))
+        self.database.write(
+            lambda connection: saved_brokers.delete_brokers_seen_before(
+                connection, forgotten
+            )
+        )
         with self._lock:
             self.recorded_bytes = 0
         return self.database.flush()
@@ -124,14 +134,24 @@ class StateStore:
 
     def of_node(self, node: str) -> list[Checkpoint]:
         """Return what is known of a node id, under any name."""
-        keys = [key for key in self._keys() if key == node or key.startswith(f"{node} ")]
-        return [checkpoint for checkpoint in self._checkpoints(keys) if checkpoint.node == node]
+        keys = [
+            key for key in self._keys() if key == node or key.startswith(f"{node} ")
+        ]
+        return [
+            checkpoint
+            for checkpoint in self._checkpoints(keys)
+            if checkpoint.node == node
+        ]
 
     def of_name(self, name: str) -> Checkpoint | None:
         """Return what is known of a broker under its own name, the newest of it."""
         endings = (f"name:{name}", f" {name}")
         keys = [key for key in self._keys() if key.endswith(endings)]
-        checkpoints = [checkpoint for checkpoint in self._checkpoints(keys) if checkpoint.broker == name]
+        checkpoints = [
+            checkpoint
+            for checkpoint in self._checkpoints(keys)
+            if checkpoint.broker == name
+        ]
         return max(checkpoints, key=seen, default=None)
 
     def _keys(self) -> list[str]:
@@ -151,7 +171,9 @@ class StateStore:
         return checkpoints
 
     def _saved(self, key: str) -> SavedBroker | None:
-        return self.database.read(lambda connection: saved_brokers.broker_of(connection, key))
+        return self.database.read(
+            lambda connection: saved_brokers.broker_of(connection, key)
+        )
 
 
 def newest_checkpoint(saved: SavedBroker) -> Checkpoint:

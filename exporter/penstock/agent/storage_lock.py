@@ -26,7 +26,11 @@ def lock_storage(directory: Path) -> int | None:
         make_directory(directory)
         descriptor = open_to_append(directory / FILE)
     except OSError as error:
-        log.warning("%s cannot be locked (%s): see that no other agent uses it", directory, error.strerror or error)
+        log.warning(
+            "%s cannot be locked (%s): see that no other agent uses it",
+            directory,
+            error.strerror or error,
+        )
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,8 +44,14 @@ def lock_storage(directory: Path) -> int | None:
     except OSError as error:
         if error.errno not in _NOT_OFFERED:
             os.close(descriptor)
-            raise ConfigError(f"{directory} cannot be locked: {error.strerror}; give another --storage.path") from None
-        log.warning("%s cannot be locked (%s): see that no other agent uses it", directory, error.strerror)
+            raise ConfigError(
+                f"{directory} cannot be locked: {error.strerror}; give another --storage.path"
+            ) from None
+        log.warning(
+            "%s cannot be locked (%s): see that no other agent uses it",
+            directory,
+            error.strerror,
+        )
     with contextlib.suppress(OSError):  # for the text of the other agent's error only
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())

@@ -79,22 +79,37 @@ class Agent:
         self._shard = shard
         self._written = self._load()
         """The configuration as the file has it, without the brokers of discovery."""
-        self._discovery = Discovery(config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED))
+        self._discovery = Discovery(
+            config_file.parent, report=partial(self._record, Change.CONFIG_REFUSED)
+        )
         self._history = HistorySink()
         self._trends = Trends(None)
         self.refused_logins = RefusedLogins(self._record_refused)
         self._self_metrics = SelfMetrics(__version__, asked=self._counted)
         self._workers = Workers()
-        self._checkpoints = Checkpoints(StateDatabase(storage), self._workers, self._on_save)
+        self._checkpoints = Checkpoints(
+            StateDatabase(storage), self._workers, self._on_save
+        )
         self._journal = self._checkpoints.journal
         self.exposition = Exposition(self._self_metrics.render)
-        self._fleet = Fleet(self._written, self._open, self.exposition, self._checkpoints)
+        self._fleet = Fleet(
+            self._written, self._open, self.exposition, self._checkpoints
+        )
         self._nodes = Nodes(self._checkpoints.of_node, lambda: self._fleet.polled)
-        most = 0 if storage is None else processes  # a broker could not take along what is known of it
-        self._pool = WorkerPool(storage, worker, most, self.exposition, self._checkpoints, self._journal)
+        most = (
+            0 if storage is None else processes
+        )  # a broker could not take along what is known of it
+        self._pool = WorkerPool(
+            storage, worker, most, self.exposition, self._checkpoints, self._journal
+        )
         self._fleet.elsewhere = lambda: self._pool.assigned
         self.lookups = Lookups(
-            self._fleet, self._journal, self.exposition, self.reload, lambda: self._pool.assigned, self._history.reader
+            self._fleet,
+            self._journal,
+            self.exposition,
+            self.reload,
+            lambda: self._pool.assigned,
+            self._history.reader,
         )
         self._named_files = NamedFiles()
         self._file_faults: frozenset[str] = frozenset()
@@ -135,12 +150,17 @@ class Agent:
         await self._turns.run("start", self._start)  # a reload may be asked for by now
         if self._stopping is not None:
             raise Stopped("start: Penstock is stopping")
-        lasting = {"discovery": self._discover_regularly(), "named files": self._look_at_files_regularly()}
+        lasting = {
+            "discovery": self._discover_regularly(),
+            "named files": self._look_at_files_regularly(),
+        }
         if self._storage is not None:
             lasting["save state"] = self._checkpoints.run(self._assessors)
         if self._pool.most:
             lasting["worker processes"] = self._spread_regularly()
-        self._tasks += [asyncio.create_task(work, name=name) for name, work in lasting.items()]
+        self._tasks += [
+            asyncio.create_task(work, name=name) for name, work in lasting.items()
+        ]
 
     async def _start(self) -> None:
         found = await self._look(self._written)
@@ -168,11 +188,15 @@ class Agent:
                 await end(*self._tasks)
                 self._fleet.drop_all()
                 await self._fleet.settled()
-                if self._tasks:  # else nothing was begun: what an earlier agent saved must stay
+                if (
+                    self._tasks
+                ):  # else nothing was begun: what an earlier agent saved must stay
                     await self._checkpoints.save(())
                     unwritten = "of the history what waits in its queue is lost"
                 # In a worker: threads of other kinds may all wait for a name server.
-                await asyncio.get_running_loop().run_in_executor(self._workers.small, self._history.stop)
+                await asyncio.get_running_loop().run_in_executor(
+                    self._workers.small, self._history.stop
+                )
                 await self._workers.idle()
                 await others
         except TimeoutError:
@@ -200,7 +224,9 @@ class Agent:
 
     async def _reload(self) -> None:
         self.service_manager.reloading()
-        status = "The last reload did not end; the configuration before it stays in force."
+        status = (
+            "The last reload did not end; the configuration before it stays in force."
+        )
         try:
             await self._reload_all()
             status = IN_FORCE
@@ -215,14 +241,19 @@ class Agent:
             written = await asyncio.to_thread(self._load)
             found = await self._look(written)
             users = [*self._own(found), *written.discovery.profiles.values()]
-            faults = [*await asyncio.to_thread(file_faults, users), *await self._take_web_configuration()]
+            faults = [
+                *await asyncio.to_thread(file_faults, users),
+                *await self._take_web_configuration(),
+            ]
             if faults:
                 raise ConfigError(*faults)  # noqa: TRY301 - reported as any other refusal
             await self._put_in_force(written, found)
         except Exception as error:
             if not isinstance(error, ConfigError):
                 log.exception("the reload failed unexpectedly; please report this")
-                error = ConfigError(f"unexpected {type(error).__name__}; the log has the details")
+                error = ConfigError(
+                    f"unexpected {type(error).__name__}; the log has the details"
+                )
             self._self_metrics.config_refused()
             await asyncio.wait([self._record(Change.CONFIG_REFUSED, str(error))])
             raise error from None
@@ -230,7 +261,9 @@ class Agent:
         self._self_metrics.config_loaded(time.time())
         brokers, rules = len(self._fleet.config.brokers), len(written.rules)
         log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
-        recorded = self._record(Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules")
+        recorded = self._record(
+            Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules"
+        )
         await self._fleet.settled()
         await asyncio.wait([recorded])
         await asyncio.to_thread(self._pool.reload)
@@ -250,22 +283,34 @@ class Agent:
         """What has changed is used by the readers of the brokers; here it is reported."""
         while True:
             try:
-                news = await asyncio.to_thread(self._named_files.look, self._fleet.config.brokers)
-                web_faults = () if self.web_configuration is None else self.web_configuration.faults
+                news = await asyncio.to_thread(
+                    self._named_files.look, self._fleet.config.brokers
+                )
+                web_faults = (
+                    ()
+                    if self.web_configuration is None
+                    else self.web_configuration.faults
+                )
                 self._report(news, web_faults)
             except Exception:
-                log.exception("the files that the configuration names could not be looked at; please report this")
+                log.exception(
+                    "the files that the configuration names could not be looked at; please report this"
+                )
             await asyncio.sleep(FILE_SECONDS)
 
     def _report(self, news: FileNews, web_faults: Sequence[str]) -> None:
         faults = frozenset((*news.faults, *web_faults))
         for fault in sorted(faults - self._file_faults):
             log.error("%s; what was read before stays in use", fault)
-            self._record(Change.CONFIG_REFUSED, f"{fault}; what was read before stays in use")
+            self._record(
+                Change.CONFIG_REFUSED, f"{fault}; what was read before stays in use"
+            )
             self._self_metrics.files_refused()
         if news.changed and not news.faults:
             names = ", ".join(map(str, news.changed))
-            log.info("files have changed, and are used from the next poll on: %s", names)
+            log.info(
+                "files have changed, and are used from the next poll on: %s", names
+            )
             self._record(Change.CONFIG_RELOAD, f"files have changed: {names}")
         elif self._file_faults and not faults:
             log.info("all files that the configuration names can be used again")
@@ -298,7 +343,9 @@ class Agent:
             return
         brokers = len(self._fleet.config.brokers)
         log.info("discovery: %d brokers are watched now", brokers)
-        await asyncio.wait([self._record(Change.CONFIG_RELOAD, f"discovery: {brokers} brokers")])
+        await asyncio.wait(
+            [self._record(Change.CONFIG_RELOAD, f"discovery: {brokers} brokers")]
+        )
 
     async def _look(self, config: Config) -> FoundBrokers:
         return await self._discovery.look(config, time.monotonic())
@@ -306,7 +353,11 @@ class Agent:
     def _own(self, found: FoundBrokers) -> tuple[Broker, ...]:
         """Those that are this agent's to poll."""
         shard = self._shard
-        return tuple(broker for broker in found.brokers if shard is None or shard.owns(broker.name))
+        return tuple(
+            broker
+            for broker in found.brokers
+            if shard is None or shard.owns(broker.name)
+        )
 
     async def _spread_regularly(self) -> None:
         while True:
@@ -318,12 +369,17 @@ class Agent:
             except Stopped:
                 return
             except Exception:
-                log.exception("the worker processes could not be looked after; please report this")
+                log.exception(
+                    "the worker processes could not be looked after; please report this"
+                )
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _move(self, names: Sequence[str]) -> None:
         """Let worker processes poll these from now on; what they show stays until more is shown from there."""
-        shown = {name: one.poller.assessor.blocks.published for name, one in self._fleet.polled.items()}
+        shown = {
+            name: one.poller.assessor.blocks.published
+            for name, one in self._fleet.polled.items()
+        }
         before = self._pool.assigned
         self._pool.assign(names, shown)
         try:
@@ -337,10 +393,14 @@ class Agent:
 
     async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
         """What is refused is refused while nothing has changed; what is done then, in one step, no one can cancel."""
-        switch_history = await asyncio.to_thread(self._history.plan, config.history, self._storage)
+        switch_history = await asyncio.to_thread(
+            self._history.plan, config.history, self._storage
+        )
         trends = self._trends_of(config.history.trends or "")
         own = config.model_copy(update={"brokers": self._own(found)})
-        switch_fleet = self._fleet.plan(own)  # the last, because it opens connections, which are in use from here on
+        switch_fleet = self._fleet.plan(
+            own
+        )  # the last, because it opens connections, which are in use from here on
         switch_history()
         switch_fleet()
         self._pool.show(own)
@@ -349,24 +409,35 @@ class Agent:
         self._self_metrics.watched(watched, [broker.name for broker in found.brokers])
         if trends.file != self._trends.file:
             self._trends = trends
-            self.exposition.set_broker("", trends.blocks)  # beside the brokers; a broker's name is never empty
+            self.exposition.set_broker(
+                "", trends.blocks
+            )  # beside the brokers; a broker's name is never empty
 
     def _trends_of(self, named: str) -> Trends:
         """What shows what the trend job wrote there. Raises ConfigError."""
         if "://" in named:
             return StoredTrends(named)
-        file = Path(named) if named else self._storage and self._storage / "trends" / "gauges.json"
+        file = (
+            Path(named)
+            if named
+            else self._storage and self._storage / "trends" / "gauges.json"
+        )
         return Trends(file)
 
     def _open(self, config: Config, broker: Broker) -> Poller:
         interval, lane = config.interval_of(broker), Lane(self._workers)
-        offer, record = self._history.offer(broker.name, interval), self._checkpoints.record
+        offer, record = (
+            self._history.offer(broker.name, interval),
+            self._checkpoints.record,
+        )
         policy, change = policy_of(config, broker), self._on_change
         assessor = Assessor(
             policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record,
             recall=self._checkpoints.of_name,
         )  # fmt: skip
-        return Poller(open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane)
+        return Poller(
+            open_reader(config, broker, lane), assessor, config.timeout_of(broker), lane
+        )
 
     # --- what changed
 
@@ -383,14 +454,21 @@ class Agent:
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
     def _counted(self) -> Mapping[str, float]:
-        found = {"failures": self._discovery.failures, "faults": len(self._discovery.faults)}
+        found = {
+            "failures": self._discovery.failures,
+            "faults": len(self._discovery.faults),
+        }
         discovery = {f"discovery_{name}": float(count) for name, count in found.items()}
-        return self._pool.numbers({**discovery, **self._history.numbers(), **self.refused_logins.numbers()})
+        return self._pool.numbers(
+            {**discovery, **self._history.numbers(), **self.refused_logins.numbers()}
+        )
 
     def _record(self, change: Change, detail: str) -> asyncio.Future[bool]:
         """Begin to write it down, behind what the worker has to do already; not to be cancelled, wait for it."""
         event = Event(time.time(), change, detail=detail[:MAX_DETAIL])
-        return asyncio.get_running_loop().run_in_executor(self._workers.small, self._journal.add, [event])
+        return asyncio.get_running_loop().run_in_executor(
+            self._workers.small, self._journal.add, [event]
+        )
 
     def _record_refused(self, detail: str) -> bool:
         """The server serves before the agent has started, and until it has stopped."""

@@ -31,7 +31,9 @@ class PollSeries:
     result: str
 
 
-def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[CollectorSeries]:
+def collector_table(
+    broker: str, collectors: Mapping[str, Collector]
+) -> Table[CollectorSeries]:
     parts = collectors.values()
     columns = {
         "success": np.array([float(part.success) for part in parts]),
@@ -45,13 +47,25 @@ def collector_table(broker: str, collectors: Mapping[str, Collector]) -> Table[C
 def poll_table(broker: str, polls: Mapping[Any, int]) -> Table[PollSeries]:
     """polls: how many, by their `Result`."""
     numbers = np.array(list(polls.values()), dtype=np.float64)
-    return Table(Index.of([PollSeries(broker, result) for result in polls]), {"polls": numbers})
+    return Table(
+        Index.of([PollSeries(broker, result) for result in polls]), {"polls": numbers}
+    )
 
 
-def with_poll(tables: Tables, broker: str, numbers: Mapping[str, float]) -> Table[BrokerSeries]:
+def with_poll(
+    tables: Tables, broker: str, numbers: Mapping[str, float]
+) -> Table[BrokerSeries]:
     """The broker's table with what the agent knows of it: up, and when and how it was polled."""
-    table: Table[BrokerSeries] = tables.get("broker") or Table(Index.of([BrokerSeries(broker)]))
-    return Table(table.index, {**table.columns, **{name: np.array([value]) for name, value in numbers.items()}})
+    table: Table[BrokerSeries] = tables.get("broker") or Table(
+        Index.of([BrokerSeries(broker)])
+    )
+    return Table(
+        table.index,
+        {
+            **table.columns,
+            **{name: np.array([value]) for name, value in numbers.items()},
+        },
+    )
 
 
 def series(tables: Tables) -> int:
@@ -86,7 +100,9 @@ class SeriesBudget:
     _policy: Policy | None = None
     _shown: dict[str, Index[Any]] = field(default_factory=dict)
 
-    def fitted(self, tables: Mapping[str, Table[Any]], policy: Policy) -> dict[str, Table[Any]]:
+    def fitted(
+        self, tables: Mapping[str, Table[Any]], policy: Policy
+    ) -> dict[str, Table[Any]]:
         """`tables` with at most as many series as the policy allows, but for those of the broker and of conditions."""
         if policy is not self._policy:  # what was shown may have other labels now
             self._policy, self._shown = policy, {}
@@ -97,29 +113,55 @@ class SeriesBudget:
         counts = {name: samples(name, tables[name]) for name in SIZES if name in tables}
         large = sum(int(count.sum()) for count in counts.values())
         share = max(most - (made - large), 0) / large if large else 0.0
-        cut = {name: self._cut(name, tables, count, share) for name, count in counts.items()}
+        cut = {
+            name: self._cut(name, tables, count, share)
+            for name, count in counts.items()
+        }
         self._shown = {name: table.index for name, table in cut.items()}
         fitted = {**tables, **cut}
         self.dropped = made - series(fitted)
         self.left_out = LeftOut(SERIES, self.dropped, made) if self.dropped else None
         return fitted
 
-    def _cut(self, name: str, tables: Mapping[str, Table[Any]], count: NDArray[np.int64], share: float) -> Table[Any]:
+    def _cut(
+        self,
+        name: str,
+        tables: Mapping[str, Table[Any]],
+        count: NDArray[np.int64],
+        share: float,
+    ) -> Table[Any]:
         """The rows of a table that come first, as many as have this share of its series."""
         table = tables[name]
         index, before = table.index, self._shown.get(name, Index.empty())
         size = np.nan_to_num(table[SIZES[name]])
         # lexsort: the last key counts first.
-        order = np.lexsort((-size, before.positions(index.keys) < 0, -np.frexp(size)[1], ~unhealthy(tables, table)))
+        order = np.lexsort(
+            (
+                -size,
+                before.positions(index.keys) < 0,
+                -np.frexp(size)[1],
+                ~unhealthy(tables, table),
+            )
+        )
         at = np.sort(order[np.cumsum(count[order]) <= share * count.sum()])
-        shown, _ = before.advance(index.keys[at], lambda new: index.rows[at[new]].tolist())
-        return Table(shown, {column: values[at] for column, values in table.columns.items()})
+        shown, _ = before.advance(
+            index.keys[at], lambda new: index.rows[at[new]].tolist()
+        )
+        return Table(
+            shown, {column: values[at] for column, values in table.columns.items()}
+        )
 
 
 def samples(name: str, table: Table[Any]) -> NDArray[np.int64]:
     """How many samples each row of a table makes."""
-    columns = [table.columns[family.column] for family in CATALOGUE if family.table == name and family.column in table]
-    return sum((~np.isnan(column) for column in columns), np.zeros(len(table), np.int64))
+    columns = [
+        table.columns[family.column]
+        for family in CATALOGUE
+        if family.table == name and family.column in table
+    ]
+    return sum(
+        (~np.isnan(column) for column in columns), np.zeros(len(table), np.int64)
+    )
 
 
 def unhealthy(tables: Mapping[str, Table[Any]], table: Table[Any]) -> NDArray[np.bool_]:
@@ -128,7 +170,11 @@ def unhealthy(tables: Mapping[str, Table[Any]], table: Table[Any]) -> NDArray[np
     ill = [] if causes is None else causes.index.rows[causes["unhealthy"] > 0].tolist()
     if not ill or not len(table):
         return np.zeros(len(table), np.bool_)
-    names = ("address", "queue") if hasattr(table.index.rows[0], "queue") else ("address",)
+    names = (
+        ("address", "queue") if hasattr(table.index.rows[0], "queue") else ("address",)
+    )
     name_of = attrgetter(*names)
     having = set(map(name_of, ill))
-    return np.fromiter((name_of(row) in having for row in table.index), np.bool_, len(table))
+    return np.fromiter(
+        (name_of(row) in having for row in table.index), np.bool_, len(table)
+    )

@@ -25,7 +25,10 @@ FORMAT, MAX_BYTES = 1, 64 * 2**20
 STORED_SECONDS = 300.0
 NEVER = "never"
 SHOWN = [name for name in TABLES if name.startswith("trend_")]
-ROWS = {name: make_dataclass(name, [(label, str) for label in TABLES[name]], frozen=True) for name in SHOWN}
+ROWS = {
+    name: make_dataclass(name, [(label, str) for label in TABLES[name]], frozen=True)
+    for name in SHOWN
+}
 
 
 class GaugeRow(msgspec.Struct):
@@ -64,7 +67,11 @@ class Trends:
                     self._seen = None
                     self.blocks.update({})
             except (OSError, ValueError) as error:
-                log.warning("%s cannot be shown: %s; run penstock trends run again", self.file, error)
+                log.warning(
+                    "%s cannot be shown: %s; run penstock trends run again",
+                    self.file,
+                    error,
+                )
 
 
 class StoredTrends(Trends):
@@ -88,7 +95,9 @@ class StoredTrends(Trends):
     def refresh(self) -> None:
         if time.monotonic() >= self._due and self._lock.acquire(blocking=False):
             self._due = time.monotonic() + STORED_SECONDS
-            threading.Thread(target=self._fetch, name="penstock-trends", daemon=True).start()
+            threading.Thread(
+                target=self._fetch, name="penstock-trends", daemon=True
+            ).start()
 
     def _fetch(self) -> None:
         try:
@@ -97,7 +106,9 @@ class StoredTrends(Trends):
                 self.blocks.update(tables(decoded(content)) if content else {})
                 self._content = content
         except (PenstockError, ValueError) as error:
-            log.warning("%s cannot be shown: %s; run penstock trends run again", self.url, error)
+            log.warning(
+                "%s cannot be shown: %s; run penstock trends run again", self.url, error
+            )
         finally:
             self._lock.release()
 
@@ -124,10 +135,15 @@ def tables(gauges: Gauges) -> Tables:
     found: dict[str, Table[Any]] = {}
     for name in SHOWN:
         rows = {
-            tuple(one.labels.get(label, "") for label in TABLES[name]): one for one in gauges.rows if one.table == name
+            tuple(one.labels.get(label, "") for label in TABLES[name]): one
+            for one in gauges.rows
+            if one.table == name
         }
         columns = [family.column for family in CATALOGUE if family.table == name]
-        values = {name: np.array([gauge_value(row.values.get(name)) for row in rows.values()]) for name in columns}
+        values = {
+            name: np.array([gauge_value(row.values.get(name)) for row in rows.values()])
+            for name in columns
+        }
         found[name] = Table(Index.of([ROWS[name](*labels) for labels in rows]), values)
     return found
 

@@ -26,7 +26,9 @@ class Workers:
     async def idle(self) -> None:
         """Wait for all jobs that were submitted so far."""
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(one, int) for one in (self.small, self.large)))
+        await asyncio.gather(
+            *(loop.run_in_executor(one, int) for one in (self.small, self.large))
+        )
 
     def shutdown(self, *, wait: bool) -> None:
         """Take no more jobs. wait: for the job under way; those that wait for their turn are never done."""
@@ -42,14 +44,18 @@ class Lane(Executor):
         self._calm = CALM
         self.used = 0.0
         """CPU seconds of all its jobs."""
-        self._one = threading.Lock()  # a cancelled poll may leave its last job behind in the other thread
+        self._one = (
+            threading.Lock()
+        )  # a cancelled poll may leave its last job behind in the other thread
 
     @property
     def large(self) -> bool:
         """Changes only while a job of this broker is done."""
         return self._calm < CALM
 
-    def submit(self, job: Callable[P, ResultT], /, *args: P.args, **named: P.kwargs) -> Future[ResultT]:
+    def submit(
+        self, job: Callable[P, ResultT], /, *args: P.args, **named: P.kwargs
+    ) -> Future[ResultT]:
         thread = self._workers.large if self.large else self._workers.small
         return thread.submit(self._timed, job, *args, **named)
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from penstock.account.account import MessageAccount
 from penstock.account.bare_addresses import BareAddresses
-from penstock.account.fates import ADDRESS_FATES, FATES, QUEUE_FATES, Bounds, address_fates, queue_fates
+from penstock.account.fates import (
+    ADDRESS_FATES,
+    FATES,
+    QUEUE_FATES,
+    Bounds,
+    address_fates,
+    queue_fates,
+)
 from penstock.account.openmq_books import DestinationBooks
 from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Index, Keys, Positions, Table
@@ -44,12 +51,18 @@ def fate_table(
     and where no most is known. before: of the last poll.
     """
     grouping = queues.grouping
-    if not (account.watched and account.books.index is rows.index is join.queues is grouping.source):
+    if not (
+        account.watched
+        and account.books.index is rows.index is join.queues is grouping.source
+    ):
         return Table(Index.empty())
     alone = grouping.index.column("alone", lambda series: not series.summed) > 0
     judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
     shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member] & judged)
-    found = [some(fate, shown, bounds) for fate, bounds in enumerate(queue_fates(account, rows).values())]
+    found = [
+        some(fate, shown, bounds)
+        for fate, bounds in enumerate(queue_fates(account, rows).values())
+    ]
     if account.address_books.index is grouping.source:
         first = shown[np.unique(join.at[shown], return_index=True)[1]]
         by_fate = address_fates(account)
@@ -69,31 +82,55 @@ def fate_table(
             address = addresses.index.rows[addresses.member[at]]
             return MessageFate(address.broker, address.address, "", FATES[fate])
         series, name = grouping.index.rows[grouping.member[at]], FATES[fate]
-        return MessageFate(series.broker, series.address, series.queue if name in QUEUE_FATES else "", name)
+        return MessageFate(
+            series.broker,
+            series.address,
+            series.queue if name in QUEUE_FATES else "",
+            name,
+        )
 
     keys = [len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found]
     keys += [-1 - len(FATES) * addresses.keys[at] + fate for fate, at, _, _ in of_bare]
     return as_table(found + of_bare, np.concatenate(keys), label, before)
 
 
-def unrouted_at_bare_addresses(bare: BareAddresses, addresses: Grouping[AddressSeries]) -> list[OfFate]:
+def unrouted_at_bare_addresses(
+    bare: BareAddresses, addresses: Grouping[AddressSeries]
+) -> list[OfFate]:
     """Of addresses without a queue that are shown as they are: what reached no queue."""
     if bare.index is not addresses.source:
         return []
-    alone = addresses.index.column("alone", lambda series: series.address != TEMPORARY) > 0
+    alone = (
+        addresses.index.column("alone", lambda series: series.address != TEMPORARY) > 0
+    )
     shown = np.flatnonzero(np.append(alone, np.False_)[addresses.member] & bare.bare)
-    return [some(FATES.index("unrouted") - len(FATES), shown, (bare.unrouted, bare.unrouted))]
+    return [
+        some(
+            FATES.index("unrouted") - len(FATES), shown, (bare.unrouted, bare.unrouted)
+        )
+    ]
 
 
 def as_table(
-    found: Sequence[OfFate], keys: Keys, label: Callable[[int, int], MessageFate], before: Index[MessageFate]
+    found: Sequence[OfFate],
+    keys: Keys,
+    label: Callable[[int, int], MessageFate],
+    before: Index[MessageFate],
 ) -> Table[MessageFate]:
     """What `some` found of each fate. keys: of all its rows; label: of a fate and a row."""
     fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found])
     at, low, high = (np.concatenate([one[part] for one in found]) for part in (1, 2, 3))
-    index, order = before.advance(keys, lambda new: [label(fates[i], at[i]) for i in new])
+    index, order = before.advance(
+        keys, lambda new: [label(fates[i], at[i]) for i in new]
+    )
     uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
-    return Table(index, {"messages": np.where(low > 0, low, np.nan)[order], "uncertain": uncertain[order]})
+    return Table(
+        index,
+        {
+            "messages": np.where(low > 0, low, np.nan)[order],
+            "uncertain": uncertain[order],
+        },
+    )
 
 
 def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
@@ -103,14 +140,19 @@ def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
     return fate, rows[has], low[has], high[has]
 
 
-def unexplained(books: QueueBooks | DestinationBooks, queues: Queues) -> dict[str, Column]:
+def unexplained(
+    books: QueueBooks | DestinationBooks, queues: Queues
+) -> dict[str, Column]:
     """Columns of the queues' series: what no reason explains; what others of the cluster got. NaN: none."""
     if books.index is not queues.grouping.source:
         return {}
     amounts = {"unexplained": np.abs(books.unexplained)}
     if isinstance(books, QueueBooks):
         amounts["redistributed"] = books.passed_on
-    return {name: queues.grouping.sum(np.where(one > 0, one, np.nan)) for name, one in amounts.items()}
+    return {
+        name: queues.grouping.sum(np.where(one > 0, one, np.nan))
+        for name, one in amounts.items()
+    }
 
 
 def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:
@@ -118,4 +160,8 @@ def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:
     if account.in_doubt.index is not queues.grouping.source:
         return {}
     least, most = account.in_doubt.bounds
-    return {"in_doubt": queues.grouping.sum(np.where((least > 0) & ~np.isnan(most), least, np.nan))}
+    return {
+        "in_doubt": queues.grouping.sum(
+            np.where((least > 0) & ~np.isnan(most), least, np.nan)
+        )
+    }

@@ -11,14 +11,34 @@ from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexp
 from penstock.assessment.states import with_states
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
-from penstock.model import Broker, ConsumerRow, QueueRow, Role, Snapshot, TransactionState
+from penstock.model import (
+    Broker,
+    ConsumerRow,
+    QueueRow,
+    Role,
+    Snapshot,
+    TransactionState,
+)
 from penstock.observation.facts import time_of
 from penstock.observation.poll import Groups
 from penstock.rule_engine.judgement import Judgement, judge
 from penstock.series.clock import Clock
-from penstock.series.connections import Addresses, Connections, Producers, address_table, grouped_links, link_table
+from penstock.series.connections import (
+    Addresses,
+    Connections,
+    Producers,
+    address_table,
+    grouped_links,
+    link_table,
+)
 from penstock.series.consumers import Consumers, client_table, consumer_table
-from penstock.series.labels import BrokerSeries, ClientSeries, ConnectionSeries, Grouping, LinkSeries
+from penstock.series.labels import (
+    BrokerSeries,
+    ClientSeries,
+    ConnectionSeries,
+    Grouping,
+    LinkSeries,
+)
 from penstock.series.queues import Queues, queue_table
 from penstock.settings.policy import Policy
 
@@ -77,7 +97,10 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
     after = with_findings(after, snapshot, policy)
     tables = shown(after, snapshot, connections, policy)
     if snapshot.consumers is not None:
-        after = replace(after, rows={name: tables[name].index for name in ADVANCED if name in tables})
+        after = replace(
+            after,
+            rows={name: tables[name].index for name in ADVANCED if name in tables},
+        )
     return after, tables
 
 
@@ -86,44 +109,74 @@ def advance(state: State, snapshot: Snapshot, policy: Policy) -> State:
     return advanced(state, snapshot, policy)[0]
 
 
-def advanced(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Table[ConnectionSeries] | None]:
+def advanced(
+    state: State, snapshot: Snapshot, policy: Policy
+) -> tuple[State, Table[ConnectionSeries] | None]:
     """The state after this snapshot but for its findings and rows, and the table that comes of the connections."""
     connection_table: Table[ConnectionSeries] | None = None
     if snapshot.broker is not None:
-        state = replace(state, clock=state.clock.advance(snapshot.broker, snapshot.stamp, snapshot.observation.process))
+        state = replace(
+            state,
+            clock=state.clock.advance(
+                snapshot.broker, snapshot.stamp, snapshot.observation.process
+            ),
+        )
         if snapshot.broker.role is Role.PASSIVE:
             state = replace(state, queues=state.queues.passive())
     if snapshot.queues is not None:
-        counts_reloaded = snapshot.broker is not None and snapshot.broker.kind.counts_reloaded
+        counts_reloaded = (
+            snapshot.broker is not None and snapshot.broker.kind.counts_reloaded
+        )
         observation = snapshot.observation
-        queues = state.queues.advance(snapshot.queues, policy, observation, counts_reloaded=counts_reloaded)
+        queues = state.queues.advance(
+            snapshot.queues, policy, observation, counts_reloaded=counts_reloaded
+        )
         state = replace(state, queues=queues)
     if snapshot.addresses is not None:
-        addresses = state.addresses.advance(snapshot.addresses, state.queues.grouping, policy)
+        addresses = state.addresses.advance(
+            snapshot.addresses, state.queues.grouping, policy
+        )
         state = replace(state, addresses=addresses)
     if snapshot.consumers is not None:
         state = with_judgement(state, snapshot, snapshot.consumers, policy)
     else:
-        state = replace(state, judgement=state.judgement.without_verdict(snapshot, policy.constants))
+        state = replace(
+            state, judgement=state.judgement.without_verdict(snapshot, policy.constants)
+        )
     if snapshot.producers is not None:
         late = snapshot.observation.late.get("producers")
-        producers = state.producers.advance(snapshot.producers, state.addresses.grouping, policy, late)
+        producers = state.producers.advance(
+            snapshot.producers, state.addresses.grouping, policy, late
+        )
         state = replace(state, producers=producers)
     if snapshot.connections is not None:
-        connections, connection_table = state.connections.advance(snapshot.connections, snapshot, policy)
+        connections, connection_table = state.connections.advance(
+            snapshot.connections, snapshot, policy
+        )
         state = replace(state, connections=connections)
     if snapshot.links is not None:
         state = replace(state, links=grouped_links(state.links, snapshot.links, policy))
     return state, connection_table
 
 
-def with_judgement(state: State, snapshot: Snapshot, listed: Table[ConsumerRow], policy: Policy) -> State:
+def with_judgement(
+    state: State, snapshot: Snapshot, listed: Table[ConsumerRow], policy: Policy
+) -> State:
     """With what this poll says of the consumers that it `listed`, and with what is judged by that."""
     consumers = state.consumers.group(snapshot, listed, state.queues.grouping, policy)
     groups = Groups(state.queues.grouping, consumers.clients, policy.broker)
-    judgement = judge(state.judgement, snapshot, groups, state.clock, policy.constants, policy.calendar)[0]
+    judgement = judge(
+        state.judgement,
+        snapshot,
+        groups,
+        state.clock,
+        policy.constants,
+        policy.calendar,
+    )[0]
     blocked = judgement.seen.times.now - judgement.held_unsettled_since(listed.index)
-    consumers = consumers.show(state.consumers, blocked, listed, snapshot.consumer_queue, policy)
+    consumers = consumers.show(
+        state.consumers, blocked, listed, snapshot.consumer_queue, policy
+    )
     return replace(state, consumers=consumers, judgement=judgement)
 
 
@@ -133,12 +186,17 @@ def with_findings(state: State, snapshot: Snapshot, policy: Policy) -> State:
         return state
     counted = snapshot.consumers is not None and "buffered" in snapshot.consumers
     clients = state.consumers.clients if counted else None
-    findings = state.findings.advance(policy.broker, snapshot, state.queues.grouping, clients, state.judgement)
+    findings = state.findings.advance(
+        policy.broker, snapshot, state.queues.grouping, clients, state.judgement
+    )
     return replace(state, findings=findings)
 
 
 def shown(
-    state: State, snapshot: Snapshot, connections: Table[ConnectionSeries] | None, policy: Policy
+    state: State,
+    snapshot: Snapshot,
+    connections: Table[ConnectionSeries] | None,
+    policy: Policy,
 ) -> dict[str, Table[Any]]:
     """The tables of a state that is already the one after this snapshot, but for its `rows`."""
     tables: dict[str, Table[Any]] = {}
@@ -147,11 +205,19 @@ def shown(
     if snapshot.queues is not None:
         tables["queue"] = queue_table(state.queues, snapshot.queues, snapshot.addresses)
     if snapshot.addresses is not None:
-        messages = None if snapshot.queues is None else state.queues.grouping.sum(snapshot.queues["messages"])
-        tables["address"] = address_table(state.addresses, snapshot.addresses, messages, snapshot.producers)
+        messages = (
+            None
+            if snapshot.queues is None
+            else state.queues.grouping.sum(snapshot.queues["messages"])
+        )
+        tables["address"] = address_table(
+            state.addresses, snapshot.addresses, messages, snapshot.producers
+        )
     if snapshot.consumers is not None:
         tables["client"] = client_table(state.consumers, snapshot.consumers)
-        tables["consumer"] = consumer_table(state.consumers, snapshot.consumers, state.clock)
+        tables["consumer"] = consumer_table(
+            state.consumers, snapshot.consumers, state.clock
+        )
         tables |= judged(state, tables, state.consumers.clients)
         tables |= accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
@@ -167,11 +233,16 @@ def shown(
     return tables | with_states(state, snapshot, tables, policy)
 
 
-def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dict[str, Table[Any]]:
+def judged(
+    state: State, tables: Tables, clients: Grouping[ClientSeries]
+) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
     told, rolled_up = judgement.incidents.told, judgement.incidents.rolled_up
-    counted = {"members": [one.size for one in told], "victims": [one.victim_count for one in told]}
+    counted = {
+        "members": [one.size for one in told],
+        "victims": [one.victim_count for one in told],
+    }
     numbers = {name: np.array(values, np.float64) for name, values in counted.items()}
     found: dict[str, Table[Any]] = {
         "incident": Table(Index.of(told), {"active": np.ones(len(told)), **numbers}),
@@ -181,18 +252,33 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     }
     queue = health.queue_measures(judgement, state.queues, state.clock)
     if "queue" in tables:
-        found["eviction"] = health.evictions(judgement, state.queues, state.before("eviction"))
-        found["ring_loser"] = health.losses_by_client(judgement, state.queues, state.before("ring_loser"))
+        found["eviction"] = health.evictions(
+            judgement, state.queues, state.before("eviction")
+        )
+        found["ring_loser"] = health.losses_by_client(
+            judgement, state.queues, state.before("ring_loser")
+        )
         queue |= health.without_kept(judgement, state.queues, tables["queue"])
-    account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
-    queue |= unexplained(account, state.queues) | in_doubt(judgement.account, state.queues)
-    measured = {"queue": queue, "client": health.client_measures(judgement, clients, state.clock)}
+    account = (
+        judgement.openmq_account.queues
+        if judgement.openmq_account.watched
+        else judgement.account.books
+    )
+    queue |= unexplained(account, state.queues) | in_doubt(
+        judgement.account, state.queues
+    )
+    measured = {
+        "queue": queue,
+        "client": health.client_measures(judgement, clients, state.clock),
+    }
     if "address" in tables:
         addresses = tables["address"]
         measured["address"] = health.address_measures(
             judgement, state.queues.grouping, state.addresses.of_queue, addresses
         )
-        found["address_cause"] = health.address_causes(judgement.conditions, rolled_up, addresses)
+        found["address_cause"] = health.address_causes(
+            judgement.conditions, rolled_up, addresses
+        )
     for name, columns in measured.items():
         if name in tables:
             found[name] = with_columns(tables[name], columns)
@@ -201,57 +287,99 @@ def judged(state: State, tables: Tables, clients: Grouping[ClientSeries]) -> dic
     return found
 
 
-def accounted(state: State, queues: Table[QueueRow] | None) -> dict[str, Table[MessageFate]]:
-    judgement, before, places = state.judgement, state.before("account"), state.addresses.grouping
+def accounted(
+    state: State, queues: Table[QueueRow] | None
+) -> dict[str, Table[MessageFate]]:
+    judgement, before, places = (
+        state.judgement,
+        state.before("account"),
+        state.addresses.grouping,
+    )
     if queues is None:
         return {}
     if judgement.openmq_account.watched:
         account, grouping = judgement.openmq_account, state.queues.grouping
         return {"account": openmq.fate_table(account, grouping, queues, places, before)}
     joined = judgement.seen.addresses
-    return {"account": fate_table(judgement.account, state.queues, queues, joined, places, before)}
+    return {
+        "account": fate_table(
+            judgement.account, state.queues, queues, joined, places, before
+        )
+    }
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:
     return Table(table.index, {**table.columns, **columns})
 
 
-def undecided_clients(state: State, snapshot: Snapshot, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
-    if "broker" not in tables or (snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE):
+def undecided_clients(
+    state: State, snapshot: Snapshot, tables: Tables, policy: Policy
+) -> dict[str, Table[Any]]:
+    if "broker" not in tables or (
+        snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
+    ):
         return {}
     judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
-    count = health.undecided(state.judgement, len(state.consumers.clients.index), judged=judged)
-    return {"broker": with_columns(tables["broker"], {"undecided_clients": np.array([count])})}
+    count = health.undecided(
+        state.judgement, len(state.consumers.clients.index), judged=judged
+    )
+    return {
+        "broker": with_columns(
+            tables["broker"], {"undecided_clients": np.array([count])}
+        )
+    }
 
 
 def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
     """What only an OpenMQ broker has: measured limits, rejects, connections that one consumer fills."""
     judgement, consumer = state.judgement, tables["consumer"]
-    found: dict[str, Table[Any]] = {"connection_cause": openmq.connection_causes(judgement, policy.broker)}
+    found: dict[str, Table[Any]] = {
+        "connection_cause": openmq.connection_causes(judgement, policy.broker)
+    }
     limits = openmq.consumer_limits(judgement, state.consumers.index.keys)
     found["consumer"] = with_columns(consumer, limits)
     if "address" in tables:
         address = tables["address"]
-        columns = openmq.rejected(judgement, state.queues.grouping, state.addresses.of_queue, address.index)
+        columns = openmq.rejected(
+            judgement, state.queues.grouping, state.addresses.of_queue, address.index
+        )
         found["address"] = with_columns(address, columns)
     return found
 
 
 def prepared_transactions(snapshot: Snapshot) -> float:
     """How many; NaN where they were not read at this poll."""
-    transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
+    transactions, collector = (
+        snapshot.transactions,
+        snapshot.collectors.get("transactions"),
+    )
     if transactions is None or (collector is not None and not collector.usable):
         return np.nan
     return float(np.count_nonzero(transactions["state"] == TransactionState.PREPARED))
 
 
-def broker_table(snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy) -> Table[BrokerSeries]:
-    role = "mirror" if (policy.mirror_of or broker.mirror_of) and broker.role is Role.ACTIVE else broker.role
-    row = BrokerSeries(policy.broker, broker.kind.name, broker.version, broker.product_version, broker.node_id, role)
+def broker_table(
+    snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy
+) -> Table[BrokerSeries]:
+    role = (
+        "mirror"
+        if (policy.mirror_of or broker.mirror_of) and broker.role is Role.ACTIVE
+        else broker.role
+    )
+    row = BrokerSeries(
+        policy.broker,
+        broker.kind.name,
+        broker.version,
+        broker.product_version,
+        broker.node_id,
+        role,
+    )
     numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
         "info": 1.0,
         "start": round(clock.start, 3),
         "clock_skew": round(clock.skew, 3),
         "prepared_transactions": prepared_transactions(snapshot),
     }
-    return Table(Index.of([row]), {name: np.array([value]) for name, value in numbers.items()})
+    return Table(
+        Index.of([row]), {name: np.array([value]) for name, value in numbers.items()}
+    )

@@ -49,7 +49,11 @@ OF_SEVERITY = {
 
 
 def object_state(
-    severity: Severity | None, *, unknown: bool, watched: bool, unread: ObjectState | None = None
+    severity: Severity | None,
+    *,
+    unknown: bool,
+    watched: bool,
+    unread: ObjectState | None = None,
 ) -> ObjectState:
     """The state of an object.
 
@@ -75,7 +79,9 @@ def object_state(
 
 def object_states(severities: Severities, unknown: Mask, watched: Mask) -> Codes:
     """The same of many objects at once, each of which is read now."""
-    return _CODES[severities - NOTHING, unknown.astype(np.int64), watched.astype(np.int64)]
+    return _CODES[
+        severities - NOTHING, unknown.astype(np.int64), watched.astype(np.int64)
+    ]
 
 
 def worst_of(states: list[ObjectState]) -> ObjectState:
@@ -89,7 +95,12 @@ def _codes() -> Codes:
     return np.array(
         [
             [
-                [ORDER.index(object_state(severity, unknown=unknown, watched=watched)) for watched in (False, True)]
+                [
+                    ORDER.index(
+                        object_state(severity, unknown=unknown, watched=watched)
+                    )
+                    for watched in (False, True)
+                ]
                 for unknown in (False, True)
             ]
             for severity in severities

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.assessment.object_state import NOTHING, ORDER, Codes, ObjectState, Severities, object_states
-from penstock.assessment.watching import WAITING, holding_clients, interval_of, waiting_queues, window_is_young
+from penstock.assessment.object_state import (
+    NOTHING,
+    ORDER,
+    Codes,
+    ObjectState,
+    Severities,
+    object_states,
+)
+from penstock.assessment.watching import (
+    WAITING,
+    holding_clients,
+    interval_of,
+    waiting_queues,
+    window_is_young,
+)
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.core.table import Column, Index, Mask, Table
 from penstock.incidents.incident import Incident
@@ -40,7 +53,9 @@ class KnownObjects:
     state: str
 
 
-def with_states(state: "State", snapshot: Snapshot, tables: Mapping[str, Table[Any]], policy: Policy) -> dict[str, Any]:
+def with_states(
+    state: "State", snapshot: Snapshot, tables: Mapping[str, Table[Any]], policy: Policy
+) -> dict[str, Any]:
     """The tables of queues and clients with a column of their states, and that of how many are in each."""
     if "queue" not in tables:
         return {}
@@ -52,17 +67,30 @@ def with_states(state: "State", snapshot: Snapshot, tables: Mapping[str, Table[A
     of_other_kinds = kind_not_judged(queues.index)
     watched_clients = holding(judgement, clients, snapshot.stamp)
     unknown_queues = of_other_kinds | young(judgement.warm_up.queues, queues.index)
-    unknown_clients = unknown_among(judgement, clients, {QUEUE(row) for row in queues.index.rows[of_other_kinds]})
-    watched_queues = waiting(state, policy, queues, clients.index.rows[watched_clients].tolist())
+    unknown_clients = unknown_among(
+        judgement, clients, {QUEUE(row) for row in queues.index.rows[of_other_kinds]}
+    )
+    watched_queues = waiting(
+        state, policy, queues, clients.index.rows[watched_clients].tolist()
+    )
     if not was_judged:
         unknown_queues[:] = True
         unknown_clients[:] = True
-        judgement = replace(judgement, conditions=(), incidents=Incidents())  # what was active may be over, or worse
+        judgement = replace(
+            judgement, conditions=(), incidents=Incidents()
+        )  # what was active may be over, or worse
     if window_is_young(judgement, policy.constants):
         watched_clients[:] = True
-    of_queues = object_states(queue_severities(judgement, queues.index), unknown_queues, watched_queues)
-    of_clients = object_states(client_severities(judgement, clients.index), unknown_clients, watched_clients)
-    shown = {"queue": with_column(queues, of_queues), "known": counted(policy.broker, (of_queues, of_clients))}
+    of_queues = object_states(
+        queue_severities(judgement, queues.index), unknown_queues, watched_queues
+    )
+    of_clients = object_states(
+        client_severities(judgement, clients.index), unknown_clients, watched_clients
+    )
+    shown = {
+        "queue": with_column(queues, of_queues),
+        "known": counted(policy.broker, (of_queues, of_clients)),
+    }
     if "client" in tables:
         shown["client"] = with_column(clients, of_clients)
     return shown
@@ -121,7 +149,10 @@ def places_of(incident: Incident) -> Iterable[tuple[str, str]]:
 
 
 def waiting(
-    state: "State", policy: Policy, queues: Table[QueueSeries], watched_clients: Sequence[ClientSeries]
+    state: "State",
+    policy: Policy,
+    queues: Table[QueueSeries],
+    watched_clients: Sequence[ClientSeries],
 ) -> Mask:
     """Queues of which something would be a condition if it lasted, or of one of their clients."""
     judgement = state.judgement
@@ -131,14 +162,18 @@ def waiting(
     watched = waits.long_enough & waits.not_yet_due
     active = {QUEUE(one) for one in judgement.conditions if one.name in WAITING}
     watched[queues.index.where("queue", QUEUE, active)] = False
-    watched[queues.index.where("queue", QUEUE, {QUEUE(row) for row in watched_clients})] = True
+    watched[
+        queues.index.where("queue", QUEUE, {QUEUE(row) for row in watched_clients})
+    ] = True
     return watched
 
 
 # --- clients
 
 
-def unknown_among(judgement: Judgement, clients: Table[ClientSeries], elsewhere: AbstractSet[Any]) -> Mask:
+def unknown_among(
+    judgement: Judgement, clients: Table[ClientSeries], elsewhere: AbstractSet[Any]
+) -> Mask:
     """Clients that were not judged. elsewhere: queues of kinds that are not judged."""
     unknown = young(judgement.warm_up.clients, clients.index)
     if "buffered" not in clients:
@@ -166,7 +201,9 @@ def client_severities(judgement: Judgement, index: Index[ClientSeries]) -> Sever
 
 def holding(judgement: Judgement, clients: Table[ClientSeries], now: float) -> Mask:
     """Clients that hold messages and acknowledge none, and may be stalled soon. now: by the agent's clock."""
-    watched = holding_clients(clients, now).long_enough & ~young(judgement.warm_up.clients, clients.index)
+    watched = holding_clients(clients, now).long_enough & ~young(
+        judgement.warm_up.clients, clients.index
+    )
     active = {CLIENT(one) for one in judgement.conditions if one.client}
     watched[clients.index.where("client", CLIENT, active)] = False
     return watched
@@ -186,7 +223,11 @@ def note(found: dict[Any, Severity], name: Any, severity: Severity) -> None:
 
 
 def raise_to(
-    severities: Severities, index: Index[Any], named: str, name_of: Any, found: Mapping[Any, Severity]
+    severities: Severities,
+    index: Index[Any],
+    named: str,
+    name_of: Any,
+    found: Mapping[Any, Severity],
 ) -> None:
     """Raises the severities of the rows whose name is among those found. named: under which the index keeps names."""
     at = index.where(named, name_of, found.keys())

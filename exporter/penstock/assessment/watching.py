@@ -54,7 +54,9 @@ def spans_polls(since: float, read: float, interval: float) -> bool:
 
 def window_seconds(judgement: Judgement, constants: Constants) -> tuple[float, float]:
     """For how long the agent has watched the broker, and how long the rules on trends look back, in seconds."""
-    return judgement.activity.trend.known_seconds, constants.trend_seconds(interval_of(judgement))
+    return judgement.activity.trend.known_seconds, constants.trend_seconds(
+        interval_of(judgement)
+    )
 
 
 def window_is_young(judgement: Judgement, constants: Constants) -> bool:
@@ -68,7 +70,9 @@ def interval_of(judgement: Judgement) -> float:
     return max(0.0, judgement.seen.times.interval)
 
 
-def waiting_queues(judgement: Judgement, grouping: Grouping[QueueSeries], constants: Constants) -> Lasting:
+def waiting_queues(
+    judgement: Judgement, grouping: Grouping[QueueSeries], constants: Constants
+) -> Lasting:
     """Messages that wait in a queue, by the queues' series. Not of sums, nor of what keeps dead letters."""
     size = len(grouping.index)
     seconds = np.full(size, np.nan)
@@ -77,7 +81,12 @@ def waiting_queues(judgement: Judgement, grouping: Grouping[QueueSeries], consta
     timers = judgement.timers
     if timers.index is not grouping.source:
         return Lasting(seconds, needed, without)
-    one_queue = grouping.index.column("watched alone", lambda row: not row.summed and row.kind not in PARKED) > 0
+    one_queue = (
+        grouping.index.column(
+            "watched alone", lambda row: not row.summed and row.kind not in PARKED
+        )
+        > 0
+    )
     shown = np.append(one_queue, np.False_)[grouping.member]
     waits = ~np.isnan(timers.ready)
     rows = np.flatnonzero(shown & waits)

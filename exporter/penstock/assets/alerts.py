@@ -36,8 +36,16 @@ _ENTRIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = yaml.safe_load(
     files("penstock.assets").joinpath("alerts.yaml").read_text(encoding="utf-8")
 )
 _STOPPED = " Nothing is settled meanwhile."
-_OPENED_WITH = {"penstock-broker": BROKER, "penstock-queue": QUEUE, "penstock-rings": QUEUE}
-_DASHBOARDS = {Scope.BROKER: "penstock-broker", Scope.QUEUE: "penstock-queue", Scope.CLIENT: "penstock-clients"}
+_OPENED_WITH = {
+    "penstock-broker": BROKER,
+    "penstock-queue": QUEUE,
+    "penstock-rings": QUEUE,
+}
+_DASHBOARDS = {
+    Scope.BROKER: "penstock-broker",
+    Scope.QUEUE: "penstock-queue",
+    Scope.CLIENT: "penstock-clients",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +73,26 @@ def _of_conditions(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
             yield from _of_condition(condition, condition.alert, values)
 
 
-def _of_condition(condition: Condition, alert: ConditionAlert, values: AlertValues) -> Iterator[AlertRule]:
+def _of_condition(
+    condition: Condition, alert: ConditionAlert, values: AlertValues
+) -> Iterator[AlertRule]:
     """A warning, and the same name as critical where the condition can bring its queue to a stop; never both."""
-    dashboard, labels = alert.dashboard or _DASHBOARDS[condition.scope], _labels(condition, alert)
+    dashboard, labels = (
+        alert.dashboard or _DASHBOARDS[condition.scope],
+        _labels(condition, alert),
+    )
     both = alert.critical and condition.may_be_critical
     levels: tuple[Severity, ...] = ("warning", "critical") if both else ("warning",)
     times = values.thresholds.judged_for, values.thresholds.keep_firing
     for severity in levels:
         expression = _expression(condition, alert, severity if both else "", values)
-        text = described(alert.description, values.identity) + (_STOPPED if severity == "critical" else "")
+        text = described(alert.description, values.identity) + (
+            _STOPPED if severity == "critical" else ""
+        )
         link = dashboard, alert.runbook, labels
-        yield AlertRule(alert.name, severity, expression, condition.title, text, *link, *times)
+        yield AlertRule(
+            alert.name, severity, expression, condition.title, text, *link, *times
+        )
 
 
 def _labels(condition: Condition, alert: ConditionAlert) -> tuple[str, ...]:
@@ -87,7 +104,9 @@ def _labels(condition: Condition, alert: ConditionAlert) -> tuple[str, ...]:
     return ADDRESS if alert.runbook == "brokers" else QUEUE
 
 
-def _expression(condition: Condition, alert: ConditionAlert, severity: str, values: AlertValues) -> str:
+def _expression(
+    condition: Condition, alert: ConditionAlert, severity: str, values: AlertValues
+) -> str:
     """One alert an address where the condition is the whole address's; how bad a client's is, its queue says.
 
     severity: empty where it has but one. Two agents on one broker raise one alert, and a new pod goes on with it.
@@ -101,14 +120,24 @@ def _expression(condition: Condition, alert: ConditionAlert, severity: str, valu
     if condition.scope is Scope.BROKER:
         return f"{seen('broker', 'unhealthy')} {level}"
     of_address = condition.of_address and alert.runbook == "brokers"
-    scope = "client" if condition.scope is Scope.CLIENT else "address" if of_address else "queue"
+    scope = (
+        "client"
+        if condition.scope is Scope.CLIENT
+        else "address"
+        if of_address
+        else "queue"
+    )
     if scope == "client":
         raised = f"{seen('client', 'unhealthy_consumers')} >= 1"
         if severity:
             raised += f" and ignoring (client) {seen('queue', 'unhealthy')} {level}"
     else:
         raised = f"{seen(scope, 'unhealthy')} {level}"
-    return raised if INCIDENT in values.disabled else f"{raised} unless {seen(scope, 'in_incident')}"
+    return (
+        raised
+        if INCIDENT in values.disabled
+        else f"{raised} unless {seen(scope, 'in_incident')}"
+    )
 
 
 def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
@@ -116,20 +145,42 @@ def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
     names = values.names()
     for entry in _ENTRIES.get(runbook, ()):
         one: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else filled(value, names) for key, value in entry.items()
+            key: tuple(value) if isinstance(value, list) else filled(value, names)
+            for key, value in entry.items()
         }
         for key in ("wait", "keep"):
-            one[key] = getattr(values.thresholds, one.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]))
-        identity = (*values.identity, "job", "instance") if runbook == "penstock" else values.identity
+            one[key] = getattr(
+                values.thresholds,
+                one.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]),
+            )
+        identity = (
+            (*values.identity, "job", "instance")
+            if runbook == "penstock"
+            else values.identity
+        )
         one["description"] = described(one["description"], identity)
-        yield AlertRule(runbook=runbook, **{"labels": _OPENED_WITH.get(one["dashboard"], ()), **one})
+        yield AlertRule(
+            runbook=runbook, **{"labels": _OPENED_WITH.get(one["dashboard"], ()), **one}
+        )
 
 
 def groups(values: AlertValues = DEFAULT) -> dict[str, tuple[AlertRule, ...]]:
     """All alerts, by group of rules; apart what is no condition. ConfigError where one that is disabled is none."""
-    made = {group: (*_of_conditions(runbook, values),) for group, runbook in _GROUPS.items()}
-    made |= {f"{group}-measured": (*_of_numbers(runbook, values),) for group, runbook in _GROUPS.items()}
-    if unknown := values.disabled - {one.name for alerts in made.values() for one in alerts}:
-        raise ConfigError(f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all")
-    shown = {group: tuple(one for one in alerts if one.name not in values.disabled) for group, alerts in made.items()}
+    made = {
+        group: (*_of_conditions(runbook, values),) for group, runbook in _GROUPS.items()
+    }
+    made |= {
+        f"{group}-measured": (*_of_numbers(runbook, values),)
+        for group, runbook in _GROUPS.items()
+    }
+    if unknown := values.disabled - {
+        one.name for alerts in made.values() for one in alerts
+    }:
+        raise ConfigError(
+            f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all"
+        )
+    shown = {
+        group: tuple(one for one in alerts if one.name not in values.disabled)
+        for group, alerts in made.items()
+    }
     return {group: alerts for group, alerts in shown.items() if alerts}

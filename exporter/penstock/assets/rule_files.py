@@ -21,7 +21,9 @@ OPERATOR: Mapping[str, Mapping[str, str]] = {
 }
 """Presets that want one object for the Prometheus operator, and its labels. Their Alertmanager lets a critical alert
 inhibit each warning of its name in the namespace, so the two have different names."""
-_RECORDED: Mapping[str, Mapping[str, str]] = yaml.safe_load((files("penstock.assets") / RECORDING).read_text("utf-8"))
+_RECORDED: Mapping[str, Mapping[str, str]] = yaml.safe_load(
+    (files("penstock.assets") / RECORDING).read_text("utf-8")
+)
 """Group of rules → name → a value a queue, of one broker."""
 _HEADER = "# Made by `penstock alerts write`: change it by --values, not here.\n"
 
@@ -41,36 +43,68 @@ def over_brokers(value: str, values: AlertValues = DEFAULT) -> str:
 
 def recordings(values: AlertValues = DEFAULT) -> dict[str, list[dict[str, str]]]:
     """Group of rules → its recording rules, in the order of the file."""
-    return {group: [_recorded(*one, values) for one in named.items()] for group, named in _RECORDED.items()}
+    return {
+        group: [_recorded(*one, values) for one in named.items()]
+        for group, named in _RECORDED.items()
+    }
 
 
 def _recorded(name: str, value: str, values: AlertValues) -> dict[str, str]:
     of_all_brokers = name.startswith("address_queue:")
     of_one = f"max by ({values.labels_of('broker', 'address', 'queue')}) ({value})"
     expression = over_brokers(value, values) if of_all_brokers else of_one
-    return {text: filled(own, values.names()) for text, own in (("record", name), ("expr", expression))}
+    return {
+        text: filled(own, values.names())
+        for text, own in (("record", name), ("expr", expression))
+    }
 
 
 def rule_files(values: AlertValues = DEFAULT) -> dict[str, str]:
     """File name → text."""
-    recording = [{"name": name, "rules": rules} for name, rules in recordings(values).items()]
+    recording = [
+        {"name": name, "rules": rules} for name, rules in recordings(values).items()
+    ]
     of_group = groups(values)
-    both = {one.name for alerts in of_group.values() for one in alerts if one.severity == "critical"} & {
-        one.name for alerts in of_group.values() for one in alerts if one.severity != "critical"
+    both = {
+        one.name
+        for alerts in of_group.values()
+        for one in alerts
+        if one.severity == "critical"
+    } & {
+        one.name
+        for alerts in of_group.values()
+        for one in alerts
+        if one.severity != "critical"
     }
     split = both if values.preset in OPERATOR else set()
     alerting = [
-        {"name": name, "rules": [_alert(one, values, renamed=one.name in split) for one in alerts]}
+        {
+            "name": name,
+            "rules": [_alert(one, values, renamed=one.name in split) for one in alerts],
+        }
         for name, alerts in of_group.items()
     ]
     routing = {ALERTMANAGER: _alertmanager(values)}
     if values.preset in OPERATOR:
         selected_by = {"release": values.release} if values.release else {}
-        metadata = {"name": "penstock", "labels": {**OPERATOR[values.preset], **selected_by}}
-        made = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": metadata}
-        return {OBJECT: _text({**made, "spec": {"groups": recording + alerting}}), **routing}
+        metadata = {
+            "name": "penstock",
+            "labels": {**OPERATOR[values.preset], **selected_by},
+        }
+        made = {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": metadata,
+        }
+        return {
+            OBJECT: _text({**made, "spec": {"groups": recording + alerting}}),
+            **routing,
+        }
     head = {"namespace": "penstock"} if values.preset == "mimir" else {}
-    texts = {RECORDING: _text({**head, "groups": recording}), ALERTS: _text({**head, "groups": alerting})}
+    texts = {
+        RECORDING: _text({**head, "groups": recording}),
+        ALERTS: _text({**head, "groups": alerting}),
+    }
     return texts | routing
 
 
@@ -82,18 +116,28 @@ def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
 
 def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str, Any]:
     text = section(alert.runbook, alert.name)
-    parts = alert.description, f"Impact: {part(text, 'Impact')}", f"Action: {part(text, 'Do')}"
+    parts = (
+        alert.description,
+        f"Impact: {part(text, 'Impact')}",
+        f"Action: {part(text, 'Do')}",
+    )
     return {
-        "alert": alert.name + ("Critical" if renamed and alert.severity == "critical" else ""),
+        "alert": alert.name
+        + ("Critical" if renamed and alert.severity == "critical" else ""),
         "expr": alert.expr,
         "for": alert.wait,
         "keep_firing_for": alert.keep,
-        "labels": {**values.labels, "severity": values.severities.get(alert.severity, alert.severity)},
+        "labels": {
+            **values.labels,
+            "severity": values.severities.get(alert.severity, alert.severity),
+        },
         "annotations": {
             "summary": alert.summary,
             "description": "\n".join([*parts, f"Explain: {command(alert.labels)}"]),
             "runbook_url": f"{address(values.runbooks_url, f'{alert.runbook}.html')}#{alert.name.lower()}",
-            "dashboard_url": link(values.grafana_url, alert.dashboard, (*values.identity, *alert.labels)),
+            "dashboard_url": link(
+                values.grafana_url, alert.dashboard, (*values.identity, *alert.labels)
+            ),
             "agent_url": page(values.agent_url, alert.labels),
         },
     }
@@ -102,9 +146,14 @@ def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str,
 def _alertmanager(values: AlertValues) -> str:
     """Routes and inhibition for Alertmanager, with these labels and severities."""
     text = files("penstock.assets").joinpath(ALERTMANAGER).read_text(encoding="utf-8")
-    severities = {name: values.severities.get(name, name) for name in ("critical", "warning", "info")}
+    severities = {
+        name: values.severities.get(name, name)
+        for name in ("critical", "warning", "info")
+    }
     return filled(text, {"across": values.names()["across"], **severities})
 
 
 def _text(document: dict[str, Any]) -> str:
-    return _HEADER + yaml.safe_dump(document, sort_keys=False, width=10_000, allow_unicode=True)
+    return _HEADER + yaml.safe_dump(
+        document, sort_keys=False, width=10_000, allow_unicode=True
+    )

@@ -11,9 +11,15 @@ Duration = Annotated[str, Meta(pattern=r"^([0-9]+(ms|[smhdwy]))+$")]
 """As Prometheus writes it."""
 _DEFAULTS: Final = read_toml("penstock.assets", "thresholds.toml")
 _DURATIONS: Final = re.compile(r"keep_\w+|\w+_(for|window)")
-_TYPES: Final = {name: Duration if _DURATIONS.fullmatch(name) else type(value) for name, value in _DEFAULTS.items()}
+_TYPES: Final = {
+    name: Duration if _DURATIONS.fullmatch(name) else type(value)
+    for name, value in _DEFAULTS.items()
+}
 Thresholds: Any = defstruct(
-    "Thresholds", [(name, _TYPES[name], _DEFAULTS[name]) for name in _DEFAULTS], frozen=True, forbid_unknown_fields=True
+    "Thresholds",
+    [(name, _TYPES[name], _DEFAULTS[name]) for name in _DEFAULTS],
+    frozen=True,
+    forbid_unknown_fields=True,
 )
 THRESHOLDS: Final = Thresholds()
 

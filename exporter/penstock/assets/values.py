@@ -19,7 +19,9 @@ Label = Annotated[str, Meta(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
 URL = r"^https?://[^\s{}#]+$"
 """Of links in annotations. Without braces, as Prometheus would take `{{` for a template; without a fragment."""
 Url = Annotated[str, Meta(pattern=URL)]
-LabelValue = Annotated[str, Meta(pattern="^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$")]
+LabelValue = Annotated[
+    str, Meta(pattern="^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$")
+]
 """Of an object of Kubernetes."""
 
 
@@ -52,11 +54,26 @@ class AlertValues(Struct, frozen=True, forbid_unknown_fields=True):
 
     def names(self) -> Mapping[str, str]:
         """What replaces ${NAME} in rules."""
-        of_tables = {f"labels.{table}": self.labels_of(*labels) for table, labels in TABLES.items()}
+        of_tables = {
+            f"labels.{table}": self.labels_of(*labels)
+            for table, labels in TABLES.items()
+        }
         across = "".join(f"{name}, " for name in self.identity)
-        places = {"identity": self.labels_of(), "across": across, "agent": self.labels_of("job", "instance")}
-        numbers = {name: str(value) for name, value in structs.asdict(self.thresholds).items()}
-        return {**of_tables, **places, **numbers, "brokers_own": BROKERS_OWN, "other": OTHER}
+        places = {
+            "identity": self.labels_of(),
+            "across": across,
+            "agent": self.labels_of("job", "instance"),
+        }
+        numbers = {
+            name: str(value) for name, value in structs.asdict(self.thresholds).items()
+        }
+        return {
+            **of_tables,
+            **places,
+            **numbers,
+            "brokers_own": BROKERS_OWN,
+            "other": OTHER,
+        }
 
 
 DEFAULT = AlertValues()
@@ -68,7 +85,9 @@ def read_values(file: Path) -> AlertValues:
         document = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
         return msgspec.convert({} if document is None else document, AlertValues)
     except (OSError, ValueError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ConfigError(f"cannot use the values of {file}: {_reason(error)}") from None
+        raise ConfigError(
+            f"cannot use the values of {file}: {_reason(error)}"
+        ) from None
 
 
 def with_options(values: AlertValues, options: Mapping[str, str | None]) -> AlertValues:
@@ -80,7 +99,11 @@ def with_options(values: AlertValues, options: Mapping[str, str | None]) -> Aler
         try:
             checked = msgspec.convert({name: text}, AlertValues)
         except msgspec.ValidationError as error:
-            hint = ": give an address such as https://grafana.example/?orgId=2" if name.endswith("_url") else ""
+            hint = (
+                ": give an address such as https://grafana.example/?orgId=2"
+                if name.endswith("_url")
+                else ""
+            )
             raise ConfigError(f"cannot use {option}{hint}: {_reason(error)}") from None
         values = structs.replace(values, **{name: getattr(checked, name)})
     return values

@@ -23,7 +23,9 @@ def described(text: str, identity: tuple[str, ...]) -> str:
     `|age` the time since. Only for brokers and agents: each asks Prometheus again, for every alert at every evaluation.
     identity: labels that the alert has beside those of the number.
     """
-    return re.sub(r"\{([\w.]+)(?:\|([^}]*))?\}", lambda found: _placed(found, identity), text)
+    return re.sub(
+        r"\{([\w.]+)(?:\|([^}]*))?\}", lambda found: _placed(found, identity), text
+    )
 
 
 def _placed(found: re.Match[str], identity: tuple[str, ...]) -> str:
@@ -50,12 +52,18 @@ def _shown(family: str) -> str:
 
 def link(base: str, dashboard: str, labels: tuple[str, ...]) -> str:
     """Template of a dashboard's address with the alert's labels as variables."""
-    return address(base, f"d/{dashboard}", [f"var-{name}={_escaped(name)}" for name in labels])
+    return address(
+        base, f"d/{dashboard}", [f"var-{name}={_escaped(name)}" for name in labels]
+    )
 
 
 def page(base: str, labels: tuple[str, ...]) -> str:
     """Template of the address of the agent's page about what has these labels."""
-    return address(base, labels[-1] if labels else "", [f"{name}={_escaped(name)}" for name in labels])
+    return address(
+        base,
+        labels[-1] if labels else "",
+        [f"{name}={_escaped(name)}" for name in labels],
+    )
 
 
 def address(base: str, path: str, query: Sequence[str] = ()) -> str:
@@ -84,4 +92,10 @@ def command(labels: tuple[str, ...], quoted: Callable[[str], str] = pasted) -> s
     if not labels:
         return "penstock check"
     named = [quoted(name) for name in ("broker", "queue", "client") if name in labels]
-    return " ".join(["penstock explain", *named, *(["--address", quoted("address")] if "address" in labels else [])])
+    return " ".join(
+        [
+            "penstock explain",
+            *named,
+            *(["--address", quoted("address")] if "address" in labels else []),
+        ]
+    )

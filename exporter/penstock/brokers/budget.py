@@ -69,7 +69,11 @@ class Budget:
 
     def read(self, rows: int, of: int) -> None:
         """Note that a reading gave so many rows of those that there are."""
-        self._cut_before, self.was_over, self.over = bool(self._left_out), self.over, of > self.most
+        self._cut_before, self.was_over, self.over = (
+            bool(self._left_out),
+            self.over,
+            of > self.most,
+        )
         self._of, self._left_out = of, max(of - rows, 0) if self.over else 0
 
     def shown(self, index: Index[Any]) -> None:
@@ -85,7 +89,9 @@ class Budget:
             return np.arange(len(sizes))
         return np.sort(np.argsort(-np.nan_to_num(sizes), kind="stable")[: self.most])
 
-    def largest_of(self, rows: Sequence[RowT], size: Callable[[RowT], float]) -> Sequence[RowT]:
+    def largest_of(
+        self, rows: Sequence[RowT], size: Callable[[RowT], float]
+    ) -> Sequence[RowT]:
         """Those of `rows`, which are all that there are, that may be kept."""
         at = self.largest(np.fromiter(map(size, rows), np.float64, len(rows)))
         return rows if len(at) == len(rows) else [rows[i] for i in at.tolist()]

@@ -43,22 +43,37 @@ class Aged(Generic[NameT, ValueT]):
         self._idle: tuple[object, float] = None, -np.inf
         """Of the names of this object none is due before then."""
 
-    def due(self, names: Iterable[NameT], now: float, source: object = None) -> list[NameT]:
+    def due(
+        self, names: Iterable[NameT], now: float, source: object = None
+    ) -> list[NameT]:
         """Those to read now. source: what the names are taken from; of the same object they are the same."""
         if source is not None and source is self._idle[0] and now < self._idle[1]:
             return []
         names, stamps = list(names), self._stamps
         if len(stamps) > 2 * len(names) + SLACK:
             here = set(names)
-            self._stamps = stamps = {name: stamp for name, stamp in stamps.items() if name in here}
-            self.values = {name: value for name, value in self.values.items() if name in here}
-            self.read_at = {name: stamp for name, stamp in self.read_at.items() if name in here}
-        due = [name for name in names if now - stamps.get(name, -np.inf) >= SETTINGS_AGE]
+            self._stamps = stamps = {
+                name: stamp for name, stamp in stamps.items() if name in here
+            }
+            self.values = {
+                name: value for name, value in self.values.items() if name in here
+            }
+            self.read_at = {
+                name: stamp for name, stamp in self.read_at.items() if name in here
+            }
+        due = [
+            name for name in names if now - stamps.get(name, -np.inf) >= SETTINGS_AGE
+        ]
         if not due:
-            self._idle = source, min((stamps[name] for name in names), default=np.inf) + SETTINGS_AGE
+            self._idle = (
+                source,
+                min((stamps[name] for name in names), default=np.inf) + SETTINGS_AGE,
+            )
         return due
 
-    def note(self, asked: Iterable[NameT], read: Mapping[NameT, ValueT], now: float) -> bool:
+    def note(
+        self, asked: Iterable[NameT], read: Mapping[NameT, ValueT], now: float
+    ) -> bool:
         """Those were asked now, with this result. Whether any value is another than before."""
         self._stamps.update(dict.fromkeys(asked, now))
         if read:
@@ -70,7 +85,9 @@ class Aged(Generic[NameT, ValueT]):
 
 
 def read_each(
-    names: Sequence[NameT], replies: Sequence[ReplyT], decode: Callable[[ReplyT, NameT], ValueT | None]
+    names: Sequence[NameT],
+    replies: Sequence[ReplyT],
+    decode: Callable[[ReplyT, NameT], ValueT | None],
 ) -> tuple[dict[NameT, ValueT], str]:
     """The values by name, and why some could not be read; `decode` returns None for what is gone."""
     read: dict[NameT, ValueT] = {}
@@ -83,4 +100,9 @@ def read_each(
         else:
             if value is not None:
                 read[name] = value
-    return read, f"{len(errors)} of {len(names)} failed; the first: {errors[0]}" if errors else ""
+    return (
+        read,
+        f"{len(errors)} of {len(names)} failed; the first: {errors[0]}"
+        if errors
+        else "",
+    )

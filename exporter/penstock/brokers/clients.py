@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 # Ids that a client library made up: UUIDs (Qpid proton, MQTT without an id) and ID:… (Qpid JMS, OpenWire).
 _GENERATED = re.compile(
-    r"(ID:.*|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}.*)", re.IGNORECASE | re.DOTALL
+    r"(ID:.*|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}.*)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 NameMap = Sequence[tuple[re.Pattern[str], str]]
@@ -13,13 +14,21 @@ NameMap = Sequence[tuple[re.Pattern[str], str]]
 
 
 def client_name(
-    client_id: str | None, user: str | None, remote_address: str | None, protocol: str | None, names: NameMap = ()
+    client_id: str | None,
+    user: str | None,
+    remote_address: str | None,
+    protocol: str | None,
+    names: NameMap = (),
 ) -> str:
     """Client id, else user@host, else host, else the protocol; generated ids count as none, ports are stripped."""
     name = client_id if client_id and not _GENERATED.fullmatch(client_id) else ""
     if not name:
         host = remote_host(remote_address or "")
-        name = (f"{user}@{host}" if user and host else user or host) or protocol or "unknown"
+        name = (
+            (f"{user}@{host}" if user and host else user or host)
+            or protocol
+            or "unknown"
+        )
     for expression, replacement in names:
         name = expression.sub(replacement, name) or name
     return name

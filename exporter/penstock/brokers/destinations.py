@@ -16,7 +16,9 @@ class DestinationNames:
         """Of types (q or t) and names."""
         destinations = set(destinations)
         queues = frozenset(name for kind, name in destinations if kind == "q")
-        return cls(queues, queues & {name for kind, name in destinations if kind == "t"})
+        return cls(
+            queues, queues & {name for kind, name in destinations if kind == "t"}
+        )
 
     def address(self, kind: str | None, name: str | None) -> str:
         name = name or ""

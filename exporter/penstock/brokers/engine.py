@@ -45,7 +45,11 @@ class PartlyRead(str):
 
     def __new__(cls, unread: Unread) -> Self:
         fields = [name for name, _ in unread.most_common(FIELDS_NAMED)]
-        more = f" and {len(unread) - len(fields)} more" if len(unread) > len(fields) else ""
+        more = (
+            f" and {len(unread) - len(fields)} more"
+            if len(unread) > len(fields)
+            else ""
+        )
         text = f"{unread.total()} values could not be read and are left out: {', '.join(fields)}{more}"
         made = super().__new__(cls, text)
         made.values = unread.total()
@@ -74,7 +78,11 @@ class Poll(Generic[ReplyT]):
     """
 
     def __init__(
-        self, transport: Transport, executor: Executor | None, timeout: float, replies: Replies[ReplyT]
+        self,
+        transport: Transport,
+        executor: Executor | None,
+        timeout: float,
+        replies: Replies[ReplyT],
     ) -> None:
         self.now = self.answered = np.nan
         self.asked = 0.0
@@ -89,12 +97,18 @@ class Poll(Generic[ReplyT]):
         """Seconds to the deadline, of the part that is under way. Raises Unreachable when there are none."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise Unreachable("the time for this poll was used up before this call; raise timeout or interval")
+            raise Unreachable(
+                "the time for this poll was used up before this call; raise timeout or interval"
+            )
         return left
 
     def share_leaving(self, seconds: float) -> float:
         """The share of the time left that leaves so many seconds, from SHARE to MOST."""
-        return float(np.clip(1 - seconds / max(self._deadline - time.monotonic(), 1e-3), SHARE, MOST))
+        return float(
+            np.clip(
+                1 - seconds / max(self._deadline - time.monotonic(), 1e-3), SHARE, MOST
+            )
+        )
 
     @contextmanager
     def share(self, share: float = SHARE) -> Iterator[None]:
@@ -126,11 +140,17 @@ class Poll(Generic[ReplyT]):
         answer = await self.call(requests)
         return await self.work(self._replies, answer.body, len(requests))
 
-    async def work(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
+    async def work(
+        self, function: Callable[..., ResultT], *arguments: object
+    ) -> ResultT:
         """`function(*arguments)` on the executor: decoding never runs on the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, function, *arguments
+        )
 
-    async def collect(self, name: str, part: Awaitable[tuple[ResultT, str]], share: float = SHARE) -> ResultT | None:
+    async def collect(
+        self, name: str, part: Awaitable[tuple[ResultT, str]], share: float = SHARE
+    ) -> ResultT | None:
         """The result of a part, None when it failed. The part returns with it what it had to leave out, as text. What
         an older version did not record is no part of the poll.
         """
@@ -157,7 +177,9 @@ class Poll(Generic[ReplyT]):
         if unread:
             error = ValuesLeftOut(unread)
             own = self.collectors["broker"]
-            self.collectors["broker"] = replace(own, error=str(error), all_rows=True, left_out=error.values)
+            self.collectors["broker"] = replace(
+                own, error=str(error), all_rows=True, left_out=error.values
+            )
 
     def note(self, table: str, sight: Sight) -> None:
         """Say in the observation whether rows of a table that was read in pages were out of sight."""
@@ -166,14 +188,21 @@ class Poll(Generic[ReplyT]):
 
     @staticmethod
     async def pages(
-        page: Callable[[int, int], Awaitable[PageT]], rows: int, budget: Budget, sight: Sight | None = None
+        page: Callable[[int, int], Awaitable[PageT]],
+        rows: int,
+        budget: Budget,
+        sight: Sight | None = None,
     ) -> list[PageT]:
         """The pages of a listing, each by its number, from 1, and its rows, about `rows`: all, or what the budget
         allows. One that turns out to have more rows than that is begun again, in other pages, the same at each poll.
         """
         pages: list[PageT] = []
         while True:
-            size, most = budget.pages(rows) if budget.over else (sight.page_rows(rows) if sight else rows, 0)
+            size, most = (
+                budget.pages(rows)
+                if budget.over
+                else (sight.page_rows(rows) if sight else rows, 0)
+            )
             pages.append(await page(len(pages) + 1, size))
             total = pages[-1].total
             if total > budget.most and not budget.over:
@@ -190,7 +219,10 @@ class BrokerReader(ABC, Generic[ReplyT]):
     replies: Replies[ReplyT]
 
     def __init__(
-        self, transport: Transport, options: ReaderOptions | None = None, executor: Executor | None = None
+        self,
+        transport: Transport,
+        options: ReaderOptions | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.options = options or ReaderOptions()
         self._transport = transport
@@ -209,9 +241,20 @@ class BrokerReader(ABC, Generic[ReplyT]):
         for budget in self.budgets.values():
             budget.begin_poll()
         snapshot = await self.read(poll)
-        left_out = tuple(found for budget in self.budgets.values() if (found := budget.left_out()))
-        late = {budget.what: budget.late for budget in self.budgets.values() if len(budget.late)}
-        observation = Observation(self.process, inconsistent=frozenset(poll.inconsistent), left_out=left_out, late=late)
+        left_out = tuple(
+            found for budget in self.budgets.values() if (found := budget.left_out())
+        )
+        late = {
+            budget.what: budget.late
+            for budget in self.budgets.values()
+            if len(budget.late)
+        }
+        observation = Observation(
+            self.process,
+            inconsistent=frozenset(poll.inconsistent),
+            left_out=left_out,
+            late=late,
+        )
         notes = (*snapshot.notes, *(f"not read: {one}" for one in left_out))
         return replace(snapshot, observation=observation, notes=notes)
 
@@ -240,7 +283,9 @@ class BrokerReader(ABC, Generic[ReplyT]):
 def unreadable(pages: Iterable[Paged]) -> str:
     """What had to be left out of these pages, as text."""
     pages = list(pages)
-    return left_out(together(page.unread for page in pages), all_rows=not lost_rows(pages))
+    return left_out(
+        together(page.unread for page in pages), all_rows=not lost_rows(pages)
+    )
 
 
 def left_out(unread: Unread, *, all_rows: bool = True) -> str:

@@ -28,8 +28,16 @@ class Kind:
     checks_origin: bool = False
 
 
-_HINTS = {name: Hint(**texts["hint"]) for name, texts in read_toml("penstock.brokers", "texts.toml").items()}
-ARTEMIS = Kind(about=BrokerKind.ARTEMIS, reader=ArtemisReader, hint=_HINTS["artemis"], checks_origin=True)
+_HINTS = {
+    name: Hint(**texts["hint"])
+    for name, texts in read_toml("penstock.brokers", "texts.toml").items()
+}
+ARTEMIS = Kind(
+    about=BrokerKind.ARTEMIS,
+    reader=ArtemisReader,
+    hint=_HINTS["artemis"],
+    checks_origin=True,
+)
 OPENMQ = Kind(
     about=BrokerKind.OPENMQ,
     reader=OpenMQReader,
@@ -37,7 +45,12 @@ OPENMQ = Kind(
     reuse_connections=False,  # the JVM agent's web server answers 40 ms later on a connection that is kept
     port_mapper=True,
 )
-CLASSIC = Kind(about=BrokerKind.CLASSIC, reader=ClassicReader, hint=_HINTS["classic"], checks_origin=True)
+CLASSIC = Kind(
+    about=BrokerKind.CLASSIC,
+    reader=ClassicReader,
+    hint=_HINTS["classic"],
+    checks_origin=True,
+)
 KINDS: dict[str, Kind] = {}
 
 

@@ -37,7 +37,9 @@ class Response(msgspec.Struct):
         """A `SourceError` unless the request succeeded."""
         if self.status == 200:
             return
-        text = f"{what}: status {self.status}: {(self.error or 'no reason given')[:300]}"
+        text = (
+            f"{what}: status {self.status}: {(self.error or 'no reason given')[:300]}"
+        )
         if self.status == 403:
             raise Refused(f"{text}; {self.remedy()}")
         raise BadAnswer(text)
@@ -71,11 +73,15 @@ class Replies(Generic[ResponseT]):
         except UNREADABLE as error:
             found = self._read_repaired(body, error)
         if len(found) != expected:
-            raise BadAnswer(f"{expected} requests were answered by {len(found)} responses")
+            raise BadAnswer(
+                f"{expected} requests were answered by {len(found)} responses"
+            )
         return found
 
     def _read(self, body: bytes) -> list[ResponseT]:
-        if body.lstrip()[:1] == b"{":  # an agent that refuses the bulk as a whole answers with one object
+        if (
+            body.lstrip()[:1] == b"{"
+        ):  # an agent that refuses the bulk as a whole answers with one object
             self._refusal.decode(body).raise_for_status("the request")
         found: list[ResponseT] = self._decoder.decode(body)
         return found
@@ -164,7 +170,9 @@ class Decoder(Generic[RowT]):
             return self._apart(*_taken_apart(_LISTED, reply, what), what)[1]
         return Rows(found, len(found))
 
-    def _apart(self, values: Iterable[msgspec.Raw], damaged: int, what: str) -> tuple[list[int], Rows[RowT]]:
+    def _apart(
+        self, values: Iterable[msgspec.Raw], damaged: int, what: str
+    ) -> tuple[list[int], Rows[RowT]]:
         """Positions and rows, each read by itself."""
         found = self._each(values)
         if found is None:
@@ -177,7 +185,9 @@ _NAMED = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LISTED = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def _taken_apart(decoder: msgspec.json.Decoder[ValueT], reply: Reply, what: str) -> tuple[ValueT, int]:
+def _taken_apart(
+    decoder: msgspec.json.Decoder[ValueT], reply: Reply, what: str
+) -> tuple[ValueT, int]:
     """The rows of a value unread, and how many octets of what is around them were no UTF-8. Raises BadAnswer."""
     try:
         return decoded(decoder, bytes(reply.value))

@@ -22,11 +22,21 @@ def attributes(row: type[Struct]) -> tuple[str, ...]:
 def read(mbean: str, attributes: Sequence[str], **config: str) -> Request:
     """Attributes of all MBeans that match the pattern; what one lacks is left out of its answer."""
     config = {"ignoreErrors": "true", **config}
-    return {"type": "read", "mbean": mbean, "attribute": list(attributes), "config": config}
+    return {
+        "type": "read",
+        "mbean": mbean,
+        "attribute": list(attributes),
+        "config": config,
+    }
 
 
 def call(mbean: str, operation: str, *arguments: str | int) -> Request:
-    return {"type": "exec", "mbean": mbean, "operation": operation, "arguments": list(arguments)}
+    return {
+        "type": "exec",
+        "mbean": mbean,
+        "operation": operation,
+        "arguments": list(arguments),
+    }
 
 
 def quote(text: str) -> str:
@@ -39,7 +49,10 @@ def quote(text: str) -> str:
 def unquote(quoted: str) -> str:
     """As ObjectName.unquote."""
     text = iter(quoted[1:-1])
-    return "".join(({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c) for c in text)
+    return "".join(
+        ({"n": "\n"}.get(after := next(text, ""), after) if c == "\\" else c)
+        for c in text
+    )
 
 
 def key_of(name: str, wanted: str) -> str:

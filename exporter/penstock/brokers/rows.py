@@ -114,12 +114,16 @@ class RowByRow(Generic[RowT]):
         self._row = row
         self._strict = msgspec.json.Decoder(row, strict=False)
 
-    def __call__(self, values: Iterable[msgspec.Raw]) -> tuple[list[int], Rows[RowT]] | None:
+    def __call__(
+        self, values: Iterable[msgspec.Raw]
+    ) -> tuple[list[int], Rows[RowT]] | None:
         """Positions of the rows that could be read, and those rows; None where nothing among `values` is a row."""
         read = [self._read(value) for value in values]
         if read and not any(is_object for *_, is_object in read):
             return None
-        positions = [position for position, (row, *_) in enumerate(read) if row is not None]
+        positions = [
+            position for position, (row, *_) in enumerate(read) if row is not None
+        ]
         rows = [row for row, *_ in read if row is not None]
         unread = together(one for _, one, _ in read if one)
         return positions, Rows(rows, len(read), unread, len(read) - len(rows))
@@ -132,7 +136,11 @@ class RowByRow(Generic[RowT]):
             found, damaged = decoded(_ANY, bytes(value))
             if isinstance(found, dict):
                 row, unread = lenient(self._row, found)
-                return row, unread + octets(damaged) if row is not None else Counter({ROW: 1}), True
+                return (
+                    row,
+                    unread + octets(damaged) if row is not None else Counter({ROW: 1}),
+                    True,
+                )
         return None, Counter({ROW: 1}), False
 
 
@@ -191,7 +199,9 @@ def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, Unrea
         if one.encode_name not in values:
             continue
         try:
-            kept[one.name] = msgspec.convert(values[one.encode_name], one.type, strict=False)
+            kept[one.name] = msgspec.convert(
+                values[one.encode_name], one.type, strict=False
+            )
         except msgspec.ValidationError:
             unread[one.encode_name] += 1
     try:
@@ -200,14 +210,18 @@ def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, Unrea
         return None, unread
 
 
-def matrix(rows: Sequence[msgspec.Struct], fields: Sequence[str]) -> NDArray[np.float64]:
+def matrix(
+    rows: Sequence[msgspec.Struct], fields: Sequence[str]
+) -> NDArray[np.float64]:
     """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
     if not rows or not fields:
         return np.empty((len(fields), len(rows)))
     found, get = np.empty((len(fields), len(rows))), attrgetter(*fields)
     for some in pieces(len(rows)):
         values = map(get, rows[some])
-        flat = np.fromiter(chain.from_iterable(values) if len(fields) > 1 else values, np.float64)
+        flat = np.fromiter(
+            chain.from_iterable(values) if len(fields) > 1 else values, np.float64
+        )
         found[:, some] = flat.reshape(-1, len(fields)).T
     return found
 
@@ -236,13 +250,21 @@ def seconds(milliseconds: Column) -> Column:
     return positive(milliseconds) / 1000
 
 
-def columns_of(names: Iterable[str], numbers: NDArray[np.float64], order: Positions) -> dict[str, Column]:
+def columns_of(
+    names: Iterable[str], numbers: NDArray[np.float64], order: Positions
+) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
     # No copy where they are in it: it is kept for the next poll anyway.
     in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
-    return present(dict(zip(names, numbers if in_order else numbers[:, order], strict=True)))
+    return present(
+        dict(zip(names, numbers if in_order else numbers[:, order], strict=True))
+    )
 
 
 def present(columns: Mapping[str, Column]) -> dict[str, Column]:
     """Those that are not missing for every row."""
-    return {name: column for name, column in columns.items() if not len(column) or not np.isnan(column).all()}
+    return {
+        name: column
+        for name, column in columns.items()
+        if not len(column) or not np.isnan(column).all()
+    }

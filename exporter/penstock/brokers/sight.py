@@ -83,9 +83,14 @@ class Sight:
             self._none_stays()
         else:
             listed, first = ascending(keys)
-            missing = np.flatnonzero((positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone))
+            missing = np.flatnonzero(
+                (positions(listed, self._keys) < 0) & ~np.isin(self._keys, gone)
+            )
             ends = [] if torn else zip(np.cumsum(sizes).tolist(), sizes, strict=True)
-            stay = self._staying(missing, [(keys[end - n : end], numbers[:, end - n : end]) for end, n in ends])
+            stay = self._staying(
+                missing,
+                [(keys[end - n : end], numbers[:, end - n : end]) for end, n in ends],
+            )
             keys, numbers = _once(keys, numbers, first)
         kept = self._said(stay) if self.stayed else numbers[:, :0]
         if not self.stayed and not by_size:
@@ -100,9 +105,13 @@ class Sight:
     def _said(self, at: Positions) -> NDArray[np.float64]:
         """The numbers of the rows at these positions of `_keys`, ascending."""
         size = self._listed.shape[1]
-        return np.hstack([self._listed[:, at[at < size]], self._kept[:, at[at >= size] - size]])
+        return np.hstack(
+            [self._listed[:, at[at < size]], self._kept[:, at[at >= size] - size]]
+        )
 
-    def _staying(self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]) -> Positions:
+    def _staying(
+        self, missing: Positions, pages: Sequence[tuple[Values, NDArray[np.float64]]]
+    ) -> Positions:
         """Which of the missing rows stay, and count that. pages: keys and numbers of each."""
         if not len(missing):
             self._none_stays()
@@ -119,7 +128,9 @@ class Sight:
         return missing
 
 
-def _once(keys: Values, numbers: NDArray[np.float64], first: Positions) -> tuple[Values, NDArray[np.float64]]:
+def _once(
+    keys: Values, numbers: NDArray[np.float64], first: Positions
+) -> tuple[Values, NDArray[np.float64]]:
     """Of a row on two pages, the first. first: their positions, by key."""
     if len(first) == len(keys):
         return keys, numbers
@@ -132,7 +143,9 @@ def within_a_page(ranks: Values, pages: Sequence[Values]) -> NDArray[np.bool_]:
     where a page is not sorted: a broker sorts wrongly while sessions are closed.
     """
     within = np.zeros(len(ranks), np.bool_)
-    if not pages or not all(len(page) and (page[1:] >= page[:-1]).all() for page in pages):
+    if not pages or not all(
+        len(page) and (page[1:] >= page[:-1]).all() for page in pages
+    ):
         return within
     for number, page in enumerate(pages):
         behind = ranks > page[0] if number else ~within

@@ -16,18 +16,32 @@ class TableBuilder(Generic[RowT]):
         self.index: Index[RowT] = Index.empty()
 
     def __call__(
-        self, keys: Keys, make: Callable[[int], RowT], columns: Mapping[str, Column], changed: Keys | None = None
+        self,
+        keys: Keys,
+        make: Callable[[int], RowT],
+        columns: Mapping[str, Column],
+        changed: Keys | None = None,
     ) -> tuple[Table[RowT], Positions]:
         """The table, and the order that brings what is sorted as `keys` into its order. make: the row of the thing
         at a position; asked for those that are new, or among the keys `changed`.
         """
-        self.index, order = self.index.advance(keys, lambda new: [make(i) for i in new], changed=changed)
-        return Table(self.index, {name: column[order] for name, column in columns.items()}), order
+        self.index, order = self.index.advance(
+            keys, lambda new: [make(i) for i in new], changed=changed
+        )
+        return Table(
+            self.index, {name: column[order] for name, column in columns.items()}
+        ), order
 
-    def of_made(self, keys: Keys, made: Sequence[RowT], columns: Mapping[str, Column]) -> tuple[Table[RowT], Positions]:
+    def of_made(
+        self, keys: Keys, made: Sequence[RowT], columns: Mapping[str, Column]
+    ) -> tuple[Table[RowT], Positions]:
         """The same where all rows are made already, whether or not they read as before."""
         known, at = self.index.rows, self.index.positions(keys).tolist()
-        stale = [i for i, p in enumerate(at) if p >= 0 and known[p] is not made[i] and known[p] != made[i]]
+        stale = [
+            i
+            for i, p in enumerate(at)
+            if p >= 0 and known[p] is not made[i] and known[p] != made[i]
+        ]
         return self(keys, made.__getitem__, columns, keys[stale])
 
 
@@ -63,4 +77,6 @@ class NameJoin:
 def subscription_row(name: str, address: str, durable: bool, selector: str) -> QueueRow:
     """A subscription of a topic as a queue of its address."""
     kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
-    return QueueRow(name, address, "multicast", durable, not durable, selector, kind, ring, "", "")
+    return QueueRow(
+        name, address, "multicast", durable, not durable, selector, kind, ring, "", ""
+    )

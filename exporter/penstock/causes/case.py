@@ -10,7 +10,14 @@ import numpy as np
 
 from penstock.causes.evidence import Claim, NumberRead, any_of, known, unread
 from penstock.core.table import Positions, Table
-from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, QueueRow, Snapshot
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    ConsumerRow,
+    QueueRow,
+    Snapshot,
+)
 from penstock.observation.poll import RuleInputs
 
 
@@ -50,14 +57,18 @@ class Case:
         return self.poll.broker
 
     def rows_of(self, consumers: Positions) -> list[ConsumerRow]:
-        rows: list[ConsumerRow] = self.poll.found.consumer.index.rows[consumers].tolist()
+        rows: list[ConsumerRow] = self.poll.found.consumer.index.rows[
+            consumers
+        ].tolist()
         return rows
 
     # --- numbers
 
     def queue(self, column: str, name: str) -> NumberRead:
         """A number of the queue, which is read at every poll. name: what it is called, for people."""
-        return NumberRead(name, self._value(self.snapshot.queues, column, self.queue_at))
+        return NumberRead(
+            name, self._value(self.snapshot.queues, column, self.queue_at)
+        )
 
     def address(self, column: str, name: str) -> NumberRead:
         """A number of the queue's address, which is read at every poll."""
@@ -65,17 +76,28 @@ class Case:
 
     def fullness(self, column: str, name: str) -> NumberRead:
         """How full the address is, which Classic shows with its settings."""
-        return (self.setting if self.broker.kind is BrokerKind.CLASSIC else self.address)(column, name)
+        return (
+            self.setting if self.broker.kind is BrokerKind.CLASSIC else self.address
+        )(column, name)
 
     def setting(self, column: str, name: str) -> NumberRead:
         """A setting of the queue's address, which is read every few minutes."""
-        return NumberRead(name, self._address_value(column), self.settings_stale, "the settings of its address")
+        return NumberRead(
+            name,
+            self._address_value(column),
+            self.settings_stale,
+            "the settings of its address",
+        )
 
     def limit(self, column: str, name: str) -> NumberRead:
         """A setting that limits something: infinite where the settings were read and set none."""
         setting = self.setting(column, name)
         was_read = not isnan(self._address_value("settings_stamp"))
-        return setting._replace(value=inf) if isnan(setting.value) and was_read else setting
+        return (
+            setting._replace(value=inf)
+            if isnan(setting.value) and was_read
+            else setting
+        )
 
     def broker_number(self, field: str, name: str) -> NumberRead:
         """A number of the broker itself, which is read first at every poll."""
@@ -84,7 +106,11 @@ class Case:
     @cached_property
     def address_row(self) -> AddressRow | None:
         addresses = self.snapshot.addresses
-        return None if addresses is None or self._address_at < 0 else addresses.index.rows[self._address_at]
+        return (
+            None
+            if addresses is None or self._address_at < 0
+            else addresses.index.rows[self._address_at]
+        )
 
     @cached_property
     def _address_at(self) -> int:
@@ -93,7 +119,11 @@ class Case:
     def address_named(self, address: str, column: str, name: str) -> NumberRead:
         """A number of another address, which is read at every poll."""
         at = self.poll.of(positions_of_addresses).get(address, -1)
-        return NumberRead(name, self._value(self.snapshot.addresses, column, at), self.stale("addresses"))
+        return NumberRead(
+            name,
+            self._value(self.snapshot.addresses, column, at),
+            self.stale("addresses"),
+        )
 
     def _address_value(self, column: str) -> float:
         return self._value(self.snapshot.addresses, column, self._address_at)
@@ -128,7 +158,9 @@ class Case:
 
     def part_is_fresh(self, part: str, name: str) -> Claim:
         """Whether a part of the poll was read since the condition began; unknown where it was not."""
-        reading = NumberRead(name, 0.0 if self.was_ever_read(part) else nan, self.stale(part))
+        reading = NumberRead(
+            name, 0.0 if self.was_ever_read(part) else nan, self.stale(part)
+        )
         return reading.satisfies(lambda _: True)
 
     def was_ever_read(self, part: str) -> bool:
@@ -139,7 +171,9 @@ class Case:
     @property
     def memory_is_full(self) -> Claim:
         limit = self.broker_number("memory_limit_bytes", "the broker's memory limit")
-        return self.broker_number("memory_used_bytes", "the broker's memory use").reaches(limit)
+        return self.broker_number(
+            "memory_used_bytes", "the broker's memory use"
+        ).reaches(limit)
 
     @property
     def disk_is_full(self) -> Claim:
@@ -159,13 +193,19 @@ class Case:
         if not counted.is_known:
             return unread(counted.name)
         if self.left_out or counted.value > len(self.consumers):
-            return unread("what consumers want that are not listed, as those of a bridge,")
+            return unread(
+                "what consumers want that are not listed, as those of a bridge,"
+            )
         return known(True)
 
     @property
     def consumers_show_numbers(self) -> Claim:
         """Old versions list consumers without any number."""
-        return known(True) if self.poll.found.counted else unread("what each consumer buffers")
+        return (
+            known(True)
+            if self.poll.found.counted
+            else unread("what each consumer buffers")
+        )
 
     @property
     def left_out(self) -> bool:
@@ -212,7 +252,11 @@ class ConsumerCase(Case):
 def positions_of_addresses(poll: RuleInputs) -> Mapping[str, int]:
     """By name, where each address is in its table."""
     addresses = poll.snapshot.addresses
-    return {} if addresses is None else {row.name: i for i, row in enumerate(addresses.index)}
+    return (
+        {}
+        if addresses is None
+        else {row.name: i for i, row in enumerate(addresses.index)}
+    )
 
 
 def siblings_of(snapshot: Snapshot, row: int) -> Positions:

@@ -108,7 +108,11 @@ class NumberRead(NamedTuple):
         return f"{what}: last read {duration(self.stale_seconds)} before this began"
 
     def satisfies(self, test: Callable[[float], bool]) -> Claim:
-        return known(test(self.value)) if self.is_known else Claim(Truth.UNKNOWN, (self.lack,))
+        return (
+            known(test(self.value))
+            if self.is_known
+            else Claim(Truth.UNKNOWN, (self.lack,))
+        )
 
     def above(self, bound: float) -> Claim:
         return self._compared(lambda value: value > bound, bound)
@@ -124,12 +128,16 @@ class NumberRead(NamedTuple):
 
     def _compared(self, test: Callable[[float], bool], bound: float) -> Claim:
         if isnan(bound):
-            return Claim(Truth.UNKNOWN, (f"what {self.name} is compared with was not read",))
+            return Claim(
+                Truth.UNKNOWN, (f"what {self.name} is compared with was not read",)
+            )
         return self.satisfies(test)
 
     def reaches(self, limit: "NumberRead") -> Claim:
         """Whether this number is as high as another one that was read."""
-        missing = tuple(reading.lack for reading in (self, limit) if not reading.is_known)
+        missing = tuple(
+            reading.lack for reading in (self, limit) if not reading.is_known
+        )
         if limit.is_known and isinf(limit.value):
             return known(False)
         if missing:

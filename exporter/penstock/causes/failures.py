@@ -7,7 +7,16 @@ from operator import attrgetter
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import (
+    UNKNOWN,
+    Claim,
+    NumberRead,
+    all_of,
+    any_of,
+    known,
+    negated,
+    unread,
+)
 from penstock.causes.verdict import CauseState, Verdict, Verdicts, concluded, possible
 from penstock.core.formatting import duration
 from penstock.core.table import Column
@@ -25,7 +34,9 @@ SEVERAL = 2.0
 that were set down."""
 EXPIRY_SCAN = 90.0
 """Seconds in which the broker has surely looked for expired messages, which it does each 30 s by default."""
-BY_SETTING = "the queue has purge-on-no-consumers: it is purged when its last consumer goes"
+BY_SETTING = (
+    "the queue has purge-on-no-consumers: it is purged when its last consumer goes"
+)
 BY_DELETION = "the queue has auto-delete: it may be deleted when its last consumer goes"
 NOT_BY_SETTING = "neither purge-on-no-consumers nor auto-delete is set"
 
@@ -69,7 +80,11 @@ def consumers_stay(case: Case) -> Claim:
     if np.isnan(came).any():
         return unread("since when each of its consumers is there")
     stayed = (poll.found.now - came >= window) | (came <= watched_since)
-    return all_of(case.all_consumers_are_listed, case.consumers_show_numbers, known(bool(stayed.all())))
+    return all_of(
+        case.all_consumers_are_listed,
+        case.consumers_show_numbers,
+        known(bool(stayed.all())),
+    )
 
 
 def went_lately(case: Case) -> bool:
@@ -90,12 +105,18 @@ def goes_away(case: Case) -> Verdict:
     if not went_lately(case):
         stay = consumers_stay(case)
         explained = all_of(stay, returns_of_those_there(case))
-        return concluded("", excluded_by=explained, otherwise="its consumers stayed, and gave back as many themselves")
+        return concluded(
+            "",
+            excluded_by=explained,
+            otherwise="its consumers stayed, and gave back as many themselves",
+        )
     given = losses.lost[IN_HAND][queue]
     lasts = now - losses.since[IN_HAND][queue]
     unsettled = poll.returns.delivered[queue] - poll.returns.settled[queue]
     said = f"within {duration(max(lasts, poll.found.interval))} consumers went with {given:.0f} unacknowledged messages"
-    return possible(said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2))
+    return possible(
+        said, likely=bool(given * min(1.0, window / max(lasts, 1e-9)) >= unsettled / 2)
+    )
 
 
 def returns_of_those_there(case: Case) -> Claim:
@@ -124,11 +145,20 @@ def comes_back(case: Case) -> Verdicts:
     without = attempts_none if released.is_so else "they speak MQTT"
     recover_unknown = any_of(never_fails, only_speak(case, WITHOUT_RECOVER))
     return {
-        "releases": concluded(said, excluded_by=no_amqp, proof=released, otherwise="no consumer speaks AMQP"),
+        "releases": concluded(
+            said,
+            excluded_by=no_amqp,
+            proof=released,
+            otherwise="no consumer speaks AMQP",
+        ),
         "undeliverable_here": undeliverable_here(case, no_amqp),
         "rolls_back": concluded(said, excluded_by=never_fails, otherwise=without),
-        "recovers": concluded(said, excluded_by=recover_unknown, otherwise="they know no recover()"),
-        "listener_fails": concluded(said, excluded_by=released, otherwise=attempts_none),
+        "recovers": concluded(
+            said, excluded_by=recover_unknown, otherwise="they know no recover()"
+        ),
+        "listener_fails": concluded(
+            said, excluded_by=released, otherwise=attempts_none
+        ),
         "reconnects": goes_away(case),
     }
 
@@ -150,7 +180,9 @@ def undeliverable_here(case: Case, no_amqp: Claim) -> Verdict:
     return concluded(
         f"{returns.returned[queue]:.0f} came back, and {waits:.0f} wait that may have been refused",
         excluded_by=any_of(no_amqp, comes_again),
-        otherwise="no consumer speaks AMQP" if no_amqp.is_so else "the same messages came back more than once",
+        otherwise="no consumer speaks AMQP"
+        if no_amqp.is_so
+        else "the same messages came back more than once",
         likely=bool(idle and waits > 0 and len(case.consumers)),
     )
 
@@ -162,10 +194,16 @@ def same_messages_come_back(case: Case) -> Claim:
     queue = case.row
     messages = case.queue("messages", "the number of its messages")
     added = case.queue("added", "what ever came to the queue")
-    most_returned = (messages.value + returns.settled[queue]) * max(len(case.consumers), 1)
+    most_returned = (messages.value + returns.settled[queue]) * max(
+        len(case.consumers), 1
+    )
     most_delivered = found.consumer.delivered[case.consumers].max(initial=0.0)
-    more_than_there_are = messages.satisfies(lambda _: bool(returns.returned[queue] > most_returned))
-    each_several_times = added.satisfies(lambda count: bool(most_delivered >= SEVERAL * count))
+    more_than_there_are = messages.satisfies(
+        lambda _: bool(returns.returned[queue] > most_returned)
+    )
+    each_several_times = added.satisfies(
+        lambda count: bool(most_delivered >= SEVERAL * count)
+    )
     return any_of(more_than_there_are, each_several_times)
 
 
@@ -176,9 +214,13 @@ def comes_back_openmq(case: Case) -> Verdicts:
     said = f"{returns.returned[queue]:.0f} came back, {returns.settled[queue]:.0f} were settled"
     transacted = sessions_transacted(case)
     return {
-        "rolls_back": concluded(said, excluded_by=transacted.equals(0), otherwise="no session is transacted"),
+        "rolls_back": concluded(
+            said, excluded_by=transacted.equals(0), otherwise="no session is transacted"
+        ),
         "recovers": concluded(
-            said, excluded_by=transacted.equals(1), otherwise="all sessions are transacted, which have no recover()"
+            said,
+            excluded_by=transacted.equals(1),
+            otherwise="all sessions are transacted, which have no recover()",
         ),
         "listener_fails": possible(said),
     }
@@ -188,10 +230,16 @@ def sessions_transacted(case: Case) -> NumberRead:
     """The share of its consumers whose session is transacted."""
     name = "the acknowledge mode of its sessions"
     consumers = case.snapshot.consumers
-    if consumers is None or not len(case.consumers) or not case.all_consumers_are_listed.is_so:
+    if (
+        consumers is None
+        or not len(case.consumers)
+        or not case.all_consumers_are_listed.is_so
+    ):
         return NumberRead(name, np.nan)
     modes = consumers["acknowledge_mode"][case.consumers]
-    share = np.where(np.isnan(modes), np.nan, modes == AcknowledgeMode.TRANSACTED).mean()
+    share = np.where(
+        np.isnan(modes), np.nan, modes == AcknowledgeMode.TRANSACTED
+    ).mean()
     return NumberRead(name, float(share))
 
 
@@ -216,10 +264,15 @@ class Deaths:
         self.tried = max(float(returns.delivered[queue] - returns.settled[queue]), 0.0)
         dead, others = dead_letters(case)
         killed = case.poll.of(were_killed)[queue]
-        self.none_came = all_of(dead.satisfies(lambda count: count < killed / 2), has_room_for_dead_letters(case))
+        self.none_came = all_of(
+            dead.satisfies(lambda count: count < killed / 2),
+            has_room_for_dead_letters(case),
+        )
         self.each_came = dead.satisfies(lambda count: count - others >= killed)
         self.attempts = case.setting("max_delivery_attempts", "max-delivery-attempts")
-        self.had_all_attempts = self.attempts.satisfies(lambda most: most > 0 and self.tried >= most * self.killed)
+        self.had_all_attempts = self.attempts.satisfies(
+            lambda most: most > 0 and self.tried >= most * self.killed
+        )
         came = "an unknown number of" if np.isnan(dead.value) else f"{dead.value:.0f}"
         self.said = f"{self.killed:.0f} were killed, {self.tried:.0f} deliveries were not settled"
         self.said += f", {came} dead letters came"
@@ -261,7 +314,9 @@ def dead_letters(case: Case) -> tuple[NumberRead, float]:
     at = queues.where("address", attrgetter("address"), wanted)
     if not len(at) or case.left_out:
         return NumberRead(name, np.nan), 0.0
-    sources = queues.where("dead-letter address", attrgetter("dead_letter_address"), {address})
+    sources = queues.where(
+        "dead-letter address", attrgetter("dead_letter_address"), {address}
+    )
     others = case.poll.of(were_killed)[sources[sources != case.row]].sum()
     return NumberRead(name, float(case.poll.of(came_in)[at].sum())), float(others)
 
@@ -269,7 +324,9 @@ def dead_letters(case: Case) -> tuple[NumberRead, float]:
 def has_room_for_dead_letters(case: Case) -> Claim:
     """Whether dead letters would come to their queue: not at a full address that drops them."""
     address = case.queue_row.dead_letter_address
-    fullness = case.address_named(address, "limit_percent", "how full the dead-letter address is")
+    fullness = case.address_named(
+        address, "limit_percent", "how full the dead-letter address is"
+    )
     return negated(fullness.at_least(100))
 
 
@@ -277,10 +334,16 @@ def rejected(case: Case, deaths: Deaths) -> Verdict:
     """A client may send a message to the dead letters at its first delivery."""
     more_attempts = deaths.attempts.above(1)
     had_all = all_of(more_attempts, deaths.had_all_attempts)
-    is_likely = deaths.each_came.is_so and more_attempts.is_so and 0 < deaths.killed <= deaths.tried
+    is_likely = (
+        deaths.each_came.is_so
+        and more_attempts.is_so
+        and 0 < deaths.killed <= deaths.tried
+    )
     is_likely = is_likely and not deaths.had_all_attempts.is_so
     return concluded(
-        f"{deaths.tried:.0f} deliveries for {deaths.killed:.0f} dead letters" if is_likely else "",
+        f"{deaths.tried:.0f} deliveries for {deaths.killed:.0f} dead letters"
+        if is_likely
+        else "",
         excluded_by=any_of(deaths.none_came, had_all, none_speaks(case, CAN_REJECT)),
         otherwise=deaths.said,
         likely=is_likely,
@@ -291,11 +354,17 @@ def slow_consumer_killed(case: Case, deaths: Deaths) -> Verdict:
     """The broker closes a consumer that is slower than slow-consumer-threshold; what it had loses an attempt."""
     kills = case.setting("slow_consumer_kills", "slow-consumer-policy")
     rate = case.limit("slow_consumer_rate", "slow-consumer-threshold")
-    may_kill = all_of(kills.above(0), rate.satisfies(lambda threshold: not isinf(threshold)))
+    may_kill = all_of(
+        kills.above(0), rate.satisfies(lambda threshold: not isinf(threshold))
+    )
     return concluded(
-        f"the broker closes consumers below {rate.value:.3g} messages a second" if may_kill.is_so else "",
+        f"the broker closes consumers below {rate.value:.3g} messages a second"
+        if may_kill.is_so
+        else "",
         excluded_by=any_of(negated(may_kill), deaths.none_came),
-        otherwise="the broker closes no slow consumer" if may_kill.is_not_so else deaths.said,
+        otherwise="the broker closes no slow consumer"
+        if may_kill.is_not_so
+        else deaths.said,
         likely=may_kill.is_so,
     )
 
@@ -321,8 +390,16 @@ def how_it_purges(case: Case) -> str:
 def purges_by_itself(case: Case) -> Claim:
     """Whether the queue's own settings remove messages when its last consumer goes."""
     row = case.queue_row
-    settings = {"purge-on-no-consumers": row.purge_on_no_consumers, "auto-delete": row.auto_delete}
-    return any_of(*(unread(name) if is_set is None else known(is_set) for name, is_set in settings.items()))
+    settings = {
+        "purge-on-no-consumers": row.purge_on_no_consumers,
+        "auto-delete": row.auto_delete,
+    }
+    return any_of(
+        *(
+            unread(name) if is_set is None else known(is_set)
+            for name, is_set in settings.items()
+        )
+    )
 
 
 def reconnected(case: Case, deaths: Deaths) -> Verdict:
@@ -333,7 +410,9 @@ def reconnected(case: Case, deaths: Deaths) -> Verdict:
     explained = all_of(consumers_stay(case), deaths.had_all_attempts)
     stayed = "its consumers stayed, and used up all attempts themselves"
     return concluded(
-        "", excluded_by=any_of(deaths.none_came, explained), otherwise=deaths.said if deaths.none_came.is_so else stayed
+        "",
+        excluded_by=any_of(deaths.none_came, explained),
+        otherwise=deaths.said if deaths.none_came.is_so else stayed,
     )
 
 
@@ -341,7 +420,9 @@ def purged(case: Case) -> Verdicts:
     """Who purged a queue: its own setting when the last consumer goes, else an operator."""
     purges = purges_by_itself(case)
     return {
-        "operator": concluded("" if purges.is_so else NOT_BY_SETTING, proof=negated(purges)),
+        "operator": concluded(
+            "" if purges.is_so else NOT_BY_SETTING, proof=negated(purges)
+        ),
         "no_consumers": concluded(
             how_it_purges(case),
             excluded_by=negated(purges),
@@ -362,7 +443,9 @@ def expires(case: Case) -> Verdicts:
     on_arrival = expired_on_arrival(case)
     return {
         "expiry_delay": concluded(said, excluded_by=none_set, otherwise=said),
-        "time_to_live": concluded(f"expiry-delay: {said}" if said else "", proof=none_set),
+        "time_to_live": concluded(
+            f"expiry-delay: {said}" if said else "", proof=none_set
+        ),
         "expired_on_arrival": on_arrival,
         "scheduled_too_long": scheduled_too_long(case),
     }
@@ -371,7 +454,11 @@ def expires(case: Case) -> Verdicts:
 def expiry_delay_text(delay: NumberRead) -> str:
     if not delay.is_known:
         return ""
-    return f"it is {duration(delay.value / 1000)}" if delay.value >= 0 else "the address settings have none"
+    return (
+        f"it is {duration(delay.value / 1000)}"
+        if delay.value >= 0
+        else "the address settings have none"
+    )
 
 
 def expired_on_arrival(case: Case) -> Verdict:
@@ -391,7 +478,9 @@ def expired_on_arrival(case: Case) -> Verdict:
     lives = all_of(comes.above(0), waits.at_least(EXPIRY_SCAN * rate_in))
     compare = "compare the clocks of its producers with the broker's"
     return concluded(
-        f"{never_added:.0f} left that were never added: {compare}" if was_not_added.is_so else "",
+        f"{never_added:.0f} left that were never added: {compare}"
+        if was_not_added.is_so
+        else "",
         excluded_by=all_of(lives, negated(was_not_added)),
         otherwise=f"messages wait for longer than {duration(EXPIRY_SCAN)} before they expire",
         likely=was_not_added.is_so,

@@ -6,21 +6,37 @@ from math import isinf
 import numpy as np
 
 from penstock.causes.case import Case
-from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import (
+    UNKNOWN,
+    Claim,
+    NumberRead,
+    all_of,
+    any_of,
+    known,
+    negated,
+    unread,
+)
 from penstock.causes.verdict import Verdict, Verdicts, concluded
 from penstock.model import ResourceState
 from penstock.observation.activity import FLOW_IN
 from penstock.observation.openmq import DEAD_MESSAGES, near_limit
 from penstock.observation.poll import RuleInputs
 
-DISCARDS = {"drop": "DROP: messages vanish, producers see nothing", "fail": "FAIL: producers see an error"}
+DISCARDS = {
+    "drop": "DROP: messages vanish, producers see nothing",
+    "fail": "FAIL: producers see an error",
+}
 """What becomes of messages that a full address does not take, by its policy."""
 ENOUGH = 20.0
 """Messages that another destination took without refusing one, which a broker at its own limit would not do."""
 
 
 def producers_by_address(poll: RuleInputs) -> Counter[str]:
-    return Counter(row.address for row in poll.snapshot.producers.index) if poll.snapshot.producers else Counter()
+    return (
+        Counter(row.address for row in poll.snapshot.producers.index)
+        if poll.snapshot.producers
+        else Counter()
+    )
 
 
 def who_sends(case: Case) -> str:
@@ -42,9 +58,18 @@ def blocked(case: Case) -> Verdicts:
     proof = all_of(full, any_of(own_limit, negated(case.broker_is_full)))
     who = who_sends(case)
     has_none = "it has no limit of its own"
-    own = has_none if own_limit.is_not_so else f"it uses {share_of_limit(ratio, percent)}; {who}"
+    own = (
+        has_none
+        if own_limit.is_not_so
+        else f"it uses {share_of_limit(ratio, percent)}; {who}"
+    )
     return {
-        "address_full": concluded(own, excluded_by=negated(all_of(full, own_limit)), proof=proof, otherwise=own),
+        "address_full": concluded(
+            own,
+            excluded_by=negated(all_of(full, own_limit)),
+            proof=proof,
+            otherwise=own,
+        ),
         "memory_full": concluded(
             who,
             excluded_by=negated(case.memory_is_full),
@@ -52,7 +77,10 @@ def blocked(case: Case) -> Verdicts:
             otherwise="the broker's memory is not full",
         ),
         "disk_full": concluded(
-            who, excluded_by=negated(case.disk_is_full), proof=case.disk_is_full, otherwise="its disk is not full"
+            who,
+            excluded_by=negated(case.disk_is_full),
+            proof=case.disk_is_full,
+            otherwise="its disk is not full",
         ),
     }
 
@@ -61,13 +89,22 @@ def has_own_limit(case: Case) -> Claim:
     ratio = case.address("memory_used_ratio", "the address's limit")
     if ratio.is_known:
         return known(True)
-    limits = case.limit("limit_bytes", "max-size-bytes"), case.limit("limit_messages", "max-size-messages")
-    return any_of(*(limit.satisfies(lambda value: not isinf(value)) for limit in limits))
+    limits = (
+        case.limit("limit_bytes", "max-size-bytes"),
+        case.limit("limit_messages", "max-size-messages"),
+    )
+    return any_of(
+        *(limit.satisfies(lambda value: not isinf(value)) for limit in limits)
+    )
 
 
 def share_of_limit(ratio: NumberRead, percent: NumberRead) -> str:
     share = ratio.value if ratio.is_known else percent.value / 100
-    return "an unknown share of its limit" if np.isnan(share) else f"{share:.0%} of its limit"
+    return (
+        "an unknown share of its limit"
+        if np.isnan(share)
+        else f"{share:.0%} of its limit"
+    )
 
 
 def refused(case: Case) -> Verdicts:
@@ -87,7 +124,9 @@ def refused(case: Case) -> Verdicts:
 
 
 def room(messages: float, limit: float) -> str:
-    return f"{messages:,.0f} messages" + ("" if np.isnan(limit) or isinf(limit) else f", its limit is {limit:,.0f}")
+    return f"{messages:,.0f} messages" + (
+        "" if np.isnan(limit) or isinf(limit) else f", its limit is {limit:,.0f}"
+    )
 
 
 class DestinationRoom:
@@ -116,7 +155,9 @@ class DestinationRoom:
 
 def blocked_openmq(case: Case) -> Verdicts:
     """Producers that still have a part of their last batch must wait before the limit is reached."""
-    closed = case.address("producers_paused", "whether an operator paused its producers").above(0)
+    closed = case.address(
+        "producers_paused", "whether an operator paused its producers"
+    ).above(0)
     destination = DestinationRoom(case)
     return {
         "address_full": concluded(
@@ -126,7 +167,10 @@ def blocked_openmq(case: Case) -> Verdicts:
             otherwise=destination.room,
         ),
         "operator": concluded(
-            "its producers are paused", excluded_by=negated(closed), proof=closed, otherwise="it accepts producers"
+            "its producers are paused",
+            excluded_by=negated(closed),
+            proof=closed,
+            otherwise="it accepts producers",
         ),
     }
 
@@ -134,12 +178,24 @@ def blocked_openmq(case: Case) -> Verdicts:
 def refused_openmq(case: Case) -> Verdicts:
     """What is refused below the limit is refused one by one, by the whole broker, or had expired when it came."""
     destination = DestinationRoom(case)
-    rejects = known(True) if case.address_row and case.address_row.policy == "reject_newest" else unread("its policy")
+    rejects = (
+        known(True)
+        if case.address_row and case.address_row.policy == "reject_newest"
+        else unread("its policy")
+    )
     largest = case.limit("message_limit_bytes", "maxBytesPerMsg")
     limits_size = largest.satisfies(lambda value: not isinf(value))
-    has_memory = case.broker_number("resource_state", "the broker's memory state").equals(ResourceState.GREEN)
-    refused_one_by_one = all_of(limits_size, has_memory, negated(destination.near_limit))
-    sizes = f"a message may have {largest.value:,.0f} bytes; {destination.room}" if limits_size.is_so else ""
+    has_memory = case.broker_number(
+        "resource_state", "the broker's memory state"
+    ).equals(ResourceState.GREEN)
+    refused_one_by_one = all_of(
+        limits_size, has_memory, negated(destination.near_limit)
+    )
+    sizes = (
+        f"a message may have {largest.value:,.0f} bytes; {destination.room}"
+        if limits_size.is_so
+        else ""
+    )
     return {
         "address_full": concluded(
             destination.room,
@@ -148,7 +204,10 @@ def refused_openmq(case: Case) -> Verdicts:
             otherwise=destination.room,
         ),
         "too_large": concluded(
-            sizes, excluded_by=negated(limits_size), proof=refused_one_by_one, otherwise="it limits no message's size"
+            sizes,
+            excluded_by=negated(limits_size),
+            proof=refused_one_by_one,
+            otherwise="it limits no message's size",
         ),
         "broker_full": broker_full(case),
         "memory_low": concluded(

@@ -27,9 +27,13 @@ def silent(case: Case) -> Verdicts:
     is_idle = connected.above(0)
     unconnected = all_of(connected.equals(0), others.equals(0))
     return {
-        "moved": possible(f"{to} gets as much since" if to else elsewhere, likely=bool(to)),
+        "moved": possible(
+            f"{to} gets as much since" if to else elsewhere, likely=bool(to)
+        ),
         "producer_gone": concluded(there, excluded_by=is_idle, otherwise=there),
-        "producer_idle": concluded(there, excluded_by=all_of(negated(is_idle), unconnected), otherwise=there),
+        "producer_idle": concluded(
+            there, excluded_by=all_of(negated(is_idle), unconnected), otherwise=there
+        ),
     }
 
 
@@ -49,7 +53,11 @@ def moved(poll: RuleInputs, queue: int) -> str:
     with np.errstate(invalid="ignore"):
         high = usual.expected.inflow[1][queue] / 3600
         low = usual.expected.low[queue]
-        unknown = usual.expected.weeks == 0  # before: history knows what did not begin now
+        unknown = (
+            usual.expected.weeks == 0
+        )  # before: history knows what did not begin now
         alike = unknown & (rate * ALIKE >= low) & (rate <= ALIKE * high) & (rate > 0)
-        began = np.flatnonzero(alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER))
+        began = np.flatnonzero(
+            alike & (np.abs(usual.began - usual.arrival[queue]) <= TOGETHER)
+        )
     return str(poll.found.queues.rows[began[0]].name) if len(began) else ""

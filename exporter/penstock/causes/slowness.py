@@ -21,20 +21,28 @@ OTHERS = 2
 def slowed(case: Case) -> Verdicts:
     rows = case.rows_of(case.consumers)
     hosts = {row.remote_host for row in rows}
-    of_client = others_of(case, case.poll.of(queues_by_client), {row.client for row in rows})
+    of_client = others_of(
+        case, case.poll.of(queues_by_client), {row.client for row in rows}
+    )
     of_host = others_of(case, case.poll.of(queues_by_host), hosts)
     slow_of_client = np.count_nonzero(of_client & is_slow(case))
     slow_of_host = np.count_nonzero(of_host & is_slow(case))
     on_hosts = f"{slow_of_host} more queues with consumers on {', '.join(sorted(hosts)[:3])} are slow"
     return {
         "client_slow": concluded(
-            f"its clients are slow on {slow_of_client} more queues" if slow_of_client else "",
-            excluded_by=none_is_slow(case, of_client, "the pace of its clients on another queue"),
+            f"its clients are slow on {slow_of_client} more queues"
+            if slow_of_client
+            else "",
+            excluded_by=none_is_slow(
+                case, of_client, "the pace of its clients on another queue"
+            ),
             otherwise="they are slow on no other queue",
         ),
         "host_slow": concluded(
             on_hosts if slow_of_host else "",
-            excluded_by=none_is_slow(case, of_host, "the pace of another queue on their hosts"),
+            excluded_by=none_is_slow(
+                case, of_host, "the pace of another queue on their hosts"
+            ),
             otherwise="nothing else on their hosts is slow",
         ),
         "broker_slow": broker_slow(case),
@@ -63,7 +71,10 @@ def queues_by(poll: RuleInputs, name: Callable[[ConsumerRow], str]) -> QueuesOf:
 
 def others_of(case: Case, queues: QueuesOf, names: Collection[str]) -> Mask:
     """The other queues that these consume."""
-    positions = set[int]().union(*(queues.get(name, set()) for name in names)) - {case.row, -1}
+    positions = set[int]().union(*(queues.get(name, set()) for name in names)) - {
+        case.row,
+        -1,
+    }
     mask = np.zeros(len(case.poll.found.queues), np.bool_)
     mask[sorted(positions)] = True
     return mask
@@ -96,7 +107,9 @@ def broker_slow(case: Case) -> Verdict:
     slow = np.count_nonzero(is_slow(case) & comparable)
     count = np.count_nonzero(comparable)
     if not count:
-        return possible("the pace of no other queue is known; look at the disk of the broker")
+        return possible(
+            "the pace of no other queue is known; look at the disk of the broker"
+        )
     said = f"{slow} of {count} other queues with a backlog are slow, too"
     most = bool(count >= OTHERS and slow > count / 2)
     return possible(said if slow else f"{AGAINST}{said}", likely=most)

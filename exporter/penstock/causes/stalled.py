@@ -3,9 +3,26 @@
 import numpy as np
 
 from penstock.causes.case import ConsumerCase
-from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import (
+    UNKNOWN,
+    Claim,
+    NumberRead,
+    all_of,
+    any_of,
+    known,
+    negated,
+    unread,
+)
 from penstock.causes.surroundings import full_addresses, sends_to, stopped_with
-from penstock.causes.verdict import AGAINST, Verdict, Verdicts, concluded, excluded, possible, proven
+from penstock.causes.verdict import (
+    AGAINST,
+    Verdict,
+    Verdicts,
+    concluded,
+    excluded,
+    possible,
+    proven,
+)
 from penstock.core.formatting import duration
 from penstock.model import AcknowledgeMode
 from penstock.observation.unacked import CONVERTED
@@ -31,7 +48,9 @@ def decide(case: ConsumerCase) -> Verdicts:
     took = f"it took {taken:.0f} messages; {waits}" if flat else forgets.fact
     return {
         "listener_hangs": possible(took),
-        "long_job": possible("the broker shows it as it shows a hang: compare two thread dumps of the client"),
+        "long_job": possible(
+            "the broker shows it as it shows a hang: compare two thread dumps of the client"
+        ),
         "never_receives": never_receives(case, taken),
         "never_acknowledges": unless_spoken(case, ("MQTT",), forgets),
         "never_commits": unless_spoken(case, WITHOUT_TRANSACTIONS, forgets),
@@ -42,14 +61,22 @@ def decide(case: ConsumerCase) -> Verdicts:
     }
 
 
-def unless_spoken(case: ConsumerCase, protocols: tuple[str, ...], verdict: Verdict) -> Verdict:
+def unless_spoken(
+    case: ConsumerCase, protocols: tuple[str, ...], verdict: Verdict
+) -> Verdict:
     """Excluded where the consumer speaks a protocol that does not know this."""
-    return excluded(f"it speaks {case.protocol}") if case.protocol in protocols else verdict
+    return (
+        excluded(f"it speaks {case.protocol}")
+        if case.protocol in protocols
+        else verdict
+    )
 
 
 def never_receives(case: ConsumerCase, taken: float) -> Verdict:
     """One that received before may have ceased to: a pooled consumer, a thread that ended."""
-    took_some = f"it has taken {taken:.0f} messages before, and may ask for no more since"
+    took_some = (
+        f"it has taken {taken:.0f} messages before, and may ask for no more since"
+    )
     said = took_some if taken > 0 else "it took none yet"
     return unless_spoken(case, PUSHED, possible(said))
 
@@ -74,7 +101,9 @@ def outside(case: ConsumerCase) -> Verdict:
     others = stopped_with(case.poll, case.row)
     chance = ", which may be chance" if 0 < len(others) < AT_ONCE - 1 else ""
     who = ", ".join(others[:3]) or f"{AGAINST}no other client"
-    return possible(f"{who} stopped within 2 s of it{chance}", likely=len(others) + 1 >= AT_ONCE)
+    return possible(
+        f"{who} stopped within 2 s of it{chance}", likely=len(others) + 1 >= AT_ONCE
+    )
 
 
 # --- whether it still takes messages
@@ -89,7 +118,10 @@ def flat_for(case: ConsumerCase) -> float:
     consumer = poll.found.consumer
     if queue < 0 or consumer.selective[case.row] or not nothing_holds_up(case).is_so:
         return 0.0
-    flat = float(poll.found.now - np.maximum(consumer.last_delivery[case.row], poll.timers.ready[queue]))
+    flat = float(
+        poll.found.now
+        - np.maximum(consumer.last_delivery[case.row], poll.timers.ready[queue])
+    )
     return flat if flat >= max(FLAT, 2 * poll.found.interval) else 0.0
 
 
@@ -142,12 +174,20 @@ def forgotten(case: ConsumerCase, flat: float, waits: str) -> Verdict:
     size = case.consumer("buffered_bytes", "the bytes that it buffers").value / BATCH
     rate = pace(case)
     if flat and rate * flat >= held:
-        return excluded(f"it would go on taking messages, {rate:.1f} each second as before; {waits}")
+        return excluded(
+            f"it would go on taking messages, {rate:.1f} each second as before; {waits}"
+        )
     if flat:
-        return possible(f"only if it receives less than {held / 2 / flat:.2g} messages each second: {waits}")
+        return possible(
+            f"only if it receives less than {held / 2 / flat:.2g} messages each second: {waits}"
+        )
     if size > 1.2:
-        return possible(f"{size:.1f} MiB are buffered: it receives, unless its consumerWindowSize is above 1 MiB")
-    return possible(f"decidable when 1 MiB has been received or messages wait; {mib(size)} are buffered")
+        return possible(
+            f"{size:.1f} MiB are buffered: it receives, unless its consumerWindowSize is above 1 MiB"
+        )
+    return possible(
+        f"decidable when 1 MiB has been received or messages wait; {mib(size)} are buffered"
+    )
 
 
 def pace(case: ConsumerCase) -> float:
@@ -156,7 +196,9 @@ def pace(case: ConsumerCase) -> float:
     row = case.row
     seen = unacked.seen_since
     worked_until = unacked.unacked_since[row] + case.poll.found.interval
-    came_while_watched = seen[row] > seen.min() and worked_until > seen[row] and not case.left_out
+    came_while_watched = (
+        seen[row] > seen.min() and worked_until > seen[row] and not case.left_out
+    )
     taken = case.poll.found.consumer.left[row]
     return float(taken / (worked_until - seen[row])) if came_while_watched else 0.0
 
@@ -178,7 +220,9 @@ def blocked_in_send(case: ConsumerCase) -> Verdict:
     if full is None or not address:
         producers_are_known = full is not None and poll.snapshot.producers is not None
         against = AGAINST if producers_are_known else ""
-        return possible(f"{against}no producer of its session is known to send to a full address")
+        return possible(
+            f"{against}no producer of its session is known to send to a full address"
+        )
     said = f"its session sends to {address} ({full[address]}); nothing has come in there for"
     said += f" {duration(poll.found.now - closed)}"
     slack = max(5.0, poll.found.interval)  # it closed up to a poll after `closed`
@@ -194,12 +238,18 @@ def frozen(case: ConsumerCase) -> Verdict:
     settled = np.fmax(poll.unacked.settled, consumer.last_acknowledgement)
     working = others[poll.found.now - settled[others] <= 2 * poll.found.interval]
     if len(working):
-        return excluded(f"another consumer of its connection works on {case.rows_of(working[:1])[0].queue}")
+        return excluded(
+            f"another consumer of its connection works on {case.rows_of(working[:1])[0].queue}"
+        )
     busy = consumer.held[others] > 0  # an idle one may have nothing to do
     if not busy.any():
-        return possible("no other consumer of its connection shows whether the process works")
+        return possible(
+            "no other consumer of its connection shows whether the process works"
+        )
     near = max(1.0, poll.found.interval)
-    together = np.count_nonzero(busy & (np.abs(settled[others] - settled[case.row]) <= near))
+    together = np.count_nonzero(
+        busy & (np.abs(settled[others] - settled[case.row]) <= near)
+    )
     said = f"{together or AGAINST + 'none'} of {len(others)} other consumers of its connection stopped with it"
     return possible(said, likely=bool(0 < len(others) == together))
 
@@ -229,7 +279,9 @@ def decide_uncommitted(case: ConsumerCase) -> Verdicts:
             proof=all_of(is_core, size.satisfies(lambda mebibytes: mebibytes < 0.5)),
             otherwise=f"it speaks {protocol}",
         ),
-        "listener_hangs": concluded(ago, excluded_by=goes_on, otherwise=f"it goes on: {ago}"),
+        "listener_hangs": concluded(
+            ago, excluded_by=goes_on, otherwise=f"it goes on: {ago}"
+        ),
     }
 
 
@@ -265,7 +317,10 @@ def acknowledged_at_once(case: ConsumerCase) -> NumberRead:
         return NumberRead(name, np.nan)
     of_one = (in_bytes.value / max(count.value, 1.0) + CONVERTED) / BATCH
     more = found.consumer.d_uncommitted[case.row]
-    return NumberRead(name, float(of_one * (more if more > 0 else found.consumer.uncommitted[case.row])))
+    return NumberRead(
+        name,
+        float(of_one * (more if more > 0 else found.consumer.uncommitted[case.row])),
+    )
 
 
 # --- OpenMQ
@@ -274,10 +329,18 @@ def acknowledged_at_once(case: ConsumerCase) -> NumberRead:
 def decide_openmq(case: ConsumerCase) -> Verdicts:
     taken = case.poll.found.consumer.left[case.row]
     flow_paused = case.consumer("flow_paused", "whether it asks for more").above(0)
-    asks = "has asked for no more since it stopped" if flow_paused.is_so else "may ask for more"
-    took = possible(f"it took {taken:.0f} messages and {asks}; a thread dump shows whether it hangs")
+    asks = (
+        "has asked for no more since it stopped"
+        if flow_paused.is_so
+        else "may ask for more"
+    )
+    took = possible(
+        f"it took {taken:.0f} messages and {asks}; a thread dump shows whether it hangs"
+    )
     host = case.consumer_row.remote_host
-    shows = f"the broker shows one as a JMS client of its own host; this one is on {host}"
+    shows = (
+        f"the broker shows one as a JMS client of its own host; this one is on {host}"
+    )
     return {
         **decide(case),
         "never_acknowledges": never_acknowledges_openmq(case),
@@ -289,8 +352,16 @@ def decide_openmq(case: ConsumerCase) -> Verdicts:
 def never_acknowledges_openmq(case: ConsumerCase) -> Verdict:
     """AUTO and DUPS_OK acknowledge by themselves, a transaction by its commit."""
     mode = case.consumer("acknowledge_mode", "the acknowledge mode of its session")
-    by_itself = (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED)
-    how = "acknowledges by the client" if mode.value == AcknowledgeMode.CLIENT else "has a mode that is not known"
+    by_itself = (
+        AcknowledgeMode.AUTO,
+        AcknowledgeMode.DUPS_OK,
+        AcknowledgeMode.TRANSACTED,
+    )
+    how = (
+        "acknowledges by the client"
+        if mode.value == AcknowledgeMode.CLIENT
+        else "has a mode that is not known"
+    )
     return concluded(
         f"its session {how}",
         excluded_by=mode.satisfies(lambda value: value in by_itself),

@@ -58,7 +58,11 @@ def full_addresses(poll: RuleInputs) -> Mapping[str, str] | None:
     if broker_limit == "disk":
         return {row.name: "the broker's disk is full" for row in rows}
     if broker_limit:
-        waits = [row.name for row, pages in zip(rows, paging, strict=True) if row.policy == "block" and pages == 0]
+        waits = [
+            row.name
+            for row, pages in zip(rows, paging, strict=True)
+            if row.policy == "block" and pages == 0
+        ]
         return dict.fromkeys(waits, f"the broker's {broker_limit} is full")
     full = np.flatnonzero((percent >= 100) & (paging == 0))
     if len(full):
@@ -79,6 +83,14 @@ def sends_to(poll: RuleInputs) -> Mapping[str, tuple[str, float]]:
     queues = poll.found.queues
     if not full or producers is None:
         return {}
-    closed = dict(zip([row.address for row in queues], poll.timers.blocked.tolist(), strict=True))
-    sent = zip(producers.index.rows.tolist(), producers["produced"].tolist(), strict=True)
-    return {row.session: (row.address, closed.get(row.address, np.nan)) for row, n in sent if row.address in full and n}
+    closed = dict(
+        zip([row.address for row in queues], poll.timers.blocked.tolist(), strict=True)
+    )
+    sent = zip(
+        producers.index.rows.tolist(), producers["produced"].tolist(), strict=True
+    )
+    return {
+        row.session: (row.address, closed.get(row.address, np.nan))
+        for row, n in sent
+        if row.address in full and n
+    }

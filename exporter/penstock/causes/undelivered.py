@@ -5,7 +5,16 @@ from collections.abc import Collection
 import numpy as np
 
 from penstock.causes.case import Case, siblings_of
-from penstock.causes.evidence import UNKNOWN, Claim, NumberRead, all_of, any_of, known, negated, unread
+from penstock.causes.evidence import (
+    UNKNOWN,
+    Claim,
+    NumberRead,
+    all_of,
+    any_of,
+    known,
+    negated,
+    unread,
+)
 from penstock.causes.verdict import Verdict, Verdicts, concluded, possible
 
 ASK = frozenset({"CORE", "OPENWIRE"})
@@ -27,12 +36,18 @@ class Idle:
     def all_speak(self, protocols: Collection[str]) -> Claim:
         if self.protocols - set(protocols) - {""}:
             return known(False)
-        return all_of(self.are_known, unread("their protocol") if "" in self.protocols else known(True))
+        return all_of(
+            self.are_known,
+            unread("their protocol") if "" in self.protocols else known(True),
+        )
 
     def none_speaks(self, protocols: Collection[str]) -> Claim:
         if self.protocols & set(protocols):
             return known(False)
-        return all_of(self.are_known, unread("their protocol") if "" in self.protocols else known(True))
+        return all_of(
+            self.are_known,
+            unread("their protocol") if "" in self.protocols else known(True),
+        )
 
     @property
     def all_have_selectors(self) -> Claim:
@@ -73,7 +88,12 @@ def decide(case: Case) -> Verdicts:
             excluded_by=any_of(idle.none_speaks(ASK), started),
             otherwise=foreign if asks.is_not_so else others_work,
         ),
-        "never_receives": concluded(shown, excluded_by=idle.none_speaks(ASK), proof=none_asked, otherwise=foreign),
+        "never_receives": concluded(
+            shown,
+            excluded_by=idle.none_speaks(ASK),
+            proof=none_asked,
+            otherwise=foreign,
+        ),
         "undeliverable_here": undeliverable_here(case, idle),
         "socket_full": socket_full(case, idle),
     }
@@ -83,7 +103,9 @@ def connections_started(case: Case, idle: Idle) -> Claim:
     """Whether another consumer of each one's connection got messages meanwhile; if none did, that shows nothing."""
     consumer = case.poll.found.consumer
     still = case.poll.timers.still[case.row]
-    got_some = [bool((consumer.last_delivery[at] > still).any()) for at in idle.siblings]
+    got_some = [
+        bool((consumer.last_delivery[at] > still).any()) for at in idle.siblings
+    ]
     return known(True) if got_some and all(got_some) else UNKNOWN
 
 
@@ -91,19 +113,27 @@ def undeliverable_here(case: Case, idle: Idle) -> Verdict:
     """AMQP modified(undeliverable-here): the queue keeps the message, and never gives it to this consumer again."""
     delivered = case.poll.found.consumer.delivered[case.consumers].sum()
     waits = case.queue("messages", "the number of its messages")
-    more_wait = all_of(idle.are_known, case.consumers_show_numbers, waits.above(delivered))
+    more_wait = all_of(
+        idle.are_known, case.consumers_show_numbers, waits.above(delivered)
+    )
     not_amqp = idle.none_speaks({"AMQP"})
     return concluded(
         f"{delivered:.0f} were delivered, and {waits.value:.0f} wait, which it may have refused",
         excluded_by=any_of(not_amqp, more_wait),
-        otherwise="no idle consumer speaks AMQP" if not_amqp.is_so else "more wait than were ever delivered",
+        otherwise="no idle consumer speaks AMQP"
+        if not_amqp.is_so
+        else "more wait than were ever delivered",
     )
 
 
 def socket_full(case: Case, idle: Idle) -> Verdict:
     keys = case.snapshot.consumer_connection
-    connections_known = len(idle.at) > 0 and len(keys) > 0 and bool((keys[idle.at] >= 0).all())
-    held = case.poll.found.consumer.held[np.concatenate([idle.at[:0], *idle.siblings])].sum()
+    connections_known = (
+        len(idle.at) > 0 and len(keys) > 0 and bool((keys[idle.at] >= 0).all())
+    )
+    held = case.poll.found.consumer.held[
+        np.concatenate([idle.at[:0], *idle.siblings])
+    ].sum()
     sent = NumberRead("what is under way on the same connections", float(held))
     under_way = f"{held:.0f} messages are under way on the same connections"
     nothing_sent = sent.equals(0) if connections_known else unread("their connections")
@@ -133,7 +163,9 @@ def consumers_before_dispatch(case: Case) -> Verdict:
     dispatched = bool(case.poll.found.consumer.delivered[case.consumers].any())
     waits = negated(present.reaches(needed))
     return concluded(
-        f"{present.value:.0f} of the {needed.value:.0f} consumers that it waits for are there" if waits.is_so else "",
+        f"{present.value:.0f} of the {needed.value:.0f} consumers that it waits for are there"
+        if waits.is_so
+        else "",
         excluded_by=negated(waits),
         proof=all_of(waits, case.consumers_show_numbers, known(not dispatched)),
         otherwise="it waits for no more consumers",
@@ -152,13 +184,20 @@ def exclusive(case: Case) -> Verdict:
 def groups(case: Case) -> Verdict:
     """The groups of the only consumer are its own."""
     count = case.queue("groups", "the number of message groups")
-    is_alone = all_of(case.queue("consumers", "the number of consumers").equals(1), known(len(case.consumers) <= 1))
+    is_alone = all_of(
+        case.queue("consumers", "the number of consumers").equals(1),
+        known(len(case.consumers) <= 1),
+    )
     how_many = f"it has {count.value:.0f} message groups"
-    said = how_many if count.is_known else "it is not known whether messages have groups"
+    said = (
+        how_many if count.is_known else "it is not known whether messages have groups"
+    )
     return concluded(
         f"{said}; listGroupsAsJSON shows their owners",
         excluded_by=any_of(is_alone, count.equals(0)),
-        otherwise=how_many if count.equals(0).is_so else "no other consumer could own a group",
+        otherwise=how_many
+        if count.equals(0).is_so
+        else "no other consumer could own a group",
     )
 
 
@@ -167,7 +206,9 @@ def browser(case: Case) -> Verdict:
     counted = case.queue("consumers", "the number of consumers")
     more = len(case.consumers) - counted.value
     return concluded(
-        f"{more:.0f} of {len(case.consumers)} that are listed are not counted as consumers" if more > 0 else "",
+        f"{more:.0f} of {len(case.consumers)} that are listed are not counted as consumers"
+        if more > 0
+        else "",
         excluded_by=counted.at_least(len(case.consumers)),
         otherwise="every consumer that is listed is counted",
     )
@@ -179,7 +220,9 @@ def browser(case: Case) -> Verdict:
 def decide_openmq(case: Case) -> Verdicts:
     idle = Idle(case)
     said = case.poll.openmq.said if case.poll.openmq else None
-    asks_none = said is not None and len(idle.at) > 0 and bool(said.flow_paused[idle.at].all())
+    asks_none = (
+        said is not None and len(idle.at) > 0 and bool(said.flow_paused[idle.at].all())
+    )
     hidden = "the broker does not show who has prefetch off"
     return {
         "selector": concluded(
@@ -187,8 +230,12 @@ def decide_openmq(case: Case) -> Verdicts:
             excluded_by=idle.none_has_selector,
             otherwise="no idle consumer has a selector",
         ),
-        "not_started": possible("the broker does not show whether their connections are started"),
-        "never_receives": possible("the idle consumers ask for no messages" if asks_none else hidden),
+        "not_started": possible(
+            "the broker does not show whether their connections are started"
+        ),
+        "never_receives": possible(
+            "the idle consumers ask for no messages" if asks_none else hidden
+        ),
         "connection_limit": connection_limit(case, idle),
     }
 
@@ -199,6 +246,10 @@ def connection_limit(case: Case, idle: Idle) -> Verdict:
     alone = known(not any(len(others) for others in idle.siblings))
     return concluded(
         "they share a connection" if alone.is_not_so else "",
-        excluded_by=all_of(alone, idle.are_known, known(True) if connections_known else unread("their connections")),
+        excluded_by=all_of(
+            alone,
+            idle.are_known,
+            known(True) if connections_known else unread("their connections"),
+        ),
         otherwise="no other consumer is on their connections",
     )

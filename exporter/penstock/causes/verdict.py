@@ -59,7 +59,12 @@ proven, possible, excluded = (partial(Verdict, state) for state in CauseState)
 
 
 def concluded(
-    fact: str, *, excluded_by: Claim = UNKNOWN, proof: Claim = UNKNOWN, otherwise: str = "", likely: bool = False
+    fact: str,
+    *,
+    excluded_by: Claim = UNKNOWN,
+    proof: Claim = UNKNOWN,
+    otherwise: str = "",
+    likely: bool = False,
 ) -> Verdict:
     """The verdict on a cause. Only a claim that is known excludes or proves; else the cause is possible, and the fact
     says what was not read.
@@ -74,7 +79,9 @@ def concluded(
     return possible("; ".join(filter(None, said)), likely)
 
 
-def held_to_rivals(verdicts: Verdicts, rivals: Rivals, texts: Mapping[str, str]) -> Verdicts:
+def held_to_rivals(
+    verdicts: Verdicts, rivals: Rivals, texts: Mapping[str, str]
+) -> Verdicts:
     """The verdicts, of which one stays proven only where each of its rivals is excluded by a number that was read.
 
     texts: what each cause of the condition is, in words.
@@ -83,10 +90,14 @@ def held_to_rivals(verdicts: Verdicts, rivals: Rivals, texts: Mapping[str, str])
     for cause, verdict in verdicts.items():
         if verdict.state is not CauseState.PROVEN:
             continue
-        open_rivals = [rival for rival in rivals.get(cause, ()) if not is_excluded(verdicts, rival)]
+        open_rivals = [
+            rival for rival in rivals.get(cause, ()) if not is_excluded(verdicts, rival)
+        ]
         if open_rivals:
             also = " or ".join(texts[rival] for rival in open_rivals)
-            held[cause] = possible(f"{verdict.fact}; it may as well be {also}", likely=verdict.likely)
+            held[cause] = possible(
+                f"{verdict.fact}; it may as well be {also}", likely=verdict.likely
+            )
     return held
 
 

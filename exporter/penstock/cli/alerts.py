@@ -35,7 +35,12 @@ def write(directory: Path, values: Path | None, **given: str | None) -> None:
     """
     used = with_options(DEFAULT if values is None else read_values(values), given)
     if used.release and used.preset not in OPERATOR:
-        raise PenstockError(f"--release labels one object for an operator; the preset {used.preset} writes none")
+        raise PenstockError(
+            f"--release labels one object for an operator; the preset {used.preset} writes none"
+        )
     writing.write(directory, rule_files(used))
     if used.preset == "kube-prometheus-stack" and not used.release:
-        say("Prometheus selects rules by the label of its Helm release: add --release NAME, or that label.", err=True)
+        say(
+            "Prometheus selects rules by the label of its Helm release: add --release NAME, or that label.",
+            err=True,
+        )

@@ -29,9 +29,13 @@ def tls_of(url: str, ca_file: Path | None, *, ask: bool) -> dict[str, str]:
     problem = _problem(url, ca_file)
     while problem:
         if not ask:
-            raise PenstockError(f"{problem}. Give the file of its authority with --ca.file")
+            raise PenstockError(
+                f"{problem}. Give the file of its authority with --ca.file"
+            )
         say(problem)
-        ca_file = click.prompt(_QUESTION, type=click.Path(path_type=Path, dir_okay=False))
+        ca_file = click.prompt(
+            _QUESTION, type=click.Path(path_type=Path, dir_okay=False)
+        )
         problem = _problem(url, ca_file)
     return {"ca_file": str(ca_file.absolute())} if ca_file else {}
 

@@ -35,7 +35,9 @@ from penstock.tui.lines import say
 @options.web_config_file
 @click.option("--offline", is_flag=True)
 @options.form
-async def check(config_file: Path, web_config_file: Path | None, offline: bool, form: str) -> int:
+async def check(
+    config_file: Path, web_config_file: Path | None, offline: bool, form: str
+) -> int:
     """Check the configuration, and what each broker answers.
 
     Of each broker: is it reachable, does the login work, which rights are missing, how many series and how much memory
@@ -47,51 +49,85 @@ async def check(config_file: Path, web_config_file: Path | None, offline: bool, 
     if form == "text":
         say(*valid)
     config, faults = await with_found(config, config_file, ask_dns=not offline)
-    polled, first_errors = await poll_with_second_try(config, () if offline else config.brokers)
-    pollers = [(broker.shown("url"), poller) for broker, poller in zip(config.brokers, polled, strict=False)]
+    polled, first_errors = await poll_with_second_try(
+        config, () if offline else config.brokers
+    )
+    pollers = [
+        (broker.shown("url"), poller)
+        for broker, poller in zip(config.brokers, polled, strict=False)
+    ]
     found = [found_of(url, poller) for url, poller in pollers]
     add_first_errors(found, first_errors)
     needs = memory_of(polled)
     await add_proxy_notes(config, found)
     lines = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
     for one in found:
-        lines += [f"{one['broker']}: {one['url']}", *(f"  {line}" for line in text_lines("penstock.cli", "check", one))]
+        lines += [
+            f"{one['broker']}: {one['url']}",
+            *(f"  {line}" for line in text_lines("penstock.cli", "check", one)),
+        ]
     if needs:
         lines.append(
             f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
         )
-    options.show({"valid": valid, "discovery": faults, "brokers": found, "memory": needs}, lines, form)
-    return int(bool(faults) or any(poller.last is None or poller.last.result is not Result.OK for _, poller in pollers))
+    options.show(
+        {"valid": valid, "discovery": faults, "brokers": found, "memory": needs},
+        lines,
+        form,
+    )
+    return int(
+        bool(faults)
+        or any(
+            poller.last is None or poller.last.result is not Result.OK
+            for _, poller in pollers
+        )
+    )
 
 
-def valid_lines(config: Config, config_file: Path, web_config_file: Path | None) -> list[str]:
+def valid_lines(
+    config: Config, config_file: Path, web_config_file: Path | None
+) -> list[str]:
     """What is valid, and what of it should not be so, a line for each. Raises ConfigError as `penstock run` would."""
-    valid = [f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"]
+    valid = [
+        f"{config_file}: valid, {len(config.brokers)} brokers, {len(config.rules)} rules"
+    ]
     if authentication := authentication_of(web_config_file):
         authentication.close()
         valid.append(f"{web_config_file}: valid")
-        valid += [f"{web_config_file}: {sentence}" for sentence in authentication.slow_users()]
+        valid += [
+            f"{web_config_file}: {sentence}" for sentence in authentication.slow_users()
+        ]
     for broker in config.brokers:
-        open_reader(config, broker)  # recordings are opened: a ConfigError here is one of the file
+        open_reader(
+            config, broker
+        )  # recordings are opened: a ConfigError here is one of the file
     if unusable := file_faults([*config.brokers, *config.discovery.profiles.values()]):
         raise ConfigError(*unusable)
     with tempfile.TemporaryDirectory() as storage:
-        HistorySink().plan(config.history, Path(storage))  # what writes it is not installed, or its URL is no place
+        HistorySink().plan(
+            config.history, Path(storage)
+        )  # what writes it is not installed, or its URL is no place
     if config.history.trends and "://" in config.history.trends:
         StoredTrends(config.history.trends)
     valid += readable_by_others(config)
     valid += passwords_with_blanks(config)
     for name, profile in config.discovery.profiles.items():
         if profile.username is not None and not profile.hosts:
-            valid.append(f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names")
+            valid.append(
+                f"discovery.profiles.{name}: has no hosts; its user goes to any host that DNS or a file names"
+            )
     return valid
 
 
-def add_first_errors(found: Sequence[dict[str, Any]], first_errors: Sequence[str]) -> None:
+def add_first_errors(
+    found: Sequence[dict[str, Any]], first_errors: Sequence[str]
+) -> None:
     """Add to what was found of each broker why its first poll could not read all, where the second one could."""
     for one, error in zip(found, first_errors, strict=True):
         if error:
-            one["notes"].append(f"only the second poll read all; the first one: {error}")
+            one["notes"].append(
+                f"only the second poll read all; the first one: {error}"
+            )
 
 
 async def add_proxy_notes(config: Config, found: Sequence[dict[str, Any]]) -> None:
@@ -104,7 +140,10 @@ async def add_proxy_notes(config: Config, found: Sequence[dict[str, Any]]) -> No
 def sources_of(config: Config) -> dict[str, Broker]:
     """Brokers and profiles, which may have a password, by what they are called in a text."""
     brokers = {f"broker {broker.name}": broker for broker in config.brokers}
-    profiles = {f"discovery.profiles.{name}": profile for name, profile in config.discovery.profiles.items()}
+    profiles = {
+        f"discovery.profiles.{name}": profile
+        for name, profile in config.discovery.profiles.items()
+    }
     return brokers | profiles
 
 
@@ -121,7 +160,11 @@ def passwords_with_blanks(config: Config) -> Iterator[str]:
     for name, source in sources_of(config).items():
         password = source.password() or ""
         if password != password.strip():
-            place = "its password" if source.password_file is None else f"the password of {source.password_file}"
+            place = (
+                "its password"
+                if source.password_file is None
+                else f"the password of {source.password_file}"
+            )
             yield f"{name}: {place} has a blank or line end at its begin or end, which is sent with it"
 
 
@@ -130,8 +173,16 @@ def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:
     if not pollers or any(poller.assessor.snapshot is None for poller in pollers):
         return None
     series = sum(own.series(poller.assessor.tables) for poller in pollers)
-    others = min(sum(map(is_large, pollers)), worker_processes("auto")) if len(pollers) > 1 else 0
-    return {"series": series, "needed_mb": round(needed_mb(series, others)), "limit_mib": limit_mib(series, others)}
+    others = (
+        min(sum(map(is_large, pollers)), worker_processes("auto"))
+        if len(pollers) > 1
+        else 0
+    )
+    return {
+        "series": series,
+        "needed_mb": round(needed_mb(series, others)),
+        "limit_mib": limit_mib(series, others),
+    }
 
 
 def found_of(url: str, poller: Poller) -> dict[str, Any]:
@@ -142,7 +193,10 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return found | {"reached": False}
-    about, known = snapshot.broker, None if assessor.view is None else known_broker(assessor.view, None)
+    about, known = (
+        snapshot.broker,
+        None if assessor.view is None else known_broker(assessor.view, None),
+    )
     return found | {
         "reached": True,
         "state": known.state if known else ObjectState.UNKNOWN,
@@ -153,11 +207,14 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
         "role": about.role,
         "node_id": about.node_id,
         "collectors": {
-            name: {"error": one.error, "seconds": round(one.seconds, 4)} for name, one in snapshot.collectors.items()
+            name: {"error": one.error, "seconds": round(one.seconds, 4)}
+            for name, one in snapshot.collectors.items()
         },
         "notes": list(snapshot.notes),
         "found": rows_of(snapshot),
-        "findings": [] if assessor.view is None else findings(assessor.view.state.findings.found),
+        "findings": []
+        if assessor.view is None
+        else findings(assessor.view.state.findings.found),
         "series": own.series(assessor.tables),
         "series_held_back": own.series_of_hidden(assessor.hidden()),
         "series_beyond_budget": poller.assessor.budget.dropped,
@@ -176,4 +233,12 @@ def rows_of(snapshot: Snapshot) -> dict[str, int]:
     return {name: len(table) for name, table in tables.items() if table is not None}
 
 
-TABLES = ("addresses", "queues", "consumers", "connections", "producers", "transactions", "links")
+TABLES = (
+    "addresses",
+    "queues",
+    "consumers",
+    "connections",
+    "producers",
+    "transactions",
+    "links",
+)

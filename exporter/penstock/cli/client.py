@@ -33,7 +33,11 @@ REFUSED = {
 }
 """By status: what an agent says so."""
 OVERLOADED = "it has too many connections, or a proxy in front of it cannot reach it; try again in a while"
-UNREACHED = {502: "a proxy in front of it cannot reach it; is it running?", 503: OVERLOADED, 504: OVERLOADED}
+UNREACHED = {
+    502: "a proxy in front of it cannot reach it; is it running?",
+    503: OVERLOADED,
+    504: OVERLOADED,
+}
 """By status, where the answer has no explanation of an agent: what does not answer."""
 DESCRIPTION = "/api/v1/openapi.json"
 """Where every version of the agent says what it is."""
@@ -66,9 +70,15 @@ class AgentClient:
 
     def __init__(self, url: str, http: Path | None = None) -> None:
         self.url = checked(url)
-        self._http = HttpConfig() if http is None else load_as(HttpConfig, http, flag="--http.config.file")
+        self._http = (
+            HttpConfig()
+            if http is None
+            else load_as(HttpConfig, http, flag="--http.config.file")
+        )
         tls = self._http.tls_config
-        files = TlsFiles(tls.ca_file, tls.cert_file, tls.key_file, insecure=tls.insecure_skip_verify)
+        files = TlsFiles(
+            tls.ca_file, tls.cert_file, tls.key_file, insecure=tls.insecure_skip_verify
+        )
         self._tls = RenewedContext(files) if url.startswith("https:") else None
 
     async def __aenter__(self) -> Self:
@@ -78,9 +88,15 @@ class AgentClient:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def get(self, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
+    async def get(
+        self, path: str, kind: type[AnswerT], **parameters: str | float | None
+    ) -> AnswerT:
         """The answer, which is of this kind; parameters that are None or empty are left out."""
-        query = {name: str(value) for name, value in parameters.items() if value not in (None, "")}
+        query = {
+            name: str(value)
+            for name, value in parameters.items()
+            if value not in (None, "")
+        }
         answer = await self._get(path, query)
         if answer.status in REFUSED:
             raise PenstockError(f"the agent at {self.url} {REFUSED[answer.status]}")
@@ -97,14 +113,25 @@ class AgentClient:
         tls: Any = {}
         if self._tls is not None:
             self._tls.renew()
-            tls = {"ssl": self._tls.context, "server_hostname": self._http.tls_config.server_name}
+            tls = {
+                "ssl": self._tls.context,
+                "server_hostname": self._http.tls_config.server_name,
+            }
         try:
             async with self._session.get(
-                self.url + path, params=query, headers=headers, allow_redirects=False, **tls
+                self.url + path,
+                params=query,
+                headers=headers,
+                allow_redirects=False,
+                **tls,
             ) as response:
-                return Answered(response.status, response.headers, await self._whole_body(response))
+                return Answered(
+                    response.status, response.headers, await self._whole_body(response)
+                )
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PenstockError(f"no agent answers at {self.url}: {reason(error)}; {self._advice(error)}") from None
+            raise PenstockError(
+                f"no agent answers at {self.url}: {reason(error)}; {self._advice(error)}"
+            ) from None
 
     def _login(self) -> dict[str, str]:
         """The header of the user, whose password is read each time. PenstockError: its file cannot be read now."""
@@ -114,7 +141,9 @@ class AgentClient:
         try:
             password = login.secret()
         except ValueError as error:
-            raise PenstockError(f"--http.config.file: basic_auth.password_file: {error}") from None
+            raise PenstockError(
+                f"--http.config.file: basic_auth.password_file: {error}"
+            ) from None
         return {"Authorization": aiohttp.encode_basic_auth(login.username, password)}
 
     async def _whole_body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -124,7 +153,9 @@ class AgentClient:
             async for piece in response.content.iter_any():
                 body += piece
                 if len(body) > MAX_BYTES:
-                    raise PenstockError(f"{self.url} answers with more than {MAX_BYTES} bytes; is this an agent?")
+                    raise PenstockError(
+                        f"{self.url} answers with more than {MAX_BYTES} bytes; is this an agent?"
+                    )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise PenstockError(self._breaks_off(len(body), reason(error))) from None
         return bytes(body)
@@ -185,12 +216,20 @@ def checked(url: str) -> str:
     try:
         http_url(url)
     except ValueError as error:
-        text = str(error).replace("username and password or password_file", "--http.config.file")
+        text = str(error).replace(
+            "username and password or password_file", "--http.config.file"
+        )
         raise ConfigError(f"--url {text}; the default is {DEFAULT_URL}") from None
     return plain_zone(url).rstrip("/")
 
 
-async def ask(url: str, http: Path | None, path: str, kind: type[AnswerT], **parameters: str | float | None) -> AnswerT:
+async def ask(
+    url: str,
+    http: Path | None,
+    path: str,
+    kind: type[AnswerT],
+    **parameters: str | float | None,
+) -> AnswerT:
     """One answer of the agent at `url`, as `AgentClient.get` gives it."""
     async with AgentClient(url, http) as client:
         return await client.get(path, kind, **parameters)

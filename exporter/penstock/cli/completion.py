@@ -38,16 +38,26 @@ def completion(shell: str) -> None:
 # --- names
 
 
-def brokers(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def brokers(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     return _offered(context, incomplete, "brokers", "name")
 
 
-def queues(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    given = {"broker": context.params.get("broker"), "text": incomplete, "limit": ENOUGH}
+def queues(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    given = {
+        "broker": context.params.get("broker"),
+        "text": incomplete,
+        "limit": ENOUGH,
+    }
     return _offered(context, incomplete, "queues", "queue", **given)
 
 
-def clients(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def clients(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     given = {name: context.params.get(name) for name in ("broker", "queue")}
     return _offered(context, incomplete, "clients", "client", **given, limit=ENOUGH)
 
@@ -58,14 +68,24 @@ async def _soon(answer: Awaitable[Any]) -> Any:
 
 
 def _offered(
-    context: click.Context, incomplete: str, kind: str, name: str, **given: str | float | None
+    context: click.Context,
+    incomplete: str,
+    kind: str,
+    name: str,
+    **given: str | float | None,
 ) -> list[CompletionItem]:
     """Names that begin so; none when no agent answers in time: a shell must not hang nor show an error."""
     url = context.params.get("url") or os.environ.get("PENSTOCK_URL") or DEFAULT_URL
     http = context.params.get("http_config_file")
     try:
-        answer = asyncio.run(_soon(ask(url, http, f"/api/v1/{kind}", LISTS[kind], **given)))
+        answer = asyncio.run(
+            _soon(ask(url, http, f"/api/v1/{kind}", LISTS[kind], **given))
+        )
     except (PenstockError, TimeoutError):
         return []
     names: set[str] = {getattr(row, name) for row in answer.rows}
-    return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete) and visible(one) == one]
+    return [
+        CompletionItem(one)
+        for one in sorted(names)
+        if one.startswith(incomplete) and visible(one) == one
+    ]

@@ -16,5 +16,12 @@ def dashboards() -> None:
 @writing.directory
 def write(directory: Path) -> None:
     """Write one JSON file a dashboard into DIRECTORY, to import or to provision."""
-    shipped = [one for one in files("penstock.assets").joinpath("dashboards").iterdir() if one.name.endswith(".json")]
-    writing.write(directory, {one.name: one.read_text(encoding="utf-8") for one in sorted(shipped, key=str)})
+    shipped = [
+        one
+        for one in files("penstock.assets").joinpath("dashboards").iterdir()
+        if one.name.endswith(".json")
+    ]
+    writing.write(
+        directory,
+        {one.name: one.read_text(encoding="utf-8") for one in sorted(shipped, key=str)},
+    )

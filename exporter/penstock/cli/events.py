@@ -21,24 +21,41 @@ def since_when(text: str) -> float:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("write a time ago (30m, 2h, 1d) or a time (2026-11-21T08:00)") from None
+        raise ValueError(
+            "write a time ago (30m, 2h, 1d) or a time (2026-11-21T08:00)"
+        ) from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 @options.command()
 @click.option("--broker", shell_complete=completion.brokers)
 @click.option("--queue", shell_complete=completion.queues)
-@click.option("--since", type=options.Parsed("text", since_when), default=0.0, show_default=False)
+@click.option(
+    "--since", type=options.Parsed("text", since_when), default=0.0, show_default=False
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=100)
 @options.agent_url
 @options.http_config_file
 @options.form_of_lines
 async def events(
-    broker: str | None, queue: str | None, since: float, limit: int, url: str, http_config_file: Path | None, form: str
+    broker: str | None,
+    queue: str | None,
+    since: float,
+    limit: int,
+    url: str,
+    http_config_file: Path | None,
+    form: str,
 ) -> int:
     """List what changed: conditions raised and cleared, brokers down, up and restarted, reloads."""
     found = await ask(
-        url, http_config_file, "/api/v1/events", EventList, broker=broker, queue=queue, since=since, limit=limit
+        url,
+        http_config_file,
+        "/api/v1/events",
+        EventList,
+        broker=broker,
+        queue=queue,
+        since=since,
+        limit=limit,
     )
     for event in found.events:
         options.show_event(event, form)

@@ -16,7 +16,13 @@ from penstock.cli.client import ask
 from penstock.cli.polling import open_poller, polls_of
 from penstock.config import load
 from penstock.core.errors import PenstockError
-from penstock.insight.answers import BrokerList, ConditionList, Explanation, IncidentList, ObjectView
+from penstock.insight.answers import (
+    BrokerList,
+    ConditionList,
+    Explanation,
+    IncidentList,
+    ObjectView,
+)
 from penstock.insight.explain import BrokerView, NotFound
 from penstock.insight.explain import explain as explain_queue
 from penstock.insight.lists import ListQuery, condition_list, incident_list
@@ -64,24 +70,43 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         if form == "text":
             say(*(f"{one.name} is down: {one.error}" for one in down))
         if not worst.rows and not roots.rows:
-            lines = [f"Not all of {one.name} was read or judged: see `penstock explain {one.name}`." for one in unknown]
+            lines = [
+                f"Not all of {one.name} was read or judged: see `penstock explain {one.name}`."
+                for one in unknown
+            ]
             if not down and not unknown:
                 lines = ["No active conditions."]
             options.show(worst, lines, form)
             return int(bool(down or unknown))
         first, *_ = worst.rows or roots.rows
-        broker, queue, address = (getattr(first, name, "") or None for name in ("broker", "queue", "address"))
+        broker, queue, address = (
+            getattr(first, name, "") or None for name in ("broker", "queue", "address")
+        )
     found: Explanation | ObjectView
     if queue is not None:
         given = {"queue": queue, "address": address, "client": client}
         found = await asked("/api/v1/explain", Explanation, broker=broker, **given)
     elif connection or address:
         kind = "connection" if connection else "address"
-        found = await asked(f"/api/v1/{kind}", ObjectView, broker=broker, **{kind: connection or address})
+        found = await asked(
+            f"/api/v1/{kind}",
+            ObjectView,
+            broker=broker,
+            **{kind: connection or address},
+        )
     else:
-        active = await asked("/api/v1/conditions", ConditionList, broker=broker, limit=MOST)
-        found = replace(await asked("/api/v1/broker", ObjectView, broker=broker), conditions=active.rows)
-    options.show(found, explanation(found) if isinstance(found, Explanation) else object_lines(found), form)
+        active = await asked(
+            "/api/v1/conditions", ConditionList, broker=broker, limit=MOST
+        )
+        found = replace(
+            await asked("/api/v1/broker", ObjectView, broker=broker),
+            conditions=active.rows,
+        )
+    options.show(
+        found,
+        explanation(found) if isinstance(found, Explanation) else object_lines(found),
+        form,
+    )
     return int(found.knowledge.state not in CALM)
 
 

@@ -9,7 +9,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.safe_files import FOR_OTHERS, Unfit, check_target, replace_file
 from penstock.tui.lines import say
 
-directory = click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+directory = click.argument(
+    "directory", type=click.Path(path_type=Path, file_okay=False)
+)
 
 
 def write(directory: Path, files: Mapping[str, str]) -> None:
@@ -26,7 +28,11 @@ def write_one(path: Path, text: str, *, parents: bool = False) -> None:
         check_target(path)
         replace_file(path, text.encode(), FOR_OTHERS)
     except Unfit as error:
-        raise PenstockError(f"cannot write {path}: {error.strerror}; remove it or name another place") from error
+        raise PenstockError(
+            f"cannot write {path}: {error.strerror}; remove it or name another place"
+        ) from error
     except OSError as error:
-        raise PenstockError(f"cannot write {path}: {error.strerror or error}") from error
+        raise PenstockError(
+            f"cannot write {path}: {error.strerror or error}"
+        ) from error
     say(str(path))

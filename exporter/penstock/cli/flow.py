@@ -29,9 +29,13 @@ def flow() -> None:
 
 
 @options.command(of=flow)
-@click.option("--limit", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.DEFAULT_LIMIT)
+@click.option(
+    "--limit", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.DEFAULT_LIMIT
+)
 @click.option("--threshold", type=int, default=limits.DEFAULT_THRESHOLD)
-@click.option("--destination-limit", type=click.IntRange(min=-1, max=2**31 - 1), default=-1)
+@click.option(
+    "--destination-limit", type=click.IntRange(min=-1, max=2**31 - 1), default=-1
+)
 @click.option("--buffered", type=click.IntRange(min=0))
 @click.option("--consumers", type=COUNT, default=1)
 @click.option("--message-size", type=options.SIZE)
@@ -46,7 +50,9 @@ def openmq(form: str, **given: Any) -> None:
     if given["memory"] is not None and given["message_size"] is None:
         raise click.UsageError("--memory needs --message-size: a limit counts messages")
     if (given["rate"] is None) != (given["round_trip"] is None):
-        raise click.UsageError("--rate and --round-trip belong together: how much is taken while a batch is on its way")
+        raise click.UsageError(
+            "--rate and --round-trip belong together: how much is taken while a batch is on its way"
+        )
     limit = limits.effective_limit(given["limit"], given["destination_limit"])
     found: dict[str, Any] = {"limit": limit}
     if limit is not None:
@@ -54,12 +60,20 @@ def openmq(form: str, **given: Any) -> None:
         given["reserve"] = window.reserve
         found |= of_window(window, given)
     if given["connection_limit"] is not None:
-        found |= of_connection(ConnectionWindow(given["connection_limit"], given["connection_count"]), limit, given)
+        found |= of_connection(
+            ConnectionWindow(given["connection_limit"], given["connection_count"]),
+            limit,
+            given,
+        )
     options.show(found, text_lines("penstock.cli", "flow", found, given), form)
 
 
 @options.command(of=flow)
-@click.option("--window", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.ARTEMIS_WINDOW)
+@click.option(
+    "--window",
+    type=click.IntRange(min=-1, max=2**31 - 1),
+    default=limits.ARTEMIS_WINDOW,
+)
 @click.option("--message-size", type=options.SIZE, default="1kB")
 @click.option("--consumers", type=COUNT, default=1)
 @click.option("--ring", type=COUNT)
@@ -75,33 +89,52 @@ def artemis(form: str, **given: Any) -> None:
         found |= {"held_messages": held, "held_by_all_messages": held * consumers}
         found |= {"resume_bytes": credit.returned, "batch_messages": credit.batch(size)}
     if given["ring"] is not None:
-        found["window_for_ring_bytes"] = limits.window_for_ring(given["ring"], size, consumers)
+        found["window_for_ring_bytes"] = limits.window_for_ring(
+            given["ring"], size, consumers
+        )
     if given["memory"] is not None:
         found["window_for_memory_bytes"] = given["memory"] // consumers
     options.show(found, text_lines("penstock.cli", "flow", found, given), form)
 
 
 def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any]:
-    message_size, memory, consumers = given["message_size"], given["memory"], given["consumers"]
+    message_size, memory, consumers = (
+        given["message_size"],
+        given["memory"],
+        given["consumers"],
+    )
     rate, round_trip = given["rate"], given["round_trip"]
     found: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
-    found |= {"consumed_before_resume": window.consumed_before_resume, "batch": list(window.batch)}
+    found |= {
+        "consumed_before_resume": window.consumed_before_resume,
+        "batch": list(window.batch),
+    }
     if given["buffered"] is not None:
         found["next_batch"] = window.next_batch(given["buffered"])
     if message_size is not None:
         found["memory_bytes"] = window.limit * message_size * consumers
         if memory is not None:
-            found["limit_for_memory"] = limits.limit_for_memory(memory, message_size, consumers)
+            found["limit_for_memory"] = limits.limit_for_memory(
+                memory, message_size, consumers
+            )
     if rate is not None and round_trip is not None:
         real = window.throughput(rate, round_trip)
-        found |= {"dry_seconds": window.dry_seconds(rate, round_trip), "throughput": real}
+        found |= {
+            "dry_seconds": window.dry_seconds(rate, round_trip),
+            "throughput": real,
+        }
         found["requests_per_second"] = window.requests_per_second(real)
         found["least_threshold"] = limits.threshold_for(window.limit, rate, round_trip)
     return found
 
 
-def of_connection(window: ConnectionWindow, force: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"connection_stops_at": window.limit, "connection_resume_at": window.resume}
+def of_connection(
+    window: ConnectionWindow, force: int | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "connection_stops_at": window.limit,
+        "connection_resume_at": window.resume,
+    }
     found["connection_most"] = window.most
     if given["message_size"] is not None:
         found["connection_memory_bytes"] = window.most * given["message_size"]

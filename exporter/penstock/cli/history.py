@@ -24,13 +24,21 @@ def list_days(url: str) -> None:
 
     found = days(Store(url))
     if not found:
-        say(f"{url}: no history; set history: {{enabled: true}} in the configuration of the agent", err=True)
+        say(
+            f"{url}: no history; set history: {{enabled: true}} in the configuration of the agent",
+            err=True,
+        )
         return
     for day in found:
         polls = ", ".join(f"{broker} {number}" for broker, number in day.polls.items())
-        say(f"{day.day}  {day.bytes / 2**20:8.1f} MiB  {day.files:5d} files  polls: {polls}")
+        say(
+            f"{day.day}  {day.bytes / 2**20:8.1f} MiB  {day.files:5d} files  polls: {polls}"
+        )
         for gap in day.gaps:
-            begin, end = (datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S") for at in (gap.begin, gap.end))
+            begin, end = (
+                datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+                for at in (gap.begin, gap.end)
+            )
             say(f"            gap of {gap.broker}: {begin} to {end} UTC")
     say(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
 
@@ -45,11 +53,22 @@ DEFAULT_DAYS = 15
 @click.option("--match", default="", show_default=False)
 @click.option("--broker", default="", show_default=False)
 @click.option(
-    "--from", "first", type=options.DAY, metavar="DATE[THH:MM]", help=f"UTC; default: {DEFAULT_DAYS} days ago."
+    "--from",
+    "first",
+    type=options.DAY,
+    metavar="DATE[THH:MM]",
+    help=f"UTC; default: {DEFAULT_DAYS} days ago.",
 )
 @click.option("--to", "last", type=options.DAY, metavar="DATE[THH:MM]")
 @click.option("--bearer-token-file", "token", type=options.FILE)
-def import_samples(url: str, target: str, match: str, broker: str, token: Path | None, **when: float | None) -> None:
+def import_samples(
+    url: str,
+    target: str,
+    match: str,
+    broker: str,
+    token: Path | None,
+    **when: float | None,
+) -> None:
     """Import history from a Prometheus that scraped Penstock, the JMX exporter or the Artemis metrics plugin.
 
     It imports numbers of queues and brokers: enough for trends, not to evaluate the rules again. A second run changes
@@ -61,8 +80,13 @@ def import_samples(url: str, target: str, match: str, broker: str, token: Path |
     end = when["last"] or time.time()
     begin = when["first"] or end - DEFAULT_DAYS * 86400
     source = Prometheus(url, match, secret(token) if token else "")
-    found = backfill(source, Store(target), begin, end, broker, lambda text: say(text, err=True))
+    found = backfill(
+        source, Store(target), begin, end, broker, lambda text: say(text, err=True)
+    )
     if not found.rows:
-        say(f"{url}: has no samples of queues in this time; see --from, --match", err=True)
+        say(
+            f"{url}: has no samples of queues in this time; see --from, --match",
+            err=True,
+        )
         return
     say(f"{found.queues} queues, {found.hours} hours, {found.rows} rows: {target}")

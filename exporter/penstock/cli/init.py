@@ -21,7 +21,11 @@ _CONSOLES = {"/console": "artemis", "/api": "classic", "": "openmq"}
 
 
 @options.command()
-@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument(
+    "directory",
+    required=False,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+)
 @options.config_file
 @click.option("--user")
 @click.option("--password.file", "password_file", type=options.PATH)
@@ -60,7 +64,11 @@ def init(  # noqa: PLR0913 - options
     if back:
         say(*undo(record))
         return
-    name = instance.name if instance else name or (kind if directory else urlsplit(url or "").hostname or kind)
+    name = (
+        instance.name
+        if instance
+        else name or (kind if directory else urlsplit(url or "").hostname or kind)
+    )
     user = user or ("exporter" if kind == "artemis" else "penstock")
     secret = password_file or folder / f"{name}.password"
     account = artemis.Account(user, configuration.password_of(secret))
@@ -70,11 +78,21 @@ def init(  # noqa: PLR0913 - options
         changes += _changes_of_instance(kind, instance, account, keep_proxy=keep_proxy)
     elif directory:
         changes += openmq.plan(folder, account, url)
-    entry: dict[str, Any] = {"name": name, "kind": kind, "url": url, "username": user, "password_file": str(secret)}
-    if not configuration.knows(config_file.absolute(), url) and (tls := tls_of(url, ca_file, ask=not yes)):
+    entry: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "url": url,
+        "username": user,
+        "password_file": str(secret),
+    }
+    if not configuration.knows(config_file.absolute(), url) and (
+        tls := tls_of(url, ca_file, ask=not yes)
+    ):
         entry["tls"] = tls
     if not secret.exists():
-        changes.append(FileChange(secret, f"{account.password}\n", secret=account.password))
+        changes.append(
+            FileChange(secret, f"{account.password}\n", secret=account.password)
+        )
     changes.append(configuration.entry(config_file.absolute(), entry))
     needed = [change for change in changes if change.needed()]
     say(*(line for change in needed for line in change.shown()))
@@ -86,14 +104,21 @@ def init(  # noqa: PLR0913 - options
     apply(needed, record)
     say(*(f"changed {change.path}" for change in needed))
     if directory is None:
-        say(f"The account is made on the broker's machine, with a copy of {secret}; by hand: docs/{kind}.md.")
-        say(f"There: penstock init DIRECTORY --user {user} --password.file {secret.name}")
+        say(
+            f"The account is made on the broker's machine, with a copy of {secret}; by hand: docs/{kind}.md."
+        )
+        say(
+            f"There: penstock init DIRECTORY --user {user} --password.file {secret.name}"
+        )
     elif instance is None:
         say(*openmq.next_steps(directory, folder))
     else:
         say("Restart the broker: its console takes rights and roles when it starts.")
     target = directory or f"--url {url}"
-    say(f"Then: penstock check --config.file {config_file}", f"Take it back: penstock init {target} --undo")
+    say(
+        f"Then: penstock check --config.file {config_file}",
+        f"Take it back: penstock init {target} --undo",
+    )
 
 
 def _changes_of_instance(
@@ -105,15 +130,21 @@ def _changes_of_instance(
     return classic.plan(instance, account)
 
 
-def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[str, artemis.Instance | None]:
+def _found(
+    directory: Path | None, name: str | None, url: str | None
+) -> tuple[str, artemis.Instance | None]:
     """Its kind, and what its files say; None of an OpenMQ, whose files stay, and where only the URL is known."""
     if directory is None:
         if url is None:
-            raise ConfigError("name the broker's directory, or give --url of a broker that runs")
+            raise ConfigError(
+                "name the broker's directory, or give --url of a broker that runs"
+            )
         found = re.search("(/console|/api|^)/jolokia/?$", urlsplit(url).path)
         if found is None:
             ends = "/console/jolokia/ (Artemis), /api/jolokia/ (ActiveMQ Classic) or HOST:PORT/jolokia/ (OpenMQ)"
-            raise ConfigError(f"--url {url}: no known broker has Jolokia there; it ends in {ends}")
+            raise ConfigError(
+                f"--url {url}: no known broker has Jolokia there; it ends in {ends}"
+            )
         return _CONSOLES[found[1]], None
     if etc := artemis.etc_of(directory):
         return "artemis", artemis.instance(etc, name, url)
@@ -121,4 +152,6 @@ def _found(directory: Path | None, name: str | None, url: str | None) -> tuple[s
         return "classic", instance
     if openmq.is_home(directory):
         return "openmq", None
-    raise PenstockError(f"{directory}: has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ")
+    raise PenstockError(
+        f"{directory}: has no etc/broker.xml of Artemis, conf/activemq.xml or bin/imqbrokerd of OpenMQ"
+    )

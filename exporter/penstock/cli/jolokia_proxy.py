@@ -60,7 +60,9 @@ async def _version(broker: Broker, timeout: float) -> _Version:
     if not replies:
         raise PenstockError("Jolokia answers the request for its version with nothing")
     if replies[0].value is None:
-        raise PenstockError(f"Jolokia answers the request for its version with status {replies[0].status}")
+        raise PenstockError(
+            f"Jolokia answers the request for its version with status {replies[0].status}"
+        )
     return replies[0].value
 
 

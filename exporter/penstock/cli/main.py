@@ -18,7 +18,9 @@ from penstock.core.build import revision
 from penstock.core.catalogues import read_toml
 from penstock.core.standard_streams import standard_streams
 
-atexit.register(gc.freeze)  # else Python looks through all that was imported as it ends: a third of a second
+atexit.register(
+    gc.freeze
+)  # else Python looks through all that was imported as it ends: a third of a second
 
 TEXTS = read_toml("penstock.cli", "texts.toml")
 GROUPS: Mapping[str, Sequence[str]] = TEXTS["groups"]
@@ -41,17 +43,25 @@ class CommandGroup(click.Group):
 
     groups: Mapping[str, Sequence[str]] = {}
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        texts = {name: one.get_short_help_str(WHOLE) for name, one in found.items() if one}
+        texts = {
+            name: one.get_short_help_str(WHOLE) for name, one in found.items() if one
+        }
         for title, names in (self.groups or {"Commands": [*texts]}).items():
             with formatter.section(title):
-                formatter.write_dl([(name, texts[name]) for name in names if name in texts])
+                formatter.write_dl(
+                    [(name, texts[name]) for name in names if name in texts]
+                )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] == "run":
             take_early_signals()  # before the agent is imported
-        if self.get_command(ctx, args[0]) is None and (near := get_close_matches(args[0], self.list_commands(ctx), 1)):
+        if self.get_command(ctx, args[0]) is None and (
+            near := get_close_matches(args[0], self.list_commands(ctx), 1)
+        ):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
 
@@ -67,7 +77,12 @@ class Commands(CommandGroup):
             return super().main(*arguments, **options)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for names in GROUPS.values() for name in names if name != "demo" or find_spec(DEMO)]
+        return [
+            name
+            for names in GROUPS.values()
+            for name in names
+            if name != "demo" or find_spec(DEMO)
+        ]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if not any(cmd_name in names for names in GROUPS.values()):
@@ -77,7 +92,11 @@ class Commands(CommandGroup):
                 return None
             where = "in a checkout of Penstock, pip install ./exporter/demo"
             raise click.UsageError(f"the demo is a package of its own: {where}")
-        module = f"{OTHERS[cmd_name]}.command" if cmd_name in OTHERS else f"penstock.cli.{cmd_name}"
+        module = (
+            f"{OTHERS[cmd_name]}.command"
+            if cmd_name in OTHERS
+            else f"penstock.cli.{cmd_name}"
+        )
         command = getattr(import_module(module), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101 - one module a command
         return command

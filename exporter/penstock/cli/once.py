@@ -23,7 +23,9 @@ FORMATS = {"metrics": Format.TEXT, "openmetrics": Format.OPENMETRICS}
 @options.command()
 @options.config_file
 @click.option("--broker", "name")
-@click.option("--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics")
+@click.option(
+    "--format", "form", type=click.Choice([*FORMATS, "table"]), default="metrics"
+)
 async def once(config_file: Path, name: str | None, form: str) -> int:
     """Poll each broker once and print its metrics.
 
@@ -41,7 +43,9 @@ async def once(config_file: Path, name: str | None, form: str) -> int:
         for piece in body.chunks(FORMATS[form], gzip=False):
             sys.stdout.buffer.write(piece)
         sys.stdout.flush()
-    polls = [(poller.name, poller.last) for poller in pollers if poller.last is not None]
+    polls = [
+        (poller.name, poller.last) for poller in pollers if poller.last is not None
+    ]
     for broker, poll in polls:
         if poll.result is not Result.OK:
             say(f"penstock: broker {broker}: {poll.error}", err=True)

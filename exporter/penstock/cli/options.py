@@ -29,7 +29,9 @@ class Parsed(click.ParamType[float]):
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
         self.name, self._parse = name, parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -52,7 +54,9 @@ TIME = Parsed("time", parse_duration)
 class Timestamp(click.DateTime):
     """Seconds since 1970 of a day or minute (UTC)."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         return super().convert(value, param, ctx).replace(tzinfo=UTC).timestamp()
 
 
@@ -66,11 +70,27 @@ def _shared(text: str, *names: str, **how: Any) -> Callable[[Function], Function
     return click.option(*names, help=TEXTS["shared"][text], **how)
 
 
-config_file = _shared("config_file", "--config.file", "config_file", type=PATH, default=Path("penstock.yaml"))
-in_place_of_agent = _shared("in_place_of_agent", "--config.file", "config_file", type=PATH)
-web_config_file = _shared("web_config_file", "--web.config.file", "web_config_file", type=PATH)
+config_file = _shared(
+    "config_file",
+    "--config.file",
+    "config_file",
+    type=PATH,
+    default=Path("penstock.yaml"),
+)
+in_place_of_agent = _shared(
+    "in_place_of_agent", "--config.file", "config_file", type=PATH
+)
+web_config_file = _shared(
+    "web_config_file", "--web.config.file", "web_config_file", type=PATH
+)
 agent_url = _shared(
-    "agent_url", "--url", "--agent", "url", default=DEFAULT_URL, envvar="PENSTOCK_URL", show_envvar=True
+    "agent_url",
+    "--url",
+    "--agent",
+    "url",
+    default=DEFAULT_URL,
+    envvar="PENSTOCK_URL",
+    show_envvar=True,
 )
 http_config_file = _shared(
     "http_config_file",
@@ -80,13 +100,23 @@ http_config_file = _shared(
     envvar="PENSTOCK_HTTP_CONFIG_FILE",
     show_envvar=True,
 )
-form = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-form_of_lines = _shared("form_of_lines", "--format", "form", type=click.Choice(["text", "json"]), default="text")
+form = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text"
+)
+form_of_lines = _shared(
+    "form_of_lines",
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+)
 history_url = _shared("history_url", "--history", required=True)
 spark_master = _shared("spark_master", "--master")
 
 
-def show(value: Any, lines: Iterable[str], form: str, *, indent: int | None = 2) -> None:
+def show(
+    value: Any, lines: Iterable[str], form: str, *, indent: int | None = 2
+) -> None:
     """The value as JSON, or these lines, as `form` says."""
     if form == "json":
         say_json(value, indent=indent)
@@ -103,7 +133,9 @@ group = functools.partial(click.group, cls=CommandGroup)
 """As click's."""
 
 
-def command(*lines: str, of: click.Group | None = None, name: str | None = None) -> Callable[[Function], click.Command]:
+def command(
+    *lines: str, of: click.Group | None = None, name: str | None = None
+) -> Callable[[Function], click.Command]:
     """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples.
 
     Examples, and the help of options, that are not given are those of `texts.toml`.
@@ -130,7 +162,9 @@ def _ending(function: Function) -> Callable[..., None]:
             begun = function(*arguments, **options)
             status = 0 if begun is None else asyncio.run(begun)
         except PenstockError as error:
-            first, *others = error.args if isinstance(error, ConfigError) else (str(error),)
+            first, *others = (
+                error.args if isinstance(error, ConfigError) else (str(error),)
+            )
             say(f"penstock: {first}", *others, err=True)
             status = 2 if isinstance(error, ConfigError) else 1
         except ModuleNotFoundError as error:
@@ -152,5 +186,9 @@ def chosen(config: Config, name: str | None) -> Broker:
         return found[0]
     names = [broker.name for broker in config.brokers]
     if name is None:
-        raise ConfigError(f"the configuration has several brokers; give --broker, one of {', '.join(names)}")
-    raise ConfigError(f"no broker {name!r} in the configuration; there are {', '.join(names)}")
+        raise ConfigError(
+            f"the configuration has several brokers; give --broker, one of {', '.join(names)}"
+        )
+    raise ConfigError(
+        f"no broker {name!r} in the configuration; there are {', '.join(names)}"
+    )

@@ -42,9 +42,13 @@ def heading(poller: Poller) -> Line:
     snapshot, last = poller.assessor.snapshot, poller.last
     about = snapshot.broker if snapshot else None
     up = last is not None and last.result is not Result.FAILED
-    text = styled(f"{poller.name}  ", "bold").append_text(styled("up" if up else "down", "green" if up else "red"))
+    text = styled(f"{poller.name}  ", "bold").append_text(
+        styled("up" if up else "down", "green" if up else "red")
+    )
     if about is not None:
-        text.append_text(styled(f"  {about.kind} {about.version}  {about.role}", "default"))
+        text.append_text(
+            styled(f"  {about.kind} {about.version}  {about.role}", "default")
+        )
     return text
 
 
@@ -60,26 +64,46 @@ def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
     grid = _grid("condition", "on", "for", "what to do")
     for one in condition_list([view], ListQuery(limit=rows)).rows:
         where = f"{one.queue}, {one.client}" if one.client else one.queue
-        add_row(grid, styled(one.condition, STYLES[one.severity]), where, _age(one.since), styled(one.advice))
+        add_row(
+            grid,
+            styled(one.condition, STYLES[one.severity]),
+            where,
+            _age(one.since),
+            styled(one.advice),
+        )
     return grid
 
 
 def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
     grid = _grid("queue", *QUEUE_COLUMNS, "ring")
-    for i in np.argsort(-np.nan_to_num(table["messages"]), kind="stable")[:rows].tolist():
+    for i in np.argsort(-np.nan_to_num(table["messages"]), kind="stable")[
+        :rows
+    ].tolist():
         ring = table["ring_used_ratio"][i]
         numbers = [_number(table[name][i]) for name in QUEUE_COLUMNS.values()]
-        add_row(grid, table.index.rows[i].queue, *numbers, "" if math.isnan(ring) else f"{ring:.0%}")
+        add_row(
+            grid,
+            table.index.rows[i].queue,
+            *numbers,
+            "" if math.isnan(ring) else f"{ring:.0%}",
+        )
     return grid
 
 
 def clients(view: BrokerView, rows: int = ROWS) -> Grid:
     table: Table[ClientSeries] = view.table("client")
     grid = _grid("client", "queue", *CLIENT_COLUMNS, "no acks for")
-    held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(table["uncommitted"])
+    held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(
+        table["uncommitted"]
+    )
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
-        row, numbers = table.index.rows[i], [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
-        since = client_numbers(view, table, ("blocked_since",), i).get("blocked_since", math.nan)
+        row, numbers = (
+            table.index.rows[i],
+            [_number(table[name][i]) for name in CLIENT_COLUMNS.values()],
+        )
+        since = client_numbers(view, table, ("blocked_since",), i).get(
+            "blocked_since", math.nan
+        )
         add_row(grid, row.client, row.queue, *numbers, _age(since))
     return grid
 
@@ -88,7 +112,9 @@ def _grid(*names: str) -> Grid:
     grid = Grid(box=None, header_style="bold", padding=(0, 1))
     for number, name in enumerate(names):
         text = name in ("queue", "client", "on", "what to do")
-        grid.add_column(name, justify="left" if text or number == 0 else "right", no_wrap=not text)
+        grid.add_column(
+            name, justify="left" if text or number == 0 else "right", no_wrap=not text
+        )
     return grid
 
 

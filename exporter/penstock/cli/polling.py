@@ -14,7 +14,9 @@ from penstock.transports.recording import RecordingFile
 from penstock.tui.lines import say
 
 
-async def with_found(config: Config, config_file: Path, *, ask_dns: bool = True) -> tuple[Config, Mapping[str, str]]:
+async def with_found(
+    config: Config, config_file: Path, *, ask_dns: bool = True
+) -> tuple[Config, Mapping[str, str]]:
     """`config` with the brokers that discovery finds now, and what it cannot use, by its source; that is logged too."""
     discovery = Discovery(config_file.parent, resolve if ask_dns else _nothing)
     brokers = await discovery.brokers(config, 0.0)
@@ -32,14 +34,18 @@ async def poll_once(config: Config, brokers: Sequence[Broker]) -> list[Poller]:
     return pollers
 
 
-async def poll_with_second_try(config: Config, brokers: Sequence[Broker]) -> tuple[list[Poller], list[str]]:
+async def poll_with_second_try(
+    config: Config, brokers: Sequence[Broker]
+) -> tuple[list[Poller], list[str]]:
     """Pollers as of `poll_once`, of which those that could not read all have polled twice.
 
     Returns:
         The pollers, and for each why its first poll could not read all where the second one could, else an empty text.
     """
     async with opened(config, brokers) as pollers:
-        slow = await asyncio.gather(*(_why_first_try_failed(poller) for poller in pollers))
+        slow = await asyncio.gather(
+            *(_why_first_try_failed(poller) for poller in pollers)
+        )
     return pollers, slow
 
 
@@ -57,7 +63,9 @@ async def _why_first_try_failed(poller: Poller) -> str:
 
 
 @asynccontextmanager
-async def opened(config: Config, brokers: Sequence[Broker]) -> AsyncIterator[list[Poller]]:
+async def opened(
+    config: Config, brokers: Sequence[Broker]
+) -> AsyncIterator[list[Poller]]:
     """A poller for each broker, closed at the end."""
     async with AsyncExitStack() as closing:
         pollers = []
@@ -68,13 +76,18 @@ async def opened(config: Config, brokers: Sequence[Broker]) -> AsyncIterator[lis
         yield pollers
 
 
-async def polls_of(poller: Poller, interval: float, most: int) -> AsyncGenerator[PollResult, None]:
+async def polls_of(
+    poller: Poller, interval: float, most: int
+) -> AsyncGenerator[PollResult, None]:
     """So many polls at this interval, each reported; the poller is closed then."""
     try:
         for number in range(1, most + 1):
             began = time.monotonic()
             poll = await poller.poll()
-            say(f"poll {number} of {most}: {poll.result} {poll.error}".rstrip(), err=True)
+            say(
+                f"poll {number} of {most}: {poll.result} {poll.error}".rstrip(),
+                err=True,
+            )
             yield poll
             if number < most:
                 await asyncio.sleep(max(0.0, began + interval - time.monotonic()))
@@ -82,7 +95,11 @@ async def polls_of(poller: Poller, interval: float, most: int) -> AsyncGenerator
         await poller.close()
 
 
-def open_poller(config: Config, broker: Broker, record: RecordingFile | None = None) -> Poller:
+def open_poller(
+    config: Config, broker: Broker, record: RecordingFile | None = None
+) -> Poller:
     """For single polls; with `record` every raw answer is also written to that file. Raises ConfigError."""
     assessor = Assessor(policy_of(config, broker), config.interval_of(broker))
-    return Poller(open_reader(config, broker, record=record), assessor, config.timeout_of(broker))
+    return Poller(
+        open_reader(config, broker, record=record), assessor, config.timeout_of(broker)
+    )

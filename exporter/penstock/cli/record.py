@@ -23,7 +23,9 @@ from penstock.tui.lines import say
 @click.option("--polls", type=click.IntRange(min=1), default=20)
 @click.option("--output", type=options.FILE)
 @click.option("--max-size", "limit", type=options.SIZE, default=format_size(MAX_BYTES))
-async def record(config_file: Path, name: str | None, polls: int, output: Path | None, limit: int) -> int:
+async def record(
+    config_file: Path, name: str | None, polls: int, output: Path | None, limit: int
+) -> int:
     """Record the raw answers of a broker to a file, for support and tests.
 
     The file holds names of queues, users and clients, and no password; only you can read it. Read it back with
@@ -37,15 +39,22 @@ async def record(config_file: Path, name: str | None, polls: int, output: Path |
     poller = open_poller(config, broker, file)
     failed = 0
     try:
-        async with aclosing(polls_of(poller, config.interval_of(broker), polls)) as made:
+        async with aclosing(
+            polls_of(poller, config.interval_of(broker), polls)
+        ) as made:
             async for poll in made:
                 failed += poll.result is Result.FAILED
                 file.end_poll()
                 if file.full:
                     break
     finally:
-        say(f"written: {path} ({path.stat().st_size} bytes, {file.polls} polls)", err=True)
+        say(
+            f"written: {path} ({path.stat().st_size} bytes, {file.polls} polls)",
+            err=True,
+        )
     if file.full:
         left_out = f"the last {polls - file.polls} of {polls} polls have no room in {format_size(limit)}"
-        raise PenstockError(f"{path}: {left_out}; what was written can be read, give a larger --max-size for the rest")
+        raise PenstockError(
+            f"{path}: {left_out}; what was written can be read, give a larger --max-size for the rest"
+        )
     return int(failed == polls)

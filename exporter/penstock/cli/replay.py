@@ -28,7 +28,9 @@ TIMEOUT = 3600.0
 @click.option("--config.file", "config_file", type=options.PATH)
 @click.option("--broker", "name")
 @options.form_of_lines
-async def replay(file: Path, config_file: Path | None, name: str | None, form: str) -> int:
+async def replay(
+    file: Path, config_file: Path | None, name: str | None, form: str
+) -> int:
     """Evaluate the rules on a recording, and list what changed.
 
     Edit rules or constants, replay, and see which conditions would have been raised. Times are those of the recording.
@@ -56,8 +58,12 @@ def as_configured(config: Config | None, name: str) -> tuple[Policy, ReaderOptio
     for broker in config.brokers:
         if broker.name == name:
             budgets = config.budgets_of(broker).rows()
-            return policy_of(config, broker), ReaderOptions(broker.page_rows, name_map(config), budgets=budgets)
-    policy = Policy(name, rules=config.compiled_rules(), constants=config.judgement.compiled())
+            return policy_of(config, broker), ReaderOptions(
+                broker.page_rows, name_map(config), budgets=budgets
+            )
+    policy = Policy(
+        name, rules=config.compiled_rules(), constants=config.judgement.compiled()
+    )
     return policy, ReaderOptions(names=name_map(config))
 
 
@@ -67,7 +73,9 @@ async def replayed_events(
     """What changed with each poll of the recording."""
     kind = KINDS.get(transport.header.kind)
     if kind is None:
-        raise ConfigError(f"a recording of {transport.header.kind!r}, which this version does not know")
+        raise ConfigError(
+            f"a recording of {transport.header.kind!r}, which this version does not know"
+        )
     reader = kind.reader(transport, replace(wanted, name=policy.broker), None)
     state, kept, summary = State(), LastGood(), StatusSummary(policy.broker)
     try:

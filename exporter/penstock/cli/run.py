@@ -34,13 +34,25 @@ WATCH_SECONDS = 2.5
 @options.command()
 @options.config_file
 @click.option("--config.watch", "watch", is_flag=True)
-@click.option("--web.listen-address", "listen_addresses", multiple=True, default=(DEFAULT_ADDRESS,))
+@click.option(
+    "--web.listen-address",
+    "listen_addresses",
+    multiple=True,
+    default=(DEFAULT_ADDRESS,),
+)
 @click.option("--web.probe-listen-address", "probe_listen_address", metavar="ADDRESS")
 @click.option("--web.enable-lifecycle", "lifecycle", is_flag=True)
 @click.option("--web.allowed-host", "allowed_hosts", metavar="NAME", multiple=True)
 @options.web_config_file
-@click.option("--storage.path", "storage", type=click.Path(path_type=Path, file_okay=False), default=Path("data"))
-@click.option("--shard", metavar="ORDINAL/COUNT", envvar="PENSTOCK_SHARD", show_envvar=True)
+@click.option(
+    "--storage.path",
+    "storage",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("data"),
+)
+@click.option(
+    "--shard", metavar="ORDINAL/COUNT", envvar="PENSTOCK_SHARD", show_envvar=True
+)
 @click.option(
     "--processes",
     type=options.Parsed("auto|number", process.worker_processes),
@@ -48,8 +60,12 @@ WATCH_SECONDS = 2.5
     envvar="PENSTOCK_PROCESSES",
     show_envvar=True,
 )
-@click.option("--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info")
-@click.option("--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt")
+@click.option(
+    "--log.level", "log_level", type=click.Choice(logs.LEVELS), default="info"
+)
+@click.option(
+    "--log.format", "log_format", type=click.Choice(logs.FORMATS), default="logfmt"
+)
 async def run(
     config_file: Path,
     storage: Path,
@@ -66,16 +82,26 @@ async def run(
     SIGHUP reloads the configuration, as do POST /-/reload (with --web.enable-lifecycle) and a change of the file (with
     --config.watch). SIGTERM and SIGINT stop the agent.
     """
-    signals = Signals(on_stop=process.last_resort().start)  # the first: a signal may come at any moment
+    signals = Signals(
+        on_stop=process.last_resort().start
+    )  # the first: a signal may come at any moment
     process.tune()
     logs.set_up(log_level, log_format)
     worker = (sys.executable, "-P", "-m", "penstock.cli.worker", log_level, log_format)
     file = FileContents()
-    read = file.of([config_file])  # before the agent reads it: what changes from here on is a change
-    agent = Agent(config_file, storage, parse_shard(shard) if shard else None, worker, processes)
+    read = file.of(
+        [config_file]
+    )  # before the agent reads it: what changes from here on is a change
+    agent = Agent(
+        config_file, storage, parse_shard(shard) if shard else None, worker, processes
+    )
     agent.service_manager = ServiceManager.from_environment()
     async with _served(agent, **server):
-        reloads = [asyncio.create_task(_reload_when_asked(agent, signals.reload_asked), name="reloads")]
+        reloads = [
+            asyncio.create_task(
+                _reload_when_asked(agent, signals.reload_asked), name="reloads"
+            )
+        ]
         if watch:
             changes = _changes(config_file, file, read, signals.reload_asked.set)
             reloads.append(asyncio.create_task(changes, name="watch the configuration"))
@@ -99,7 +125,9 @@ async def _reload_when_asked(agent: Agent, asked: asyncio.Event) -> None:
             log.error("the configuration was not taken, the old one stays: %s", error)  # noqa: TRY400 - expected
 
 
-async def _changes(config_file: Path, file: FileContents, read: Contents, reload: Callable[[], None]) -> None:
+async def _changes(
+    config_file: Path, file: FileContents, read: Contents, reload: Callable[[], None]
+) -> None:
     """Reload when it holds something else than was read, also where a link to it was moved, as Kubernetes does.
 
     A file may be read while it is being written: two looks in a row must find the same contents.
@@ -110,7 +138,9 @@ async def _changes(config_file: Path, file: FileContents, read: Contents, reload
         found = await asyncio.to_thread(file.of, [config_file])
         at_rest = found == last_look
         last_look = found
-        if found and at_rest and found != read:  # not found: it is being replaced; the agent goes on with what it has
+        if (
+            found and at_rest and found != read
+        ):  # not found: it is being replaced; the agent goes on with what it has
             read = found
             reload()
 
@@ -130,7 +160,9 @@ async def _served(
     agent.web_configuration = authentication
     probed = [] if probe_listen_address is None else [probe_listen_address]
     async with (
-        serve(make_probe_app(agent.lookups), probed, max_connections=MOST_PROBES) as probe_addresses,
+        serve(
+            make_probe_app(agent.lookups), probed, max_connections=MOST_PROBES
+        ) as probe_addresses,
         serve(app, listen_addresses, authentication=authentication) as addresses,
     ):
         if probe_addresses:
@@ -141,7 +173,10 @@ async def _served(
 
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
     """Until `stopping`, which may be before all has started. ConfigError: it cannot start."""
-    starting, told = asyncio.create_task(agent.start()), asyncio.create_task(stopping.wait())
+    starting, told = (
+        asyncio.create_task(agent.start()),
+        asyncio.create_task(stopping.wait()),
+    )
     try:
         await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
         if not told.done():
@@ -155,7 +190,9 @@ async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
             starting.exception()  # known: it has stopped
 
 
-def authentication_of(web_config_file: Path | None, refused: "RefusedLogin | None" = None) -> "Authentication | None":
+def authentication_of(
+    web_config_file: Path | None, refused: "RefusedLogin | None" = None
+) -> "Authentication | None":
     """What the web configuration says; `refused` notes logins that are. ConfigError when it cannot be taken."""
     if web_config_file is None:
         return None

@@ -31,7 +31,13 @@ _HOW = ("", "PENSTOCK_URL=http://AGENT:19771 ", "kubectl exec POD -- ")
 @click.argument("queue", required=False, shell_complete=completion.queues)
 @click.argument("client", required=False, shell_complete=completion.clients)
 @click.option("--address")
-def runbook(alert: str, broker: str | None, queue: str | None, client: str | None, address: str | None) -> None:
+def runbook(
+    alert: str,
+    broker: str | None,
+    queue: str | None,
+    client: str | None,
+    address: str | None,
+) -> None:
     """Show the runbook of an ALERT and what can be done, with the names that you give.
 
     It asks no agent: what only an agent knows stays in capitals, and `penstock explain` prints the commands with it.
@@ -39,32 +45,66 @@ def runbook(alert: str, broker: str | None, queue: str | None, client: str | Non
     name = alert if alert.startswith("Penstock") else f"Penstock{alert}"
     found = {one.name: one for one in all_alerts()}.get(name.removesuffix("Critical"))
     if found is None:
-        raise PenstockError(f"{alert}: no such alert; `penstock alerts write DIR` and docs/runbooks have them all")
-    given = {"broker": broker, "queue": queue, "client": client, "address": address or queue}
+        raise PenstockError(
+            f"{alert}: no such alert; `penstock alerts write DIR` and docs/runbooks have them all"
+        )
+    given = {
+        "broker": broker,
+        "queue": queue,
+        "client": client,
+        "address": address or queue,
+    }
     known = {key: text for key, text in given.items() if text}
-    text = section(found.runbook, found.name) + f"\n\n{section('incidents', 'What to do')}" * (found.name == INCIDENT)
+    text = section(
+        found.runbook, found.name
+    ) + f"\n\n{section('incidents', 'What to do')}" * (found.name == INCIDENT)
     say(f"{found.name}: {found.summary}", "", *_filled_in(text, known), "")
-    for number, action in enumerate(sorted(fitting(found.name), key=lambda one: bool(one.proof)), 1):  # proven last
+    for number, action in enumerate(
+        sorted(fitting(found.name), key=lambda one: bool(one.proof)), 1
+    ):  # proven last
         say(*_lines(number, action, known))
-    asked = command(found.labels, lambda label: shlex.quote(known.get(label, label.upper())))
+    asked = command(
+        found.labels, lambda label: shlex.quote(known.get(label, label.upper()))
+    )
     say("", "Evidence", *(f"  {how}{asked}" for how in _HOW))
 
 
 def fitting(alert: str) -> list[ActionTemplate]:
     """The actions for the alert and for its condition."""
-    of = {one.name for one in CONDITIONS.values() if one.alert is not None and one.alert.name == alert}
+    of = {
+        one.name
+        for one in CONDITIONS.values()
+        if one.alert is not None and one.alert.name == alert
+    }
     return [one for one in ACTIONS if one.conditions & of or alert in one.alerts]
 
 
 def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
     """The section without what a terminal has no use for: the list of actions, which follows, and targets of links."""
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"(?m)^(\*\*Commands\*\* |<!-- ).*\n{0,2}", "", text))
+    text = re.sub(
+        r"\[([^\]]*)\]\([^)]*\)",
+        r"\1",
+        re.sub(r"(?m)^(\*\*Commands\*\* |<!-- ).*\n{0,2}", "", text),
+    )
     given = {name.upper(): shlex.quote(text) for name, text in known.items()}
-    return re.sub(r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[0], one[0]), text).splitlines()
+    return re.sub(
+        r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[0], one[0]), text
+    ).splitlines()
 
 
-def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Iterator[str]:
-    texts = " ".join([action.do, action.effect, action.check, action.never, action.command, str(action.calls)])
+def _lines(
+    number: int, action: ActionTemplate, known: Mapping[str, str]
+) -> Iterator[str]:
+    texts = " ".join(
+        [
+            action.do,
+            action.effect,
+            action.check,
+            action.never,
+            action.command,
+            str(action.calls),
+        ]
+    )
     names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | SOMETIMES
     address = known.get("address", "ADDRESS")
     mbeans = {
@@ -74,10 +114,14 @@ def _lines(number: int, action: ActionTemplate, known: Mapping[str, str]) -> Ite
         "dead_letters": queue_object(_ARTEMIS, "DLA", "TYPE", "DLQ"),
     }
     destination = {"destination": known["address"]} if "address" in known else {}
-    destination |= {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
+    destination |= (
+        {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
+    )
     for one in filled(action, {**names, **known, **destination}, mbeans):
         of = ", ".join([*sorted(action.brokers), *sorted(action.protocols)])
         proof = " or ".join(sorted(action.proof))
         first, *rest = action_lines(number, one)
-        first += f" ({of} only)" * bool(of) + f" (only where `penstock explain` proves {proof})" * bool(proof)
+        first += f" ({of} only)" * bool(
+            of
+        ) + f" (only where `penstock explain` proves {proof})" * bool(proof)
         yield from (first, *rest)

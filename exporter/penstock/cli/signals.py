@@ -19,7 +19,9 @@ def take_early_signals() -> None:
     A signal to stop ends it at once; without this the first process of a container would ignore it. To be called before
     the agent is imported, which takes a second.
     """
-    if threading.current_thread() is not threading.main_thread():  # no other thread may set a handler
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # no other thread may set a handler
         return
     signal.signal(signal.SIGHUP, _note_hangup)
     for number in STOPS:

@@ -21,9 +21,17 @@ from penstock.server.view import AgentView
 @options.agent_url
 @options.http_config_file
 @options.in_place_of_agent
-@click.option("--broker", default="", show_default=False, shell_complete=completion.brokers)
+@click.option(
+    "--broker", default="", show_default=False, shell_complete=completion.brokers
+)
 @click.option("--interval", type=click.FloatRange(min=0.5, max=3600), default=2.0)
-async def top(url: str, http_config_file: Path | None, config_file: Path | None, broker: str, interval: float) -> int:
+async def top(
+    url: str,
+    http_config_file: Path | None,
+    config_file: Path | None,
+    broker: str,
+    interval: float,
+) -> int:
     """Watch brokers, queues, clients and consumers in the terminal, the worst first.
 
     Press ? for the keys. Honors NO_COLOR; severity is also shown by symbols. Without a terminal: penstock once --format
@@ -33,17 +41,23 @@ async def top(url: str, http_config_file: Path | None, config_file: Path | None,
     from penstock.tui.app import Top  # noqa: PLC0415 - an extra: the agent runs without it
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise PenstockError("top needs a terminal; for a table: penstock once --format table")
+        raise PenstockError(
+            "top needs a terminal; for a table: penstock once --format table"
+        )
     if config_file is not None:
         agent = Agent(config_file)
         try:
             await agent.start()
-            await Top(asked_here(agent.lookups), str(config_file), interval, broker).run_async()
+            await Top(
+                asked_here(agent.lookups), str(config_file), interval, broker
+            ).run_async()
         finally:
             await agent.stop()
         return 0
     async with AgentClient(url, http_config_file) as client:
-        await client.get("/api/v1/brokers", BrokerList)  # an error before the screen is taken stays readable
+        await client.get(
+            "/api/v1/brokers", BrokerList
+        )  # an error before the screen is taken stays readable
         await Top(client.get, url, interval, broker).run_async()
     return 0
 

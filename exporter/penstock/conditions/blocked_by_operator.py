@@ -9,4 +9,6 @@ def rule(poll: RuleInputs) -> Raised:
     return Raised(poll.found.judged & (poll.found.address.producers_paused > 0))
 
 
-BLOCKED_BY_OPERATOR = Condition(rule=rule, evidence=ready_and_consumers, **declared("blocked_by_operator"))
+BLOCKED_BY_OPERATOR = Condition(
+    rule=rule, evidence=ready_and_consumers, **declared("blocked_by_operator")
+)

@@ -16,8 +16,21 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
             "age": poll.found.now - streak.begin,
             "patience": streak.patience,
         }
-        known = {"reconnects": proven(f"{streak.ids} consumers of it came, and no message has been settled since")}
-        yield Reported(client, streak.begin, numbers, idle_queue=streak.queue, counts_consumers=True, verdicts=known)
+        known = {
+            "reconnects": proven(
+                f"{streak.ids} consumers of it came, and no message has been settled since"
+            )
+        }
+        yield Reported(
+            client,
+            streak.begin,
+            numbers,
+            idle_queue=streak.queue,
+            counts_consumers=True,
+            verdicts=known,
+        )
 
 
-CHURN_WITHOUT_PROGRESS = Condition(reports=reports, **declared("churn_without_progress"))
+CHURN_WITHOUT_PROGRESS = Condition(
+    reports=reports, **declared("churn_without_progress")
+)

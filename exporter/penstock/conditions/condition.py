@@ -196,22 +196,36 @@ class Condition:
     def on(self, kind: str) -> "Condition":
         """As it is on this kind of broker; what that kind does not have cannot silence it."""
         variant = self.variants.get(kind, Variant())
-        own: dict[str, Any] = {one.name: getattr(variant, one.name) for one in fields(Variant)}
+        own: dict[str, Any] = {
+            one.name: getattr(variant, one.name) for one in fields(Variant)
+        }
         given = {name: value for name, value in own.items() if value is not None}
         if "causes" in given:  # what decides elsewhere knows others
             given.setdefault("decide", None)
             given.setdefault("rivals", {})
-        silenced_by = tuple(other.on(kind) for other in self.silenced_by if other.exists_on(kind))
+        silenced_by = tuple(
+            other.on(kind) for other in self.silenced_by if other.exists_on(kind)
+        )
         return replace(self, silenced_by=silenced_by, **given)
 
 
 DECLARED = read_toml("penstock.conditions")
 """By the name of a condition what `catalogue.toml` says of it."""
-_READ: Mapping[str, Callable[[Any], Any]] = {"scope": Scope, "brokers": frozenset, "alert": lambda one: Alert(**one)}
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "scope": Scope,
+    "brokers": frozenset,
+    "alert": lambda one: Alert(**one),
+}
 
 
 def declared(name: str, kind: str = "", **numbers: float) -> dict[str, Any]:
     """Arguments of the condition of this name, or of its variant on a kind of broker. numbers: for ${name} in texts."""
-    found = DECLARED[name]["variants"][kind] if kind else DECLARED[name] | {"name": name}
-    fields = {key: _READ.get(key, lambda one: one)(value) for key, value in found.items() if key != "variants"}
+    found = (
+        DECLARED[name]["variants"][kind] if kind else DECLARED[name] | {"name": name}
+    )
+    fields = {
+        key: _READ.get(key, lambda one: one)(value)
+        for key, value in found.items()
+        if key != "variants"
+    }
     return filled(fields, numbers, "when", "quiet_on")

@@ -12,12 +12,19 @@ def rule(poll: RuleInputs) -> Raised:
     full = found.judged & found.parked & (found.address.limit_percent >= 100)
     if full.any() and addresses is not None:
         own = (addresses["limit_bytes"] > 0) | (addresses["limit_messages"] > 0)
-        limited = {row.name for row in addresses.index.rows[own] if row.policy in ("drop", "fail", "block")}
+        limited = {
+            row.name
+            for row in addresses.index.rows[own]
+            if row.policy in ("drop", "fail", "block")
+        }
         limited &= {row.dead_letter_address for row in found.queues}
         full[full] = [row.address in limited for row in found.queues.rows[full]]
     return Raised(full)
 
 
 DEAD_LETTERS_FULL = Condition(
-    rule=rule, evidence=full_address, silenced_by=(DEAD_LETTERS_LOST,), **declared("dead_letters_full")
+    rule=rule,
+    evidence=full_address,
+    silenced_by=(DEAD_LETTERS_LOST,),
+    **declared("dead_letters_full"),
 )

@@ -18,9 +18,15 @@ DELIVERED = 0.5
 def rule(poll: RuleInputs) -> Raised:
     losses, returned = poll.losses, poll.returns
     delivered = returned.delivered - returned.settled >= DELIVERED * returned.killed
-    gone = losses.go_on(PLACELESS, poll.found, poll.constants) & delivered & (returned.killed > 0)
+    gone = (
+        losses.go_on(PLACELESS, poll.found, poll.constants)
+        & delivered
+        & (returned.killed > 0)
+    )
     drops = losses.go_on(TARGET, poll.found, poll.constants)
-    return Raised(gone | drops, np.where(gone, losses.since[PLACELESS], losses.since[TARGET]))
+    return Raised(
+        gone | drops, np.where(gone, losses.since[PLACELESS], losses.since[TARGET])
+    )
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
@@ -42,11 +48,20 @@ def decide(case: Case) -> Verdicts:
     fact = why(case.poll, case.row)
     is_parked = known(case.poll.found.parked[case.row])
     return {
-        "no_dead_letter_queue": concluded(fact, excluded_by=is_parked, proof=negated(is_parked), otherwise=fact),
-        "dead_letter_address_full": concluded(fact, excluded_by=negated(is_parked), proof=is_parked, otherwise=fact),
+        "no_dead_letter_queue": concluded(
+            fact, excluded_by=is_parked, proof=negated(is_parked), otherwise=fact
+        ),
+        "dead_letter_address_full": concluded(
+            fact, excluded_by=negated(is_parked), proof=is_parked, otherwise=fact
+        ),
     }
 
 
 DEAD_LETTERS_LOST = Condition(
-    rule=rule, evidence=evidence, why=why, decide=decide, window=window, **declared("dead_letters_lost")
+    rule=rule,
+    evidence=evidence,
+    why=why,
+    decide=decide,
+    window=window,
+    **declared("dead_letters_lost"),
 )

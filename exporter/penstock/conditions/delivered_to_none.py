@@ -17,7 +17,11 @@ def stuck(poll: RuleInputs) -> dict[str, float]:
     left = np.flatnonzero((alone >= FEWEST) & (poll.found.consumers == 0))
     names = {poll.found.queues.rows[i].name: float(alone[i]) for i in left.tolist()}
     old = poll.found.now - poll.constants.proof
-    return names | {name: number for name, (number, since) in state.prepared.stuck.items() if since <= old}
+    return names | {
+        name: number
+        for name, (number, since) in state.prepared.stuck.items()
+        if since <= old
+    }
 
 
 def rule(poll: RuleInputs) -> Raised:
@@ -25,7 +29,10 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def why(poll: RuleInputs, _: int) -> str:
-    return ", ".join(f"{number:.0f} messages of {name}" for name, number in sorted(poll.of(stuck).items()))
+    return ", ".join(
+        f"{number:.0f} messages of {name}"
+        for name, number in sorted(poll.of(stuck).items())
+    )
 
 
 DELIVERED_TO_NONE = Condition(rule=rule, why=why, **declared("delivered_to_none"))

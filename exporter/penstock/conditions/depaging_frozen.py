@@ -16,12 +16,18 @@ def rule(poll: RuleInputs) -> Raised:
 def frozen(facts: Facts) -> Mask:
     """So much is delivered and unacknowledged that the queue reads no more pages, and all its consumers starve."""
     address = facts.address
-    full = (address.page_read_limit_bytes > 0) & (facts.delivering_bytes >= 0.9 * address.page_read_limit_bytes)
-    many = (address.page_read_limit_messages > 0) & (facts.delivering >= address.page_read_limit_messages)
+    full = (address.page_read_limit_bytes > 0) & (
+        facts.delivering_bytes >= 0.9 * address.page_read_limit_bytes
+    )
+    many = (address.page_read_limit_messages > 0) & (
+        facts.delivering >= address.page_read_limit_messages
+    )
     return facts.judged & (address.paging > 0) & (full | many) & (facts.ready > 0)
 
 
 evidence = numbers(
-    delivering_bytes="found.delivering_bytes", limit_bytes="found.address.page_read_limit_bytes", ready="found.ready"
+    delivering_bytes="found.delivering_bytes",
+    limit_bytes="found.address.page_read_limit_bytes",
+    ready="found.ready",
 )
 DEPAGING_FROZEN = Condition(rule=rule, evidence=evidence, **declared("depaging_frozen"))

@@ -16,12 +16,17 @@ from penstock.observation.onset import first_rise, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import Constants
 
-UNITS: Mapping[str, str] = {name: unit for unit, names in NAMES["units"].items() for name in names.split()}
+UNITS: Mapping[str, str] = {
+    name: unit for unit, names in NAMES["units"].items() for name in names.split()
+}
 
 
 def numbers(**places: str | Callable[[RuleInputs], Column]) -> Evidence:
     """Columns of the queues, or of the consumers: where `RuleInputs` has them, or how each is worked out."""
-    columns = {name: attrgetter(of) if isinstance(of, str) else of for name, of in places.items()}
+    columns = {
+        name: attrgetter(of) if isinstance(of, str) else of
+        for name, of in places.items()
+    }
     return lambda poll, at: {name: column(poll)[at] for name, column in columns.items()}
 
 
@@ -32,13 +37,17 @@ def lost(line: int, *, share: bool = False) -> Evidence:
     spell beside it would be read as another one.
     """
     return lambda poll, at: (
-        {"lost": poll.losses.amount[line][at]} | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
+        {"lost": poll.losses.amount[line][at]}
+        | ({"share": 100 * poll.losses.share(line)[at]} if share else {})
     )
 
 
 def spell(poll: RuleInputs, line: int, also: Mask | bool = True) -> Raised:
     """Where a line of `Losses` goes on growing, `also` this is so."""
-    return Raised(also & poll.losses.go_on(line, poll.found, poll.constants), poll.losses.since[line])
+    return Raised(
+        also & poll.losses.go_on(line, poll.found, poll.constants),
+        poll.losses.since[line],
+    )
 
 
 def rate(variable: int) -> Evidence:
@@ -48,7 +57,9 @@ def rate(variable: int) -> Evidence:
 
 def accounted(name: str) -> Callable[[RuleInputs], Column]:
     """What the account of an OpenMQ broker says of the queues."""
-    return lambda poll: np.asarray(poll.accounted.get(name, np.full(len(poll.found.queues), np.nan)), np.float64)
+    return lambda poll: np.asarray(
+        poll.accounted.get(name, np.full(len(poll.found.queues), np.nan)), np.float64
+    )
 
 
 buffered = numbers(
@@ -83,7 +94,9 @@ def nearly(poll: RuleInputs, seconds: Column | float) -> Column:
 
     It is raised when the time is over; without this each such condition would come one poll later than it could.
     """
-    return np.subtract(seconds, max(0.0, poll.found.interval))  # NaN before the second poll: 0.0 then
+    return np.subtract(
+        seconds, max(0.0, poll.found.interval)
+    )  # NaN before the second poll: 0.0 then
 
 
 def dispatch_timeout(poll: RuleInputs) -> Column:
@@ -111,6 +124,8 @@ def goes_on(poll: RuleInputs, variable: int) -> Raised:
     moved = poll.found.judged & (seen.sum(variable) > 0)
     if len(rows := np.flatnonzero(moved)):
         first, second = halves(seen.of(variable, rows))
-        covered = seen.covers(rows, RETURNED, window(poll.constants, interval), interval)
+        covered = seen.covers(
+            rows, RETURNED, window(poll.constants, interval), interval
+        )
         moved[rows] = (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0) & covered
     return Raised(moved, where_asked(moved, partial(first_rise, seen, variable)))

@@ -26,14 +26,18 @@ def rule(poll: RuleInputs) -> Raised:
 
 def growing_since(poll: RuleInputs, queues: Positions) -> Column:
     """When the backlog of these queues began to grow."""
-    return growth_onset(poll.activity.trend, DEPTH, queues, poll.trend.growth_rate[queues])
+    return growth_onset(
+        poll.activity.trend, DEPTH, queues, poll.trend.growth_rate[queues]
+    )
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Not where the backlog grows by what a stalled consumer is given."""
     raised, is_stalled = rule(poll), poll.of(stalled_rule).mask
     stuck = poll.found.of_queue(np.where(is_stalled, poll.found.consumer.held, 0.0))
-    return raised._replace(mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth)))
+    return raised._replace(
+        mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth))
+    )
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
@@ -51,7 +55,9 @@ FALLING_BEHIND = Condition(
         growth="trend.growth",
         rate_in="trend.comes",
         # It counts scheduled messages when they are sent: no measure of what fell due.
-        usual_high=lambda poll: np.where(poll.trend.comes == poll.trend.rate_in, poll.usual.inflow, np.nan),
+        usual_high=lambda poll: np.where(
+            poll.trend.comes == poll.trend.rate_in, poll.usual.inflow, np.nan
+        ),
         rate_out="trend.rate_out",
         usual_out="usual.outflow",
         usual_backlog="usual.backlog",
@@ -60,6 +66,12 @@ FALLING_BEHIND = Condition(
     decide=backlog.grows,
     silenced_by=(SLOWED,),
     window=trend,
-    variants={"openmq": Variant(rule=openmq_rule, decide=backlog.grows_openmq, **declared("falling_behind", "openmq"))},
+    variants={
+        "openmq": Variant(
+            rule=openmq_rule,
+            decide=backlog.grows_openmq,
+            **declared("falling_behind", "openmq"),
+        )
+    },
     **declared("falling_behind", messages=TREND_MESSAGES, growth=100 * TREND_GROWTH),
 )

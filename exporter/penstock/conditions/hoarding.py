@@ -27,17 +27,30 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
     Artemis on OpenMQ too, where the one of OpenMQ leaves out consumers that give back.
     """
     facts, consumer = poll.found, poll.found.consumer
-    shared = facts.judged & (facts.exclusive == 0) & (facts.ready == 0) & (facts.held >= MESSAGES)
+    shared = (
+        facts.judged
+        & (facts.exclusive == 0)
+        & (facts.ready == 0)
+        & (facts.held >= MESSAGES)
+    )
     at = consumer.of(shared)
     held = consumer.held[at]
-    all_held = np.fmax(facts.held, facts.delivering - facts.uncommitted)  # consumers beyond the budget hold some
+    all_held = np.fmax(
+        facts.held, facts.delivering - facts.uncommitted
+    )  # consumers beyond the budget hold some
     much = (held >= MESSAGES) & (held >= SHARE * all_held[consumer.queue[at]])
     at, held = at[much], held[much]
     pace = poll.service_rate[at]
-    slow = (pace > 0) & (held >= poll.constants.persistent * pace) & ~poll.of(stalled_rule).mask[at]
+    slow = (
+        (pace > 0)
+        & (held >= poll.constants.persistent * pace)
+        & ~poll.of(stalled_rule).mask[at]
+    )
     hoards = facts.queues_of(at[slow])
     peers = consumer.of(hoards)
-    starving = facts.queues_of(peers[longer(poll.unacked.idle_since[peers], facts.now, idle)])
+    starving = facts.queues_of(
+        peers[longer(poll.unacked.idle_since[peers], facts.now, idle)]
+    )
     return hoards & starving & ~facts.queues_of(peers[consumer.selective[peers]])
 
 
@@ -54,7 +67,10 @@ def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    found, most = poll.found, np.zeros(len(poll.found.queues) + 1)  # the last one: of those whose queue is not known
+    found, most = (
+        poll.found,
+        np.zeros(len(poll.found.queues) + 1),
+    )  # the last one: of those whose queue is not known
     np.maximum.at(most, found.consumer.queue, found.consumer.held)
     return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
 

@@ -12,7 +12,11 @@ def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     for client, left in churn.left.items():
         if poll.found.now - left.at <= poll.constants.event:
             numbers = {"held": left.held, "age": left.age, "returned": left.returned}
-            yield Reported(client, left.begin, numbers, verdicts=gone(poll, client.client, left.at))
+            yield Reported(
+                client, left.begin, numbers, verdicts=gone(poll, client.client, left.at)
+            )
 
 
-HOLDER_GONE = Condition(reports=reports, notice=always, **declared("holder_gone", seconds=LONG))
+HOLDER_GONE = Condition(
+    reports=reports, notice=always, **declared("holder_gone", seconds=LONG)
+)

@@ -13,19 +13,28 @@ LASTING = 180.0
 
 def old(poll: RuleInputs) -> dict[str, float]:
     """First sight of each transaction that has been prepared for so long, by its Xid, the oldest first."""
-    found = {xid: at for xid, at in poll.losses.prepared.items() if poll.found.now - at >= LASTING}
+    found = {
+        xid: at
+        for xid, at in poll.losses.prepared.items()
+        if poll.found.now - at >= LASTING
+    }
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(np.array([bool(poll.of(old))]), np.array([min(poll.of(old).values(), default=np.nan)]))
+    return Raised(
+        np.array([bool(poll.of(old))]),
+        np.array([min(poll.of(old).values(), default=np.nan)]),
+    )
 
 
 def why(poll: RuleInputs, _: int) -> str:
     xids, messages = list(poll.of(old)), poll.losses.in_doubt
     at = np.flatnonzero(messages > 0)
     at = at[np.argsort(-messages[at], kind="stable")]
-    names = [f"{messages[i]:.0f} of {poll.found.queues.rows[i].name}" for i in at.tolist()]
+    names = [
+        f"{messages[i]:.0f} of {poll.found.queues.rows[i].name}" for i in at.tolist()
+    ]
     if len(at) < np.count_nonzero(~(messages == 0)):
         names.append("an unknown number")
     return f"Xids {some([short(xid) for xid in xids])}; messages in doubt: {some(names) or 'none that was taken'}"
@@ -41,7 +50,9 @@ def short(xid: str) -> str:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """The one that has been prepared longest."""
-    begun = min((one.since for one in openmq.of(poll)[0].prepared.listed), default=np.nan)
+    begun = min(
+        (one.since for one in openmq.of(poll)[0].prepared.listed), default=np.nan
+    )
     return Raised(np.array([poll.found.now - begun >= LASTING]), np.array([begun]))
 
 
@@ -61,7 +72,11 @@ IN_DOUBT = Condition(
     rule=rule,
     why=why,
     variants={
-        "openmq": Variant(rule=openmq_rule, why=openmq_why, **declared("in_doubt", "openmq", minutes=LASTING / 60))
+        "openmq": Variant(
+            rule=openmq_rule,
+            why=openmq_why,
+            **declared("in_doubt", "openmq", minutes=LASTING / 60),
+        )
     },
     **declared("in_doubt", minutes=LASTING / 60),
 )

@@ -10,8 +10,12 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """It has just done so; dead letters are kept so by design."""
     found = poll.found
-    removes = found.now - openmq.of(poll)[0].queues.removing_at <= max(poll.constants.proof, 3 * found.interval)
+    removes = found.now - openmq.of(poll)[0].queues.removing_at <= max(
+        poll.constants.proof, 3 * found.interval
+    )
     return Raised(found.judged & ~found.parked & removes)
 
 
-LIMIT_LOSING = Condition(rule=rule, evidence=full_destination, **declared("limit_losing", messages=MARGIN))
+LIMIT_LOSING = Condition(
+    rule=rule, evidence=full_destination, **declared("limit_losing", messages=MARGIN)
+)

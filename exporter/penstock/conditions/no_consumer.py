@@ -14,16 +14,34 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     found, timers = poll.found, poll.timers
     timeout = nearly(poll, poll.absence)
-    waits = longer(timers.ready, found.now, timeout) & longer(timers.absent, found.now, timeout)
-    mask = found.judged & ~found.parked & waits & (found.consumers == 0) & ~poll.closed & ~(poll.expected == 0)
+    waits = longer(timers.ready, found.now, timeout) & longer(
+        timers.absent, found.now, timeout
+    )
+    mask = (
+        found.judged
+        & ~found.parked
+        & waits
+        & (found.consumers == 0)
+        & ~poll.closed
+        & ~(poll.expected == 0)
+    )
     coming = ~never_read(poll) | (poll.trend.comes > 0) | (poll.expected > 0)
-    return Raised(mask & coming & (not found.settling), np.fmax(timers.ready, timers.absent), poll.absence)
+    return Raised(
+        mask & coming & (not found.settling),
+        np.fmax(timers.ready, timers.absent),
+        poll.absence,
+    )
 
 
 def never_read(poll: RuleInputs) -> Mask:
     """No consumer was ever seen nor anything ever settled. Not of a durable subscription: its consumer made it."""
     queues = poll.found.queues
-    subscribed = queues.column("subscribed", lambda row: row.durable and row.kind is QueueKind.SUBSCRIPTION) > 0
+    subscribed = (
+        queues.column(
+            "subscribed", lambda row: row.durable and row.kind is QueueKind.SUBSCRIPTION
+        )
+        > 0
+    )
     return ~poll.timers.had_consumer & ~subscribed
 
 
@@ -38,5 +56,9 @@ evidence = numbers(
     rate="trend.comes",
 )
 NO_CONSUMER = Condition(
-    rule=rule, evidence=evidence, notice=notice, decide=backlog.unread_queue, **declared("no_consumer")
+    rule=rule,
+    evidence=evidence,
+    notice=notice,
+    decide=backlog.unread_queue,
+    **declared("no_consumer"),
 )

@@ -24,7 +24,11 @@ NOT_DISPATCHING = Condition(
     decide=deciding.decide,
     silenced_by=(PAUSED, DEPAGING_FROZEN, CONNECTION_PAUSED),
     variants={
-        "openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("not_dispatching", "openmq"))
+        "openmq": Variant(
+            rule=openmq_rule,
+            decide=deciding.decide_openmq,
+            **declared("not_dispatching", "openmq"),
+        )
     },
     **declared("not_dispatching"),
 )

@@ -27,7 +27,11 @@ def accounted(poll: RuleInputs, name: str) -> Mask:
 def accounted_since(poll: RuleInputs, name: str) -> Column:
     """When it began, of the queues of which `accounted` says that it is so; NaN of all others."""
     since = poll.accounted.get(f"{name}_since")
-    return np.full(len(poll.found.queues), np.nan) if since is None else np.asarray(since, np.float64)
+    return (
+        np.full(len(poll.found.queues), np.nan)
+        if since is None
+        else np.asarray(since, np.float64)
+    )
 
 
 def gives_back(poll: RuleInputs) -> Mask:
@@ -45,7 +49,10 @@ def unacked_since(poll: RuleInputs) -> Column:
 def connection_limits(poll: RuleInputs) -> Column:
     """Per consumer the limit of its connection as the operator gives it; NaN where nothing is given."""
     clients = poll.groups.clients
-    limit = clients.index.column("connection limit", lambda series: number_or_nan(series.said.connection_flow_limit))
+    limit = clients.index.column(
+        "connection limit",
+        lambda series: number_or_nan(series.said.connection_flow_limit),
+    )
     return np.append(limit, np.nan)[clients.member]
 
 
@@ -63,7 +70,12 @@ def blockers(poll: RuleInputs) -> Mask:
     They buffer messages, are not paused by their own limit and get no more, though more is there for them. Where the
     operator gives the limit, the consumers of the connection must buffer as much.
     """
-    return filling(poll, np.where(connection_limits(poll) > 0, poll.constants.proof, poll.client_patience))
+    return filling(
+        poll,
+        np.where(
+            connection_limits(poll) > 0, poll.constants.proof, poll.client_patience
+        ),
+    )
 
 
 def filling(poll: RuleInputs, patience: Column | float) -> Mask:
@@ -72,15 +84,25 @@ def filling(poll: RuleInputs, patience: Column | float) -> Mask:
     found, at = poll.found, poll.found.consumer.queue
     waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
     stuck = longer(state.consumers.still_since, found.now, patience)
-    blocks = (found.consumer.held > 0) & stuck & ~said.flow_paused & waits & (said.connection >= 0)
+    blocks = (
+        (found.consumer.held > 0)
+        & stuck
+        & ~said.flow_paused
+        & waits
+        & (said.connection >= 0)
+    )
     return blocks & reaches_limit(poll) if blocks.any() else blocks
 
 
 def starving_connections(poll: RuleInputs, starving: Positions) -> Keys:
     """Connections with a blocker, and a consumer of one of the queues `starving` that buffers nothing."""
     connection = facts(poll).connection
-    idle = np.isnan(poll.unacked.hold_since) & np.isin(poll.found.consumer.queue, starving)
-    shared: Keys = np.intersect1d(connection[idle & (connection >= 0)], connection[blockers(poll)])
+    idle = np.isnan(poll.unacked.hold_since) & np.isin(
+        poll.found.consumer.queue, starving
+    )
+    shared: Keys = np.intersect1d(
+        connection[idle & (connection >= 0)], connection[blockers(poll)]
+    )
     return shared
 
 
@@ -96,5 +118,7 @@ def blocking(poll: RuleInputs, paused: Positions) -> tuple[tuple[int, str], ...]
     if not len(paused):
         return ()
     connection, rows = facts(poll).connection, poll.found.consumer.index.rows
-    at = np.flatnonzero(blockers(poll) & np.isin(connection, starving_connections(poll, paused)))
+    at = np.flatnonzero(
+        blockers(poll) & np.isin(connection, starving_connections(poll, paused))
+    )
     return tuple(sorted({(int(connection[i]), rows[i].client) for i in at.tolist()}))

@@ -13,11 +13,16 @@ def rule(poll: RuleInputs) -> Raised:
     """Not a browser, which is listed too: it counts nothing."""
     consumer = poll.found.consumer
     counts = (consumer.delivered > 0) | (consumer.held > 0)
-    return Raised(consumer.orphaned & counts & ~np.isnan(poll.client_patience), poll.unacked.unacked_since)
+    return Raised(
+        consumer.orphaned & counts & ~np.isnan(poll.client_patience),
+        poll.unacked.unacked_since,
+    )
 
 
 def decide(_: ConsumerCase) -> Verdicts:
     return {"session_gone": proven("the broker says so")}
 
 
-ORPHANED = Condition(rule=rule, evidence=evidence.buffered, decide=decide, **declared("orphaned"))
+ORPHANED = Condition(
+    rule=rule, evidence=evidence.buffered, decide=decide, **declared("orphaned")
+)

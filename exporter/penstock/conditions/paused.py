@@ -17,4 +17,10 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
     return ~(poll.found.ready[queues] > 0)
 
 
-PAUSED = Condition(rule=rule, evidence=ready_and_consumers, notice=notice, decide=backlog.paused, **declared("paused"))
+PAUSED = Condition(
+    rule=rule,
+    evidence=ready_and_consumers,
+    notice=notice,
+    decide=backlog.paused,
+    **declared("paused"),
+)

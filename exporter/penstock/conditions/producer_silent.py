@@ -28,14 +28,25 @@ def rule(poll: RuleInputs) -> Raised:
 
     A missed message of a regular rhythm is reported by the pause alone, unless a holiday lies within it.
     """
-    found, usual, expected, limit = poll.found, poll.usual, poll.usual.expected, threshold(poll)
+    found, usual, expected, limit = (
+        poll.found,
+        poll.usual,
+        poll.usual.expected,
+        threshold(poll),
+    )
     most = TIMES * np.fmax(expected.highs[CLOCK] - 1, 0.0)
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)
         missing = overdue | (usual.clock > most + MORE)
         known = (expected.weeks >= 2) | (usual.arrival - usual.began >= FIRST)
-    mask = known & (missing | (expected.weeks == 0)) & longer(usual.arrival, found.now, nearly(poll, limit))
-    return Raised(found.judged & ~found.parked & mask & (not found.settling), usual.arrival, limit)
+    mask = (
+        known
+        & (missing | (expected.weeks == 0))
+        & longer(usual.arrival, found.now, nearly(poll, limit))
+    )
+    return Raised(
+        found.judged & ~found.parked & mask & (not found.settling), usual.arrival, limit
+    )
 
 
 def threshold(poll: RuleInputs) -> Column:
@@ -43,19 +54,26 @@ def threshold(poll: RuleInputs) -> Column:
     expected = poll.usual.expected
     early = np.where(expected.weeks < 2, TIMES_FIRST * poll.usual.longest, np.nan)
     silence = np.fmax(expected.silence, early)
-    return np.maximum(silence + 2 * poll.found.interval, np.where(expected.pause < FAST, SOON, FLOOR))
+    return np.maximum(
+        silence + 2 * poll.found.interval, np.where(expected.pause < FAST, SOON, FLOOR)
+    )
 
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
     """Not yet for long, or what came comes to another address since."""
     short = ~longer(poll.usual.arrival, poll.found.now, FLOOR)[queues]
-    return short | np.array([bool(silence.moved(poll, queue)) for queue in queues.tolist()], np.bool_)
+    return short | np.array(
+        [bool(silence.moved(poll, queue)) for queue in queues.tolist()], np.bool_
+    )
 
 
 PRODUCER_SILENT = Condition(
     rule=rule,
     evidence=numbers(
-        usual_pause="usual.pause", missing="usual.clock", usual_low="usual.expected.low", weeks="usual.expected.weeks"
+        usual_pause="usual.pause",
+        missing="usual.clock",
+        usual_low="usual.expected.low",
+        weeks="usual.expected.weeks",
     ),
     notice=notice,
     decide=silence.silent,

@@ -14,8 +14,13 @@ def rule(poll: RuleInputs) -> Raised:
     """Messages are in an open transaction and nothing is settled, or the transaction is old; beyond the timeout."""
     state, said = openmq.of(poll)
     found, timeout = poll.found, poll.queue_patience
-    held = longer(state.queues.held_since, found.now, timeout) & longer(poll.timers.unsettled, found.now, timeout)
-    return Raised(found.judged & (held | longer(said.transaction_since, found.now, timeout)), sent_since(poll))
+    held = longer(state.queues.held_since, found.now, timeout) & longer(
+        poll.timers.unsettled, found.now, timeout
+    )
+    return Raised(
+        found.judged & (held | longer(said.transaction_since, found.now, timeout)),
+        sent_since(poll),
+    )
 
 
 def sent_since(poll: RuleInputs) -> Column:
@@ -24,6 +29,10 @@ def sent_since(poll: RuleInputs) -> Column:
 
 
 evidence = numbers(
-    uncommitted="openmq.said.held", age=lambda poll: poll.found.now - sent_since(poll), patience="queue_patience"
+    uncommitted="openmq.said.held",
+    age=lambda poll: poll.found.now - sent_since(poll),
+    patience="queue_patience",
 )
-PRODUCER_TRANSACTION_OPEN = Condition(rule=rule, evidence=evidence, **declared("producer_transaction_open"))
+PRODUCER_TRANSACTION_OPEN = Condition(
+    rule=rule, evidence=evidence, **declared("producer_transaction_open")
+)

@@ -18,7 +18,11 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     lasts = longer(poll.timers.blocked, poll.found.now, nearly(poll, proof(poll)))
-    return Raised(blocked(poll.found, bool(full_broker(poll.broker))) & lasts, poll.timers.blocked, proof(poll))
+    return Raised(
+        blocked(poll.found, bool(full_broker(poll.broker))) & lasts,
+        poll.timers.blocked,
+        proof(poll),
+    )
 
 
 def blocked(facts: Facts, broker_full: bool) -> Mask:
@@ -29,7 +33,9 @@ def blocked(facts: Facts, broker_full: bool) -> Mask:
     """
     address = facts.address
     is_full = (address.limit_percent >= 100) & ~(address.paging > 0) | broker_full
-    waits = np.where(np.isnan(address.blocked_producers), is_full, address.blocked_producers > 0)
+    waits = np.where(
+        np.isnan(address.blocked_producers), is_full, address.blocked_producers > 0
+    )
     return facts.judged & (address.d_added == 0) & waits
 
 
@@ -41,10 +47,16 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     said = openmq.facts(poll)
     found, since = poll.found, poll.timers.blocked
     waits = said.flow_control & (said.producers > 0) & said.balanced
-    is_full = waits & at_limit(found, said) & longer(since, found.now, poll.constants.proof)
-    nearly_full = waits & near_limit(found, said) & longer(since, found.now, poll.queue_patience)
+    is_full = (
+        waits & at_limit(found, said) & longer(since, found.now, poll.constants.proof)
+    )
+    nearly_full = (
+        waits & near_limit(found, said) & longer(since, found.now, poll.queue_patience)
+    )
     closed = (found.address.producers_paused > 0) & (said.producers > 0)
-    mask = is_full | nearly_full | closed & longer(since, found.now, poll.constants.proof)
+    mask = (
+        is_full | nearly_full | closed & longer(since, found.now, poll.constants.proof)
+    )
     return Raised(found.judged & mask, since)
 
 

@@ -10,9 +10,16 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """What an operator does once is worth a notice."""
     last, found = poll.losses.last[PURGED], poll.found
-    return Raised(found.judged & (found.now - last <= poll.constants.event), poll.losses.since[PURGED])
+    return Raised(
+        found.judged & (found.now - last <= poll.constants.event),
+        poll.losses.since[PURGED],
+    )
 
 
 MESSAGES_PURGED = Condition(
-    rule=rule, evidence=lost(PURGED), notice=always, decide=failures.purged, **declared("purged")
+    rule=rule,
+    evidence=lost(PURGED),
+    notice=always,
+    decide=failures.purged,
+    **declared("purged"),
 )

@@ -38,11 +38,19 @@ def loops(poll: RuleInputs) -> Mask:
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Of a subscription, which counts nothing, a consumer that gives messages back for longer than its threshold."""
     state, said = openmq.of(poll)
-    returning = longer(state.consumers.returning_since, poll.found.now, poll.client_patience)
+    returning = longer(
+        state.consumers.returning_since, poll.found.now, poll.client_patience
+    )
     of_queue = loops(poll) & said.balanced
-    by_member = poll.found.judged & ~said.balanced & poll.found.queues_of(np.flatnonzero(returning))
+    by_member = (
+        poll.found.judged
+        & ~said.balanced
+        & poll.found.queues_of(np.flatnonzero(returning))
+    )
     since = where_asked(of_queue, partial(came_back_since, poll))
-    members_since = earliest_of_queue(poll, np.where(returning, state.consumers.returning_since, np.nan))
+    members_since = earliest_of_queue(
+        poll, np.where(returning, state.consumers.returning_since, np.nan)
+    )
     return Raised(of_queue | by_member, np.where(of_queue, since, members_since))
 
 
@@ -56,7 +64,9 @@ def earliest_of_queue(poll: RuleInputs, times: Column) -> Column:
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
     said = poll.found.address.max_delivery_attempts
-    return only_few_fail(poll.returns, np.where(np.isnan(said), DEFAULT_ATTEMPTS, said))[queues]
+    return only_few_fail(
+        poll.returns, np.where(np.isnan(said), DEFAULT_ATTEMPTS, said)
+    )[queues]
 
 
 def only_few_fail(returns: Returns, attempts: Column) -> Mask:
@@ -79,8 +89,13 @@ def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
         "killed": returns.killed[at],
     }
     counted = columns["returned"] > 0
-    of_deliveries = {name: np.where(counted, column, np.nan) for name, column in columns.items()}
-    return {**of_deliveries, "max_delivery_attempts": poll.found.address.max_delivery_attempts[at]}
+    of_deliveries = {
+        name: np.where(counted, column, np.nan) for name, column in columns.items()
+    }
+    return {
+        **of_deliveries,
+        "max_delivery_attempts": poll.found.address.max_delivery_attempts[at],
+    }
 
 
 REDELIVERY_LOOP = Condition(
@@ -90,7 +105,11 @@ REDELIVERY_LOOP = Condition(
     notice=notice,
     window=window,
     variants={
-        "openmq": Variant(rule=openmq_rule, decide=failures.comes_back_openmq, **declared("redelivery_loop", "openmq"))
+        "openmq": Variant(
+            rule=openmq_rule,
+            decide=failures.comes_back_openmq,
+            **declared("redelivery_loop", "openmq"),
+        )
     },
     **declared("redelivery_loop", polls=PERSISTENT_POLLS),
 )

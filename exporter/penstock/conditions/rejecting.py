@@ -11,7 +11,9 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """A full address that drops or refuses says that it pages, and has no pages."""
     address = poll.found.address
-    refuses = (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
+    refuses = (
+        (address.limit_percent >= 100) & (address.paging > 0) & (address.pages == 0)
+    )
     return Raised(poll.found.judged & refuses)
 
 

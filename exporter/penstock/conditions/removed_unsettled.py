@@ -17,8 +17,15 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 evidence = numbers(
-    rate=lambda poll: np.maximum(poll.found.d_settled - poll.found.d_left, 0.0) / max(poll.found.interval, 1e-9)
+    rate=lambda poll: (
+        np.maximum(poll.found.d_settled - poll.found.d_left, 0.0)
+        / max(poll.found.interval, 1e-9)
+    )
 )
 REMOVED_UNSETTLED = Condition(
-    rule=rule, evidence=evidence, notice=always, window=window, **declared("removed_unsettled", polls=PERSISTENT_POLLS)
+    rule=rule,
+    evidence=evidence,
+    notice=always,
+    window=window,
+    **declared("removed_unsettled", polls=PERSISTENT_POLLS),
 )

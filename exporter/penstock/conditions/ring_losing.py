@@ -17,7 +17,9 @@ def rule(poll: RuleInputs) -> Raised:
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
     """Discarding is what a ring is for, unless the operator says otherwise or wants it to cover more time."""
     of_queues = poll.groups.queues.by_source
-    alert = of_queues("ring alert", lambda series: series.said.ring_loss is RingLoss.ALERT)
+    alert = of_queues(
+        "ring alert", lambda series: series.said.ring_loss is RingLoss.ALERT
+    )
     target = of_queues("ring_retention_target", TARGETS["ring_retention_target"])
     short = poll.found.ring < target * poll.trend.comes
     return ~((alert > 0) | short)[queues]
@@ -45,4 +47,6 @@ evidence = numbers(
     rate_in="trend.comes",
     rate_out="trend.rate_out",
 )
-RING_LOSING = Condition(rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing"))
+RING_LOSING = Condition(
+    rule=rule, evidence=evidence, why=why, notice=notice, **declared("ring_losing")
+)

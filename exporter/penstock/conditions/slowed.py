@@ -30,7 +30,9 @@ def rule(poll: RuleInputs) -> Raised:
     a consumer is stalled or leaks: what that buffers is no backlog of the others, nor its own.
     """
     found, usual, flow = poll.found, poll.usual, poll.trend
-    highest = np.fmax(TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000)
+    highest = np.fmax(
+        TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000
+    )
     with np.errstate(invalid="ignore"):
         bound = np.where(flow.comes > flow.rate_out, ABOVE_BOUND * usual.base, np.nan)
         limit = np.where(usual.windows >= WINDOWS, highest, bound)
@@ -38,7 +40,9 @@ def rule(poll: RuleInputs) -> Raised:
     mask &= found.judged & ~found.parked & ~poll.of(redelivery_rule).mask
     if mask.any():
         mask = mask & ~held_up(poll, mask)
-    return Raised(mask, where_asked(mask, lambda queues: slow_since(poll, queues, limit[queues])))
+    return Raised(
+        mask, where_asked(mask, lambda queues: slow_since(poll, queues, limit[queues]))
+    )
 
 
 def slow_since(poll: RuleInputs, queues: Positions, limit: Column) -> Column:
@@ -57,11 +61,23 @@ def slow_since(poll: RuleInputs, queues: Positions, limit: Column) -> Column:
 def held_up(poll: RuleInputs, asked: Mask) -> Mask:
     """Of `asked` those with a stalled or leaking consumer, or whose backlog some have that settle nothing, not all."""
     found, consumer, at = poll.found, poll.found.consumer, poll.found.consumer.of(asked)
-    stalls = poll.of(stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule).mask
+    stalls = poll.of(
+        stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule
+    ).mask
     patience = np.fmax(STUCK, TIMES * poll.usual.service[consumer.queue[at]])
-    stuck = at[longer(poll.unacked.unacked_since[at], found.now, patience) & (consumer.held[at] > 0)]
-    number, held = (np.bincount(consumer.queue[stuck], one, len(asked)) for one in (None, consumer.held[stuck]))
-    part = (number > 0) & (number < found.consumers) & (found.messages - held < DEEP * found.consumers)
+    stuck = at[
+        longer(poll.unacked.unacked_since[at], found.now, patience)
+        & (consumer.held[at] > 0)
+    ]
+    number, held = (
+        np.bincount(consumer.queue[stuck], one, len(asked))
+        for one in (None, consumer.held[stuck])
+    )
+    part = (
+        (number > 0)
+        & (number < found.consumers)
+        & (found.messages - held < DEEP * found.consumers)
+    )
     leaks = found.queues_of(poll.buffers.at[poll.buffers.rows[RISES] > 0])
     return np.asarray(found.queues_of(at[stalls[at]]) | part | leaks)
 

@@ -32,23 +32,40 @@ def hangs(poll: RuleInputs) -> Mask:
 
     The others must settle so many messages in the time that a job as long as any before explains no silence.
     """
-    found, consumer, keys = poll.found, poll.found.consumer, poll.snapshot.consumer_connection
-    mask = longer(poll.unacked.unacked_since, found.now, nearly(poll, poll.constants.proof))
+    found, consumer, keys = (
+        poll.found,
+        poll.found.consumer,
+        poll.snapshot.consumer_connection,
+    )
+    mask = longer(
+        poll.unacked.unacked_since, found.now, nearly(poll, poll.constants.proof)
+    )
     at, member = np.flatnonzero(mask), poll.groups.clients.member
-    flat = np.maximum(consumer.last_delivery[at], np.append(poll.timers.ready, np.nan)[consumer.queue[at]])
+    flat = np.maximum(
+        consumer.last_delivery[at],
+        np.append(poll.timers.ready, np.nan)[consumer.queue[at]],
+    )
     mask[at] = longer(flat, found.now, nearly(poll, poll.constants.proof))
     at = at[mask[at]]
     if not len(at) or len(keys) != len(mask):
         return mask & consumer.at_queue(poll.evictions.grew > 0, np.False_)
-    theirs = np.zeros(len(poll.groups.clients.index) + 1, np.bool_)  # the last one: hidden
+    theirs = np.zeros(
+        len(poll.groups.clients.index) + 1, np.bool_
+    )  # the last one: hidden
     theirs[member[at]], theirs[-1] = True, False
     beside = np.flatnonzero(theirs[member] & (keys >= 0))
     settled, rate = poll.unacked.settled[beside], poll.service_rate[beside]
-    works = longer(settled, found.now, 0.0) & ~longer(settled, found.now, 2 * found.interval)
+    works = longer(settled, found.now, 0.0) & ~longer(
+        settled, found.now, 2 * found.interval
+    )
     beside = beside[works & (rate * poll.constants.proof >= MEANWHILE)]
-    pairs, others = (member[rows].astype(np.int64) << 32 | keys[rows] for rows in (at, beside))
+    pairs, others = (
+        member[rows].astype(np.int64) << 32 | keys[rows] for rows in (at, beside)
+    )
     together = np.isin(pairs, others)
-    mask[at] = (poll.evictions.grew > 0)[consumer.queue[at]] & (consumer.queue[at] >= 0) | together & (keys[at] >= 0)
+    mask[at] = (poll.evictions.grew > 0)[consumer.queue[at]] & (
+        consumer.queue[at] >= 0
+    ) | together & (keys[at] >= 0)
     return mask
 
 
@@ -56,41 +73,71 @@ def undecided(poll: RuleInputs, at: Positions) -> Mask:
     """Of consumers, Core ones that may be filling a batch: for `cap` where batches were settled, else twice the
     patience. One that was seen to settle whole batches keeps an open one for as long as nothing comes for it.
     """
-    found, consumer, unacked, patience = poll.found, poll.found.consumer, poll.unacked, poll.client_patience[at]
+    found, consumer, unacked, patience = (
+        poll.found,
+        poll.found.consumer,
+        poll.unacked,
+        poll.client_patience[at],
+    )
     core = consumer.index.column("core", lambda row: row.protocol == "CORE")[at] > 0
-    waits, paused = (np.append(one, 0.0)[consumer.queue[at]] > 0 for one in (or_zero(found.ready), found.paused))
+    waits, paused = (
+        np.append(one, 0.0)[consumer.queue[at]] > 0
+        for one in (or_zero(found.ready), found.paused)
+    )
     idle = ~waits | paused
-    gets = longer(-consumer.last_delivery[at], -found.now, -patience)  # the last came within its patience
+    gets = longer(
+        -consumer.last_delivery[at], -found.now, -patience
+    )  # the last came within its patience
     unseen = np.where(np.isnan(unacked.settled[at]), 2 * patience, 0.0)
     batches, open_batch = unacked.least[at] > BATCH / 2, consumer.held_bytes[at] < BATCH
-    young = longer(-unacked.unacked_since[at], -found.now, -np.where(batches, poll.constants.cap, unseen))
+    young = longer(
+        -unacked.unacked_since[at],
+        -found.now,
+        -np.where(batches, poll.constants.cap, unseen),
+    )
     fills = gets & ((consumer.d_delivered[at] > 0) | ~waits)
     return core & open_batch & (fills & young | batches & ~gets & idle)
 
 
 def overdue(poll: RuleInputs, threshold: Column) -> Mask:
     """Consumers beyond their threshold (seconds) of which nothing is acknowledged and uncommitted."""
-    return longer(poll.unacked.unacked_since, poll.found.now, threshold) & (poll.found.consumer.uncommitted == 0)
+    return longer(poll.unacked.unacked_since, poll.found.now, threshold) & (
+        poll.found.consumer.uncommitted == 0
+    )
 
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Not while it gives back what it gets; sooner where its buffer is full and untouched and little is learned."""
     full = full_and_untouched(poll)
-    mask = (overdue(poll, poll.client_patience) | full & overdue(poll, poll.eager(full))) & ~openmq.gives_back(poll)
+    mask = (
+        overdue(poll, poll.client_patience) | full & overdue(poll, poll.eager(full))
+    ) & ~openmq.gives_back(poll)
     return Raised(mask, openmq.unacked_since(poll))
 
 
 def outside_transactions(poll: RuleInputs) -> Raised:
     """Where a transaction has been open for as long as nothing was settled, that is `open_transaction`."""
-    raised, at_once = poll.of(rule), poll.unacked.unacked_since + 2 * poll.found.interval
-    return raised._replace(mask=raised.mask & ~(poll.of(proven_rule).mask | (begun(poll) <= at_once)))
+    raised, at_once = (
+        poll.of(rule),
+        poll.unacked.unacked_since + 2 * poll.found.interval,
+    )
+    return raised._replace(
+        mask=raised.mask & ~(poll.of(proven_rule).mask | (begun(poll) <= at_once))
+    )
 
 
 def full_and_untouched(poll: RuleInputs) -> Mask:
     """Paused by its own limit, and asking for no more ever since it last made progress, while more waits."""
     state, said = openmq.of(poll)
-    since_progress = state.consumers.still_since <= poll.unacked.unacked_since + 2 * poll.found.interval
-    return said.flow_paused & since_progress & (np.append(poll.found.ready, 0.0)[poll.found.consumer.queue] > 0)
+    since_progress = (
+        state.consumers.still_since
+        <= poll.unacked.unacked_since + 2 * poll.found.interval
+    )
+    return (
+        said.flow_paused
+        & since_progress
+        & (np.append(poll.found.ready, 0.0)[poll.found.consumer.queue] > 0)
+    )
 
 
 STALLED = Condition(
@@ -99,7 +146,11 @@ STALLED = Condition(
     decide=deciding.decide,
     silenced_by=(LEAKING,),
     variants={
-        "openmq": Variant(rule=openmq_rule, decide=deciding.decide_openmq, **declared("stalled", "openmq")),
+        "openmq": Variant(
+            rule=openmq_rule,
+            decide=deciding.decide_openmq,
+            **declared("stalled", "openmq"),
+        ),
         "classic": Variant(rule=outside_transactions),
     },
     **declared("stalled"),

@@ -20,18 +20,27 @@ def starving(poll: RuleInputs, timeout: Column | None = None) -> Raised:
 def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
     """Messages wait, a consumer that could take them buffers nothing, and nothing has moved for longer than usual."""
     facts, unacked = poll.found, poll.unacked
-    waits = longer(poll.timers.ready, facts.now, timeout) & longer(poll.timers.still, facts.now, timeout)
+    waits = longer(poll.timers.ready, facts.now, timeout) & longer(
+        poll.timers.still, facts.now, timeout
+    )
     waits = waits & facts.judged & (facts.consumers > 0)
     if not waits.any():
         return waits
     consumer, size = facts.consumer, len(waits)
     at = consumer.of(waits)
-    idle = at[np.isnan(unacked.hold_since[at]) & longer(unacked.seen_since[at], facts.now, timeout[consumer.queue[at]])]
+    idle = at[
+        np.isnan(unacked.hold_since[at])
+        & longer(unacked.seen_since[at], facts.now, timeout[consumer.queue[at]])
+    ]
     free = np.bincount(consumer.queue[idle], minlength=size)
-    selective = np.bincount(consumer.queue[idle[consumer.selective[idle]]], minlength=size)
+    selective = np.bincount(
+        consumer.queue[idle[consumer.selective[idle]]], minlength=size
+    )
     none_buffered = facts.held + facts.uncommitted == 0
     served = (facts.exclusive == 0) | none_buffered
-    wanted = (selective < free) | (facts.d_added > 0) | (poll.trend.rate_in > 0)  # some come in bursts
+    wanted = (
+        (selective < free) | (facts.d_added > 0) | (poll.trend.rate_in > 0)
+    )  # some come in bursts
     starves = waits & (free > 0) & served & wanted
     return starves & ~may_keep(facts, starves)
 

@@ -10,12 +10,18 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """None at all may be how a batch is read."""
-    return Raised(too_few(poll.found, poll.expected) & ~poll.closed & (poll.found.consumers > 0))
+    return Raised(
+        too_few(poll.found, poll.expected) & ~poll.closed & (poll.found.consumers > 0)
+    )
 
 
 def too_few(facts: Facts, expected: Column) -> Mask:
     """Fewer than expected, while messages wait or come."""
-    return facts.judged & (facts.consumers < expected) & ((facts.ready > 0) | (facts.d_added > 0))
+    return (
+        facts.judged
+        & (facts.consumers < expected)
+        & ((facts.ready > 0) | (facts.d_added > 0))
+    )
 
 
 def last_left(poll: RuleInputs) -> Mask:

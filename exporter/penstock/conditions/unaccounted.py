@@ -8,7 +8,13 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    return Raised(poll.found.judged & ~poll.found.keeps & (poll.losses.last[UNEXPLAINED] == poll.found.now))
+    return Raised(
+        poll.found.judged
+        & ~poll.found.keeps
+        & (poll.losses.last[UNEXPLAINED] == poll.found.now)
+    )
 
 
-UNACCOUNTED = Condition(rule=rule, evidence=lost(UNEXPLAINED), **declared("unaccounted", messages=SKEW))
+UNACCOUNTED = Condition(
+    rule=rule, evidence=lost(UNEXPLAINED), **declared("unaccounted", messages=SKEW)
+)

@@ -9,9 +9,15 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     since = poll.losses.unheld_since
-    return Raised(poll.found.judged & ~np.isnan(since), since, np.full(len(since), poll.constants.persistent))
+    return Raised(
+        poll.found.judged & ~np.isnan(since),
+        since,
+        np.full(len(since), poll.constants.persistent),
+    )
 
 
 UNHELD = Condition(
-    rule=rule, evidence=numbers(unheld="losses.unheld", consumers="found.consumers"), **declared("unheld")
+    rule=rule,
+    evidence=numbers(unheld="losses.unheld", consumers="found.consumers"),
+    **declared("unheld"),
 )

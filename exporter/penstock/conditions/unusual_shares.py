@@ -20,19 +20,30 @@ KNOWN = 86400.0
 def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
     """kind: of the days and shares; variable: of the trend."""
     usual, shares = poll.usual, poll.usual.shares[kind - EXPIRED]
-    mask = poll.found.judged & ~poll.found.parked & (shares > 0) & usual.known_for(poll.found.now, KNOWN)
+    mask = (
+        poll.found.judged
+        & ~poll.found.parked
+        & (shares > 0)
+        & usual.known_for(poll.found.now, KNOWN)
+    )
     mask[mask] = shares[mask] > unusual_share(usual.expected.highs[kind, mask])
     at = np.flatnonzero(mask)
     lost = poll.activity.trend.of(variable, at)
-    mask[at] = (lost.sum(axis=0) >= FEWEST) & (np.count_nonzero(lost > 0, axis=0) >= POLLS)
+    mask[at] = (lost.sum(axis=0) >= FEWEST) & (
+        np.count_nonzero(lost > 0, axis=0) >= POLLS
+    )
     return Raised(mask, where_asked(mask, partial(unusual_since, poll, kind, variable)))
 
 
-def unusual_since(poll: RuleInputs, kind: int, variable: int, queues: Positions) -> Column:
+def unusual_since(
+    poll: RuleInputs, kind: int, variable: int, queues: Positions
+) -> Column:
     """When more of what left these queues began to be lost than is usual. kind, variable: as above."""
     flow = poll.activity.trend
     lost = flow.of(variable, queues)
-    left = sum(flow.of(each, queues) for each in (FLOW_OUT, TREND_EXPIRED, TREND_KILLED))
+    left = sum(
+        flow.of(each, queues) for each in (FLOW_OUT, TREND_EXPIRED, TREND_KILLED)
+    )
     usual_most = unusual_share(poll.usual.expected.highs[kind, queues])
     return onset(flow, lost - usual_most * left)
 

@@ -8,7 +8,12 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """Subscribers of a topic choose what they want: what none of them wants is no surprise."""
-    return spell(poll, UNWANTED, poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast") > 0)
+    return spell(
+        poll,
+        UNWANTED,
+        poll.found.queues.column("anycast", lambda row: row.routing_type == "anycast")
+        > 0,
+    )
 
 
 def why(poll: RuleInputs, queue: int) -> str:
@@ -16,5 +21,9 @@ def why(poll: RuleInputs, queue: int) -> str:
 
 
 UNWANTED_MESSAGES = Condition(
-    rule=rule, evidence=lost(UNWANTED, share=True), why=why, window=window, **declared("unwanted")
+    rule=rule,
+    evidence=lost(UNWANTED, share=True),
+    why=why,
+    window=window,
+    **declared("unwanted"),
 )

@@ -9,7 +9,19 @@ from penstock.core.catalogues import read_toml
 from penstock.core.formatting import duration, number_text
 from penstock.settings.constants import Constants
 
-SECONDS = frozenset({"proof", "persistent", "window", "trend", "event", "rejoin", "verdicts", "after_restart", "cold"})
+SECONDS = frozenset(
+    {
+        "proof",
+        "persistent",
+        "window",
+        "trend",
+        "event",
+        "rejoin",
+        "verdicts",
+        "after_restart",
+        "cold",
+    }
+)
 """Constants that are durations."""
 
 NAMES = read_toml("penstock.conditions", "names.toml")
@@ -43,9 +55,20 @@ def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:
     if one.why:
         return [Cause("", CauseState.PROVEN, one.why)]
     unknown, states = possible(), [*CauseState]
-    known = [(name, one.verdicts.get(name, unknown), text) for name, text in condition.causes.items()]
-    known.sort(key=lambda one: (states.index(one[1].state), not one[1].likely, one[1].fact.startswith(AGAINST)))
-    return [Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known]
+    known = [
+        (name, one.verdicts.get(name, unknown), text)
+        for name, text in condition.causes.items()
+    ]
+    known.sort(
+        key=lambda one: (
+            states.index(one[1].state),
+            not one[1].likely,
+            one[1].fact.startswith(AGAINST),
+        )
+    )
+    return [
+        Cause(name, verdict.state, text, verdict.fact) for name, verdict, text in known
+    ]
 
 
 def rule(condition: Condition, constants: Constants) -> str:
@@ -55,19 +78,31 @@ def rule(condition: Condition, constants: Constants) -> str:
 
 def constant_texts(constants: Constants) -> Mapping[str, str]:
     return {
-        name: duration(value) if name in SECONDS else number_text(value) for name, value in asdict(constants).items()
+        name: duration(value) if name in SECONDS else number_text(value)
+        for name, value in asdict(constants).items()
     }
 
 
 def action(condition: Condition, evidence: Mapping[str, float]) -> str:
     """One sentence with the numbers that it rests on."""
-    numbers: dict[str, object] = {name: duration(one) if name in DURATIONS else one for name, one in evidence.items()}
-    numbers["at_risk_text"] = f" and loses {lost:.0f} of the ring" if (lost := evidence.get("at_risk", 0.0)) > 0 else ""
+    numbers: dict[str, object] = {
+        name: duration(one) if name in DURATIONS else one
+        for name, one in evidence.items()
+    }
+    numbers["at_risk_text"] = (
+        f" and loses {lost:.0f} of the ring"
+        if (lost := evidence.get("at_risk", 0.0)) > 0
+        else ""
+    )
     numbers["leak_text"] = leak(evidence)
     numbers["attempts_text"] = attempts(evidence)
     numbers["returned_text"] = returned(evidence)
-    numbers["removed_text"] = {None: "", 0.0: GONE}.get(evidence.get("dead_letters"), DEAD_LETTERS)
-    numbers["pause_text"] = (USUAL if evidence.get("weeks") else EVER).format_map(NumbersToTell(numbers))
+    numbers["removed_text"] = {None: "", 0.0: GONE}.get(
+        evidence.get("dead_letters"), DEAD_LETTERS
+    )
+    numbers["pause_text"] = (USUAL if evidence.get("weeks") else EVER).format_map(
+        NumbersToTell(numbers)
+    )
     return condition.action.format_map(NumbersToTell(numbers))
 
 
@@ -86,13 +121,17 @@ def returned(evidence: Mapping[str, float]) -> str:
     back = evidence.get("returned", 0.0)
     if not back > 0:
         return ""
-    deliveries, settled = (number_text(evidence.get(name, 0.0)) for name in ("delivered", "settled"))
+    deliveries, settled = (
+        number_text(evidence.get(name, 0.0)) for name in ("delivered", "settled")
+    )
     return f": {number_text(back)} of {deliveries} deliveries came back, {settled} were settled"
 
 
 def leak(evidence: Mapping[str, float]) -> str:
     """What a client leaks, or may leak."""
-    held, leaked, one_in = (evidence.get(name, 0.0) for name in ("held", "leaked", "one_in"))
+    held, leaked, one_in = (
+        evidence.get(name, 0.0) for name in ("held", "leaked", "one_in")
+    )
     one_in = float(f"{one_in:.2g}")
     share = f"1 of {one_in:.0f} messages" if one_in else "a few messages"
     if leaked > 0:

@@ -34,12 +34,16 @@ class Budgets(Section):
     connections: RowCount = ROWS.connections
     sessions: RowCount = ROWS.sessions
     producers: RowCount = ROWS.producers
-    listing_bytes: Annotated[values.Size, values.between(2**20, 2**36, values.format_size)] = ROWS.listing_bytes
+    listing_bytes: Annotated[
+        values.Size, values.between(2**20, 2**36, values.format_size)
+    ] = ROWS.listing_bytes
     series: Annotated[StrictInt, Field(ge=1000, le=100_000_000)] = LIMITS.series
     label_length: Annotated[StrictInt, Field(ge=64, le=65_536)] = LIMITS.label_length
 
     def rows(self) -> RowBudgets:
-        return RowBudgets(**{one.name: getattr(self, one.name) for one in fields(RowBudgets)})
+        return RowBudgets(
+            **{one.name: getattr(self, one.name) for one in fields(RowBudgets)}
+        )
 
 
 class OwnBudgets(Budgets):
@@ -119,13 +123,17 @@ def check_labels(value: dict[str, str]) -> dict[str, str]:
     if len(value) > MAX_LABELS:
         raise ValueError(f"must be at most {MAX_LABELS} labels")
     for name, text in value.items():
-        if not re.fullmatch(rf"(?!__)[A-Za-z_][A-Za-z0-9_]{{0,{LABEL_LENGTH - 1}}}", name):
+        if not re.fullmatch(
+            rf"(?!__)[A-Za-z_][A-Za-z0-9_]{{0,{LABEL_LENGTH - 1}}}", name
+        ):
             raise ValueError(
                 f"must have names of at most {LABEL_LENGTH} letters, digits and underscores, that begin with neither"
                 " a digit nor __"
             )
         if len(text) > LABEL_LENGTH or not text.isprintable():
-            raise ValueError(f"must have values of at most {LABEL_LENGTH} printable characters")
+            raise ValueError(
+                f"must have values of at most {LABEL_LENGTH} printable characters"
+            )
     return value
 
 
@@ -149,27 +157,37 @@ class Broker(Section):
     username: values.EnvText | None = None
     inline_password: values.EnvSecret | None = Field(default=None, alias="password")
     password_file: values.File | None = None
-    origin: Annotated[values.EnvText, pydantic.AfterValidator(values.check_origin)] | None = None
+    origin: (
+        Annotated[values.EnvText, pydantic.AfterValidator(values.check_origin)] | None
+    ) = None
     tls: Tls = Tls()
     timezone: Zone | None = None
     interval: Interval | None = None
     timeout: Timeout | None = None
     include: tuple[QueueMatch, ...] = ()
     exclude: tuple[QueueMatch, ...] = ()
-    port_mapper: Annotated[values.EnvText, values.refusing(values.host_port)] | None = None
+    port_mapper: Annotated[values.EnvText, values.refusing(values.host_port)] | None = (
+        None
+    )
     java: values.File | None = None
     imqjmx_jar: values.File | None = None
     page_rows: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 5000
-    max_answer: Annotated[values.Size, values.between(2**16, 2**32, values.format_size)] = 64 * 2**20
+    max_answer: Annotated[
+        values.Size, values.between(2**16, 2**32, values.format_size)
+    ] = 64 * 2**20
     budgets: OwnBudgets = OwnBudgets()
-    labels: Annotated[dict[str, values.Text], pydantic.AfterValidator(check_labels)] = Field(default={})
+    labels: Annotated[dict[str, values.Text], pydantic.AfterValidator(check_labels)] = (
+        Field(default={})
+    )
     mirror_of: values.Text | None = None
 
     @check("url")
     @classmethod
     def _usable_url(cls, value: str, info: ValidationInfo) -> str:
         transport = info.data.get("transport")
-        if transport is None:  # refused above: what its URL would have to be is not known
+        if (
+            transport is None
+        ):  # refused above: what its URL would have to be is not known
             return value
         if value.startswith("recording:"):
             if transport is not Transport.RECORDING:
@@ -190,7 +208,9 @@ class Broker(Section):
 
     @check("inline_password", "password_file")
     @classmethod
-    def _with_user(cls, value: SecretStr | Path | None, info: ValidationInfo) -> SecretStr | Path | None:
+    def _with_user(
+        cls, value: SecretStr | Path | None, info: ValidationInfo
+    ) -> SecretStr | Path | None:
         if value is not None and info.data.get("username", "") is None:
             raise ValueError("needs a username beside it")
         return value
@@ -206,15 +226,23 @@ class Broker(Section):
 
     @check("timeout")
     @classmethod
-    def _within_interval(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _within_interval(
+        cls, value: float | None, info: ValidationInfo
+    ) -> float | None:
         if "interval" not in info.data:  # refused above
             return value
-        return check_timeout(value, info.data["interval"] or values.Reading.of(info).interval)
+        return check_timeout(
+            value, info.data["interval"] or values.Reading.of(info).interval
+        )
 
     def password(self) -> str | None:
         """The password as it is now; None = none configured. ConfigError when its file cannot be read any more."""
         if self.password_file is None:
-            return None if self.inline_password is None else self.inline_password.get_secret_value()
+            return (
+                None
+                if self.inline_password is None
+                else self.inline_password.get_secret_value()
+            )
         try:
             return values.read_password(self.password_file)
         except ValueError as error:
@@ -223,7 +251,11 @@ class Broker(Section):
     @property
     def recording(self) -> Path | None:
         """The file to read in place of a broker."""
-        return Path(self.url.removeprefix("recording:")) if self.transport is Transport.RECORDING else None
+        return (
+            Path(self.url.removeprefix("recording:"))
+            if self.transport is Transport.RECORDING
+            else None
+        )
 
     def port_mapper_at(self) -> tuple[str, int | None]:
         """Host and port of the OpenMQ port mapper; None: at the port that the broker says."""
@@ -234,11 +266,14 @@ class Broker(Section):
 
     def selection(self) -> flow.Selection:
         return flow.Selection(
-            tuple(match.compiled() for match in self.include), tuple(match.compiled() for match in self.exclude)
+            tuple(match.compiled() for match in self.include),
+            tuple(match.compiled() for match in self.exclude),
         )
 
 
 def check_timeout(timeout: float | None, interval: float | None) -> float | None:
     if timeout is not None and interval is not None and timeout >= interval:
-        raise ValueError(f"must be less than the interval, {values.format_duration(interval)}")
+        raise ValueError(
+            f"must be less than the interval, {values.format_duration(interval)}"
+        )
     return timeout

@@ -50,7 +50,9 @@ class Profile(Broker):
     @classmethod
     def _named(cls, value: str) -> str:
         if NAME not in value:
-            raise ValueError(f"must hold {NAME}, so that each broker found has a name of its own")
+            raise ValueError(
+                f"must hold {NAME}, so that each broker found has a name of its own"
+            )
         return value
 
     @check("url")
@@ -60,14 +62,22 @@ class Profile(Broker):
             raise ValueError("must be that of a broker: a recording cannot be found")
         super()._usable_url(value.replace(PORT, "1"), info)
         if HOST not in value:
-            raise ValueError(f"must contain {HOST}, which is replaced by the host of each broker found")
+            raise ValueError(
+                f"must contain {HOST}, which is replaced by the host of each broker found"
+            )
         return value
 
     def takes_port(self) -> bool:
         """Whether the port that is found is used: the URL asks for it, or is one of HTTP that names no other."""
         return PORT in self.url or _WITHOUT_PORT.search(self.url) is not None
 
-    def broker(self, name: str, host: str, port: int | None = None, labels: Mapping[str, str] | None = None) -> Broker:
+    def broker(
+        self,
+        name: str,
+        host: str,
+        port: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Broker:
         """The broker `name` at `host` (a name or an address) and `port`, where that is known.
 
         Raises ValueError, with a text that shows none of these, where the profile is not for such brokers.
@@ -78,7 +88,9 @@ class Profile(Broker):
         if not self._allows(host):
             raise ValueError("has a host that is not among the hosts of its profile")
         if port is None and PORT in self.url:
-            raise ValueError(f"names no port, and the url of its profile holds {PORT}; write HOST:PORT")
+            raise ValueError(
+                f"names no port, and the url of its profile holds {PORT}; write HOST:PORT"
+            )
 
         def filled(key: str, text: str) -> str:
             if key == "url" and port is not None:
@@ -90,19 +102,29 @@ class Profile(Broker):
             return text.replace(HOST, f"[{host}]" if ":" in host else host)
 
         values = {key: getattr(self, key) for key in Broker.model_fields}
-        values |= {key: filled(key, text) for key in ("name", "url", "port_mapper") if (text := values[key])}
+        values |= {
+            key: filled(key, text)
+            for key in ("name", "url", "port_mapper")
+            if (text := values[key])
+        }
         values["labels"] = {**(labels or {}), **self.labels}
         if self.tls.server_name is not None:
-            server_name = filled("server_name", self.tls.server_name).replace(NAME, name)
+            server_name = filled("server_name", self.tls.server_name).replace(
+                NAME, name
+            )
             values["tls"] = self.tls.model_copy(update={"server_name": server_name})
         found = Broker.model_construct(**values)
-        found.expanded_from({key: filled(key, text) for key, text in self._written.items()}, self._expanded)
+        found.expanded_from(
+            {key: filled(key, text) for key, text in self._written.items()},
+            self._expanded,
+        )
         return found
 
     def _allows(self, host: str) -> bool:
         dotted = f".{host.rstrip('.').lower()}"
         return not self.hosts or any(
-            compile_pattern(_ascii_pattern(pattern.lower())).match(dotted) for pattern in self.hosts
+            compile_pattern(_ascii_pattern(pattern.lower())).match(dotted)
+            for pattern in self.hosts
         )
 
 
@@ -142,8 +164,14 @@ class DnsTarget(Section):
     @classmethod
     def _with_port(cls, value: str, info: ValidationInfo) -> str:
         profile = (Reading.of(info).profiles or {}).get(value)
-        if profile is not None and PORT in profile.url and info.data.get("records") is Records.A:
-            raise ValueError(f"has a url that holds {PORT}, which only SRV records have")
+        if (
+            profile is not None
+            and PORT in profile.url
+            and info.data.get("records") is Records.A
+        ):
+            raise ValueError(
+                f"has a url that holds {PORT}, which only SRV records have"
+            )
         return value
 
 
@@ -164,7 +192,9 @@ class Discovery(Section):
 
     @check("profiles")
     @classmethod
-    def _noted(cls, value: dict[str, Profile], info: ValidationInfo) -> dict[str, Profile]:
+    def _noted(
+        cls, value: dict[str, Profile], info: ValidationInfo
+    ) -> dict[str, Profile]:
         Reading.of(info).profiles = value
         return value
 
@@ -176,14 +206,19 @@ class Target(Section):
     """A broker in a file of discovery: where it is and what it is called. All that carries rights is in its profile."""
 
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
-        **{field.alias or key: f"belongs into {_PROFILE}" for key, field in Broker.model_fields.items()},
+        **{
+            field.alias or key: f"belongs into {_PROFILE}"
+            for key, field in Broker.model_fields.items()
+        },
         "url": f"is not read here; write host: HOST or HOST:PORT, and the URL with {HOST} in it into {_PROFILE}",
     }
 
     name: Annotated[PlainText, AfterValidator(unique_name)]
     host: Annotated[PlainText, refusing(split_host)]
     profile: PlainText | None = None
-    labels: Annotated[dict[str, PlainText], AfterValidator(check_labels)] = Field(default={})
+    labels: Annotated[dict[str, PlainText], AfterValidator(check_labels)] = Field(
+        default={}
+    )
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> "Target":
@@ -194,14 +229,18 @@ class Target(Section):
         """That by which it is asked. Raises ValueError, with a text that shows no value of the file."""
         name = self.profile or next(iter(profiles), "")
         if name not in profiles:
-            raise ValueError(f"names a profile that this file may not use; allowed: {', '.join(profiles)}")
+            raise ValueError(
+                f"names a profile that this file may not use; allowed: {', '.join(profiles)}"
+            )
         return profiles[name]
 
     def broker(self, profiles: Mapping[str, Profile]) -> Broker:
         """The broker as one of these profiles asks it. Raises ValueError as `profile_of` does."""
         profile, (host, port) = self.profile_of(profiles), split_host(self.host)
         if port is not None and not profile.takes_port():
-            raise ValueError(f"names a port, as the url of its profile does; write {PORT} there, or no port here")
+            raise ValueError(
+                f"names a port, as the url of its profile does; write {PORT} there, or no port here"
+            )
         return profile.broker(self.name, host, port, self.labels)
 
 

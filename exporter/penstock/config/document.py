@@ -58,7 +58,9 @@ class _Loader(yaml.SafeLoader):
         self.depth += 1
         self.nodes += 1
         if self.depth > MAX_DEPTH:
-            raise _Unreadable(self.line + 1, f"is nested deeper than {MAX_DEPTH} levels")
+            raise _Unreadable(
+                self.line + 1, f"is nested deeper than {MAX_DEPTH} levels"
+            )
         if self.nodes > MAX_NODES:
             raise _Unreadable(self.line + 1, f"holds more than {MAX_NODES} values")
         node = super().compose_node(parent, index)
@@ -85,17 +87,31 @@ def _compose(text: str) -> MappingNode | None:
         root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        code = ord(error.character) if isinstance(error.character, str) else int(str(error.character))
-        raise _Unreadable(line, f"character U+{code:04X} is not allowed in YAML") from None
+        code = (
+            ord(error.character)
+            if isinstance(error.character, str)
+            else int(str(error.character))
+        )
+        raise _Unreadable(
+            line, f"character U+{code:04X} is not allowed in YAML"
+        ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _Unreadable(mark.line + 1 if mark else 1, _syntax(error.problem or error.context or "")) from None
-    except (yaml.YAMLError, ValueError, OverflowError):  # such as \U escapes beyond Unicode
+        raise _Unreadable(
+            mark.line + 1 if mark else 1, _syntax(error.problem or error.context or "")
+        ) from None
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+    ):  # such as \U escapes beyond Unicode
         raise _Unreadable(1, "is not YAML") from None
     if root is None or (isinstance(root, ScalarNode) and root.tag == _TAG + "null"):
         return None
     if not isinstance(root, MappingNode):
-        raise _Unreadable(root.start_mark.line + 1, "must be a mapping (key: value) at the top")
+        raise _Unreadable(
+            root.start_mark.line + 1, "must be a mapping (key: value) at the top"
+        )
     return root
 
 
@@ -127,9 +143,14 @@ class _Reader:
     def count(self, line: int, depth: int) -> None:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise _Unreadable(line, f"holds more than {MAX_NODES} values once aliases are followed")
+            raise _Unreadable(
+                line, f"holds more than {MAX_NODES} values once aliases are followed"
+            )
         if depth > MAX_DEPTH:
-            raise _Unreadable(line, f"is nested deeper than {MAX_DEPTH} levels once aliases are followed")
+            raise _Unreadable(
+                line,
+                f"is nested deeper than {MAX_DEPTH} levels once aliases are followed",
+            )
 
     def mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -137,14 +158,22 @@ class _Reader:
         for key_node, value_node, merged in self.pairs(node, 0):
             line = key_node.start_mark.line + 1
             key = key_node.value
-            if not isinstance(key_node, ScalarNode) or key_node.tag != _TAG + "str" or not _is_unicode(key):
+            if (
+                not isinstance(key_node, ScalarNode)
+                or key_node.tag != _TAG + "str"
+                or not _is_unicode(key)
+            ):
                 self.problem(line, path, "holds a key that is not text")
             elif key not in values:
                 self.document.lines[*path, key] = line
                 values[key] = self.value(value_node, (*path, key))
                 own[key] = line
             elif not merged:
-                self.problem(line, (*path, key), f"stands twice, first on line {own[key]}; keep one of the two")
+                self.problem(
+                    line,
+                    (*path, key),
+                    f"stands twice, first on line {own[key]}; keep one of the two",
+                )
         return values
 
     def pairs(self, node: MappingNode, depth: int) -> Iterator[tuple[Node, Node, bool]]:
@@ -155,9 +184,14 @@ class _Reader:
                 yield key, value, depth > 0
         for key, value in node.value:
             if key.tag == _TAG + "merge":
-                for source in value.value if isinstance(value, SequenceNode) else [value]:
+                for source in (
+                    value.value if isinstance(value, SequenceNode) else [value]
+                ):
                     if not isinstance(source, MappingNode):
-                        raise _Unreadable(key.start_mark.line + 1, "<< must be followed by an alias of a mapping")
+                        raise _Unreadable(
+                            key.start_mark.line + 1,
+                            "<< must be followed by an alias of a mapping",
+                        )
                     yield from self.pairs(source, depth + 1)
 
     def scalar(self, node: ScalarNode, path: Path) -> Any:
@@ -170,8 +204,16 @@ class _Reader:
         try:
             value = _SCALARS[kind](SafeConstructor(), node)
         except (ValueError, LookupError, OverflowError, yaml.YAMLError):
-            return self.void(line, path, "is not the number or flag that it looks like; if it is text, quote it")
-        return value if _is_unicode(node.value) else self.void(line, path, "holds half of a surrogate pair")
+            return self.void(
+                line,
+                path,
+                "is not the number or flag that it looks like; if it is text, quote it",
+            )
+        return (
+            value
+            if _is_unicode(node.value)
+            else self.void(line, path, "holds half of a surrogate pair")
+        )
 
     def problem(self, line: int, path: Path, text: str) -> None:
         self.document.problems.append(Problem(line, path, text))
@@ -181,7 +223,9 @@ class _Reader:
         self.document.void.add(path)
 
 
-_BAD_TAG = "has a tag that is not allowed here; a text that begins with ! must be quoted"
+_BAD_TAG = (
+    "has a tag that is not allowed here; a text that begins with ! must be quoted"
+)
 _SCALARS: dict[str, Callable[[SafeConstructor, ScalarNode], Any]] = {
     "str": SafeConstructor.construct_scalar,
     "timestamp": SafeConstructor.construct_scalar,

@@ -25,7 +25,9 @@ class BasicAuth(Section):
         try:
             return read_password(self.password_file)
         except ValueError as error:
-            raise ConfigError(f"--http.config.file: basic_auth: password_file: {error}") from None
+            raise ConfigError(
+                f"--http.config.file: basic_auth: password_file: {error}"
+            ) from None
 
 
 class TlsClient(ClientTls):

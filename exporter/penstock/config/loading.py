@@ -25,7 +25,9 @@ MAX_PROBLEMS = 50
 ModelT = TypeVar("ModelT", bound=Section)
 
 
-def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> Config:
+def load(
+    path: str | os.PathLike[str], environ: Mapping[str, str] | None = None
+) -> Config:
     """The configuration in the file `path`; `environ` (default: the process's) fills `${NAME}`.
 
     Raises ConfigError, one line per problem: `FILE:LINE: brokers[0].url: what is wrong; what is allowed`.
@@ -36,7 +38,9 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None)
 def load_targets(path: Path, profiles: Mapping[str, Profile]) -> tuple[Target, ...]:
     """The brokers in a file of discovery, each fit for the one of `profiles` that it names. Raises ConfigError."""
     reading = Reading(path.parent, environ={}, profiles=profiles)
-    return _load(TargetFile, path, reading, flag="discovery.files", regular=True).brokers
+    return _load(
+        TargetFile, path, reading, flag="discovery.files", regular=True
+    ).brokers
 
 
 def load_rules(path: Path) -> Config:
@@ -44,12 +48,30 @@ def load_rules(path: Path) -> Config:
     return load_as(RulesFile, path, flag="--rules")
 
 
-def load_as(model: type[ModelT], path: Path, environ: Mapping[str, str] | None = None, *, flag: str) -> ModelT:
+def load_as(
+    model: type[ModelT],
+    path: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    flag: str,
+) -> ModelT:
     """The file as a `model`; `flag` is where an operator names the file. Raises ConfigError as `load` does."""
-    return _load(model, path, Reading(path.parent, os.environ if environ is None else environ), flag=flag)
+    return _load(
+        model,
+        path,
+        Reading(path.parent, os.environ if environ is None else environ),
+        flag=flag,
+    )
 
 
-def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regular: bool = False) -> ModelT:
+def _load(
+    model: type[ModelT],
+    path: Path,
+    reading: Reading,
+    *,
+    flag: str,
+    regular: bool = False,
+) -> ModelT:
     may_be_empty = not any(field.is_required() for field in model.model_fields.values())
     document = read(_text(path, flag, regular=regular), may_be_empty=may_be_empty)
     problems = list(document.problems)
@@ -59,13 +81,18 @@ def _load(model: type[ModelT], path: Path, reading: Reading, *, flag: str, regul
         except ValidationError as error:
             # The error holds the input, secrets included: only texts of our own leave this function.
             problems += [
-                Problem(document.line(detail["loc"]), detail["loc"], _told(model, detail))
+                Problem(
+                    document.line(detail["loc"]), detail["loc"], _told(model, detail)
+                )
                 for detail in error.errors(include_url=False, include_input=False)
-                if detail["loc"] not in document.void or detail["type"] == "extra_forbidden"
+                if detail["loc"] not in document.void
+                or detail["type"] == "extra_forbidden"
             ]
         if not problems:
             return found
-    raise ConfigError(*(mask(line, reading.expanded) for line in _report(path, problems)))
+    raise ConfigError(
+        *(mask(line, reading.expanded) for line in _report(path, problems))
+    )
 
 
 def _text(path: Path, flag: str, *, regular: bool) -> str:
@@ -74,7 +101,9 @@ def _text(path: Path, flag: str, *, regular: bool) -> str:
     except ValueError as error:
         raise ConfigError(f"{error}; give the configuration file with {flag}") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_BYTES} bytes; a configuration is not")
+        raise ConfigError(
+            f"{path}: is larger than {MAX_BYTES} bytes; a configuration is not"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,7 +126,11 @@ def shown_path(path: KeyPath) -> str:
     """`brokers[0].url`. A key that is no plain word is cut: it may be a whole `password:secret` without its blank."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part if _word(part) == part else _word(part) + '…'}"
+        text += (
+            f"[{part}]"
+            if isinstance(part, int)
+            else f".{part if _word(part) == part else _word(part) + '…'}"
+        )
     return text.removeprefix(".")
 
 
@@ -121,7 +154,11 @@ def _unknown_key(model: type[Section], path: KeyPath) -> str:
         return advice
     allowed = sorted(name for name, _ in _fields(section))
     near = difflib.get_close_matches(_word(str(key)).lower(), allowed, 1)
-    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; allowed: {', '.join(allowed)}"
+    return (
+        f"unknown key; did you mean {near[0]}?"
+        if near
+        else f"unknown key; allowed: {', '.join(allowed)}"
+    )
 
 
 def _annotation(model: Any, path: KeyPath) -> Any:
@@ -130,7 +167,9 @@ def _annotation(model: Any, path: KeyPath) -> Any:
         if get_origin(model) is dict:
             model = _plain(get_args(model)[1])
         elif isinstance(key, str):
-            model = _plain(next(field.annotation for name, field in _fields(model) if name == key))
+            model = _plain(
+                next(field.annotation for name, field in _fields(model) if name == key)
+            )
     return model
 
 

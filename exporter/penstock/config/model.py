@@ -12,10 +12,30 @@ import yaml
 from pydantic import Field, StrictBool, StrictInt, ValidationInfo
 from pydantic import field_validator as check
 
-from penstock.config.broker import MARGIN, Broker, Budgets, Interval, Pattern, QueueMatch, Timeout, Zone, check_timeout
+from penstock.config.broker import (
+    MARGIN,
+    Broker,
+    Budgets,
+    Interval,
+    Pattern,
+    QueueMatch,
+    Timeout,
+    Zone,
+    check_timeout,
+)
 from penstock.config.discovery import Discovery
 from penstock.config.section import Section
-from penstock.config.values import Duration, EnvText, Link, Reading, Size, Text, between, format_size, one_text
+from penstock.config.values import (
+    Duration,
+    EnvText,
+    Link,
+    Reading,
+    Size,
+    Text,
+    between,
+    format_size,
+    one_text,
+)
 from penstock.model import QueueKind
 from penstock.settings import rules as flow
 from penstock.settings.business_hours import Hours, parse_hours
@@ -26,7 +46,12 @@ Target = Annotated[Duration, between(1, 365 * 86400)]
 
 
 BusinessHours = Annotated[
-    Hours, *one_text(parse_hours, attrgetter("text"), "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin")
+    Hours,
+    *one_text(
+        parse_hours,
+        attrgetter("text"),
+        "Business hours such as Mon-Fri 08:00-18:00 Europe/Berlin",
+    ),
 ]
 DEFAULTS = Constants()
 Span = Annotated[Duration, between(1, 3600)]
@@ -63,12 +88,17 @@ class Rule(Section):
     ring_retention: Target | None = None
     drain_target: Target | None = None
     client_memory: Annotated[Size, between(1, 2**50, format_size)] | None = None
-    connection_flow_limit: Annotated[StrictInt, Field(ge=0, le=1_000_000_000)] | None = None
+    connection_flow_limit: (
+        Annotated[StrictInt, Field(ge=0, le=1_000_000_000)] | None
+    ) = None
     silence: StrictBool | None = None
     hours: BusinessHours | None = None
 
     def compiled(self) -> flow.Rule:
-        return flow.Rule(self.match.compiled(), flow.RuleSettings(**{key: getattr(self, key) for key in flow.KEYS}))
+        return flow.Rule(
+            self.match.compiled(),
+            flow.RuleSettings(**{key: getattr(self, key) for key in flow.KEYS}),
+        )
 
 
 class Series(Section):
@@ -140,7 +170,9 @@ class Clients(Section):
 def parse_day(value: object) -> date:
     """ValueError says what is allowed."""
     try:
-        return value if isinstance(value, date) else date.fromisoformat(str(value).strip())
+        return (
+            value if isinstance(value, date) else date.fromisoformat(str(value).strip())
+        )
     except ValueError:
         raise ValueError("is no day; write 2026-12-25") from None
 
@@ -148,7 +180,11 @@ def parse_day(value: object) -> date:
 Day = Annotated[date, *one_text(parse_day, date.isoformat, "A day such as 2026-12-25")]
 PlannedTime = Annotated[
     Maintenance,
-    *one_text(parse_maintenance, attrgetter("text"), "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00"),
+    *one_text(
+        parse_maintenance,
+        attrgetter("text"),
+        "Begin and end, such as 2026-12-24 22:00 / 2026-12-25 02:00",
+    ),
 ]
 
 
@@ -162,7 +198,9 @@ class NormalTimes(Section):
 
     def calendar(self, zone: str | None) -> Calendar:
         """Of a broker; zone: its own."""
-        return Calendar(zone or self.timezone, frozenset(self.holidays), self.maintenance)
+        return Calendar(
+            zone or self.timezone, frozenset(self.holidays), self.maintenance
+        )
 
 
 class History(Section):
@@ -180,7 +218,9 @@ class History(Section):
     @check("agent")
     @classmethod
     def _file_name(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", value) or value.startswith((".", "_")):
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", value) or value.startswith(
+            (".", "_")
+        ):
             raise ValueError(
                 "must be 1 to 100 letters, digits, dots, dashes, underscores, and begin with none of . and _"
             )
@@ -190,7 +230,9 @@ class History(Section):
     @classmethod
     def _no_credentials(cls, value: str | None) -> str | None:
         if value is not None and "@" in urlsplit(value).netloc:
-            raise ValueError("must hold no credentials; give them by the environment (AWS_ACCESS_KEY_ID …)")
+            raise ValueError(
+                "must hold no credentials; give them by the environment (AWS_ACCESS_KEY_ID …)"
+            )
         return value
 
 
@@ -221,12 +263,16 @@ class Config(Section):
 
     @check("timeout")
     @classmethod
-    def _within_interval(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _within_interval(
+        cls, value: float | None, info: ValidationInfo
+    ) -> float | None:
         return check_timeout(value, info.data.get("interval"))
 
     @check("brokers")
     @classmethod
-    def _some(cls, value: tuple[Broker, ...], info: ValidationInfo) -> tuple[Broker, ...]:
+    def _some(
+        cls, value: tuple[Broker, ...], info: ValidationInfo
+    ) -> tuple[Broker, ...]:
         found = info.data.get("discovery", Discovery())
         if (
             cls.NEEDS_BROKERS and not value and not found.dns and not found.files
@@ -242,12 +288,18 @@ class Config(Section):
         interval = self.interval_of(broker)
         if broker.timeout is not None:
             return broker.timeout
-        return self.timeout if self.timeout is not None and self.timeout < interval else interval - MARGIN
+        return (
+            self.timeout
+            if self.timeout is not None and self.timeout < interval
+            else interval - MARGIN
+        )
 
     def budgets_of(self, broker: Broker) -> Budgets:
         """The general ones with what the broker's own say."""
         own = broker.budgets
-        return self.budgets.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
+        return self.budgets.model_copy(
+            update={key: getattr(own, key) for key in own.model_fields_set}
+        )
 
     def compiled_rules(self) -> flow.Rules:
         return flow.Rules(tuple(rule.compiled() for rule in self.rules))

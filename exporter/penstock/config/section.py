@@ -19,7 +19,9 @@ MASKED = object()
 class Section(pydantic.BaseModel):
     """A mapping of the file. What the environment put into its texts is kept apart, so that it can be masked."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_alias=True)
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_alias=True
+    )
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
     """Keys that do not belong here, each with what to do about it."""
     ONLY_GIVEN: ClassVar[bool] = False
@@ -33,26 +35,54 @@ class Section(pydantic.BaseModel):
         """The descriptions of its fields are in `texts.toml`."""
         super().__init_subclass__(**given)
         for name, text in TEXTS.get(cls.__name__, {}).items():
-            cls.__annotations__[name] = Annotated[cls.__annotations__[name], pydantic.Field(description=text)]
+            cls.__annotations__[name] = Annotated[
+                cls.__annotations__[name], pydantic.Field(description=text)
+            ]
 
     @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _note(cls, data: Any, handler: pydantic.ModelWrapValidatorHandler[Self], info: pydantic.ValidationInfo) -> Self:
+    def _note(
+        cls,
+        data: Any,
+        handler: pydantic.ModelWrapValidatorHandler[Self],
+        info: pydantic.ValidationInfo,
+    ) -> Self:
         found = handler(data)
         if isinstance(data, Mapping):
-            texts = {name: data.get(field.alias or name) for name, field in cls.model_fields.items()}
-            written = {name: text for name, text in texts.items() if isinstance(text, str) and "${" in text}
-            names = {name for text in written.values() for name in re.findall(NAME_IN_BRACES, text)}
-            found.expanded_from(written, {k: v for k, v in Reading.of(info).expanded.items() if k in names})
+            texts = {
+                name: data.get(field.alias or name)
+                for name, field in cls.model_fields.items()
+            }
+            written = {
+                name: text
+                for name, text in texts.items()
+                if isinstance(text, str) and "${" in text
+            }
+            names = {
+                name
+                for text in written.values()
+                for name in re.findall(NAME_IN_BRACES, text)
+            }
+            found.expanded_from(
+                written,
+                {k: v for k, v in Reading.of(info).expanded.items() if k in names},
+            )
         return found
 
-    def expanded_from(self, written: Mapping[str, str], expanded: Mapping[str, str]) -> None:
+    def expanded_from(
+        self, written: Mapping[str, str], expanded: Mapping[str, str]
+    ) -> None:
         """Remember which fields the environment filled: as they were written, and what it gave."""
         self._written, self._expanded = written, expanded
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
-            yield name, value if name is None or isinstance(value, SecretStr) else self._written.get(name, value)
+            yield (
+                name,
+                value
+                if name is None or isinstance(value, SecretStr)
+                else self._written.get(name, value),
+            )
 
     def shown(self, field: str) -> str:
         """The field as a text to be shown: as it is in the file where the environment filled it."""
@@ -64,11 +94,15 @@ class Section(pydantic.BaseModel):
 
     def masked(self) -> dict[str, Any]:
         """The section by its keys, fit to be served: secrets as `<secret>`, texts of the environment as `${NAME}`."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, context=MASKED)
+        return self.model_dump(
+            mode="json", by_alias=True, exclude_none=True, context=MASKED
+        )
 
     @pydantic.model_serializer(mode="wrap")
     def _dumped(
-        self, handler: pydantic.SerializerFunctionWrapHandler, info: pydantic.SerializationInfo
+        self,
+        handler: pydantic.SerializerFunctionWrapHandler,
+        info: pydantic.SerializationInfo,
     ) -> dict[str, Any]:
         found: dict[str, Any] = handler(self)
         if info.context is not MASKED:

@@ -12,11 +12,26 @@ from typing import Annotated, Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 import pydantic
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    PlainSerializer,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from yarl import URL
 
 DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-SIZE_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+SIZE_UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
 
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 NAME_IN_BRACES = rf"\$\{{({_VARIABLE})\}}"
@@ -57,8 +72,14 @@ def parse_duration(value: object) -> float:
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
     if text and (found := re.fullmatch(_DURATION, text, re.ASCII)):
-        return sum(float(n) * unit for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True) if n)
-    raise ValueError(f"{shown(value)} is not a duration; write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds")
+        return sum(
+            float(n) * unit
+            for n, unit in zip(found.groups(), DURATION_UNITS.values(), strict=True)
+            if n
+        )
+    raise ValueError(
+        f"{shown(value)} is not a duration; write 500ms, 15s, 1m30s, 2h, 1d or a number of seconds"
+    )
 
 
 def format_duration(seconds: float) -> str:
@@ -80,7 +101,9 @@ def parse_size(value: object) -> int:
         return int(text)
     if found := re.fullmatch(_SIZE, text, re.ASCII):
         return int(float(found[1]) * SIZE_UNITS[found[2]])
-    raise ValueError(f"{shown(value)} is not a size; write {', '.join(f'64{unit}' for unit in SIZE_UNITS)} or bytes")
+    raise ValueError(
+        f"{shown(value)} is not a size; write {', '.join(f'64{unit}' for unit in SIZE_UNITS)} or bytes"
+    )
 
 
 def format_size(size: int) -> str:
@@ -90,7 +113,9 @@ def format_size(size: int) -> str:
     return f"{size}B"
 
 
-def between(least: float, most: float, show: Callable[[Any], str] = format_duration) -> AfterValidator:
+def between(
+    least: float, most: float, show: Callable[[Any], str] = format_duration
+) -> AfterValidator:
     """Bounds, reported in the unit that the value is written in: of durations unless another is given."""
 
     def check(value: float) -> float:
@@ -116,7 +141,11 @@ def refusing(check: Callable[[str], object]) -> AfterValidator:
 def shown(value: object) -> str:
     """A value within an error text; never used on what may be secret."""
     text = value if isinstance(value, str) else repr(value)
-    return f"'{text[:60]}{'…' if len(text) > 60 else ''}'" if text.isprintable() else "this"
+    return (
+        f"'{text[:60]}{'…' if len(text) > 60 else ''}'"
+        if text.isprintable()
+        else "this"
+    )
 
 
 def expand(value: object, info: ValidationInfo) -> object:
@@ -131,10 +160,16 @@ def expand(value: object, info: ValidationInfo) -> object:
         if name is None:
             if found[0] == "$$":
                 return "$"
-            raise ValueError("'${' is not followed by a variable's name and '}'; for a literal $ write $$")
+            raise ValueError(
+                "'${' is not followed by a variable's name and '}'; for a literal $ write $$"
+            )
         if name not in environ:
-            raise ValueError(f"environment variable {name} is not set; set it, or for a literal $ write $$")
-        if re.search("[\ud800-\udfff]", environ[name]):  # how Python carries bytes that are no text
+            raise ValueError(
+                f"environment variable {name} is not set; set it, or for a literal $ write $$"
+            )
+        if re.search(
+            "[\ud800-\udfff]", environ[name]
+        ):  # how Python carries bytes that are no text
             raise ValueError(f"environment variable {name} is not UTF-8 text")
         reading.expanded[name] = environ[name]
         return environ[name]
@@ -146,7 +181,12 @@ def mask(text: str, expanded: Mapping[str, str]) -> str:
     """`text` with `${NAME}` in place of each value of `expanded` that is long enough to be a secret."""
     for name, value in sorted(expanded.items(), key=lambda item: -len(item[1])):
         if len(value) >= SHORTEST_SECRET:
-            for form in (value, value.lower(), quote(value), quote(value, safe="")):  # as URLs and hosts are written
+            for form in (
+                value,
+                value.lower(),
+                quote(value),
+                quote(value, safe=""),
+            ):  # as URLs and hosts are written
                 text = text.replace(form, f"${{{name}}}")
     return text
 
@@ -154,7 +194,9 @@ def mask(text: str, expanded: Mapping[str, str]) -> str:
 def not_expanded(value: str) -> str:
     """For texts of files that the operator does not write alone."""
     if "${" in value:
-        raise ValueError("may take nothing from the environment; ${NAME} is for the main configuration file")
+        raise ValueError(
+            "may take nothing from the environment; ${NAME} is for the main configuration file"
+        )
     return value
 
 
@@ -184,7 +226,14 @@ def host_port(value: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if not host or not port or "@" in value or parts.path or parts.query or re.search(r"[\s\\]", value):
+    if (
+        not host
+        or not port
+        or "@" in value
+        or parts.path
+        or parts.query
+        or re.search(r"[\s\\]", value)
+    ):
         raise ValueError("must be HOST:PORT")
     return host, port
 
@@ -195,13 +244,19 @@ def jmx_url(value: str, *, port_mapper: bool) -> None:
         try:
             host_port(value.removeprefix("mq://").removesuffix("/"))
         except ValueError:
-            raise ValueError("must be mq://HOST:PORT with the port of the broker's port mapper") from None
+            raise ValueError(
+                "must be mq://HOST:PORT with the port of the broker's port mapper"
+            ) from None
         return
     if not re.fullmatch(r"service:jmx:[a-z]+://[!-~]*", value):
         also = "mq://HOST:PORT or " if port_mapper else ""
-        raise ValueError(f"must be {also}service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is JMX")
+        raise ValueError(
+            f"must be {also}service:jmx:rmi:///jndi/rmi://HOST:PORT/…, as transport is JMX"
+        )
     if "@" in value:
-        raise ValueError("must not hold credentials; put them into username and password or password_file")
+        raise ValueError(
+            "must not hold credentials; put them into username and password or password_file"
+        )
 
 
 def http_url(value: str) -> SplitResult:
@@ -211,10 +266,17 @@ def http_url(value: str) -> SplitResult:
         host, _ = ascii_host(parts.hostname or ""), parts.port
     except ValueError:
         raise ValueError("is not a URL; write http://host:port/path") from None
-    if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\\]", value) or not value.isprintable():
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or re.search(r"[\s\\]", value)
+        or not value.isprintable()
+    ):
         raise ValueError("must be http://host:port/path or https://host:port/path")
     if "@" in parts.netloc:
-        raise ValueError("must not hold credentials; put them into username and password or password_file")
+        raise ValueError(
+            "must not hold credentials; put them into username and password or password_file"
+        )
     if parts.query or parts.fragment:
         raise ValueError("must not hold a query (?…) or fragment (#…)")
     return parts
@@ -227,7 +289,9 @@ def check_link(value: str) -> None:
     """An http or https URL with such names; in its host only the broker's."""
     http_url(re.split(r"[?#{]", value.replace("{broker}", "name"), maxsplit=1)[0])
     if set("{}").intersection(LINK_NAME.sub("", value)):
-        raise ValueError("may hold no names but {broker}, {address}, {queue}, {client} and {condition}")
+        raise ValueError(
+            "may hold no names but {broker}, {address}, {queue}, {client} and {condition}"
+        )
 
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
@@ -338,7 +402,9 @@ def read_password(path: Path) -> str:
     """
     content = read_file(path, limit=MAX_PASSWORD_BYTES + 1)
     if len(content) > MAX_PASSWORD_BYTES:
-        raise ValueError(f"{path} is larger than {MAX_PASSWORD_BYTES} bytes; it must hold the password only")
+        raise ValueError(
+            f"{path} is larger than {MAX_PASSWORD_BYTES} bytes; it must hold the password only"
+        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -353,7 +419,9 @@ def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
     """A file of a password that can be read, and nothing else."""
     if file is not None:
         if info.data.get("inline_password", info.data.get("password")) is not None:
-            raise ValueError("is given together with password; give only one of the two")
+            raise ValueError(
+                "is given together with password; give only one of the two"
+            )
         read_password(file)
     return file
 
@@ -361,23 +429,42 @@ def one_password(file: Path | None, info: ValidationInfo) -> Path | None:
 _escape_dollar = PlainSerializer(lambda text: text.replace("$", "$$"), return_type=str)
 
 
-def one_text(parse: Callable[..., Any], text: Callable[[Any], str], of: str, *others: str) -> tuple[Any, ...]:
+def one_text(
+    parse: Callable[..., Any], text: Callable[[Any], str], of: str, *others: str
+) -> tuple[Any, ...]:
     """A value that is written as one text. of: what it is, for the JSON schema; others: types that are read as well."""
     return (
         BeforeValidator(parse),
         PlainSerializer(text, return_type=str),
-        WithJsonSchema({"type": ["string", *others] if others else "string", "description": of}),
+        WithJsonSchema(
+            {"type": ["string", *others] if others else "string", "description": of}
+        ),
     )
 
 
 Duration = Annotated[
     float,
-    *one_text(parse_duration, format_duration, "Duration such as 500ms, 15s, 1m30s; a number is seconds", "number"),
+    *one_text(
+        parse_duration,
+        format_duration,
+        "Duration such as 500ms, 15s, 1m30s; a number is seconds",
+        "number",
+    ),
 ]
-Size = Annotated[int, *one_text(parse_size, format_size, "Size such as 64MiB; a number is bytes", "integer")]
+Size = Annotated[
+    int,
+    *one_text(
+        parse_size, format_size, "Size such as 64MiB; a number is bytes", "integer"
+    ),
+]
 Text = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=1000)]
 PlainText = Annotated[Text, AfterValidator(not_expanded)]
 Link = Annotated[Text, refusing(check_link)]
 EnvText = Annotated[Text, BeforeValidator(expand), _escape_dollar]
-EnvSecret = Annotated[SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)]
-File = Annotated[Path, *one_text(existing_file, str, "File name, relative to the directory of this file")]
+EnvSecret = Annotated[
+    SecretStr, pydantic.StringConstraints(min_length=1), BeforeValidator(expand)
+]
+File = Annotated[
+    Path,
+    *one_text(existing_file, str, "File name, relative to the directory of this file"),
+]

@@ -7,7 +7,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, StrictBool, StrictInt, ValidationInfo, model_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic import field_validator as check
 
 from penstock.config.loading import load_as
@@ -17,9 +24,14 @@ from penstock.core.catalogues import read_toml
 
 _NAMES = read_toml("penstock.config", "web.toml")
 OPENSSL_NAMES: Mapping[str, str] = _NAMES["openssl_names"]
-TLS13_SUITES, CURVES, HEADERS = (tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers"))
+TLS13_SUITES, CURVES, HEADERS = (
+    tuple[str, ...](_NAMES[name]) for name in ("tls13_suites", "curves", "headers")
+)
 Version = Literal["TLS12", "TLS13"]
-VERSIONS: dict[Version, ssl.TLSVersion] = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+VERSIONS: dict[Version, ssl.TLSVersion] = {
+    "TLS12": ssl.TLSVersion.TLSv1_2,
+    "TLS13": ssl.TLSVersion.TLSv1_3,
+}
 
 _BCRYPT = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 HIGHEST_COST = 16
@@ -58,7 +70,9 @@ class TlsServer(Section):
     @classmethod
     def _verifiable(cls, value: object) -> object:
         if value == "RequireAnyClientCert":
-            raise ValueError("a certificate that nothing checks protects nothing; use RequireAndVerifyClientCert")
+            raise ValueError(
+                "a certificate that nothing checks protects nothing; use RequireAndVerifyClientCert"
+            )
         return value
 
     @check("cipher_suites")
@@ -66,9 +80,13 @@ class TlsServer(Section):
     def _suites(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
             if name not in OPENSSL_NAMES and name not in TLS13_SUITES:
-                raise ValueError(f"knows no suite of that name; allowed: {', '.join(OPENSSL_NAMES)}")
+                raise ValueError(
+                    f"knows no suite of that name; allowed: {', '.join(OPENSSL_NAMES)}"
+                )
         if value and not any(name in OPENSSL_NAMES for name in value):
-            raise ValueError("names suites of TLS 1.3 only, which are always on; set min_version: TLS13 instead")
+            raise ValueError(
+                "names suites of TLS 1.3 only, which are always on; set min_version: TLS13 instead"
+            )
         return value
 
     @check("curve_preferences")
@@ -83,24 +101,34 @@ class TlsServer(Section):
         wants_ca = self.client_auth_type in (ClientAuth.IF_GIVEN, ClientAuth.REQUIRE)
         has_ca = self.client_ca_file is not None or self.client_ca is not None
         rules = {
-            "needs cert_file or cert, one of them": (self.cert_file is None) == (self.cert is None),
-            "needs key_file or key, one of them": (self.key_file is None) == (self.key is None),
-            "must not hold both client_ca_file and client_ca": None not in (self.client_ca_file, self.client_ca),
-            f"needs client_ca_file or client_ca for client_auth_type {self.client_auth_type}": wants_ca and not has_ca,
+            "needs cert_file or cert, one of them": (self.cert_file is None)
+            == (self.cert is None),
+            "needs key_file or key, one of them": (self.key_file is None)
+            == (self.key is None),
+            "must not hold both client_ca_file and client_ca": None
+            not in (self.client_ca_file, self.client_ca),
+            f"needs client_ca_file or client_ca for client_auth_type {self.client_auth_type}": wants_ca
+            and not has_ca,
             "has client authorities, which client_auth_type leaves unused; set RequireAndVerifyClientCert": (
                 has_ca and not wants_ca
             ),
             "has client_allowed_sans, which need client_auth_type RequireAndVerifyClientCert": (
-                bool(self.client_allowed_sans) and self.client_auth_type is not ClientAuth.REQUIRE
+                bool(self.client_allowed_sans)
+                and self.client_auth_type is not ClientAuth.REQUIRE
             ),
-            "has a min_version above its max_version": self.min_version > self.max_version,
+            "has a min_version above its max_version": self.min_version
+            > self.max_version,
         }
         if problem := next((text for text, broken in rules.items() if broken), ""):
             raise ValueError(problem)
         return self
 
     def files(self) -> tuple[Path, ...]:
-        return tuple(file for file in (self.cert_file, self.key_file, self.client_ca_file) if file is not None)
+        return tuple(
+            file
+            for file in (self.cert_file, self.key_file, self.client_ca_file)
+            if file is not None
+        )
 
 
 class HttpServer(Section):
@@ -143,10 +171,14 @@ class WebConfig(Section):
 
     @check("basic_auth_users", mode="after")
     @classmethod
-    def _hashed(cls, value: dict[str, SecretStr], _: ValidationInfo) -> dict[str, SecretStr]:
+    def _hashed(
+        cls, value: dict[str, SecretStr], _: ValidationInfo
+    ) -> dict[str, SecretStr]:
         for at, (user, hashed) in enumerate(value.items(), 1):
             if not user or ":" in user:
-                raise ValueError(f"user {at} has an empty name or one with a colon, which no client can send")
+                raise ValueError(
+                    f"user {at} has an empty name or one with a colon, which no client can send"
+                )
             cost = bcrypt_cost(hashed)
             if cost is None:
                 raise ValueError(f"user {at} has no bcrypt hash; {_HOW_TO_HASH}")

@@ -12,7 +12,16 @@ def read_toml(package: str, file: str = "catalogue.toml") -> Mapping[str, Any]:
     return tomllib.loads(files(package).joinpath(file).read_text(encoding="utf-8"))
 
 
-def filled(fields: Mapping[str, Any], numbers: Mapping[str, float], *names: str) -> dict[str, Any]:
+def filled(
+    fields: Mapping[str, Any], numbers: Mapping[str, float], *names: str
+) -> dict[str, Any]:
     """The fields, with these numbers in place of ${name} in the texts `names`."""
     given = {name: f"{number:g}" for name, number in numbers.items()}
-    return {**fields, **{name: Template(fields[name]).substitute(given) for name in names if name in fields}}
+    return {
+        **fields,
+        **{
+            name: Template(fields[name]).substitute(given)
+            for name in names
+            if name in fields
+        },
+    }

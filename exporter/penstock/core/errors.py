@@ -2,7 +2,13 @@
 
 from importlib.metadata import requires
 
-EXTRAS = {"pyarrow": "history", "pandas": "trends", "py4j": "trends", "pyspark": "trends", "textual": "top"}
+EXTRAS = {
+    "pyarrow": "history",
+    "pandas": "trends",
+    "py4j": "trends",
+    "pyspark": "trends",
+    "textual": "top",
+}
 """Package → the extra that brings it, or what brings it."""
 
 
@@ -31,7 +37,11 @@ class ConfigError(PenstockError):
 def how_to_install(package: str) -> str:
     """All packages of its extra. Not `penstock[…]`: on PyPI that name is another project's."""
     extra = f"; extra == '{EXTRAS[package]}'"
-    named = " ".join(repr(one.removesuffix(extra)) for one in requires("penstock") or () if one.endswith(extra))
+    named = " ".join(
+        repr(one.removesuffix(extra))
+        for one in requires("penstock") or ()
+        if one.endswith(extra)
+    )
     return f"needs {package}, please: pip install {named}"
 
 

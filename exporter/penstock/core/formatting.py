@@ -16,7 +16,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")) if count]
+    parts = [
+        f"{count} {unit}"
+        for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
+        if count
+    ]
     return " ".join(parts[:2])
 
 
@@ -59,4 +63,6 @@ def quantity(value: float, unit: str) -> str:
 def some(names: Iterable[str], between: str = ", ", most: int = 3) -> str:
     """Each once, in their order: the first, and how many more."""
     names = [*dict.fromkeys(names)]
-    return between.join([*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)])
+    return between.join(
+        [*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)]
+    )

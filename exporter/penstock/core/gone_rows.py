@@ -30,7 +30,9 @@ class GoneRows:
     listings: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     values: Matrix = field(default_factory=lambda: NO_VALUES)
 
-    def come_back(self, before: Index[Any], now: Index[Any]) -> tuple[Positions, Positions]:
+    def come_back(
+        self, before: Index[Any], now: Index[Any]
+    ) -> tuple[Positions, Positions]:
         """Of those that the listing before lacked and `now` has: positions in `now`, and in what is remembered."""
         if now is before or not len(self.keys):
             return np.empty(0, np.intp), np.empty(0, np.intp)
@@ -39,7 +41,9 @@ class GoneRows:
         is_back = remembered >= 0
         return new[is_back], remembered[is_back]
 
-    def after(self, before: Index[Any], now: Index[Any], said: Matrix = NO_VALUES) -> "GoneRows":
+    def after(
+        self, before: Index[Any], now: Index[Any], said: Matrix = NO_VALUES
+    ) -> "GoneRows":
         """With the rows of `before` that `now` lacks, and without those that came back.
 
         Args:
@@ -53,15 +57,21 @@ class GoneRows:
         stay[self.come_back(before, now)[1]] = False
         left = has_left(before, now)
         keys = np.concatenate([self.keys[stay], before.keys[left]])
-        listings = np.concatenate([self.listings[stay] + 1, np.zeros(np.count_nonzero(left), np.int64)])
+        listings = np.concatenate(
+            [self.listings[stay] + 1, np.zeros(np.count_nonzero(left), np.int64)]
+        )
         values = said[:, left] if len(said) else NO_VALUES
         if len(said) and len(self.keys):
             values = np.concatenate([self.values[:, stay], values], axis=1)
-        order = np.argsort(keys, kind="stable")  # two ascending runs, which that is quick with
+        order = np.argsort(
+            keys, kind="stable"
+        )  # two ascending runs, which that is quick with
         if len(keys) > MOST:
             latest = np.argsort(listings, kind="stable")[:MOST]
             order = latest[np.argsort(keys[latest])]
-        return GoneRows(keys[order], listings[order], values[:, order] if len(said) else NO_VALUES)
+        return GoneRows(
+            keys[order], listings[order], values[:, order] if len(said) else NO_VALUES
+        )
 
 
 def has_left(before: Index[Any], now: Index[Any]) -> Mask:

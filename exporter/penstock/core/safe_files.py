@@ -82,7 +82,9 @@ def _open(path: Path, flags: int) -> int:
 def regular(found: os.stat_result) -> os.stat_result:
     """Raises Unfit where it is no regular file."""
     if not stat.S_ISREG(found.st_mode):
-        raise Unfit(f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no regular file')}")
+        raise Unfit(
+            f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no regular file')}"
+        )
     return found
 
 
@@ -96,7 +98,9 @@ def write_all(descriptor: int, content: bytes) -> None:
 def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
     """A new file under a name of Penstock's own; what a killed agent left there, or a link, goes. Raises OSError."""
     path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+    return os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb"
+    )
 
 
 def create_named(path: Path) -> BinaryIO:
@@ -112,7 +116,9 @@ def check_target(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, beside: Path | None = None, mode: int = OWNER_ONLY) -> Iterator[BinaryIO]:
+def replacing(
+    path: Path, beside: Path | None = None, mode: int = OWNER_ONLY
+) -> Iterator[BinaryIO]:
     """A file to fill, there whole or not at all, lasting: written as `beside` (NAME.new), then renamed. OSError."""
     new = beside or path.with_name(f"{path.name}.new")
     with create(new, mode) as file:

@@ -40,7 +40,9 @@ def standard_streams() -> Iterator[None]:
         sys.stderr = _text(_Errors(_ERRORS, "w", closefd=False), sys.__stderr__)
     try:
         if sys.stdout is None:
-            raise OutputFailed("standard output is closed; give it a place, such as > /dev/null")  # noqa: TRY301
+            raise OutputFailed(  # noqa: TRY301
+                "standard output is closed; give it a place, such as > /dev/null"
+            )
         if sys.stdout is sys.__stdout__:
             sys.stdout = _text(_Output(_OUTPUT, "w", closefd=False), sys.__stdout__)
         try:
@@ -66,7 +68,9 @@ class _Output(io.FileIO):
         except BrokenPipeError:
             raise ReaderGone("the reader of standard output has gone") from None
         except OSError as error:
-            raise OutputFailed(f"cannot write to standard output: {error.strerror}") from None
+            raise OutputFailed(
+                f"cannot write to standard output: {error.strerror}"
+            ) from None
 
 
 class _Errors(io.FileIO):
@@ -113,4 +117,6 @@ def _discard_output() -> None:
 def _end_as_by_sigpipe() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
-    os._exit(128 + signal.SIGPIPE)  # the first process of a container outlives the signal
+    os._exit(
+        128 + signal.SIGPIPE
+    )  # the first process of a container outlives the signal

@@ -42,7 +42,10 @@ class Declared:
 
     def filled(self, rows: int) -> NDArray[Any]:
         """For so many rows; cannot be written to."""
-        return np.broadcast_to(np.array(self.fill, self.dtype), (self.lines, rows) if self.lines else (rows,))
+        return np.broadcast_to(
+            np.array(self.fill, self.dtype),
+            (self.lines, rows) if self.lines else (rows,),
+        )
 
     def restored(self, columns: Mapping[str, Column], rows: int) -> NDArray[Any]:
         """Of columns of a checkpoint, by so many rows; the fill value where a number or a column is missing."""
@@ -75,14 +78,20 @@ def column(
 
     stored_as: the names in a checkpoint, else `STORED_AS` and the field's name, with the number of the line.
     """
-    names = ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
+    names = (
+        ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
+    )
     declared = Declared(fill, names, dtype, counter=counter, **how)
     empty = declared.filled(0).copy()
-    made: NDArray[Any] = field(default_factory=lambda: empty, metadata={"declared": declared})
+    made: NDArray[Any] = field(
+        default_factory=lambda: empty, metadata={"declared": declared}
+    )
     return made
 
 
-def counter(fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]) -> NDArray[np.float64]:
+def counter(
+    fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]
+) -> NDArray[np.float64]:
     """A column that is shown as a counter, or that one rests on: each change is recorded at once."""
     return column(fill, stored_as=stored_as, counter=True, **how)
 
@@ -134,7 +143,9 @@ class RowState:
         found: dict[str, Column] = {}
         for name, one in declared(type(self)).items():
             if one.names:
-                lines = np.atleast_2d(getattr(self, name)).astype(np.float64, copy=False)
+                lines = np.atleast_2d(getattr(self, name)).astype(
+                    np.float64, copy=False
+                )
                 found |= dict(zip(one.names, lines, strict=True))
         return found
 
@@ -143,7 +154,9 @@ class RowState:
         own = declared(type(self))
         if not any(name in columns for one in own.values() for name in one.names):
             return self
-        values: dict[str, Any] = {name: one.restored(columns, len(index)) for name, one in own.items()}
+        values: dict[str, Any] = {
+            name: one.restored(columns, len(index)) for name, one in own.items()
+        }
         return replace(self, index=index, **values)
 
 
@@ -153,23 +166,42 @@ _DECLARED: dict[type[RowState], Mapping[str, Declared]] = {}
 def declared(kind: type[RowState]) -> Mapping[str, Declared]:
     """The fields of a kind of state that are by row; TypeError where a declaration is missing."""
     if kind not in _DECLARED:
-        said = {one.name: one.metadata.get("declared", one) for one in fields(kind) if one.name != "index"}
-        _DECLARED[kind] = {name: _named(kind, name, one) for name, one in said.items() if one is not None}
+        said = {
+            one.name: one.metadata.get("declared", one)
+            for one in fields(kind)
+            if one.name != "index"
+        }
+        _DECLARED[kind] = {
+            name: _named(kind, name, one)
+            for name, one in said.items()
+            if one is not None
+        }
     return _DECLARED[kind]
 
 
 def _named(kind: type[RowState], name: str, one: object) -> Declared:
     """With the names of its columns in a checkpoint."""
     if not isinstance(one, Declared):
-        raise TypeError(f"{kind.__name__}.{name} is neither column nor mask nor unindexed")
-    if not one.saved or (kind.BY is None and "BY" in vars(kind)):  # BY = None: saved where it is of other rows
+        raise TypeError(
+            f"{kind.__name__}.{name} is neither column nor mask nor unindexed"
+        )
+    if not one.saved or (
+        kind.BY is None and "BY" in vars(kind)
+    ):  # BY = None: saved where it is of other rows
         return replace(one, names=())
     if kind.BY is None:
-        raise TypeError(f"{kind.__name__}.{name} is saved, but BY does not say by which rows")
+        raise TypeError(
+            f"{kind.__name__}.{name} is saved, but BY does not say by which rows"
+        )
     if one.names:
         return one
     whole = kind.STORED_AS + name
-    return replace(one, names=tuple(f"{whole}_{line}" for line in range(one.lines)) if one.lines else (whole,))
+    return replace(
+        one,
+        names=tuple(f"{whole}_{line}" for line in range(one.lines))
+        if one.lines
+        else (whole,),
+    )
 
 
 def row_states(value: Any) -> Iterator[RowState]:
@@ -181,7 +213,9 @@ def row_states(value: Any) -> Iterator[RowState]:
             yield from row_states(getattr(value, one.name))
 
 
-def with_restored(value: Any, tables: Mapping[By, tuple[Index[Any], Mapping[str, Column]]]) -> Any:
+def with_restored(
+    value: Any, tables: Mapping[By, tuple[Index[Any], Mapping[str, Column]]]
+) -> Any:
     """A dataclass with all state by row that it is made of restored: by which rows, and from which columns."""
     if isinstance(value, RowState):
         return value if value.BY is None else value.restored(*tables[value.BY])

@@ -47,7 +47,9 @@ def pieces(size: int, most: int = PIECE) -> Iterator[slice]:
     return (slice(start, min(start + most, size)) for start in range(0, size, most))
 
 
-def looked_up(known: Mapping[KnownT, int], texts: Sequence[KnownT]) -> NDArray[np.int64]:
+def looked_up(
+    known: Mapping[KnownT, int], texts: Sequence[KnownT]
+) -> NDArray[np.int64]:
     """What is known by each of the texts, -1 where nothing is."""
     found = np.empty(len(texts), np.int64)
     for some in pieces(len(texts)):
@@ -65,7 +67,13 @@ class Index(Generic[RowT]):
 
     __slots__ = ("_located", "_of_rows", "_parent", "_token", "keys", "origin", "rows")
 
-    def __init__(self, keys: Keys, rows: NDArray[np.object_], origin: Positions, parent: object | None) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        rows: NDArray[np.object_],
+        origin: Positions,
+        parent: object | None,
+    ) -> None:
         self.keys = keys
         self.rows = rows
         self.origin = origin
@@ -77,16 +85,23 @@ class Index(Generic[RowT]):
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Without what is computed of the rows: another process numbers texts otherwise."""
         kept = ("keys", "rows", "origin", "_parent", "_token")
-        return None, {name: getattr(self, name) for name in kept} | {"_of_rows": {}, "_located": None}
+        return None, {name: getattr(self, name) for name in kept} | {
+            "_of_rows": {},
+            "_located": None,
+        }
 
     @classmethod
     def empty(cls) -> "Index[RowT]":
-        return cls(np.empty(0, np.int64), np.empty(0, np.object_), np.empty(0, np.intp), None)
+        return cls(
+            np.empty(0, np.int64), np.empty(0, np.object_), np.empty(0, np.intp), None
+        )
 
     @classmethod
     def of(cls, rows: Sequence[RowT]) -> "Index[RowT]":
         """An index of its own, keys 0…n-1; for tests and for tables too small to care."""
-        return cls.empty().advance(np.arange(len(rows), dtype=np.int64), lambda new: [rows[i] for i in new])[0]
+        return cls.empty().advance(
+            np.arange(len(rows), dtype=np.int64), lambda new: [rows[i] for i in new]
+        )[0]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -99,7 +114,11 @@ class Index(Generic[RowT]):
         return self._parent is other._token  # noqa: SLF001
 
     def advance(
-        self, keys: Keys, make: Callable[[list[int]], Sequence[RowT]], *, changed: Keys | None = None
+        self,
+        keys: Keys,
+        make: Callable[[list[int]], Sequence[RowT]],
+        *,
+        changed: Keys | None = None,
     ) -> tuple["Index[RowT]", Positions]:
         """The index of the next poll, and the order that brings columns which are sorted as `keys` are into its order.
 
@@ -124,7 +143,9 @@ class Index(Generic[RowT]):
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         index: Index[RowT] = Index(ordered, rows, origin, self._token)
-        for name, (number, column) in [*self._of_rows.items()]:  # look-ups may add some meanwhile
+        for name, (number, column) in [
+            *self._of_rows.items()
+        ]:  # look-ups may add some meanwhile
             moved = take_or_fill(column, origin, np.nan, fresh)
             moved[fresh] = [number(row) for row in rows[fresh]]
             index._of_rows[name] = number, moved
@@ -133,17 +154,25 @@ class Index(Generic[RowT]):
     def column(self, name: str, number: Callable[[RowT], float]) -> Column:
         """`number` of each row, as a column; computed once in the life of a row, and kept under `name`."""
         if name not in self._of_rows:
-            self._of_rows[name] = number, np.fromiter(map(number, self.rows), np.float64, len(self.rows))
+            self._of_rows[name] = (
+                number,
+                np.fromiter(map(number, self.rows), np.float64, len(self.rows)),
+            )
         return self._of_rows[name][1]
 
-    def where(self, name: str, what: Callable[[RowT], Hashable], wanted: AbstractSet[Any]) -> Positions:
+    def where(
+        self, name: str, what: Callable[[RowT], Hashable], wanted: AbstractSet[Any]
+    ) -> Positions:
         """Positions of the rows of which `what` is one of those `wanted`.
 
         Most are found apart by a bucket, which is computed once in the life of a row and kept under `name`.
         """
         if not wanted:
             return np.empty(0, np.intp)
-        buckets, sought = self.column(name, lambda row: hash(what(row)) % BUCKETS), np.zeros(BUCKETS, np.bool_)
+        buckets, sought = (
+            self.column(name, lambda row: hash(what(row)) % BUCKETS),
+            np.zeros(BUCKETS, np.bool_),
+        )
         sought[[hash(one) % BUCKETS for one in wanted]] = True
         at = np.flatnonzero(sought[buckets.astype(np.intp)])
         return at[np.array([what(row) in wanted for row in self.rows[at]], np.bool_)]
@@ -158,7 +187,11 @@ class Index(Generic[RowT]):
 
     def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
         if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
-            fresh = np.flatnonzero(self.origin < 0) if self.follows(before) else np.arange(len(self))
+            fresh = (
+                np.flatnonzero(self.origin < 0)
+                if self.follows(before)
+                else np.arange(len(self))
+            )
             at = self.origin.copy()
             at[fresh] = before.positions(self.keys[fresh])
             self._located = before._token, at, np.flatnonzero(at < 0)  # noqa: SLF001
@@ -175,12 +208,18 @@ class Index(Generic[RowT]):
         at = before.positions(self.keys)
         known = np.flatnonzero(at >= 0)
         # An index that started again (another broker process) may use the same keys for other things.
-        differs = [row != then for row, then in zip(self.rows[known], before.rows[at[known]], strict=True)]
+        differs = [
+            row != then
+            for row, then in zip(self.rows[known], before.rows[at[known]], strict=True)
+        ]
         at[known[np.array(differs, np.bool_)]] = -1
         return at
 
     def carry(
-        self, before: "Index[RowT]", values: NDArray[CarriedT], fill: CarriedT | float | None
+        self,
+        before: "Index[RowT]",
+        values: NDArray[CarriedT],
+        fill: CarriedT | float | None,
     ) -> NDArray[CarriedT]:
         """`values`, in the order of the rows of `before`, in that of this index; `fill` where a row is new."""
         if before is self:
@@ -205,11 +244,18 @@ def ascending(keys: Keys) -> tuple[Keys, Positions]:
     order = np.argsort(keys)
     ordered = keys[order]
     # A sort that keeps the order of equals takes five times as long.
-    return (ordered, order) if (ordered[1:] > ordered[:-1]).all() else np.unique(keys, return_index=True)
+    return (
+        (ordered, order)
+        if (ordered[1:] > ordered[:-1]).all()
+        else np.unique(keys, return_index=True)
+    )
 
 
 def take_or_fill(
-    values: NDArray[CarriedT], origin: Positions, fill: Any, new: Positions | None = None
+    values: NDArray[CarriedT],
+    origin: Positions,
+    fill: Any,
+    new: Positions | None = None,
 ) -> NDArray[CarriedT]:
     """`values` at the positions `origin` along the last axis, `fill` where that is -1 (`new`, if known)."""
     if not values.shape[-1]:
@@ -220,7 +266,9 @@ def take_or_fill(
     return moved
 
 
-def put(values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any) -> NDArray[CarriedT]:
+def put(
+    values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any
+) -> NDArray[CarriedT]:
     """`values`, but `numbers` (one, or as many) `where` that is so; the very array where it never is."""
     if not (count := np.count_nonzero(where)):
         return values
@@ -245,7 +293,9 @@ class Join:
             return Join(source, target, np.full(len(source), -1, np.intp))
         at = self.at
         if source is not self.source:
-            at = take_or_fill(at, source.positions_in(self.source), -1, source.new_since(self.source))
+            at = take_or_fill(
+                at, source.positions_in(self.source), -1, source.new_since(self.source)
+            )
         if target is not self.target:
             at = np.append(target.positions(self.target.keys), -1)[at]
         # Nearly all name the same as before: to look is a tenth of searching.
@@ -327,7 +377,9 @@ class KeyAllocator(Generic[KnownT]):
         """Forget all but `keys`, once those are the lesser part."""
         if len(self._keys) > 2 * len(keys) + SLACK:
             in_use = set(keys.tolist())
-            self._keys = {text: key for text, key in self._keys.items() if key in in_use}
+            self._keys = {
+                text: key for text, key in self._keys.items() if key in in_use
+            }
 
     def find(self, texts: Sequence[KnownT]) -> Keys:
         """int64 keys of `texts`, -1 where a text has none."""

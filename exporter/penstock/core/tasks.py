@@ -26,7 +26,10 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
         if left:
             _, left = await asyncio.wait(left, timeout=END_SECONDS)
     if left:
-        log.error("does not end: %s; please report this", ", ".join(sorted(task.get_name() for task in left)))
+        log.error(
+            "does not end: %s; please report this",
+            ", ".join(sorted(task.get_name() for task in left)),
+        )
 
 
 class Turns:
@@ -37,7 +40,9 @@ class Turns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def run(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def run(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         """Wait for one's turn, then for the work. Stopped: by `close`. A caller that is cancelled cancels the work."""
         if self._closed:
             raise Stopped(f"{name}: Penstock is stopping")

@@ -17,9 +17,14 @@ def visible(text: str) -> str:
     """
     if text.isprintable() and not _BLANK.search(text):
         return text
-    return "".join(one if one.isprintable() and not _BLANK.match(one) else _escaped(one) for one in text)
+    return "".join(
+        one if one.isprintable() and not _BLANK.match(one) else _escaped(one)
+        for one in text
+    )
 
 
 def _escaped(one: str) -> str:
     units = one.encode("utf-16-be", "surrogatepass").hex()
-    return _SHORT.get(one) or "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return _SHORT.get(one) or "".join(
+        f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)
+    )

@@ -46,7 +46,11 @@ class FileContents:
         Take one before the files themselves are read: what changes meanwhile then shows at the next call.
         """
         self._known = {file: self._look(file) for file in files}
-        return {file: known.digest for file, known in self._known.items() if known.digest is not None}
+        return {
+            file: known.digest
+            for file, known in self._known.items()
+            if known.digest is not None
+        }
 
     def _look(self, file: Path) -> _Known:
         now = signature(file)
@@ -63,7 +67,9 @@ def _digest(file: Path) -> bytes | None:
             return None
         with open(file, "rb", opener=_open_at_once) as content:
             is_regular = stat.S_ISREG(os.fstat(content.fileno()).st_mode)
-            return hashlib.file_digest(content, "sha256").digest() if is_regular else None
+            return (
+                hashlib.file_digest(content, "sha256").digest() if is_regular else None
+            )
     except (OSError, ValueError):
         return None
 

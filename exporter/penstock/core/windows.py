@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Mask, Matrix, Positions, put, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Mask,
+    Matrix,
+    Positions,
+    put,
+    take_or_fill,
+)
 
 T = TypeVar("T", bound=np.generic)
 
@@ -15,15 +23,24 @@ T = TypeVar("T", bound=np.generic)
 def since(holds: Mask, before: Column, now: Column | float) -> Column:
     """Since when `holds`, NaN where it does not; before: the same at the poll before."""
     changed, after = np.flatnonzero(holds == np.isnan(before)), before.copy()
-    after[changed] = np.where(holds[changed], np.broadcast_to(now, after.shape)[changed], np.nan)
+    after[changed] = np.where(
+        holds[changed], np.broadcast_to(now, after.shape)[changed], np.nan
+    )
     return after
 
 
-def reindex(index: Index[Any], before: Index[Any], values: NDArray[T], fill: T | float | bool | None) -> NDArray[T]:
+def reindex(
+    index: Index[Any],
+    before: Index[Any],
+    values: NDArray[T],
+    fill: T | float | bool | None,
+) -> NDArray[T]:
     """`values`, whose last axis follows `before`, by `index`; `fill` where a thing, not only its text, is new."""
     if index is before:
         return values
-    return take_or_fill(values, index.positions_in(before), fill, index.new_since(before))
+    return take_or_fill(
+        values, index.positions_in(before), fill, index.new_since(before)
+    )
 
 
 def longer(start: Column, now: float, than: Column | float) -> Mask:
@@ -57,13 +74,29 @@ class Sample:
 
     @classmethod
     def of(
-        cls, begin: float, first: float, stamp: float, polls: int, values: Values, missing: NDArray[Any]
+        cls,
+        begin: float,
+        first: float,
+        stamp: float,
+        polls: int,
+        values: Values,
+        missing: NDArray[Any],
     ) -> "Sample":
         """values, missing: (variables, all rows)."""
         some, gaps = (values != 0).any(axis=0), bool(missing.any())
         rows = np.flatnonzero(some | missing.any(axis=0) if gaps else some)
         size, few = values.shape[1], values.take(rows, axis=1)
-        return cls(begin, first, stamp, polls, size, rows.astype(np.int32), few, missing.take(rows, axis=1), gaps)
+        return cls(
+            begin,
+            first,
+            stamp,
+            polls,
+            size,
+            rows.astype(np.int32),
+            few,
+            missing.take(rows, axis=1),
+            gaps,
+        )
 
     def filled(self, values: NDArray[T]) -> NDArray[T]:
         """Of values by `rows` those at all rows."""
@@ -80,21 +113,36 @@ class Sample:
             return replace(self, size=len(index))
         values = reindex(index, before, self.filled(self.values), 0.0)
         missing = reindex(index, before, self.filled(self.missing), True)
-        return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
+        return Sample.of(
+            self.begin, self.first, self.stamp, self.polls, values, missing
+        )
 
     def without(self, rows: Positions) -> "Sample":
         values, missing = self.filled(self.values), self.filled(self.missing)
         values[:, rows], missing[:, rows] = 0.0, True
-        return Sample.of(self.begin, self.first, self.stamp, self.polls, values, missing)
+        return Sample.of(
+            self.begin, self.first, self.stamp, self.polls, values, missing
+        )
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
         """With the next one as one sample. levels: variables that are no changes."""
-        mine, others, unknown = self.filled(self.values), later.filled(later.values), later.filled(later.missing)
+        mine, others, unknown = (
+            self.filled(self.values),
+            later.filled(later.values),
+            later.filled(later.missing),
+        )
         values = mine + others
         for level in levels:
             values[level] = np.where(unknown[level], mine[level], others[level])
         missing = self.filled(self.missing) & unknown
-        return Sample.of(self.begin, self.first, later.stamp, self.polls + later.polls, values, missing)
+        return Sample.of(
+            self.begin,
+            self.first,
+            later.stamp,
+            self.polls + later.polls,
+            values,
+            missing,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +181,20 @@ class Window:
             totals = reindex(index, self.index, totals, 0.0)
             known = known | (index.positions_in(self.index) < 0)
         if len(anew := np.flatnonzero(~known)):
-            samples, totals = tuple(sample.without(anew) for sample in samples), totals.copy()
+            samples, totals = (
+                tuple(sample.without(anew) for sample in samples),
+                totals.copy(),
+            )
             totals[:, anew] = 0.0
         return Window(index, samples, totals)
 
     def push(
-        self, stamp: float, values: NDArray[np.float32], seconds: float, resolution: float, levels: Sequence[int] = ()
+        self,
+        stamp: float,
+        values: NDArray[np.float32],
+        seconds: float,
+        resolution: float,
+        levels: Sequence[int] = (),
     ) -> "Window":
         """With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
 
@@ -147,14 +203,18 @@ class Window:
         missing = np.isnan(values)
         last = self.samples[-1] if self.samples else None
         begin = last.stamp if last else np.nan
-        sample = Sample.of(begin, stamp, stamp, 1, put(values, missing, np.float32(0)), missing)
+        sample = Sample.of(
+            begin, stamp, stamp, 1, put(values, missing, np.float32(0)), missing
+        )
         kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
         gone = [*self.samples[: len(self.samples) - len(kept)]]
         if kept and stamp - kept[-1].begin <= resolution:
             gone.append(kept.pop())
             sample = gone[-1].joined(sample, levels)
         # Exact: float64 has room for the sum of so many numbers of half its digits.
-        totals = sample.filled(sample.values) + (self.totals if self.samples else np.zeros(values.shape))
+        totals = sample.filled(sample.values) + (
+            self.totals if self.samples else np.zeros(values.shape)
+        )
         for one in gone:
             totals[:, one.rows] -= one.values
         return Window(self.index, (*kept, sample), totals)
@@ -171,7 +231,9 @@ class Window:
             total, samples = total - samples[0].column(variable)[0], samples[1:]
         for sample in samples:
             if sample.gaps:
-                unknown[sample.rows[sample.missing[variable]]] += sample.stamp - sample.begin
+                unknown[sample.rows[sample.missing[variable]]] += (
+                    sample.stamp - sample.begin
+                )
         seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
@@ -188,10 +250,19 @@ class Window:
         found = np.zeros((len(self.samples), len(rows)))
         for line, sample in enumerate(self.samples if len(rows) else ()):
             values, unknown = sample.values[variable], sample.missing[variable]
-            found[line] = sample.filled(np.where(unknown, missing, values) if sample.gaps else values)[rows]
+            found[line] = sample.filled(
+                np.where(unknown, missing, values) if sample.gaps else values
+            )[rows]
         return found
 
-    def covers(self, rows: Positions, variable: int, seconds: float, interval: float, least: int = 3) -> Mask:
+    def covers(
+        self,
+        rows: Positions,
+        variable: int,
+        seconds: float,
+        interval: float,
+        least: int = 3,
+    ) -> Mask:
         """Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
 
         A window that misses two in five polls, or has only begun, proves nothing.
@@ -202,13 +273,18 @@ class Window:
         there = np.ones((len(self.samples), len(rows)), np.bool_)
         for line, sample in enumerate(self.samples):
             there[line] = not sample.gaps or ~sample.column(variable)[1][rows]
-        polls, begins = (np.array([getattr(sample, name) for sample in self.samples]) for name in ("polls", "first"))
+        polls, begins = (
+            np.array([getattr(sample, name) for sample in self.samples])
+            for name in ("polls", "first")
+        )
         first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
         spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval
         return spans & (polls @ there >= max(least, 0.6 * expected))
 
 
-def halves(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def halves(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Polls (axis 0) of the first and of the second half."""
     middle = len(values) // 2
     return values[:middle], values[middle:]

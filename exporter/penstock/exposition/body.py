@@ -7,7 +7,14 @@ from itertools import chain
 from typing import Final
 
 from penstock.exposition.catalogue import CATALOGUE
-from penstock.exposition.gzip_stream import CODEC, HEADER, Checksum, Codec, Fragment, trailer
+from penstock.exposition.gzip_stream import (
+    CODEC,
+    HEADER,
+    Checksum,
+    Codec,
+    Fragment,
+    trailer,
+)
 from penstock.exposition.negotiate import FamilyFilter, families
 from penstock.exposition.render import BrokerBlocks, Published
 from penstock.exposition.syntax import END, Format, header
@@ -37,7 +44,9 @@ class Exposition:
     agent's own families, as whole lines without the end mark; called once per body.
     """
 
-    def __init__(self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC) -> None:
+    def __init__(
+        self, self_metrics: Callable[[Format], bytes], codec: Codec = CODEC
+    ) -> None:
         self._self_metrics = self_metrics
         self._codec = codec
         self._brokers: dict[str, BrokerBlocks] = {}
@@ -49,9 +58,13 @@ class Exposition:
 
     def remove_broker(self, name: str) -> None:
         """Show the broker no more; one that is not shown is no error."""
-        self._brokers = {other: blocks for other, blocks in self._brokers.items() if other != name}
+        self._brokers = {
+            other: blocks for other, blocks in self._brokers.items() if other != name
+        }
 
-    def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter = ALL) -> Iterator[bytes]:
+    def chunks(
+        self, form: Format, *, gzip: bool, choice: FamilyFilter = ALL
+    ) -> Iterator[bytes]:
         """The body as of this call, in pieces of at most `PIECE` bytes; as one gzip member when `gzip`. UnknownFamily
         at once when `choice` names one that there is not.
         """
@@ -68,7 +81,11 @@ class Exposition:
             return _pieces(chain(map(self._codec.inflate, brokers.fragments), (own,)))
         last = self._codec.compress(own)
         end = trailer(self._codec.checksum((brokers.checksum, last.checksum)))
-        return _pieces(chain((HEADER,), (part.data for part in brokers.fragments), (last.data, end)))
+        return _pieces(
+            chain(
+                (HEADER,), (part.data for part in brokers.fragments), (last.data, end)
+            )
+        )
 
     def _current(self, form: Format) -> _Assembled:
         view = self._view()
@@ -80,15 +97,26 @@ class Exposition:
     def _view(self) -> tuple[Published, ...]:
         return tuple(blocks.published for blocks in self._brokers.values())
 
-    def _assemble(self, form: Format, view: tuple[Published, ...], chosen: frozenset[str] | None = None) -> _Assembled:
+    def _assemble(
+        self,
+        form: Format,
+        view: tuple[Published, ...],
+        chosen: frozenset[str] | None = None,
+    ) -> _Assembled:
         fragments: list[Fragment] = []
         for name, head in _headers(self._codec, form):
             if chosen is not None and name not in chosen:
                 continue
-            shown = [samples for published in view if (samples := published.families.get(name))]
+            shown = [
+                samples
+                for published in view
+                if (samples := published.families.get(name))
+            ]
             if shown:
                 fragments.append(head)
-                fragments.extend(chain.from_iterable(samples.fragments for samples in shown))
+                fragments.extend(
+                    chain.from_iterable(samples.fragments for samples in shown)
+                )
         checksum = self._codec.checksum(fragment.checksum for fragment in fragments)
         return _Assembled(view, tuple(fragments), checksum)
 

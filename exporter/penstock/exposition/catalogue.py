@@ -11,7 +11,9 @@ import msgspec
 
 FamilyType = Literal["counter", "gauge", "info"]
 
-_FILE: Final = tomllib.loads(files("penstock.exposition").joinpath("catalogue.toml").read_text(encoding="utf-8"))
+_FILE: Final = tomllib.loads(
+    files("penstock.exposition").joinpath("catalogue.toml").read_text(encoding="utf-8")
+)
 TABLES: Final = msgspec.convert(_FILE["tables"], dict[str, tuple[str, ...]])
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
 
@@ -46,7 +48,13 @@ class Family:
 
     @property
     def type(self) -> FamilyType:
-        return "counter" if self.name.endswith("_total") else "info" if self.name.endswith("_info") else "gauge"
+        return (
+            "counter"
+            if self.name.endswith("_total")
+            else "info"
+            if self.name.endswith("_info")
+            else "gauge"
+        )
 
     @property
     def place(self) -> str:

@@ -64,7 +64,11 @@ class Codec:
 
 def trailer(checksum: Checksum) -> bytes:
     """The end of the member that is `HEADER` and the data of fragments with this checksum."""
-    return _LAST_BLOCK + checksum.crc.to_bytes(4, "little") + (checksum.length % 2**32).to_bytes(4, "little")
+    return (
+        _LAST_BLOCK
+        + checksum.crc.to_bytes(4, "little")
+        + (checksum.length % 2**32).to_bytes(4, "little")
+    )
 
 
 def crc32_combine(crc: int, crc_behind: int, length_behind: int) -> int:

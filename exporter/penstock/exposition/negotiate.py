@@ -13,7 +13,10 @@ _ELEMENT: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 _PARAMETER: Final = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.)*"?)+')
 _QUALITY: Final = re.compile(r"0?\.\d+|0\.?|1(?:\.0*)?")
 
-_MEDIA_TYPES: Final = {Format.TEXT: "text/plain", Format.OPENMETRICS: "application/openmetrics-text"}
+_MEDIA_TYPES: Final = {
+    Format.TEXT: "text/plain",
+    Format.OPENMETRICS: "application/openmetrics-text",
+}
 _VERSIONS: Final = {Format.TEXT: "0.0.4", Format.OPENMETRICS: "1.0.0"}
 
 
@@ -41,17 +44,29 @@ def answer(accept: str | None) -> NegotiatedFormat:
     best, best_rank = _TEXT, (0.0, 0, 0)
     for form in (Format.TEXT, Format.OPENMETRICS):
         # What says most about it counts: how exact it is, then how early it comes.
-        matches = [(exactness, -at, one) for at, one in ranges if (exactness := _exactness(form, one)) is not None]
+        matches = [
+            (exactness, -at, one)
+            for at, one in ranges
+            if (exactness := _exactness(form, one)) is not None
+        ]
         if matches:
             exactness, place, element = max(matches, key=lambda match: match[:2])
-            if element.quality > 0 and (rank := (element.quality, exactness, place)) > best_rank:
-                best, best_rank = _TEXT if form is Format.TEXT else _openmetrics(element), rank
+            if (
+                element.quality > 0
+                and (rank := (element.quality, exactness, place)) > best_rank
+            ):
+                best, best_rank = (
+                    _TEXT if form is Format.TEXT else _openmetrics(element),
+                    rank,
+                )
     return best
 
 
 def accepts_gzip(accept_encoding: str | None) -> bool:
     """Whether the Accept-Encoding header allows gzip, and does not like the plain body better."""
-    quality = {element.value: element.quality for element in _elements(accept_encoding or "")}
+    quality = {
+        element.value: element.quality for element in _elements(accept_encoding or "")
+    }
     gzip = quality.get("gzip", quality.get("x-gzip", quality.get("*", 0.0)))
     return gzip > 0 and gzip >= quality.get("identity", 0.0)
 
@@ -70,7 +85,9 @@ def _openmetrics(element: _Element) -> NegotiatedFormat:
     asked = element.parameters.get("escaping", "").lower()
     # `dots` and `values` would rename our metrics, which need no escaping in these two.
     scheme = "allow-utf-8" if asked in ("allow-utf-8", "allow-utf8") else "underscores"
-    text = f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}"
+    text = (
+        f"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping={scheme}"
+    )
     return NegotiatedFormat(Format.OPENMETRICS, text)
 
 
@@ -115,15 +132,24 @@ class FamilyFilter:
         known = frozenset(known)
         patterns = {*self.names, *self.without}
         if len(patterns) > MOST:
-            raise UnknownFamily(f"{len(patterns)} names in name[] and exclude[], at most {MOST} are taken; use *")
-        fits = {pattern: {name for name in known if fnmatchcase(name, pattern)} for pattern in patterns}
+            raise UnknownFamily(
+                f"{len(patterns)} names in name[] and exclude[], at most {MOST} are taken; use *"
+            )
+        fits = {
+            pattern: {name for name in known if fnmatchcase(name, pattern)}
+            for pattern in patterns
+        }
         for pattern, found in fits.items():
             if not found:
                 raise UnknownFamily(
                     f"no metric is named {pattern[:100]!r}; name[] and exclude[] take names as in docs/metrics.md,"
                     " * for any part of one"
                 )
-        wanted = known if not self.names else frozenset[str]().union(*(fits[pattern] for pattern in self.names))
+        wanted = (
+            known
+            if not self.names
+            else frozenset[str]().union(*(fits[pattern] for pattern in self.names))
+        )
         return wanted.difference(*(fits[pattern] for pattern in self.without))
 
 

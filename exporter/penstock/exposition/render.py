@@ -37,7 +37,9 @@ class Layout:
     @classmethod
     def of(cls, index: Index[Any]) -> "Layout":
         """The rows in their own order."""
-        return cls(index, np.arange(len(index)), np.zeros(len(index), np.int64), in_order=True)
+        return cls(
+            index, np.arange(len(index)), np.zeros(len(index), np.int64), in_order=True
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,11 +67,19 @@ class Layout:
         """The rows whose last change is youngest first, no place empty; and where each place was before."""
         at = np.flatnonzero(self.rows >= 0)
         at = at[np.argsort(-self.changed_at[at], kind="stable")]
-        return Layout(self.index, self.rows[at], self.changed_at[at], in_order=False), at
+        return Layout(
+            self.index, self.rows[at], self.changed_at[at], in_order=False
+        ), at
 
-    def place(self, values: NDArray[CellT], fill: float, places: slice = ALL) -> NDArray[CellT]:
+    def place(
+        self, values: NDArray[CellT], fill: float, places: slice = ALL
+    ) -> NDArray[CellT]:
         """`values`, in the order of rows, in that of places; `fill` where it is empty."""
-        return values[places] if self.in_order else take_or_fill(values, self.rows[places], fill)
+        return (
+            values[places]
+            if self.in_order
+            else take_or_fill(values, self.rows[places], fill)
+        )
 
 
 BLOCK: Final = 2048
@@ -136,19 +146,25 @@ class _Section:
 class BrokerBlocks:
     """The rendered metrics of one broker. `update` runs in one thread at a time; `published` may be read from any."""
 
-    def __init__(self, families: Iterable[Family] = CATALOGUE, codec: Codec = CODEC) -> None:
+    def __init__(
+        self, families: Iterable[Family] = CATALOGUE, codec: Codec = CODEC
+    ) -> None:
         self.published = Published()
         self.blocks_rendered = 0
         """Blocks that the last update had to render and compress."""
         self._codec = codec
         self._groups: dict[_Group, list[Family]] = {}
         for family in families:
-            self._groups.setdefault((family.table, family.label_names), []).append(family)
+            self._groups.setdefault((family.table, family.label_names), []).append(
+                family
+            )
         self._sections: dict[_Group, _Section] = {}
         self._updates = 0
         self._label_length = 0
 
-    def update(self, tables: Mapping[str, Table[Any]], label_length: int = LABEL_BYTES) -> None:
+    def update(
+        self, tables: Mapping[str, Table[Any]], label_length: int = LABEL_BYTES
+    ) -> None:
         """Publish `tables`, by table name; what is missing or all NaN is left out. Columns belong to the renderer from
         here on. label_length: bytes of a label's value; another one needs tables of new rows.
         """
@@ -164,22 +180,39 @@ class BrokerBlocks:
             }
             # Each takes the place of the one before at once: to let go of all in one step takes long.
             if columns:
-                self._sections[group] = self._section(self._sections.get(group), table.index, group[1], columns)
+                self._sections[group] = self._section(
+                    self._sections.get(group), table.index, group[1], columns
+                )
             else:
                 self._sections.pop(group, None)
-        rendered = {name: one for section in self._sections.values() for name, one in section.rendered.items()}
-        self.published = Published({name: one.samples for name, one in rendered.items() if one.samples.count})
+        rendered = {
+            name: one
+            for section in self._sections.values()
+            for name, one in section.rendered.items()
+        }
+        self.published = Published(
+            {name: one.samples for name, one in rendered.items() if one.samples.count}
+        )
 
     def _section(
-        self, before: _Section | None, index: Index[Any], labels: Sequence[str], columns: Mapping[str, Column]
+        self,
+        before: _Section | None,
+        index: Index[Any],
+        labels: Sequence[str],
+        columns: Mapping[str, Column],
     ) -> _Section:
         layout, texts, moved = _laid_out(before, index)
         old = before.rendered if before else {}
-        changed = {name: _changed(layout, column, moved, old.get(name)) for name, column in columns.items()}
+        changed = {
+            name: _changed(layout, column, moved, old.get(name))
+            for name, column in columns.items()
+        }
         needless = before.needless if before else 0
         some = [places for places in changed.values() if places is not None]
         if some:
-            changed_at = np.where(np.logical_or.reduce(some), self._updates, layout.changed_at)
+            changed_at = np.where(
+                np.logical_or.reduce(some), self._updates, layout.changed_at
+            )
             layout = replace(layout, changed_at=changed_at)
             needless += sum(_needless(places, moved) for places in some)
             # A new order costs one rendering of everything: it is due when the old one has cost as much.
@@ -188,7 +221,9 @@ class BrokerBlocks:
                 texts, needless = texts[places], 0
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
         lines = _Labels(labels, layout, texts, self._label_length)
-        return _Section(layout, texts, self._render(lines, columns, changed, old), needless)
+        return _Section(
+            layout, texts, self._render(lines, columns, changed, old), needless
+        )
 
     def _render(
         self,
@@ -199,20 +234,30 @@ class BrokerBlocks:
     ) -> dict[str, _Rendered]:
         """The families of one section, by name; `changed`: places where a family is to be made again, None for none."""
         layout, size = labels.layout, len(labels.layout)
-        stale = {name: None if places is None else _stale(places, before.get(name)) for name, places in changed.items()}
+        stale = {
+            name: None if places is None else _stale(places, before.get(name))
+            for name, places in changed.items()
+        }
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
         for number in range(_blocks(size)):
             places = slice(number * BLOCK, min((number + 1) * BLOCK, size))
-            texts = labels.of(places, works=any(anew is not None and anew[number] for anew in stale.values()))
+            texts = labels.of(
+                places,
+                works=any(anew is not None and anew[number] for anew in stale.values()),
+            )
             for name, anew in stale.items():
                 if anew is None or not anew[number]:
                     blocks[name].append(before[name].blocks[number])
                     continue
                 self.blocks_rendered += 1
                 values = layout.place(columns[name], np.nan, places)
-                text, samples = sample_lines(name, texts, values, unbounded=name in UNBOUNDED)
-                blocks[name].append(_Block(len(values), samples, self._codec.compress(text)))
+                text, samples = sample_lines(
+                    name, texts, values, unbounded=name in UNBOUNDED
+                )
+                blocks[name].append(
+                    _Block(len(values), samples, self._codec.compress(text))
+                )
         return {
             name: before[name]
             if stale[name] is None and column is before[name].column
@@ -223,10 +268,14 @@ class BrokerBlocks:
 
 def _samples(blocks: Iterable[_Block]) -> Samples:
     shown = [block for block in blocks if block.samples]
-    return Samples(tuple(block.fragment for block in shown), sum(block.samples for block in shown))
+    return Samples(
+        tuple(block.fragment for block in shown), sum(block.samples for block in shown)
+    )
 
 
-def _laid_out(before: _Section | None, index: Index[Any]) -> tuple[Layout, Texts, Mask | None]:
+def _laid_out(
+    before: _Section | None, index: Index[Any]
+) -> tuple[Layout, Texts, Mask | None]:
     """The layout and label texts of `index`, and which places bear others than before, None when none does."""
     if before is not None and before.layout.index is index:
         return before.layout, before.texts, None
@@ -240,7 +289,13 @@ def _laid_out(before: _Section | None, index: Index[Any]) -> tuple[Layout, Texts
         layout, moved = Layout.of(index), np.ones(len(index), np.bool_)
         texts = np.empty(len(layout), np.object_)
     texts[moved] = None
-    return layout, texts, moved if len(texts) != (len(before.texts) if before else 0) or moved.any() else None
+    return (
+        layout,
+        texts,
+        moved
+        if len(texts) != (len(before.texts) if before else 0) or moved.any()
+        else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,11 +313,15 @@ class _Labels:
         if not works:
             texts[:] = None
         elif len(at := np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))):
-            texts[at] = label_texts(self.names, self.layout.index.rows[rows[at]].tolist(), self.longest)
+            texts[at] = label_texts(
+                self.names, self.layout.index.rows[rows[at]].tolist(), self.longest
+            )
         return texts
 
 
-def _changed(layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None) -> Mask | None:
+def _changed(
+    layout: Layout, column: Column, moved: Mask | None, before: _Rendered | None
+) -> Mask | None:
     """Places where a family reads otherwise than before. moved: where another row is. None for none."""
     if before is None:
         return np.ones(len(layout), np.bool_)
@@ -298,7 +357,11 @@ def _blocks(places: int) -> int:
 
 def _any_in_block(places: Mask) -> Mask:
     """Per block whether any of its places is marked."""
-    return np.logical_or.reduceat(places, np.arange(0, len(places), BLOCK)) if len(places) else places
+    return (
+        np.logical_or.reduceat(places, np.arange(0, len(places), BLOCK))
+        if len(places)
+        else places
+    )
 
 
 def _needless(changed: Mask, moved: Mask | None) -> int:
@@ -306,10 +369,14 @@ def _needless(changed: Mask, moved: Mask | None) -> int:
     blocks = _any_in_block(changed)
     if moved is not None:
         blocks &= ~_any_in_block(moved)  # no order foresees who comes and goes
-    return max(int(np.count_nonzero(blocks)) - _blocks(int(np.count_nonzero(changed))), 0)
+    return max(
+        int(np.count_nonzero(blocks)) - _blocks(int(np.count_nonzero(changed))), 0
+    )
 
 
-def sample_lines(name: str, labels: Texts, values: Column, *, unbounded: bool = False) -> tuple[bytes, int]:
+def sample_lines(
+    name: str, labels: Texts, values: Column, *, unbounded: bool = False
+) -> tuple[bytes, int]:
     """The lines of a family for rows with these label texts, and how many; a row without a finite value has none, but
     +Inf where it is `unbounded`.
     """
@@ -332,7 +399,12 @@ def sample_lines(name: str, labels: Texts, values: Column, *, unbounded: bool = 
 def _numbers(values: Column) -> list[bytes]:
     """Values as text, as short as their meaning allows: whole numbers without `.0`, an infinite one as +Inf."""
     if not np.isfinite(values).all():
-        return [b"+Inf" if np.isposinf(value) else b"%r" % value for value in values.tolist()]
+        return [
+            b"+Inf" if np.isposinf(value) else b"%r" % value
+            for value in values.tolist()
+        ]
     whole = (values == np.floor(values)).all() and (np.abs(values) < _EXACT).all()
-    text = orjson.dumps(values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY)
+    text = orjson.dumps(
+        values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY
+    )
     return text[1:-1].split(b",")

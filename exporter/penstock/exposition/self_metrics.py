@@ -5,8 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
-from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client import (
+    CollectorRegistry,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.openmetrics.exposition import (
+    generate_latest as generate_openmetrics,
+)
 from prometheus_client.process_collector import ProcessCollector
 
 from penstock.core import build
@@ -25,7 +31,12 @@ class SelfMetrics:
     loop's thread notes anything here. asked: more of the table, by column, NaN = not shown; called once per body.
     """
 
-    def __init__(self, version: str, revision: str = "", asked: Callable[[], Mapping[str, float]] = dict) -> None:
+    def __init__(
+        self,
+        version: str,
+        revision: str = "",
+        asked: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
         self.version: Final = version
         self.revision: Final = revision or build.revision()
         self.pythonversion: Final = platform.python_version()
@@ -37,12 +48,18 @@ class SelfMetrics:
         self._labelled: Mapping[str, list[bytes]] = {}
         """Column → the texts of the labels of its series, each 1."""
         self._config_is_loaded = False
-        self._values: dict[str, float] = {"build_info": 1.0, "config_reload_failures": 0.0}
+        self._values: dict[str, float] = {
+            "build_info": 1.0,
+            "config_reload_failures": 0.0,
+        }
 
     def config_loaded(self, timestamp: float) -> None:
         """Note that the configuration was (re)loaded at `timestamp`, in seconds since 1970."""
         self._config_is_loaded = True
-        self._note(config_last_reload_successful=1.0, config_last_reload_success_timestamp=timestamp)
+        self._note(
+            config_last_reload_successful=1.0,
+            config_last_reload_success_timestamp=timestamp,
+        )
 
     def config_refused(self) -> None:
         """Note that a reload of the configuration failed."""
@@ -52,7 +69,9 @@ class SelfMetrics:
 
     def files_looked_at(self, *, usable: bool) -> None:
         """Note whether all files that the configuration names can be used as they are now."""
-        self._note(config_last_reload_successful=float(self._config_is_loaded and usable))
+        self._note(
+            config_last_reload_successful=float(self._config_is_loaded and usable)
+        )
 
     def files_refused(self) -> None:
         """Note that a file that the configuration names has changed and cannot be used."""
@@ -62,7 +81,9 @@ class SelfMetrics:
         """Note that the state database was written, or could not be."""
         self._note(state_save_success=float(success))
 
-    def watched(self, brokers: Mapping[str, Mapping[str, str]], expected: Iterable[str]) -> None:
+    def watched(
+        self, brokers: Mapping[str, Mapping[str, str]], expected: Iterable[str]
+    ) -> None:
         """Note which brokers are watched: their labels by their names; and those that all shards are to watch."""
         self._note(brokers=float(len(brokers)))
         named = [
@@ -89,7 +110,9 @@ class SelfMetrics:
             else:
                 texts = label_texts(family.label_names, [self])
                 numbers = np.array([values.get(family.column, np.nan)])
-            lines, shown = sample_lines(family.name, np.array(texts, np.object_), numbers)
+            lines, shown = sample_lines(
+                family.name, np.array(texts, np.object_), numbers
+            )
             if shown:
                 own.append(header(family, form) + lines)
         if form is Format.TEXT:

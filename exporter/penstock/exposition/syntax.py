@@ -27,7 +27,11 @@ _SPECIAL: Final = re.compile(r'[\\"\n\x00\ud800-\udfff]')
 
 def header(family: Family, form: Format) -> bytes:
     """The HELP and TYPE lines."""
-    name, kind, text = family.name, family.type, family.documentation.replace("\\", "\\\\").replace("\n", "\\n")
+    name, kind, text = (
+        family.name,
+        family.type,
+        family.documentation.replace("\\", "\\\\").replace("\n", "\\n"),
+    )
     if form is Format.OPENMETRICS:
         name, text = openmetrics_name(family), text.replace('"', '\\"')
     elif kind == "info":
@@ -41,7 +45,9 @@ def openmetrics_name(family: Family) -> str:
     return family.name.removesuffix(suffix)
 
 
-def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = LABEL_BYTES) -> list[bytes]:
+def label_texts(
+    names: Sequence[str], rows: Sequence[object], longest: int = LABEL_BYTES
+) -> list[bytes]:
     """What is between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
     label's value, before it is escaped; see `shortened`.
     """
@@ -54,7 +60,9 @@ def label_texts(names: Sequence[str], rows: Sequence[object], longest: int = LAB
 
 def label_text(labels: Mapping[str, str]) -> bytes:
     """The same of one row with labels of its own."""
-    pairs = (f'{name}="{_SPECIAL.sub(_escape, value)}"' for name, value in labels.items())
+    pairs = (
+        f'{name}="{_SPECIAL.sub(_escape, value)}"' for name, value in labels.items()
+    )
     return f"{{{','.join(pairs)}}} ".encode()
 
 
@@ -63,13 +71,23 @@ def shortened(value: str, longest: int) -> str:
     octets = value.encode(errors="surrogatepass")
     if len(octets) <= longest:
         return value
-    return f"{octets[: longest - 17].decode(errors='ignore')}~{xxh3_64_hexdigest(octets)}"
+    return (
+        f"{octets[: longest - 17].decode(errors='ignore')}~{xxh3_64_hexdigest(octets)}"
+    )
 
 
 def _label_values(name: str, rows: Sequence[object], longest: int) -> list[str]:
-    values = [value if type(value) is str else _text(value) for value in map(attrgetter(name), rows)]
-    if 4 * max(map(len, values), default=0) > longest:  # some may be: UTF-8 has up to four bytes a character
-        values = [shortened(value, longest) if 4 * len(value) > longest else value for value in values]
+    values = [
+        value if type(value) is str else _text(value)
+        for value in map(attrgetter(name), rows)
+    ]
+    if (
+        4 * max(map(len, values), default=0) > longest
+    ):  # some may be: UTF-8 has up to four bytes a character
+        values = [
+            shortened(value, longest) if 4 * len(value) > longest else value
+            for value in values
+        ]
     # One look at all of them: there is rarely anything to escape.
     if _SPECIAL.search("".join(values)):
         values = [_SPECIAL.sub(_escape, value) for value in values]

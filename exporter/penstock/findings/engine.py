@@ -9,7 +9,14 @@ from penstock.core.table import Index, Table
 from penstock.core.windows import reindex
 from penstock.findings import catalogue
 from penstock.findings.finding import Finding, Found
-from penstock.findings.usage import Clients, FindingContext, FlowControl, Usage, clients_of, flow_control
+from penstock.findings.usage import (
+    Clients,
+    FindingContext,
+    FlowControl,
+    Usage,
+    clients_of,
+    flow_control,
+)
 from penstock.model import BrokerKind, Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement, silenced
@@ -48,14 +55,20 @@ class Findings:
         judgement: Judgement,
     ) -> "Findings":
         """`name` of the broker; clients: None where the broker does not show numbers of its consumers."""
-        if snapshot.queues is None or snapshot.addresses is None or snapshot.broker is None:
+        if (
+            snapshot.queues is None
+            or snapshot.addresses is None
+            or snapshot.broker is None
+        ):
             return self
         if 0 <= snapshot.stamp - self.stamp < SECONDS:
             return self
         join = self.join.advance(snapshot.queues.index, snapshot.addresses)
         queue_of = judgement.seen.queue_of
         if snapshot.consumers is not None:
-            queue_of = queue_of.advance(snapshot.consumers.index, snapshot.queues.index, snapshot.consumer_queue)
+            queue_of = queue_of.advance(
+                snapshot.consumers.index, snapshot.queues.index, snapshot.consumer_queue
+            )
         usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp, queue_of.at)
         prefetch, kind, flow = judgement.prefetch, snapshot.broker.kind, FlowControl()
         if clients is not None and kind is BrokerKind.OPENMQ:
@@ -68,15 +81,41 @@ class Findings:
             queues=snapshot.queues,
             addresses=snapshot.addresses,
             address=join.at,
-            deepest=reindex(snapshot.queues.index, prefetch.queues.index, prefetch.queues.deepest, np.nan),
-            clients=Clients() if clients is None else clients_of(queue_of.at, queues, clients, judgement),
+            deepest=reindex(
+                snapshot.queues.index,
+                prefetch.queues.index,
+                prefetch.queues.deepest,
+                np.nan,
+            ),
+            clients=Clients()
+            if clients is None
+            else clients_of(queue_of.at, queues, clients, judgement),
             usage=usage,
             flow=flow,
-            stale=reindex(snapshot.queues.index, judgement.openmq.queues.index, judgement.openmq.queues.stale, np.nan),
+            stale=reindex(
+                snapshot.queues.index,
+                judgement.openmq.queues.index,
+                judgement.openmq.queues.stale,
+                np.nan,
+            ),
         )
-        rules = [rule for rule in catalogue.RULES if rule.brokers is None or kind in rule.brokers]
-        found = tuple(one for rule in rules for one in islice(first_of_each(rule.find(rule, context)), MOST))
-        return Findings(found, self._series(name, found, queues, clients), snapshot.stamp, join, usage)
+        rules = [
+            rule
+            for rule in catalogue.RULES
+            if rule.brokers is None or kind in rule.brokers
+        ]
+        found = tuple(
+            one
+            for rule in rules
+            for one in islice(first_of_each(rule.find(rule, context)), MOST)
+        )
+        return Findings(
+            found,
+            self._series(name, found, queues, clients),
+            snapshot.stamp,
+            join,
+            usage,
+        )
 
     def _series(
         self,
@@ -88,13 +127,16 @@ class Findings:
         """Of what the operator did not silence; the same index while nothing changed."""
         quiet = {(row.address, row.queue, "") for row in silenced(queues.index)}
         if clients is not None:
-            quiet |= {(row.address, row.queue, row.client) for row in silenced(clients.index)}
+            quiet |= {
+                (row.address, row.queue, row.client) for row in silenced(clients.index)
+            }
         rows = sorted(
             {
                 FindingSeries(name, one.scope, one.object, one.rule.name)
                 for one in found
                 if not all(
-                    (address, queue, "") in quiet or (address, queue, one.client) in quiet
+                    (address, queue, "") in quiet
+                    or (address, queue, one.client) in quiet
                     for address, queue in one.on or ((one.address, one.queue),)
                 )
             },

@@ -48,7 +48,11 @@ class FindingRule:
 
     @property
     def units(self) -> Mapping[str, str]:
-        return {name: unit for unit, names in self.evidence.items() for name in names.split()}
+        return {
+            name: unit
+            for unit, names in self.evidence.items()
+            for name in names.split()
+        }
 
 
 def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
@@ -56,7 +60,11 @@ def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
 
     def rule(find: Find) -> FindingRule:
         said = filled(CATALOGUE[find.__name__], numbers, "when", "advice", "arithmetic")
-        brokers = frozenset(BROKER_KINDS[kind] for kind in said["brokers"]) if "brokers" in said else None
+        brokers = (
+            frozenset(BROKER_KINDS[kind] for kind in said["brokers"])
+            if "brokers" in said
+            else None
+        )
         fields = said | {"scope": FindingScope(said["scope"]), "brokers": brokers}
         return FindingRule(name=find.__name__, find=find, **fields)
 
@@ -93,7 +101,9 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        return self.rule.advice.format_map(NumbersToTell({**self.evidence, **self.texts}))
+        return self.rule.advice.format_map(
+            NumbersToTell({**self.evidence, **self.texts})
+        )
 
 
 Found = Iterator[Finding]
@@ -108,39 +118,74 @@ Texts = Callable[[int], Mapping[str, str]]
 """Words of says and advice, by the position of a connection."""
 
 
-def of_queues(rule: FindingRule, context: FindingContext, holds: Mask, **evidence: Column) -> Found:
+def of_queues(
+    rule: FindingRule, context: FindingContext, holds: Mask, **evidence: Column
+) -> Found:
     for i in np.flatnonzero(holds).tolist():
         row: QueueRow = context.queues.index.rows[i]
         yield Finding(rule, row.name, row.address, row.name, evidence=at(i, evidence))
 
 
-def of_clients(rule: FindingRule, clients: Clients, holds: Mask, **evidence: Column) -> Found:
+def of_clients(
+    rule: FindingRule, clients: Clients, holds: Mask, **evidence: Column
+) -> Found:
     rows = np.flatnonzero(holds)
     for i, protocol in zip(rows.tolist(), clients.protocols(rows), strict=True):
         texts = {"knob": KNOBS.get(protocol, "a smaller window or prefetch")}
         yield of_client(rule, clients.grouping.index.rows[i], at(i, evidence), texts)
 
 
-def of_client(rule: FindingRule, row: ClientSeries, evidence: Mapping[str, float], texts: Mapping[str, str]) -> Finding:
-    return Finding(rule, f"{row.queue}/{row.client}", row.address, row.queue, row.client, finite(evidence), texts)
+def of_client(
+    rule: FindingRule,
+    row: ClientSeries,
+    evidence: Mapping[str, float],
+    texts: Mapping[str, str],
+) -> Finding:
+    return Finding(
+        rule,
+        f"{row.queue}/{row.client}",
+        row.address,
+        row.queue,
+        row.client,
+        finite(evidence),
+        texts,
+    )
 
 
 def of_connections(
-    rule: FindingRule, flow: FlowControl, holds: Mask, *, order: Column, texts: Texts = lambda _: {}, **evidence: Column
+    rule: FindingRule,
+    flow: FlowControl,
+    holds: Mask,
+    *,
+    order: Column,
+    texts: Texts = lambda _: {},
+    **evidence: Column,
 ) -> Found:
     """Those with the highest `order` first."""
     evidence = {"consumers": flow.connections.consumers, **evidence}
-    for i in np.flatnonzero(holds)[np.argsort(-np.nan_to_num(order[holds]), kind="stable")].tolist():
-        rows: list[ConsumerRow] = flow.consumers.index.rows[flow.connection == flow.connections.keys[i]].tolist()
+    for i in np.flatnonzero(holds)[
+        np.argsort(-np.nan_to_num(order[holds]), kind="stable")
+    ].tolist():
+        rows: list[ConsumerRow] = flow.consumers.index.rows[
+            flow.connection == flow.connections.keys[i]
+        ].tolist()
         yield of_connection(rule, rows, at(i, evidence), texts(i))
 
 
 def of_connection(
-    rule: FindingRule, rows: Sequence[ConsumerRow], evidence: Mapping[str, float], texts: Mapping[str, str]
+    rule: FindingRule,
+    rows: Sequence[ConsumerRow],
+    evidence: Mapping[str, float],
+    texts: Mapping[str, str],
 ) -> Finding:
     """By the name of its client, as ids change at reconnects. rows: its consumers."""
-    client, on = rows[0].client, tuple(sorted({(row.address, row.queue) for row in rows}))
-    return Finding(rule, client, client=client, evidence=finite(evidence), texts=texts, on=on)
+    client, on = (
+        rows[0].client,
+        tuple(sorted({(row.address, row.queue) for row in rows})),
+    )
+    return Finding(
+        rule, client, client=client, evidence=finite(evidence), texts=texts, on=on
+    )
 
 
 def at(i: int, evidence: Mapping[str, Column]) -> dict[str, float]:

@@ -8,12 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.table import Column, Index, Keys, Mask, Positions, Table, positions, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Mask,
+    Positions,
+    Table,
+    positions,
+    take_or_fill,
+)
 from penstock.core.windows import reindex
 from penstock.findings.limits import DEFAULT_LIMIT, SHARED_LIMIT
 from penstock.learned.prefetch import ConsumerArrivals
 from penstock.learned.saturation import Saturation
-from penstock.model import AddressRow, Broker, ConsumerRow, QueueKind, QueueRow, Snapshot
+from penstock.model import (
+    AddressRow,
+    Broker,
+    ConsumerRow,
+    QueueKind,
+    QueueRow,
+    Snapshot,
+)
 from penstock.observation.flow_window import WindowEstimate
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
@@ -43,7 +59,9 @@ class ConnectionCounts:
         """The number of consumers is not known in advance."""
         return (self.changes >= CHANGES) & (self.most >= VARIES * self.fewest)
 
-    def advance(self, of: Keys, new: Mask, sent: Column, seconds: float) -> "ConnectionCounts":
+    def advance(
+        self, of: Keys, new: Mask, sent: Column, seconds: float
+    ) -> "ConnectionCounts":
         """of: connection of each consumer, -1 where unknown. sent: to each in the last `seconds`."""
         here = of >= 0
         keys, at = np.unique(of[here], return_inverse=True)
@@ -51,7 +69,9 @@ class ConnectionCounts:
         known = place >= 0
         now = np.bincount(at, minlength=len(keys)).astype(np.float64)
         came = np.bincount(at, weights=new[here], minlength=len(keys))
-        fed = np.bincount(at, weights=np.maximum(np.nan_to_num(sent[here]), 0), minlength=len(keys))
+        fed = np.bincount(
+            at, weights=np.maximum(np.nan_to_num(sent[here]), 0), minlength=len(keys)
+        )
         before = take_or_fill(self.consumers, place, np.nan)
         return ConnectionCounts(
             keys=keys,
@@ -77,7 +97,9 @@ class Usage:
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     behind: Mapping[int, int] = field(default_factory=dict)
 
-    def advance(self, snapshot: Snapshot, seconds: float, queue_of: Positions) -> "Usage":
+    def advance(
+        self, snapshot: Snapshot, seconds: float, queue_of: Positions
+    ) -> "Usage":
         """seconds: since the evaluation before. queue_of: position of each consumer's queue, -1 where unknown."""
         consumers = snapshot.consumers
         if consumers is None or "delivered" not in consumers or snapshot.broker is None:
@@ -87,12 +109,26 @@ class Usage:
         sent = consumers["delivered"] - np.nan_to_num(before)
         connections = self.connections
         if snapshot.broker.kind.counted_flow:
-            connections = connections.advance(snapshot.consumer_connection, new, sent, seconds)
-        delivered = consumers["delivered"].copy()  # the column itself would hold the whole table
-        return Usage(consumers.index, delivered, connections, self._behind(snapshot, consumers, queue_of, new, sent))
+            connections = connections.advance(
+                snapshot.consumer_connection, new, sent, seconds
+            )
+        delivered = consumers[
+            "delivered"
+        ].copy()  # the column itself would hold the whole table
+        return Usage(
+            consumers.index,
+            delivered,
+            connections,
+            self._behind(snapshot, consumers, queue_of, new, sent),
+        )
 
     def _behind(
-        self, snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions, new: Mask, sent: Column
+        self,
+        snapshot: Snapshot,
+        consumers: Table[ConsumerRow],
+        queue_of: Positions,
+        new: Mask,
+        sent: Column,
     ) -> dict[int, int]:
         of = sessions(snapshot, consumers)
         full = occupied(snapshot, consumers, queue_of) & ~new & (of >= 0)
@@ -101,9 +137,18 @@ class Usage:
         members = np.isin(of, groups)
         at = np.searchsorted(groups, of[members])
         size = len(groups)
-        all_full = np.bincount(at, weights=full[members], minlength=size) == np.bincount(at, minlength=size)
-        fed = np.bincount(at, weights=np.maximum(np.nan_to_num(sent[members]), 0), minlength=size) > 0
-        return {one: self.behind.get(one, 0) + 1 for one in groups[all_full & fed].tolist()}
+        all_full = np.bincount(
+            at, weights=full[members], minlength=size
+        ) == np.bincount(at, minlength=size)
+        fed = (
+            np.bincount(
+                at, weights=np.maximum(np.nan_to_num(sent[members]), 0), minlength=size
+            )
+            > 0
+        )
+        return {
+            one: self.behind.get(one, 0) + 1 for one in groups[all_full & fed].tolist()
+        }
 
 
 def sessions(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> Keys:
@@ -111,21 +156,32 @@ def sessions(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> Keys:
     if snapshot.broker is not None and not snapshot.broker.kind.shows_sessions:
         return snapshot.consumer_connection
     # Of a hash so many bits as a float keeps.
-    hashes = consumers.index.column("session", lambda row: float(abs(hash(row.session)) >> 11) if row.session else -1.0)
+    hashes = consumers.index.column(
+        "session",
+        lambda row: float(abs(hash(row.session)) >> 11) if row.session else -1.0,
+    )
     return hashes.astype(np.int64)
 
 
-def occupied(snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions) -> Mask:
+def occupied(
+    snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions
+) -> Mask:
     """Consumers that hold something while more waits that they would get."""
     if (queues := snapshot.queues) is None:
         return np.zeros(len(consumers), np.bool_)
     waiting = (ready(queues) > 0) & ~(queues["paused"] > 0)
-    selective = consumers.index.column("selective", lambda row: float(bool(row.filter))) > 0
-    return (consumers["buffered"] > 0) & ~selective & np.append(waiting, False)[queue_of]
+    selective = (
+        consumers.index.column("selective", lambda row: float(bool(row.filter))) > 0
+    )
+    return (
+        (consumers["buffered"] > 0) & ~selective & np.append(waiting, False)[queue_of]
+    )
 
 
 def ready(queues: Table[QueueRow]) -> Column:
-    return queues["messages"] - queues["delivering"] - np.nan_to_num(queues["scheduled"])
+    return (
+        queues["messages"] - queues["delivering"] - np.nan_to_num(queues["scheduled"])
+    )
 
 
 # --- flow control
@@ -153,13 +209,17 @@ class FlowControl:
     def members(self) -> tuple[Mask, Positions]:
         """Which consumers are on a known connection, and its position in `connections`."""
         known = np.isin(self.connection, self.connections.keys)
-        return known, np.searchsorted(self.connections.keys, self.connection[known]).astype(np.intp)
+        return known, np.searchsorted(
+            self.connections.keys, self.connection[known]
+        ).astype(np.intp)
 
     def summed(self, values: Column) -> Column:
         """Per connection."""
         known, at = self.members
         weights = np.nan_to_num(values[known])
-        return np.bincount(at, weights=weights, minlength=len(self.connections.keys)).astype(np.float64)
+        return np.bincount(
+            at, weights=weights, minlength=len(self.connections.keys)
+        ).astype(np.float64)
 
     def least(self, values: Column) -> Column:
         """Per connection, NaN where nothing is known."""
@@ -171,19 +231,30 @@ class FlowControl:
     def average(self, values: Column) -> Column:
         """Per connection over its consumers of which it is known."""
         known = self.summed((~np.isnan(values)).astype(np.float64))
-        return np.where(known > 0, self.summed(values) / np.where(known > 0, known, 1), np.nan)
+        return np.where(
+            known > 0, self.summed(values) / np.where(known > 0, known, 1), np.nan
+        )
 
 
 def flow_control(
-    snapshot: Snapshot, clients: Grouping[ClientSeries], judgement: Judgement, connections: ConnectionCounts
+    snapshot: Snapshot,
+    clients: Grouping[ClientSeries],
+    judgement: Judgement,
+    connections: ConnectionCounts,
 ) -> FlowControl:
     consumers, windows = snapshot.consumers, judgement.openmq.windows
     if consumers is None:
         return FlowControl()
-    measured = np.append(windows.limits()[0], np.nan)[windows.index.positions(consumers.index.keys)]
+    measured = np.append(windows.limits()[0], np.nan)[
+        windows.index.positions(consumers.index.keys)
+    ]
     bound, mean_bytes = of_destinations(snapshot, consumers)
-    memory = clients.index.column("client memory", lambda row: row.said.client_memory or np.nan)
-    limits = clients.index.column("connection flow limit", lambda row: row.said.connection_flow_limit or np.nan)
+    memory = clients.index.column(
+        "client memory", lambda row: row.said.client_memory or np.nan
+    )
+    limits = clients.index.column(
+        "connection flow limit", lambda row: row.said.connection_flow_limit or np.nan
+    )
     return FlowControl(
         consumers=consumers,
         connection=snapshot.consumer_connection,
@@ -198,7 +269,9 @@ def flow_control(
     )
 
 
-def of_destinations(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> tuple[Column, Column]:
+def of_destinations(
+    snapshot: Snapshot, consumers: Table[ConsumerRow]
+) -> tuple[Column, Column]:
     """Per consumer: the highest limit it can have unless the client raises it; mean bytes of what came in."""
     addresses, queues = snapshot.addresses, snapshot.queues
     if addresses is None or queues is None or "consumer_flow_limit" not in addresses:
@@ -207,11 +280,22 @@ def of_destinations(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> tuple[
     at = np.array([rows.get(row.address, -1) for row in consumers.index], np.intp)
     limit = np.append(addresses["consumer_flow_limit"], np.nan)[at]
     limit = np.where(np.isnan(limit), DEFAULT_LIMIT, limit)
-    shared = queues.index.column("subscription", lambda row: float(row.kind is QueueKind.SUBSCRIPTION)) > 0
+    shared = (
+        queues.index.column(
+            "subscription", lambda row: float(row.kind is QueueKind.SUBSCRIPTION)
+        )
+        > 0
+    )
     shared &= queues["consumers"] >= 2
-    limit = np.where(np.append(shared, False)[queues.index.positions(snapshot.consumer_queue)], SHARED_LIMIT, limit)
+    limit = np.where(
+        np.append(shared, False)[queues.index.positions(snapshot.consumer_queue)],
+        SHARED_LIMIT,
+        limit,
+    )
     came = addresses["messages_added"]
-    mean = np.where(came > 0, addresses["added_bytes"] / np.where(came > 0, came, 1), np.nan)
+    mean = np.where(
+        came > 0, addresses["added_bytes"] / np.where(came > 0, came, 1), np.nan
+    )
     return limit, np.append(mean, np.nan)[at]
 
 
@@ -236,7 +320,9 @@ class Clients:
 
     def protocols(self, clients: Positions) -> Iterator[str]:
         """Of one consumer of each of these clients."""
-        consumer = np.zeros(len(self.grouping.index) + 1, np.intp)  # the last one is for those that are hidden
+        consumer = np.zeros(
+            len(self.grouping.index) + 1, np.intp
+        )  # the last one is for those that are hidden
         consumer[self.grouping.member] = np.arange(len(self.grouping.member))
         return (row.protocol for row in self.grouping.source.rows[consumer[clients]])
 
@@ -274,19 +360,32 @@ class FindingContext:
     @property
     def applications(self) -> Mask:
         """Queues of applications that are shown one by one."""
-        kind = self.grouping.index.column("of application", lambda s: float(s.kind in APPLICATIONS and not s.summed))
+        kind = self.grouping.index.column(
+            "of application", lambda s: float(s.kind in APPLICATIONS and not s.summed)
+        )
         return np.append(kind, 0.0)[self.grouping.member] > 0
 
     @property
     def mean_bytes(self) -> Column:
         messages = self.queues["messages"]
-        return np.where(messages > 0, self.queues["bytes"] / np.where(messages > 0, messages, 1), np.nan)
+        return np.where(
+            messages > 0,
+            self.queues["bytes"] / np.where(messages > 0, messages, 1),
+            np.nan,
+        )
 
 
 def clients_of(
-    queue_of: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries], judgement: Judgement
+    queue_of: Positions,
+    queues: Grouping[QueueSeries],
+    clients: Grouping[ClientSeries],
+    judgement: Judgement,
 ) -> Clients:
-    buffers, patience, index = judgement.prefetch.clients, judgement.patience, clients.index
+    buffers, patience, index = (
+        judgement.prefetch.clients,
+        judgement.patience,
+        clients.index,
+    )
     return Clients(
         grouping=clients,
         queue=queues_of_clients(queue_of, queues, clients),
@@ -297,7 +396,9 @@ def clients_of(
     )
 
 
-def queues_of_clients(at: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]) -> Positions:
+def queues_of_clients(
+    at: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]
+) -> Positions:
     """Position of each client's queue; -1 where several queues are shown as one."""
     of = np.full(len(clients.index), -1, np.intp)
     known = (clients.member >= 0) & (at >= 0)

@@ -55,16 +55,29 @@ class Prometheus:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.username or parts.password:
-            raise ConfigError("the URL of Prometheus holds credentials; give a token by --bearer-token-file")
+            raise ConfigError(
+                "the URL of Prometheus holds credentials; give a token by --bearer-token-file"
+            )
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ConfigError(f"{self.url}: no URL of a Prometheus; such as http://prometheus.example:9090")
+            raise ConfigError(
+                f"{self.url}: no URL of a Prometheus; such as http://prometheus.example:9090"
+            )
 
-    def samples(self, names: Sequence[str], begin: float, end: float) -> list[SampleRow]:
+    def samples(
+        self, names: Sequence[str], begin: float, end: float
+    ) -> list[SampleRow]:
         """All samples of the metrics of these names from `begin` to before `end`. Raises PrometheusError."""
-        matchers = ",".join(['__name__=~"{}"'.format("|".join(names)), *([self.match] if self.match else [])])
+        matchers = ",".join(
+            [
+                '__name__=~"{}"'.format("|".join(names)),
+                *([self.match] if self.match else []),
+            ]
+        )
         # An instant query for a range gives samples with their own times; to some versions its begin is in it.
         seconds = max(round((end - begin) * 1000), 1)
-        answer = self._asked({"query": f"{{{matchers}}}[{seconds}ms]", "time": f"{end - 0.001:.3f}"})
+        answer = self._asked(
+            {"query": f"{{{matchers}}}[{seconds}ms]", "time": f"{end - 0.001:.3f}"}
+        )
         return [_series(one, begin) for one in answer]
 
     def _asked(self, parameters: Mapping[str, str]) -> list[Any]:
@@ -76,12 +89,18 @@ class Prometheus:
                 found = json.load(answer)
             result: list[Any] = found["data"]["result"]
         except urllib.error.HTTPError as error:
-            raise PrometheusError(f"{where}: refused ({error.code}): {_said(error)}") from None
+            raise PrometheusError(
+                f"{where}: refused ({error.code}): {_said(error)}"
+            ) from None
         except OSError as error:
             why = getattr(error, "reason", None) or error
-            raise PrometheusError(f"{where}: cannot be asked: {why}; is this the address of Prometheus?") from None
+            raise PrometheusError(
+                f"{where}: cannot be asked: {why}; is this the address of Prometheus?"
+            ) from None
         except (ValueError, LookupError, TypeError):
-            raise PrometheusError(f"{where}: its answer is not that of Prometheus' API; is the path right?") from None
+            raise PrometheusError(
+                f"{where}: its answer is not that of Prometheus' API; is the path right?"
+            ) from None
         return result
 
 
@@ -90,7 +109,9 @@ def secret(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'is not text'}") from None
+        raise ConfigError(
+            f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'is not text'}"
+        ) from None
 
 
 def _said(error: urllib.error.HTTPError) -> str:
@@ -111,7 +132,9 @@ OWN: Final = {(family.table, family.column): family.name for family in CATALOGUE
 Column = NDArray[np.float64]
 CHANGES: Final[Mapping[str, Callable[[Column, Column], Column]]] = {
     "": lambda values, _: values,
-    "limit": lambda values, _: np.where(values >= 0, values, np.nan),  # Artemis says -1 where there is none
+    "limit": lambda values, _: np.where(
+        values >= 0, values, np.nan
+    ),  # Artemis says -1 where there is none
     "percent": lambda values, _: values / 100,
     "milliseconds": lambda values, _: values / 1000,
     "age": lambda values, at: at - values,
@@ -130,12 +153,22 @@ class BackfilledColumn(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """Newer JMX exporters end the names of configured counters with `_total`."""
-        return (OWN[self.own], *(f"artemis_{name}{end}" for name in self.artemis for end in ("", "_total")))
+        return (
+            OWN[self.own],
+            *(
+                f"artemis_{name}{end}"
+                for name in self.artemis
+                for end in ("", "_total")
+            ),
+        )
 
 
 Columns = Mapping[str, BackfilledColumn]
 QUEUES, BROKERS = (
-    msgspec.convert(read_toml("penstock.history", "backfill.toml")[kind.name], dict[str, BackfilledColumn])
+    msgspec.convert(
+        read_toml("penstock.history", "backfill.toml")[kind.name],
+        dict[str, BackfilledColumn],
+    )
     for kind in (QUEUE, BROKER)
 )
 COUNTERS: Final = QUEUE.counters
@@ -156,8 +189,14 @@ class Lives:
     def of(self, name: Name, stamp: float, values: Mapping[str, float]) -> int:
         """The life at `stamp`; a new one where a counter fell."""
         last = self.last.setdefault(name, {})
-        counted = {column: value for column in COUNTERS if (value := values.get(column)) is not None}
-        if name not in self.inc or any(value < last.get(column, value) for column, value in counted.items()):
+        counted = {
+            column: value
+            for column in COUNTERS
+            if (value := values.get(column)) is not None
+        }
+        if name not in self.inc or any(
+            value < last.get(column, value) for column, value in counted.items()
+        ):
             self.inc[name] = round(stamp * 1000)
         last |= counted
         return self.inc[name]
@@ -173,10 +212,18 @@ class Imported:
 
 
 def backfill(
-    source: Prometheus, store: Store, begin: float, end: float, broker: str, progress: Callable[[str], None]
+    source: Prometheus,
+    store: Store,
+    begin: float,
+    end: float,
+    broker: str,
+    progress: Callable[[str], None],
 ) -> Imported:
     """All hours from `begin` to `end` (seconds since 1970). broker: its name without a label. Raises PenstockError."""
-    file, lives = f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet", Lives()
+    file, lives = (
+        f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet",
+        Lives(),
+    )
     rows, hours = 0, 0
     names: set[Name] = set()
     for hour in range(int(begin // HOUR), -int(-end // HOUR)):
@@ -189,7 +236,9 @@ def backfill(
         brokers = backfilled_rows(source, BROKERS, (), *span, broker)
         for kind, found in ((QUEUE, queues), (BROKER, with_polls(brokers, queues))):
             table = table_of(kind, found, lives)
-            store.write_table(f"{directory(kind.name, hour)}/{file}", in_order(table, kind))
+            store.write_table(
+                f"{directory(kind.name, hour)}/{file}", in_order(table, kind)
+            )
             rows += len(table) if kind is QUEUE else 0
         names |= queues.keys()
         hours += 1
@@ -197,36 +246,62 @@ def backfill(
 
 
 def backfilled_rows(
-    source: Prometheus, columns: Columns, labels: tuple[str, ...], begin: float, end: float, broker: str
+    source: Prometheus,
+    columns: Columns,
+    labels: tuple[str, ...],
+    begin: float,
+    end: float,
+    broker: str,
 ) -> Rows:
     """By thing and time what each column was; of several targets that report one thing, the one that reports most."""
-    by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(lambda: defaultdict(dict))
+    by_target: dict[Name, dict[Name, dict[float, dict[str, float]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for column_name, column in columns.items():
         for one in source.samples(column.names, begin, end):
             name = name_of(one.labels, labels, broker)
             if name is None:
                 continue
-            rows = by_target[name][one.labels.get("job", ""), one.labels.get("instance", "")]
+            rows = by_target[name][
+                one.labels.get("job", ""), one.labels.get("instance", "")
+            ]
             for stamp, value in pairs(column, one):
                 row = rows.setdefault(stamp, {})
                 # What is reported by several reasons, as evictions are, is their sum.
-                row[column_name] = row.get(column_name, 0.0) + value if column.own[0] == "eviction" else value
+                row[column_name] = (
+                    row.get(column_name, 0.0) + value
+                    if column.own[0] == "eviction"
+                    else value
+                )
     return {
-        name: max(sorted(targets.items()), key=lambda one: sum(map(len, one[1].values())))[1]
+        name: max(
+            sorted(targets.items()), key=lambda one: sum(map(len, one[1].values()))
+        )[1]
         for name, targets in by_target.items()
     }
 
 
 def pairs(column: BackfilledColumn, one: SampleRow) -> Iterator[tuple[float, float]]:
-    change = column.own_change if one.labels["__name__"] == OWN[column.own] else column.change
+    change = (
+        column.own_change
+        if one.labels["__name__"] == OWN[column.own]
+        else column.change
+    )
     values = CHANGES[change](one.values, one.stamps)
     known = np.isfinite(values)
     return zip(one.stamps[known].tolist(), values[known].tolist(), strict=True)
 
 
-def name_of(labels: Mapping[str, str], wanted: tuple[str, ...], broker: str) -> Name | None:
+def name_of(
+    labels: Mapping[str, str], wanted: tuple[str, ...], broker: str
+) -> Name | None:
     """The JMX exporter calls the broker `host`; None for series of something else."""
-    names = (broker or labels.get("broker") or labels.get("host") or labels.get("instance", ""),)
+    names = (
+        broker
+        or labels.get("broker")
+        or labels.get("host")
+        or labels.get("instance", ""),
+    )
     found = tuple(labels.get(name, "") for name in wanted)
     if not all(found) or (not wanted and labels.get("address")):
         return None
@@ -246,16 +321,23 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
 def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
     """Rows of a kind; numbers that are not given are null."""
     counts = {one.name for one in kind.schema if one.type == COUNT}
-    unknown = {one.name: "" for one in kind.schema if one.type == TEXT and one.name != "parts"}
+    unknown = {
+        one.name: "" for one in kind.schema if one.type == TEXT and one.name != "parts"
+    }
     rows = []
     for name, polls in sorted(found.items()):
-        same: dict[str, Any] = unknown | dict(zip(("broker", "address", "queue"), name, strict=False))
+        same: dict[str, Any] = unknown | dict(
+            zip(("broker", "address", "queue"), name, strict=False)
+        )
         same["interval"] = interval_of(polls)
         if kind is QUEUE:
             same["sid"] = same["key"] = series_id(*name)
         for stamp, values in sorted(polls.items()):
             row = {**same, **values, "stamp": round(stamp * 1e6), "agent_clock": stamp}
-            row |= {column: round(min(values[column], WHOLE[1])) for column in counts & values.keys()}
+            row |= {
+                column: round(min(values[column], WHOLE[1]))
+                for column in counts & values.keys()
+            }
             if kind is QUEUE:
                 row["inc"] = lives.of(name, stamp, values)
             rows.append(row)

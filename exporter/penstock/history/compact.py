@@ -51,7 +51,9 @@ def read_notes(store: Store) -> Notes:
         try:
             said = json.loads(store.read_bytes(entry.path) or b"")
             sources = tuple(map(str, said["sources"]))
-            found[entry.path] = Note(str(said["target"]), sources, float(said.get("at", 0.0)))
+            found[entry.path] = Note(
+                str(said["target"]), sources, float(said.get("at", 0.0))
+            )
         except (ValueError, KeyError, TypeError):
             found[entry.path] = Note("", ())
     return found
@@ -62,7 +64,9 @@ def current(store: Store, below: Sequence[str] = (RAW,)) -> list[StoredFile]:
     before = read_notes(store)
     entries = [entry for place in below for entry in store.files(place)]
     # Notes come and go meanwhile: one goes after the files it names, and comes before the one that is made of them.
-    gone = replaced({**before, **read_notes(store)}.values(), {entry.path for entry in entries})
+    gone = replaced(
+        {**before, **read_notes(store)}.values(), {entry.path for entry in entries}
+    )
     return [entry for entry in entries if entry.path not in gone]
 
 
@@ -105,7 +109,9 @@ class Known:
 
     def sure(self, day: str) -> bool:
         """Whether a day that is too old may go: a clock set ahead by mistake and set right again removes nothing."""
-        return self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
+        return (
+            self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
+        )
 
     def rows_of(self, store: Store, entry: StoredFile) -> int:
         if entry not in self.rows:
@@ -120,13 +126,29 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
     """
     removed = expire(store, keep, now, known.sure if known else lambda _: True)
     notes = read_notes(store)
-    remove_joined(store, {name: note for name, note in notes.items() if known is None or now - note.at >= STAY})
+    remove_joined(
+        store,
+        {
+            name: note
+            for name, note in notes.items()
+            if known is None or now - note.at >= STAY
+        },
+    )
     known = known or Known()
     entries = current(store)
-    days = {partition(entry)[1] for entry in entries if is_too_old(partition(entry)[1], keep, now)}
+    days = {
+        partition(entry)[1]
+        for entry in entries
+        if is_too_old(partition(entry)[1], keep, now)
+    }
     known.too_old = {day: since for day, since in known.too_old.items() if day in days}
     groups = joinable(entries, now)
-    known.rows = {entry: known.rows[entry] for group in groups for entry in group if entry in known.rows}
+    known.rows = {
+        entry: known.rows[entry]
+        for group in groups
+        for entry in group
+        if entry in known.rows
+    }
     most, failed = len(known.rows) + FOOTERS, None
     try:
         for group in groups:
@@ -135,7 +157,9 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
             try:
                 for part in parts(store, group, known):
                     join(store, part, now)
-            except StoreError as error:  # one damaged file keeps no other from being joined
+            except (
+                StoreError
+            ) as error:  # one damaged file keeps no other from being joined
                 failed = failed or error
     finally:
         give_back()
@@ -169,7 +193,9 @@ def joinable(entries: Sequence[StoredFile], now: float) -> list[list[StoredFile]
     return [group for group in [*by_day.values(), *by_hour.values()] if len(group) > 1]
 
 
-def parts(store: Store, entries: Sequence[StoredFile], known: Known) -> list[list[StoredFile]]:
+def parts(
+    store: Store, entries: Sequence[StoredFile], known: Known
+) -> list[list[StoredFile]]:
     """Neighbours of one kind that together have MAX_VALUES at most, each a file to be; without who stays alone."""
     most = MAX_VALUES // len(ROW_TYPES[partition(entries[0])[0]].schema)
     found: list[list[StoredFile]] = []
@@ -190,37 +216,56 @@ def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
     if len({partition(entry)[2] for entry in entries}) > 1:
         hour = ALL_DAY
     # The same files give the same name, and no others: done again after a kill it replaces its own work only.
-    name = hashlib.sha256("\n".join(entry.path for entry in entries).encode()).hexdigest()[:20]
+    name = hashlib.sha256(
+        "\n".join(entry.path for entry in entries).encode()
+    ).hexdigest()[:20]
     target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     sources = tuple(entry.path for entry in entries)
     rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
     note = Note(target, sources, now)
-    store.write_bytes(note.name, json.dumps(asdict(note)).encode())  # without the joined file it says nothing
+    store.write_bytes(
+        note.name, json.dumps(asdict(note)).encode()
+    )  # without the joined file it says nothing
     store.write_table(target, rows)
 
 
 def remove_joined(store: Store, notes: Notes) -> None:
     """The files that went into joined ones, and their notes; where the joined one is not there, the note alone."""
-    gone = replaced(notes.values(), {entry.path for entry in store.files(RAW)}) if notes else set()
+    gone = (
+        replaced(notes.values(), {entry.path for entry in store.files(RAW)})
+        if notes
+        else set()
+    )
     for name, note in notes.items():
         for path in gone.intersection(note.sources):
             store.delete(path)
         store.delete(name)
 
 
-def read(store: Store, paths: Sequence[str], kind: RowType, columns: Sequence[str] = (), mask: Any = None) -> Any:
+def read(
+    store: Store,
+    paths: Sequence[str],
+    kind: RowType,
+    columns: Sequence[str] = (),
+    mask: Any = None,
+) -> Any:
     """Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
     mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
     """
-    schema = pa.schema([kind.schema.field(name) for name in columns or kind.schema.names], kind.schema.metadata)
+    schema = pa.schema(
+        [kind.schema.field(name) for name in columns or kind.schema.names],
+        kind.schema.metadata,
+    )
     tables = [schema.empty_table()]
     for path in paths:
         with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
             file = pq.ParquetFile(source)
             there = [name for name in schema.names if name in file.schema_arrow.names]
             for group in range(file.num_row_groups):
-                table = fitted(file.read_row_group(group, there, use_threads=False), schema)
+                table = fitted(
+                    file.read_row_group(group, there, use_threads=False), schema
+                )
                 tables.append(table if mask is None else table.filter(mask(table)))
     return pa.concat_tables(tables).unify_dictionaries()
 
@@ -235,7 +280,11 @@ def distinct(rows: Any, kind: RowType) -> Any:
     """In series order, a row that is there twice (published or joined twice) once."""
     rows = in_order(rows, kind).combine_chunks()
     if not len(rows) or kind.name == "condition":
-        return rows if not len(rows) else rows.group_by(rows.column_names, use_threads=False).aggregate([])
+        return (
+            rows
+            if not len(rows)
+            else rows.group_by(rows.column_names, use_threads=False).aggregate([])
+        )
     differs = [np.diff(sortable(rows[name])) != 0 for name in kind.order]
     return rows.filter(pa.array(np.append(True, np.any(differs, axis=0))))
 
@@ -273,7 +322,9 @@ def warm_up(spool: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)  # a kill may have left it
     store = Store(str(directory))
     for kind in REHEARSED:
-        row = pa.table([pa.nulls(1, column.type) for column in kind.schema], schema=kind.schema)
+        row = pa.table(
+            [pa.nulls(1, column.type) for column in kind.schema], schema=kind.schema
+        )
         for name in "ab":
             store.write_table(f"{hour_directory(kind.name, 0)}/{name}.parquet", row)
     tidy(store, Keep(), now=2.0 * HOUR)

@@ -43,7 +43,9 @@ class CounterEpochs:
     _lives: dict[tuple[str, str], CounterEpoch] = field(default_factory=dict)
     _processes: dict[str, Process] = field(default_factory=dict)
     """Of each broker, at its last poll."""
-    _saved: dict[str, tuple[Keys, Keys, NDArray[np.float64]]] = field(default_factory=dict)
+    _saved: dict[str, tuple[Keys, Keys, NDArray[np.float64]]] = field(
+        default_factory=dict
+    )
     """Broker → sids ascending, inc and counters, as an earlier agent left them."""
 
     def begin_poll(self, broker: str, snapshot: Snapshot) -> None:
@@ -52,12 +54,20 @@ class CounterEpochs:
             return
         process = snapshot.observation.process
         if process.replaces(self._processes.get(broker, Process())):
-            self._lives = {name: life for name, life in self._lives.items() if name[0] != broker}
+            self._lives = {
+                name: life for name, life in self._lives.items() if name[0] != broker
+            }
             self._saved.pop(broker, None)
         self._processes[broker] = process
 
     def of(
-        self, broker: str, kind: str, table: Table[Any], sids: Keys, counters: tuple[str, ...], stamp: float
+        self,
+        broker: str,
+        kind: str,
+        table: Table[Any],
+        sids: Keys,
+        counters: tuple[str, ...],
+        stamp: float,
     ) -> Keys:
         now = np.full((COUNTERS, len(table)), np.nan)
         for i, name in enumerate(counters):
@@ -66,7 +76,11 @@ class CounterEpochs:
         if before is None:
             at, inc, last = self._as_left(broker, kind, sids)
         else:
-            at, inc, last = table.index.positions_in(before.index), before.inc, before.counters
+            at, inc, last = (
+                table.index.positions_in(before.index),
+                before.inc,
+                before.counters,
+            )
         begun, said = round(stamp * 1000), take_or_fill(last, at, np.nan)
         with np.errstate(invalid="ignore"):
             goes_on = (at >= 0) & ~(now < said).any(axis=0)
@@ -76,10 +90,16 @@ class CounterEpochs:
         self._lives[broker, kind] = CounterEpoch(table.index, sids, found, kept)
         return found
 
-    def _as_left(self, broker: str, kind: str, sids: Keys) -> tuple[NDArray[np.intp], Keys, NDArray[np.float64]]:
+    def _as_left(
+        self, broker: str, kind: str, sids: Keys
+    ) -> tuple[NDArray[np.intp], Keys, NDArray[np.float64]]:
         saved = self._saved.pop(broker, None) if kind == "queue" else None
         if saved is None:
-            return np.full(len(sids), -1, np.intp), np.empty(0, np.int64), np.empty((COUNTERS, 0))
+            return (
+                np.full(len(sids), -1, np.intp),
+                np.empty(0, np.int64),
+                np.empty((COUNTERS, 0)),
+            )
         return positions(saved[0], sids), saved[1], saved[2]
 
     def save(self, file: Path) -> None:
@@ -96,7 +116,9 @@ class CounterEpochs:
                 batches.append(pa.table(columns))
         if batches:
             table = pa.concat_tables(batches)
-            table = table.replace_schema_metadata({PROCESSES: msgspec.msgpack.encode(self._processes)})
+            table = table.replace_schema_metadata(
+                {PROCESSES: msgspec.msgpack.encode(self._processes)}
+            )
             with replacing(file) as sink, pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table)
 
@@ -110,8 +132,18 @@ class CounterEpochs:
             processes = (table.schema.metadata or {})[PROCESSES]
             self._processes = msgspec.msgpack.decode(processes, type=dict[str, Process])
             for broker in table["broker"].unique().to_pylist():
-                rows = table.filter(pa.compute.equal(table["broker"], broker)).sort_by("sid")
+                rows = table.filter(pa.compute.equal(table["broker"], broker)).sort_by(
+                    "sid"
+                )
                 last = np.stack([rows[f"c{i}"].to_numpy() for i in range(COUNTERS)])
-                self._saved[broker] = rows["sid"].to_numpy(), rows["inc"].to_numpy(), last
+                self._saved[broker] = (
+                    rows["sid"].to_numpy(),
+                    rows["inc"].to_numpy(),
+                    last,
+                )
         except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read, counters start again in the history: %s", file, error)
+            log.warning(
+                "%s cannot be read, counters start again in the history: %s",
+                file,
+                error,
+            )

@@ -15,7 +15,16 @@ def of_incidents(told: Iterable[Incident]) -> Iterator[ActiveCondition]:
     for one in told:
         numbers = {"victims": float(one.victim_count), "members": float(one.size)}
         severity = Severity[one.severity.upper()]
-        yield ActiveCondition(f"{INCIDENT}{one.kind}", one.broker, one.object, "", one.id, severity, one.begin, numbers)
+        yield ActiveCondition(
+            f"{INCIDENT}{one.kind}",
+            one.broker,
+            one.object,
+            "",
+            one.id,
+            severity,
+            one.begin,
+            numbers,
+        )
 
 
 class Told(NamedTuple):
@@ -36,9 +45,14 @@ class Exported:
     stamp: float = float("-inf")
     standing: dict[ConditionKey, ActiveCondition] = field(default_factory=dict)
 
-    def advance(self, stamp: float, conditions: Sequence[ActiveCondition]) -> list[Told]:
+    def advance(
+        self, stamp: float, conditions: Sequence[ActiveCondition]
+    ) -> list[Told]:
         """What changed with this poll; all that is active at the first poll of an hour, which can be read alone."""
-        first, new_hour = self.stamp < 0, stamp // TOLD_EVERY != self.stamp // TOLD_EVERY
+        first, new_hour = (
+            self.stamp < 0,
+            stamp // TOLD_EVERY != self.stamp // TOLD_EVERY,
+        )
         away = stamp - self.stamp > UNSEEN
         standing = {key_of(c): c for c in conditions if not c.silenced}
         told, gone = [], dict(self.standing)

@@ -48,14 +48,19 @@ def one_day(store: Store, day: str, files: Sequence[tuple[str, str, int]]) -> Da
     paths = [path for kind, path, _ in files if kind == BROKER.name]
     rows = read(store, paths, BROKER, ["stamp", "broker", "interval"])
     names = rows["broker"].cast(pa.string()).to_numpy(zero_copy_only=False)
-    stamps, every = rows["stamp"].cast(pa.int64()).to_numpy() / 1e6, rows["interval"].to_numpy()
+    stamps, every = (
+        rows["stamp"].cast(pa.int64()).to_numpy() / 1e6,
+        rows["interval"].to_numpy(),
+    )
     polls, gaps = {}, []
     for name in sorted(set(names.tolist())):
         mine = np.flatnonzero(names == name)
         at, first = np.unique(stamps[mine], return_index=True)
         polls[name] = len(at)
         interval = every[mine][first]
-        longest_step = GAP_POLLS * np.maximum(interval[1:], interval[:-1])  # it may have been set to another
+        longest_step = GAP_POLLS * np.maximum(
+            interval[1:], interval[:-1]
+        )  # it may have been set to another
         for number in np.flatnonzero(np.diff(at) > longest_step).tolist():
             begin = float(at[number])
             end = float(at[number + 1])

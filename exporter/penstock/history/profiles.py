@@ -16,9 +16,18 @@ from penstock.settings.calendar import HOURS
 
 VERSION: Final = b"1"
 SCHEMA: Final = pa.schema(
-    [("broker", pa.string()), ("address", pa.string()), ("queue", pa.string()), ("weeks", pa.int8())]
+    [
+        ("broker", pa.string()),
+        ("address", pa.string()),
+        ("queue", pa.string()),
+        ("weeks", pa.int8()),
+    ]
     + [(name, pa.binary(WEEKS * HOURS)) for name in COLUMNS]
-    + [("highest", pa.binary(HIGHS * DAYS)), ("service", pa.float32()), ("windows", pa.float32())],
+    + [
+        ("highest", pa.binary(HIGHS * DAYS)),
+        ("service", pa.float32()),
+        ("windows", pa.float32()),
+    ],
     {b"penstock.profiles": VERSION},
 )
 FIRST: Final = SCHEMA.names[:-2]
@@ -35,11 +44,23 @@ def read_profiles(path: Path) -> dict[str, Profile]:
         raise ValueError(f"is no Parquet file ({str(error).splitlines()[0]})") from None
     known = table.schema.names[: len(FIRST)] == FIRST  # columns are only ever added
     if (table.schema.metadata or {}).get(b"penstock.profiles") != VERSION or not known:
-        raise ValueError("is no file of profiles that this version reads: run `penstock trends` again")
-    rows = zip(*(column.to_pylist() for column in fitted(table, SCHEMA).columns), strict=True)
-    return by_broker((broker, (address, queue), queue_profile(*of)) for broker, address, queue, *of in rows)
+        raise ValueError(
+            "is no file of profiles that this version reads: run `penstock trends` again"
+        )
+    rows = zip(
+        *(column.to_pylist() for column in fitted(table, SCHEMA).columns), strict=True
+    )
+    return by_broker(
+        (broker, (address, queue), queue_profile(*of))
+        for broker, address, queue, *of in rows
+    )
 
 
 def queue_profile(weeks: int, *of: Any) -> QueueProfile:
     *hours, days = (np.frombuffer(one, np.uint8) for one in of[:-2])
-    return QueueProfile(np.stack(hours).reshape(len(COLUMNS), WEEKS, HOURS), days.reshape(HIGHS, DAYS), weeks, of[-2:])
+    return QueueProfile(
+        np.stack(hours).reshape(len(COLUMNS), WEEKS, HOURS),
+        days.reshape(HIGHS, DAYS),
+        weeks,
+        of[-2:],
+    )

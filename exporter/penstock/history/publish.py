@@ -38,7 +38,10 @@ def publish(segment: Path, store: Store, agent: str) -> bool:
             found = spool.read(segment, kind.name)
             rows, damaged = of_polls(found.rows, whole), damaged or found.damaged
         for hour, part in by_hour(rows):
-            store.write_table(f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet", in_order(part, kind))
+            store.write_table(
+                f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet",
+                in_order(part, kind),
+            )
     if damaged:
         return False
     spool.remove(segment)
@@ -53,20 +56,29 @@ def of_polls(rows: Any, polls: Any) -> Any:
     whole = [pair in marks for pair in set(zip(*_keys(rows), strict=True))]
     if all(whole):
         return rows
-    return rows.filter(pa.array([pair in marks for pair in zip(*_keys(rows), strict=True)]))
+    return rows.filter(
+        pa.array([pair in marks for pair in zip(*_keys(rows), strict=True)])
+    )
 
 
 def _keys(rows: Any) -> tuple[list[str], list[int]]:
-    return rows["broker"].cast(pa.string()).to_pylist(), rows["stamp"].cast(pa.int64()).to_pylist()
+    return rows["broker"].cast(pa.string()).to_pylist(), rows["stamp"].cast(
+        pa.int64()
+    ).to_pylist()
 
 
 def by_hour(rows: Any) -> list[tuple[int, Any]]:
     hours = pc.divide(rows["stamp"].cast(pa.int64()), 3_600_000_000)
-    return [(hour, rows.filter(pc.equal(hours, hour))) for hour in sorted(hours.unique().to_pylist())]
+    return [
+        (hour, rows.filter(pc.equal(hours, hour)))
+        for hour in sorted(hours.unique().to_pylist())
+    ]
 
 
 def in_order(rows: Any, kind: RowType) -> Any:
-    return rows.take(pa.array(np.lexsort([sortable(rows[name]) for name in reversed(kind.order)])))
+    return rows.take(
+        pa.array(np.lexsort([sortable(rows[name]) for name in reversed(kind.order)]))
+    )
 
 
 def give_back() -> None:
@@ -78,5 +90,7 @@ def give_back() -> None:
 def sortable(column: Any) -> Any:
     """Whole numbers in the order of the values."""
     if pa.types.is_dictionary(column.type):
-        return pc.rank(column.cast(pa.string()).combine_chunks(), tiebreaker="dense").to_numpy()
+        return pc.rank(
+            column.cast(pa.string()).combine_chunks(), tiebreaker="dense"
+        ).to_numpy()
     return column.cast(pa.int64()).to_numpy()

@@ -15,7 +15,14 @@ from penstock.core.table import Column
 from penstock.history.compact import DAY, current, partition, start_of
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY, RAW
-from penstock.history.schema import BROKER, HOUR, QUEUE, RowType, as_dictionary, series_id
+from penstock.history.schema import (
+    BROKER,
+    HOUR,
+    QUEUE,
+    RowType,
+    as_dictionary,
+    series_id,
+)
 from penstock.history.snapshots import column_of
 from penstock.history.store import Store, StoreError
 
@@ -47,10 +54,18 @@ class HistoryReader:
     """Reads raw history as it was published; any thread may ask. What was read is kept for a while."""
 
     store: Store
-    _kept: dict[tuple[str, str, str, float], tuple[float, Past]] = field(default_factory=dict)
+    _kept: dict[tuple[str, str, str, float], tuple[float, Past]] = field(
+        default_factory=dict
+    )
 
     def past(
-        self, broker: str, address: str, queue: str, end: float, seconds: float, shown: Shown = lambda *_: True
+        self,
+        broker: str,
+        address: str,
+        queue: str,
+        end: float,
+        seconds: float,
+        shown: Shown = lambda *_: True,
     ) -> Past:
         """Of a queue, or without its name of all shown queues of the broker. Files that cannot be read are gaps."""
         key, now = (broker, address, queue, seconds), time.monotonic()
@@ -58,12 +73,18 @@ class HistoryReader:
         if now >= until:
             files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
             try:
-                samples = of_queue(files, broker, address, queue) if queue else of_broker(files, broker, shown)
+                samples = (
+                    of_queue(files, broker, address, queue)
+                    if queue
+                    else of_broker(files, broker, shown)
+                )
                 found = Past(samples, files.note)
             except StoreError as error:
                 found = Past({}, f"the history cannot be read: {error}")
             others = [one for one in self._kept.items() if one[0] != key]
-            until = time.monotonic() + (SOON if found.note else max(KEPT_SECONDS, seconds / KEPT_PARTS))
+            until = time.monotonic() + (
+                SOON if found.note else max(KEPT_SECONDS, seconds / KEPT_PARTS)
+            )
             self._kept = dict([*others, (key, (until, found))][-MOST_KEPT:])
         return found
 
@@ -78,22 +99,41 @@ class _Files:
     until: float
     note: str = ""
 
-    def rows(self, kind: RowType, names: Sequence[str], which: Any, texts: Sequence[str] = ()) -> Iterator[Any]:
+    def rows(
+        self, kind: RowType, names: Sequence[str], which: Any, texts: Sequence[str] = ()
+    ) -> Iterator[Any]:
         """Of each file those rows as columns, texts as dictionaries; row groups that cannot have any are not read."""
         first = datetime.fromtimestamp(self.begin, UTC).date()
-        days = [first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)]
-        for file in reversed(current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])):
+        days = [
+            first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)
+        ]
+        for file in reversed(
+            current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])
+        ):
             _, day, hour = partition(file)
             begins = start_of(day, hour)
-            if begins > self.end or begins + (DAY if hour == ALL_DAY else HOUR) < self.begin:
+            if (
+                begins > self.end
+                or begins + (DAY if hour == ALL_DAY else HOUR) < self.begin
+            ):
                 continue
             if time.monotonic() > self.until:
                 self.note = "what is older takes too long to read"
                 return
-            given = {"filesystem": self.store.fs, "schema": kind.schema, "partitioning": None, "use_threads": False}
+            given = {
+                "filesystem": self.store.fs,
+                "schema": kind.schema,
+                "partitioning": None,
+                "use_threads": False,
+            }
             try:
                 with self.store.errors(file.path):
-                    table = pq.read_table(self.store.path(file.path), columns=[*names, *texts], filters=which, **given)
+                    table = pq.read_table(
+                        self.store.path(file.path),
+                        columns=[*names, *texts],
+                        filters=which,
+                        **given,
+                    )
             except StoreError as error:
                 self.note = f"a part cannot be read: {error}"
             else:
@@ -101,9 +141,14 @@ class _Files:
                 yield {name: column_of(table[name]) for name in names} | text_columns
 
 
-def of_queue(files: _Files, broker: str, address: str, queue: str) -> dict[str, Samples]:
+def of_queue(
+    files: _Files, broker: str, address: str, queue: str
+) -> dict[str, Samples]:
     names = (*DEPTHS, *COUNTED)
-    rows = _joined(names, files.rows(QUEUE, names, pc.field("sid") == series_id(broker, address, queue)))
+    rows = _joined(
+        names,
+        files.rows(QUEUE, names, pc.field("sid") == series_id(broker, address, queue)),
+    )
     return _series(rows["stamp"], {**depths(rows), **rates(rows)})
 
 
@@ -112,31 +157,55 @@ def of_broker(files: _Files, broker: str, shown: Shown) -> dict[str, Samples]:
     which = pc.field("broker") == broker
     about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
     # Each file's sums first: all rows of all queues would be many.
-    known, rows = cache(shown), files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue"))
-    parts = (summed(of_shown({"stamp": one["stamp"], **depths(one)}, one, known)) for one in rows)
+    known, rows = (
+        cache(shown),
+        files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue")),
+    )
+    parts = (
+        summed(of_shown({"stamp": one["stamp"], **depths(one)}, one, known))
+        for one in rows
+    )
     sums = summed(_joined(("stamp", "ready", "delivering"), parts))
-    limit = np.where(about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan)
-    own = {"connections": about["connections"], "memory_used_ratio": about["memory_used_bytes"] / limit}
+    limit = np.where(
+        about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan
+    )
+    own = {
+        "connections": about["connections"],
+        "memory_used_ratio": about["memory_used_bytes"] / limit,
+    }
     return {**_series(sums.pop("stamp"), sums), **_series(about["stamp"], own)}
 
 
 def of_shown(values: Rows, rows: Mapping[str, Any], shown: Shown) -> dict[str, Column]:
     """Those of shown queues. Rows of one queue are neighbours, so each run of them is asked for once."""
     begins = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
-    names = zip(*(rows[name].take(begins).to_pylist() for name in ("address", "queue")), strict=True)
-    kept = np.repeat([shown(*one) is not None for one in names], np.diff(begins, append=len(rows["sid"])))
+    names = zip(
+        *(rows[name].take(begins).to_pylist() for name in ("address", "queue")),
+        strict=True,
+    )
+    kept = np.repeat(
+        [shown(*one) is not None for one in names],
+        np.diff(begins, append=len(rows["sid"])),
+    )
     return {name: column[kept.astype(bool)] for name, column in values.items()}
 
 
 def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:
     found = list(parts)
-    return {name: np.concatenate([np.empty(0), *(part[name] for part in found)]) for name in names}
+    return {
+        name: np.concatenate([np.empty(0), *(part[name] for part in found)])
+        for name in names
+    }
 
 
 def _series(stamps: Column, values: Rows) -> dict[str, Samples]:
     """By time; a column that is never known is left out."""
     order = np.argsort(stamps, kind="stable")
-    return {name: (stamps[order], of[order]) for name, of in values.items() if not np.isnan(of).all()}
+    return {
+        name: (stamps[order], of[order])
+        for name, of in values.items()
+        if not np.isnan(of).all()
+    }
 
 
 def depths(rows: Rows) -> dict[str, Column]:
@@ -150,9 +219,16 @@ def summed(rows: Rows) -> dict[str, Column]:
     """Over the rows of each poll."""
     stamps, at = np.unique(rows["stamp"], return_inverse=True)
     names = rows.keys() - {"stamp"}
-    sums = {name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)) for name in names}
-    known = {name: np.bincount(at, ~np.isnan(rows[name]), len(stamps)) > 0 for name in names}
-    return {"stamp": stamps, **{name: np.where(known[name], sums[name], np.nan) for name in names}}
+    sums = {
+        name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)) for name in names
+    }
+    known = {
+        name: np.bincount(at, ~np.isnan(rows[name]), len(stamps)) > 0 for name in names
+    }
+    return {
+        "stamp": stamps,
+        **{name: np.where(known[name], sums[name], np.nan) for name in names},
+    }
 
 
 def rates(rows: Rows) -> dict[str, Column]:
@@ -163,5 +239,7 @@ def rates(rows: Rows) -> dict[str, Column]:
     usual = same & (seconds > 0) & (seconds <= GAP_POLLS * rows["interval"][order][1:])
     found = {name: np.full(len(order), np.nan) for name in ("rate_in", "rate_out")}
     for name, counter in (("rate_in", "added"), ("rate_out", gone)):
-        found[name][order[1:][usual]] = np.diff(rows[counter][order])[usual] / seconds[usual]
+        found[name][order[1:][usual]] = (
+            np.diff(rows[counter][order])[usual] / seconds[usual]
+        )
     return found

@@ -27,7 +27,14 @@ FLAG: Final = pa.int8()
 KEY: Final = pa.int64()
 FLAGS: Final = (bool, bool | None)
 """Types of the fields of row objects that are true or false; null is what was not read."""
-TYPES: Final = {"count": COUNT, "flag": FLAG, "real": REAL, "small": pa.float32(), "text": TEXT, "time": TIME}
+TYPES: Final = {
+    "count": COUNT,
+    "flag": FLAG,
+    "real": REAL,
+    "small": pa.float32(),
+    "text": TEXT,
+    "time": TIME,
+}
 """By their names in `schema.toml`."""
 
 
@@ -55,10 +62,16 @@ class RowType:
         own = [("stamp", STAMP), ("broker", TEXT)]
         if self.identity:
             own += [("sid", KEY), ("key", KEY), ("inc", KEY)]
-        texts = [(column, pa.bool_() if name in self.flags else TEXT) for name, column in self.texts.items()]
+        texts = [
+            (column, pa.bool_() if name in self.flags else TEXT)
+            for name, column in self.texts.items()
+        ]
         keys = [(name, KEY) for name in self.joins.values()]
         columns = [*own, *texts, *self.numbers.items(), *self.extra.items(), *keys]
-        return pa.schema([pa.field(name, kind) for name, kind in columns], {VERSION_KEY: str(VERSION).encode()})
+        return pa.schema(
+            [pa.field(name, kind) for name, kind in columns],
+            {VERSION_KEY: str(VERSION).encode()},
+        )
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -86,15 +99,22 @@ UNSEEN: Final = TOLD_EVERY + 900.0
 
 
 def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
-    row: type = {**vars(model), "FateRow": FateRow}[said["row"]] if "row" in said else dict
-    kept = {field.name: field.type for field in fields(row)} if is_dataclass(row) else dict.fromkeys(said["texts"], str)
+    row: type = (
+        {**vars(model), "FateRow": FateRow}[said["row"]] if "row" in said else dict
+    )
+    kept = (
+        {field.name: field.type for field in fields(row)}
+        if is_dataclass(row)
+        else dict.fromkeys(said["texts"], str)
+    )
     texts = [field for field, kind in kept.items() if kind is not float]
     return RowType(
         name,
         row,
         {field: said.get("renamed", {}).get(field, field) for field in texts},
         frozenset(field for field in texts if kept[field] in FLAGS),
-        {field: REAL for field, kind in kept.items() if kind is float} | _columns(said.get("numbers", ())),
+        {field: REAL for field, kind in kept.items() if kind is float}
+        | _columns(said.get("numbers", ())),
         _columns(said.get("extra", ())),
         said.get("joins", {}),
         tuple(said.get("identity", ())),
@@ -103,12 +123,21 @@ def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
 
 
 def _columns(groups: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Any]:
-    return {name: TYPES[kind] for group in groups for kind, names in group.items() for name in names}
+    return {
+        name: TYPES[kind]
+        for group in groups
+        for kind, names in group.items()
+        for name in names
+    }
 
 
 _KINDS = read_toml("penstock.history", "schema.toml")
-ROW_TYPES: Final[Mapping[str, RowType]] = {name: _row_type(name, said) for name, said in _KINDS.items()}
-TABLES: Final = {said["table"]: ROW_TYPES[name] for name, said in _KINDS.items() if "table" in said}
+ROW_TYPES: Final[Mapping[str, RowType]] = {
+    name: _row_type(name, said) for name, said in _KINDS.items()
+}
+TABLES: Final = {
+    said["table"]: ROW_TYPES[name] for name, said in _KINDS.items() if "table" in said
+}
 """Attribute of a Snapshot → the kind of its rows."""
 BROKER, CONDITION, FATE = ROW_TYPES["broker"], ROW_TYPES["condition"], ROW_TYPES["fate"]
 QUEUE, CONSUMER = ROW_TYPES["queue"], ROW_TYPES["consumer"]
@@ -123,7 +152,9 @@ def series_id(*names: str) -> int:
 def fitted(table: Any, schema: Any) -> Any:
     """The table in another schema, as an older or a newer version writes it: a column that it lacks is null."""
     columns = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)
@@ -131,13 +162,21 @@ def fitted(table: Any, schema: Any) -> Any:
 
 def as_dictionary(column: Any) -> Any:
     """A column of texts as one DictionaryArray, whatever pieces it came in."""
-    column = column.unify_dictionaries().combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    column = (
+        column.unify_dictionaries().combine_chunks()
+        if isinstance(column, pa.ChunkedArray)
+        else column
+    )
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
 def parquet_options(schema: Any) -> dict[str, Any]:
     """Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary."""
-    whole = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
+    whole = [
+        f.name
+        for f in schema
+        if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)
+    ]
     return {
         "compression": "zstd",
         "compression_level": 3,

@@ -34,7 +34,10 @@ class Segment:
         for kind in [*(name for name in batches if name != BROKER.name), BROKER.name]:
             if kind not in self._writers:
                 sink = create(self.directory / f"{kind}{SUFFIX}")
-                self._writers[kind] = sink, pa.ipc.new_stream(sink, ROW_TYPES[kind].schema)
+                self._writers[kind] = (
+                    sink,
+                    pa.ipc.new_stream(sink, ROW_TYPES[kind].schema),
+                )
             sink, writer = self._writers[kind]
             writer.write_batch(batches[kind])
             sink.flush()
@@ -80,7 +83,9 @@ class Spool:
     def is_due(self, now: float) -> bool:
         """Whether the open segment must be closed: its hour or its time is over, or the clock went back."""
         one = self._segment
-        return one is not None and not (one.hour == int(now // HOUR) and 0 <= now - one.opened < self.seconds)
+        return one is not None and not (
+            one.hour == int(now // HOUR) and 0 <= now - one.opened < self.seconds
+        )
 
     def rotate(self) -> None:
         segment, self._segment = self._segment, None
@@ -92,11 +97,17 @@ class Spool:
         if not self.directory.is_dir():
             return []
         open_one = self._segment.directory if self._segment else None
-        return sorted(path for path in self.directory.iterdir() if is_segment(path) and path != open_one)
+        return sorted(
+            path
+            for path in self.directory.iterdir()
+            if is_segment(path) and path != open_one
+        )
 
     def bytes(self) -> int:
         return (
-            sum(size(path) for path in self.directory.iterdir() if is_segment(path)) if self.directory.is_dir() else 0
+            sum(size(path) for path in self.directory.iterdir() if is_segment(path))
+            if self.directory.is_dir()
+            else 0
         )
 
     def drop_beyond_limit(self) -> int:
@@ -148,7 +159,9 @@ def read(segment: Path, kind: str) -> Stream:
     """
     schema = ROW_TYPES[kind].schema
     try:
-        file = (segment / f"{kind}{SUFFIX}").open("rb")  # one that cannot be opened is not one that was cut off
+        file = (segment / f"{kind}{SUFFIX}").open(
+            "rb"
+        )  # one that cannot be opened is not one that was cut off
     except FileNotFoundError:
         return Stream(schema.empty_table())
     with file:
@@ -160,7 +173,9 @@ def read(segment: Path, kind: str) -> Stream:
                 batch = stream.read_next_batch()
                 try:
                     batch.validate(full=True)
-                except pa.ArrowInvalid:  # its texts could be read from anywhere in memory
+                except (
+                    pa.ArrowInvalid
+                ):  # its texts could be read from anywhere in memory
                     unsound = True
                 else:
                     batches.append(fitted(pa.Table.from_batches([batch]), schema))
@@ -173,7 +188,11 @@ def read(segment: Path, kind: str) -> Stream:
             pass
         file.seek(at)
         damaged = unsound or _has_rows(file.read())
-    rows = pa.concat_tables(batches).unify_dictionaries() if batches else schema.empty_table()
+    rows = (
+        pa.concat_tables(batches).unify_dictionaries()
+        if batches
+        else schema.empty_table()
+    )
     return Stream(rows, damaged)
 
 
@@ -181,7 +200,15 @@ CONTINUATION = b"\xff\xff\xff\xff"
 """Begins each message of an Arrow stream; its length follows, and all begin at multiples of eight."""
 ALIGNED = 8
 ROWS = "record batch"
-UNSOUND = (pa.ArrowException, OSError, EOFError, MemoryError, KeyError, ValueError, OverflowError)
+UNSOUND = (
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    MemoryError,
+    KeyError,
+    ValueError,
+    OverflowError,
+)
 """What Arrow raises for a stream whose octets are not what was written."""
 
 

@@ -42,7 +42,9 @@ class Store:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.username or parts.password:
-            raise ConfigError("the history's URL holds credentials; give them by the environment (AWS_ACCESS_KEY_ID …)")
+            raise ConfigError(
+                "the history's URL holds credentials; give them by the environment (AWS_ACCESS_KEY_ID …)"
+            )
         self.url = url
         try:
             if len(parts.scheme) > 1:
@@ -50,7 +52,9 @@ class Store:
             else:
                 self.fs, root = pf.LocalFileSystem(), str(Path(url).absolute())
         except (pa.ArrowException, OSError) as error:
-            raise ConfigError(f"{url}: cannot be used as a place for history: {error}") from None
+            raise ConfigError(
+                f"{url}: cannot be used as a place for history: {error}"
+            ) from None
         self.root = root.rstrip("/")
         self.local = isinstance(self.fs, pf.LocalFileSystem)
 
@@ -60,17 +64,26 @@ class Store:
     def files(self, below: str = "") -> list[StoredFile]:
         """All files below a directory, by name; one that is not there holds none."""
         with self.errors(below):
-            found = self.fs.get_file_info(pf.FileSelector(self.path(below), recursive=True, allow_not_found=True))
+            found = self.fs.get_file_info(
+                pf.FileSelector(self.path(below), recursive=True, allow_not_found=True)
+            )
         start = len(self.root) + 1
-        files = [f for f in found if f.type is pf.FileType.File and "/_" not in f.path[start - 1 :]]
+        files = [
+            f
+            for f in found
+            if f.type is pf.FileType.File and "/_" not in f.path[start - 1 :]
+        ]
         return sorted(
-            (StoredFile(f.path[start:], f.size, f.mtime_ns or 0) for f in files), key=lambda entry: entry.path
+            (StoredFile(f.path[start:], f.size, f.mtime_ns or 0) for f in files),
+            key=lambda entry: entry.path,
         )
 
     def directories(self, below: str) -> list[str]:
         """Names of the directories in `below`, ascending."""
         with self.errors(below):
-            found = self.fs.get_file_info(pf.FileSelector(self.path(below), allow_not_found=True))
+            found = self.fs.get_file_info(
+                pf.FileSelector(self.path(below), allow_not_found=True)
+            )
         return sorted(f.base_name for f in found if f.type is pf.FileType.Directory)
 
     def exists(self, name: str) -> bool:
@@ -79,7 +92,12 @@ class Store:
 
     def write_table(self, name: str, table: Any, **options: Any) -> None:
         """A Parquet file, there whole or not at all."""
-        self.write_with(name, lambda sink: pq.write_table(table, sink, **{**parquet_options(table.schema), **options}))
+        self.write_with(
+            name,
+            lambda sink: pq.write_table(
+                table, sink, **{**parquet_options(table.schema), **options}
+            ),
+        )
 
     def write_bytes(self, name: str, content: bytes, mode: int = OWNER_ONLY) -> None:
         self.write_with(name, lambda sink: sink.write(content), mode)
@@ -90,7 +108,9 @@ class Store:
             try:
                 with self.fs.open_input_file(self.path(name)) as source:
                     if source.size() > most:
-                        raise StoreError(f"{self.path(name)}: is larger than {most:.0f} bytes")
+                        raise StoreError(
+                            f"{self.path(name)}: is larger than {most:.0f} bytes"
+                        )
                     content: bytes = source.read()
                     return content
             except FileNotFoundError:
@@ -116,7 +136,9 @@ class Store:
             else:
                 self.fs.delete_dir(self.path(name))
 
-    def write_with(self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY) -> None:
+    def write_with(
+        self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY
+    ) -> None:
         """What `fill` writes into the file that it is given, there whole or not at all."""
         target = self.path(name)
         with self.errors(name):
@@ -125,7 +147,10 @@ class Store:
                 with self.fs.open_output_stream(target) as sink:
                     fill(sink)
                 return
-            path, staged = Path(target), Path(self.path(f"{STAGING}/{name.replace('/', '~')}"))
+            path, staged = (
+                Path(target),
+                Path(self.path(f"{STAGING}/{name.replace('/', '~')}")),
+            )
             make_directory(staged.parent)
             make_directory(path.parent)
             with replacing(path, staged, mode) as sink:
@@ -137,4 +162,6 @@ class Store:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{self.path(name)}: {getattr(error, 'strerror', None) or error}") from error
+            raise StoreError(
+                f"{self.path(name)}: {getattr(error, 'strerror', None) or error}"
+            ) from error

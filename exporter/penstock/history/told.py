@@ -20,7 +20,10 @@ _saved = msgspec.msgpack.Decoder(_Saved)
 
 def save(told: Mapping[str, Exported], file: Path) -> None:
     """Write it beside `file` and rename. Raises OSError."""
-    saved = {of: (one.stamp, [c._replace(verdicts={}) for c in one.standing.values()]) for of, one in told.items()}
+    saved = {
+        of: (one.stamp, [c._replace(verdicts={}) for c in one.standing.values()])
+        for of, one in told.items()
+    }
     replace_file(file, msgspec.msgpack.encode(saved))
 
 
@@ -31,6 +34,13 @@ def load(file: Path) -> dict[str, Exported]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeError) as error:
-        log.warning("%s cannot be read; the history does not show what ended while the agent was away: %s", file, error)
+        log.warning(
+            "%s cannot be read; the history does not show what ended while the agent was away: %s",
+            file,
+            error,
+        )
         return {}
-    return {broker: Exported(stamp, {key_of(c): c for c in standing}) for broker, (stamp, standing) in saved.items()}
+    return {
+        broker: Exported(stamp, {key_of(c): c for c in standing})
+        for broker, (stamp, standing) in saved.items()
+    }

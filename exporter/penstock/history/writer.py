@@ -29,7 +29,14 @@ from penstock.history.fates import Fates
 from penstock.history.publish import give_back, publish
 from penstock.history.ranges import HistoryReader
 from penstock.history.schema import BROKER, CONDITION, FATE, TABLES
-from penstock.history.snapshots import MICRO, MILLI, Texts, broker_batch, extra_columns, table_batch
+from penstock.history.snapshots import (
+    MICRO,
+    MILLI,
+    Texts,
+    broker_batch,
+    extra_columns,
+    table_batch,
+)
 from penstock.history.spool import Spool
 from penstock.history.store import Store, StoreError
 from penstock.model import Snapshot
@@ -82,15 +89,25 @@ class HistoryWriter:
         self._known = Known(steady)
         self._store = Store(settings.url)
         self.reader = HistoryReader(self._store)
-        self._spool = Spool(settings.spool, f"{int(clock() * 1000):012x}", settings.spool_bytes, settings.publish)
+        self._spool = Spool(
+            settings.spool,
+            f"{int(clock() * 1000):012x}",
+            settings.spool_bytes,
+            settings.publish,
+        )
         self._polls: queue.SimpleQueue[PollRecord | None] = queue.SimpleQueue()
         self._texts = Texts()
         self._lives = CounterEpochs()
         self._told: dict[str, Exported] = {}
         self._fates: dict[str, Fates] = {}
         """Both as the polls that were kept say it."""
-        self._lives_file, self._told_file = settings.spool / "lives.arrow", settings.spool / "told.bin"
-        self._thread = threading.Thread(target=self._run, name="penstock-history", daemon=True)
+        self._lives_file, self._told_file = (
+            settings.spool / "lives.arrow",
+            settings.spool / "told.bin",
+        )
+        self._thread = threading.Thread(
+            target=self._run, name="penstock-history", daemon=True
+        )
         self._after: HistoryWriter | None = None
         self._tidied = -np.inf
         self._stopping = False
@@ -121,16 +138,28 @@ class HistoryWriter:
         self._told = told_file.load(self._told_file)
 
     def offer_poll(
-        self, broker: str, interval: float, snapshot: Snapshot, judgement: Judgement, evicted: Column
+        self,
+        broker: str,
+        interval: float,
+        snapshot: Snapshot,
+        judgement: Judgement,
+        evicted: Column,
     ) -> None:
         """Take over a poll; it is dropped and counted when too many wait already."""
         if self._polls.qsize() >= WAITING:
             self.dropped += 1
         else:
             openmq = judgement.openmq_account
-            conditions = [one._replace(verdicts={}) for one in judgement.conditions]  # which hold on to their poll
+            conditions = [
+                one._replace(verdicts={}) for one in judgement.conditions
+            ]  # which hold on to their poll
             told = (*conditions, *of_incidents(judgement.incidents.told))
-            found = told, evicted, interval, openmq if openmq.watched else judgement.account
+            found = (
+                told,
+                evicted,
+                interval,
+                openmq if openmq.watched else judgement.account,
+            )
             self._polls.put(PollRecord(broker, snapshot, *found))
 
     def end(self) -> None:
@@ -167,7 +196,8 @@ class HistoryWriter:
             self.recall()
         except Exception:
             log.exception(
-                "what an earlier agent left in %s could not be taken up; please report this", self._settings.spool
+                "what an earlier agent left in %s could not be taken up; please report this",
+                self._settings.spool,
             )
         rehearsed = False
         while not self._stopping:
@@ -198,21 +228,33 @@ class HistoryWriter:
             self._rotate()
         self._publish()
         now = self._steady()
-        if not self._stopping and now - self._tidied >= TIDY_SECONDS and not self.failing:
+        if (
+            not self._stopping
+            and now - self._tidied >= TIDY_SECONDS
+            and not self.failing
+        ):
             self._tidied = now
-            self._guarded("publish", lambda: tidy(self._store, self._settings.keep, self._clock(), self._known))
+            self._guarded(
+                "publish",
+                lambda: tidy(
+                    self._store, self._settings.keep, self._clock(), self._known
+                ),
+            )
 
     def _keep(self, poll: PollRecord) -> None:
         told = replace(self._told.get(poll.broker, Exported()))
         fates = self._fates.get(poll.broker, Fates())
         try:
-            fates = fates.advance(poll.account, poll.snapshot.queues, poll.snapshot.stamp)
+            fates = fates.advance(
+                poll.account, poll.snapshot.queues, poll.snapshot.stamp
+            )
             batches = self.batches(poll, told, fates)
             self._spool.append(poll.snapshot.stamp, batches)
         except OSError as error:
             self.dropped += 1
             self._failed(
-                "spool", f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history"
+                "spool",
+                f"{self._settings.spool}: {error.strerror or error}; this poll is lost to the history",
             )
         else:
             self._mended("spool")
@@ -222,12 +264,16 @@ class HistoryWriter:
                 self._save_told()
 
     def _save_told(self) -> None:
-        self._guarded("told", lambda: told_file.save(self._told, self._told_file), self._told_file)
+        self._guarded(
+            "told", lambda: told_file.save(self._told, self._told_file), self._told_file
+        )
 
     def _rotate(self) -> None:
         try:
             self._spool.rotate()
-        except OSError as error:  # its polls are whole: only the mark of its end is missing
+        except (
+            OSError
+        ) as error:  # its polls are whole: only the mark of its end is missing
             self._failed("spool", f"{self._settings.spool}: {error.strerror or error}")
 
     def _publish(self) -> None:
@@ -235,13 +281,18 @@ class HistoryWriter:
         if not closed:
             return
         self._save_told()
-        self._guarded("publish", lambda: self._lives.save(self._lives_file), self._lives_file)
+        self._guarded(
+            "publish", lambda: self._lives.save(self._lives_file), self._lives_file
+        )
         if self._guarded("publish", lambda: self._publish_each(closed)):
             self.published = self._clock()
             give_back()
         elif dropped := self._spool.drop_beyond_limit():
             self.dropped_segments += dropped
-            log.warning("the history's spool is full: %d of its oldest segments were dropped", dropped)
+            log.warning(
+                "the history's spool is full: %d of its oldest segments were dropped",
+                dropped,
+            )
 
     def _publish_each(self, closed: Sequence[Path]) -> None:
         """Raises StoreError, and OSError where the disk does not give one of them, which keeps no other back."""
@@ -259,11 +310,18 @@ class HistoryWriter:
         if unread is not None:
             raise unread
 
-    def _guarded(self, what: str, work: Callable[[], Any], file: Path | None = None) -> bool:
+    def _guarded(
+        self, what: str, work: Callable[[], Any], file: Path | None = None
+    ) -> bool:
         try:
             work()
         except (StoreError, OSError) as error:
-            self._failed(what, str(error) if file is None else f"{file}: {getattr(error, 'strerror', None) or error}")
+            self._failed(
+                what,
+                str(error)
+                if file is None
+                else f"{file}: {getattr(error, 'strerror', None) or error}",
+            )
             return False
         self._mended(what)
         return True
@@ -287,15 +345,25 @@ class HistoryWriter:
             table = getattr(snapshot, name)
             if table is not None and len(table):
                 sids, _ = self._texts.of(broker, kind, table.index)
-                incs = self._lives.of(broker, kind.name, table, sids, kind.counters, snapshot.stamp)
-                added = extra_columns(snapshot, kind, table, poll.evicted, poll.interval)
-                found[kind.name] = table_batch(broker, kind, snapshot, table, self._texts, incs, added)
-        conditions = conditions_batch(poll, told.advance(poll.snapshot.stamp, poll.conditions))
+                incs = self._lives.of(
+                    broker, kind.name, table, sids, kind.counters, snapshot.stamp
+                )
+                added = extra_columns(
+                    snapshot, kind, table, poll.evicted, poll.interval
+                )
+                found[kind.name] = table_batch(
+                    broker, kind, snapshot, table, self._texts, incs, added
+                )
+        conditions = conditions_batch(
+            poll, told.advance(poll.snapshot.stamp, poll.conditions)
+        )
         if conditions is not None:
             found[CONDITION.name] = conditions
         if len(fates.rows):
             inc = fates.rows["inc"].astype(np.int64)
-            found[FATE.name] = table_batch(broker, FATE, snapshot, fates.rows, self._texts, inc, {})
+            found[FATE.name] = table_batch(
+                broker, FATE, snapshot, fates.rows, self._texts, inc, {}
+            )
         found[BROKER.name] = broker_batch(broker, snapshot, poll.interval)
         return found
 
@@ -306,14 +374,21 @@ def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> Any:
         return None
     rows = [
         {
-            **{name: getattr(one.condition, name) for name in ("address", "queue", "client", "consumers")},
+            **{
+                name: getattr(one.condition, name)
+                for name in ("address", "queue", "client", "consumers")
+            },
             "stamp": round(poll.snapshot.stamp * MICRO),
             "broker": poll.broker,
             "event": one.event,
             "condition": one.condition.name,
             "severity": one.condition.severity.name.lower(),
-            "evidence": msgspec.json.encode(one.condition.evidence, order="sorted").decode(),
-            "since": None if np.isnan(one.condition.since) else round(one.condition.since * MILLI),
+            "evidence": msgspec.json.encode(
+                one.condition.evidence, order="sorted"
+            ).decode(),
+            "since": None
+            if np.isnan(one.condition.since)
+            else round(one.condition.since * MILLI),
             "seen": round(one.seen * MILLI),
         }
         for one in told

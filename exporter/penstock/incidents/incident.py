@@ -17,7 +17,9 @@ Key: TypeAlias = tuple[str, str, str, str]
 SHOWN = 5
 """Names of clients, victims and changes that are named; the rest is counted."""
 some = partial(formatting.some, most=SHOWN)
-key_of: Callable[[ActiveCondition], Key] = attrgetter("name", "address", "queue", "client")
+key_of: Callable[[ActiveCondition], Key] = attrgetter(
+    "name", "address", "queue", "client"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,13 @@ class Group:
 
     @property
     def severity(self) -> Severity:
-        least = Severity.CRITICAL if self.blocked else Severity.WARNING if self.measured else Severity.INFO
+        least = (
+            Severity.CRITICAL
+            if self.blocked
+            else Severity.WARNING
+            if self.measured
+            else Severity.INFO
+        )
         return max([least, *[one.severity for one in self.own + self.victims]])
 
     @property

@@ -12,7 +12,9 @@ from penstock.incidents.incident import Group
 from penstock.incidents.symptoms import Symptoms
 
 SAID = read_toml("penstock.incidents", "links.toml")
-STOPS, LOOPS, BACKLOG, FAILING = (frozenset(SAID["sets"][name]) for name in ("stops", "loops", "backlog", "failing"))
+STOPS, LOOPS, BACKLOG, FAILING = (
+    frozenset(SAID["sets"][name]) for name in ("stops", "loops", "backlog", "failing")
+)
 BRINGS = {
     name: frozenset[str]().union(*(SAID["sets"].get(one, [one]) for one in brought))
     for name, brought in SAID["brings"].items()
@@ -31,10 +33,18 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     """`groups` with what comes of their conditions, and the roots of what is left."""
     near = defaultdict[tuple[str, str], list[tuple[ActiveCondition, Group]]](list)
     found, alone = [*groups], dict[tuple[str, str], Group]()
-    lonely = {one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name}
-    left_queue = {one.queue: one.client for one in symptoms.changes * bool(lonely) if one.went and one.queue in lonely}
+    lonely = {
+        one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name
+    }
+    left_queue = {
+        one.queue: one.client
+        for one in symptoms.changes * bool(lonely)
+        if one.went and one.queue in lonely
+    }
 
-    conditions = chain(symptoms.free.values(), *(group.own + group.victims for group in found))
+    conditions = chain(
+        symptoms.free.values(), *(group.own + group.victims for group in found)
+    )
     there = Counter(one.address for one in conditions)
 
     def note(one: ActiveCondition, group: Group) -> None:
@@ -46,7 +56,10 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     for group in found:
         for one in group.own + group.victims:
             note(one, group)
-    for one in sorted(symptoms.free.values(), key=lambda one: (RANK.get(one.name, len(RANK)), one.since)):
+    for one in sorted(
+        symptoms.free.values(),
+        key=lambda one: (RANK.get(one.name, len(RANK)), one.since),
+    ):
         place = (one.address, "" if one.name in OF_ADDRESS else one.queue)
         for root, group in near.get(place, ()):
             if one.name in BRINGS[root.name] and not older(one, root, symptoms):
@@ -57,7 +70,9 @@ def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
                 continue  # alone a notice is no incident
             left = left_queue.get(one.queue, "") if one.name == NO_CONSUMER.name else ""
             what = left or one.client or place[1] or place[0] or one.broker
-            group = alone.get((one.name, what)) or Group(one.name, what, one.since, facts={"left": left})
+            group = alone.get((one.name, what)) or Group(
+                one.name, what, one.since, facts={"left": left}
+            )
             alone[one.name, what] = group
             group.own.append(one)
         note(one, group)

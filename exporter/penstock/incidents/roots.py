@@ -41,11 +41,25 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     if not surroundings.full_broker(broker):
         return
     memory = broker.memory_used_bytes >= broker.memory_limit_bytes
-    group = symptoms.measured("broker_memory_full" if memory else "broker_disk_full", symptoms.poll.groups.broker)
+    group = symptoms.measured(
+        "broker_memory_full" if memory else "broker_disk_full",
+        symptoms.poll.groups.broker,
+    )
     pages = {name for name, one in addresses.items() if memory and one.policy == "page"}
     waits = [row for row in symptoms.waiting(group) if row.address not in pages]
-    filler = max(addresses, key=lambda name: np.nan_to_num(addresses[name].memory_bytes), default="") if memory else ""
-    about, where = addresses.get(filler, AddressLimits()), sorted({row.address for row in waits} | {filler} - {""})
+    filler = (
+        max(
+            addresses,
+            key=lambda name: np.nan_to_num(addresses[name].memory_bytes),
+            default="",
+        )
+        if memory
+        else ""
+    )
+    about, where = (
+        addresses.get(filler, AddressLimits()),
+        sorted({row.address for row in waits} | {filler} - {""}),
+    )
     group.facts = producers(waits) | address_facts(symptoms, filler) | {
         "filler": filler,
         "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {in_bytes(broker.memory_limit_bytes)}",
@@ -54,7 +68,10 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
         "idle": str(len({row.address for row in symptoms.poll.found.queues}) - len(where)),
     }  # fmt: skip
     blocked_in_send = symptoms.of_sessions(waits)
-    symptoms.take(group.own, lambda one: one.name == BLOCKED and not addresses.get(one.address, about).full)
+    symptoms.take(
+        group.own,
+        lambda one: one.name == BLOCKED and not addresses.get(one.address, about).full,
+    )
     symptoms.take(group.own, lambda one: one.address == filler and one.name in FILL)
     symptoms.take(group.victims, blocked_in_send)
     group.blocked = sorted({row.client for row in waits if row.address != filler})
@@ -75,7 +92,11 @@ def producers(rows: list[ProducerRow]) -> dict[str, str]:
     """How many wait, and who."""
     clients, count = sorted({row.client for row in rows}), len(rows)
     said = f"{count} producer{'s are' if count > 1 else ' is'}" if rows else ""
-    return {"producers": said, "clients": some(clients), "client": clients[0] if len(clients) == 1 else ""}
+    return {
+        "producers": said,
+        "clients": some(clients),
+        "client": clients[0] if len(clients) == 1 else "",
+    }
 
 
 def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
@@ -83,27 +104,54 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     about, found = symptoms.addresses.get(address, AddressLimits()), symptoms.poll.found
     at = [*symptoms.queues_of(address).values()]
     messages, count = np.nansum(found.messages[at]), np.nansum(found.consumers[at])
-    stopped = [one for one in symptoms.free.values() if one.address == address and one.name in STOPPED]
+    stopped = [
+        one
+        for one in symptoms.free.values()
+        if one.address == address and one.name in STOPPED
+    ]
     how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
     return {
-        "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}" if about.full else "at its limit",
-        "readers": f"{messages:,.0f} messages, {how}" + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
-        "senders": some(sorted({row.client for row in symptoms.sending.index if row.address == address})),
-        "used": f"{about.memory_bytes:,.0f} bytes" if about.memory_bytes > 0 else "bytes",
+        "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}"
+        if about.full
+        else "at its limit",
+        "readers": f"{messages:,.0f} messages, {how}"
+        + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
+        "senders": some(
+            sorted(
+                {row.client for row in symptoms.sending.index if row.address == address}
+            )
+        ),
+        "used": f"{about.memory_bytes:,.0f} bytes"
+        if about.memory_bytes > 0
+        else "bytes",
     }
 
 
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
-    links, found, stopped = symptoms.poll.snapshot.links, symptoms.poll.found, symptoms.poll.timers.stuck
-    read = {} if links is None else {state[0].queue: state for state in states_of(links)}
-    for at in found.queues.where("name", attrgetter("name"), read.keys() - {""}).tolist():
+    links, found, stopped = (
+        symptoms.poll.snapshot.links,
+        symptoms.poll.found,
+        symptoms.poll.timers.stuck,
+    )
+    read = (
+        {} if links is None else {state[0].queue: state for state in states_of(links)}
+    )
+    for at in found.queues.where(
+        "name", attrgetter("name"), read.keys() - {""}
+    ).tolist():
         place = place_of(found.queues.rows[at])
         row, up, started = read[place[1]]
-        if found.messages[at] > 0 and found.now - stopped[at] >= symptoms.poll.constants.proof:
+        if (
+            found.messages[at] > 0
+            and found.now - stopped[at] >= symptoms.poll.constants.proof
+        ):
             group = symptoms.measured("bridge_stopped", row.name)
             how = how_it_stopped(up, started, found.delivering[at])
-            group.places, group.facts = {place}, {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"}
+            group.places, group.facts = (
+                {place},
+                {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"},
+            )
             sends_on = row.kind == "bridge" and how != "stopped"
             group.facts |= {"target": row.target if sends_on else ""}
             symptoms.take(group.victims, on({place}, BACKLOG))
@@ -112,7 +160,9 @@ def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
 
 def states_of(links: Table[LinkRow]) -> Iterator[tuple[LinkRow, float, float]]:
     """Each link with whether it is up and whether it is started."""
-    return zip(links.index, links["up"].tolist(), links["started"].tolist(), strict=True)
+    return zip(
+        links.index, links["up"].tolist(), links["started"].tolist(), strict=True
+    )
 
 
 def how_it_stopped(up: float, started: float, delivering: float) -> str:
@@ -128,7 +178,9 @@ def how_it_stopped(up: float, started: float, delivering: float) -> str:
     return "frozen" if delivering > 0 else "full"
 
 
-def on(places: Iterable[tuple[str, str]], names: frozenset[str]) -> Callable[[ActiveCondition], bool]:
+def on(
+    places: Iterable[tuple[str, str]], names: frozenset[str]
+) -> Callable[[ActiveCondition], bool]:
     """Whether a condition has one of these names and is on one of these queues."""
     return lambda one: one.name in names and (one.address, one.queue) in places
 
@@ -136,14 +188,22 @@ def on(places: Iterable[tuple[str, str]], names: frozenset[str]) -> Callable[[Ac
 def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
     """A dead-letter address is full under FAIL: what should go there stays in delivery, with no consumer."""
     found, in_doubt = symptoms.poll.found, symptoms.poll.losses.in_doubt
-    targets = [name for name, one in symptoms.addresses.items() if one.full and one.policy == "fail"]
+    targets = [
+        name
+        for name, one in symptoms.addresses.items()
+        if one.full and one.policy == "fail"
+    ]
     if not targets:
         return
     doubt_is_read = len(in_doubt) == len(found.held)
     doubt = np.nan_to_num(in_doubt) if doubt_is_read else 0.0
     unheld = found.delivering - found.held - found.uncommitted - doubt
     for target in targets:
-        at = [i for i in np.flatnonzero(unheld >= UNHELD) if found.queues.rows[i].dead_letter_address == target]
+        at = [
+            i
+            for i in np.flatnonzero(unheld >= UNHELD)
+            if found.queues.rows[i].dead_letter_address == target
+        ]
         if at:
             group = symptoms.measured("dead_letter_address_full", target)
             group.places = {(row.address, row.name) for row in found.queues.rows[at]}
@@ -152,8 +212,14 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
             group.facts = stuck | address_facts(symptoms, target)
             if doubt_is_read and (in_doubt[at] == 0).all():
                 group.facts |= {"not_in_doubt": "none has these messages"}
-            symptoms.take(group.own, on(symptoms.queues_of(target), FILL | {DEAD_LETTERS_FULL.name}))
-            symptoms.take(group.victims, on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}))
+            symptoms.take(
+                group.own,
+                on(symptoms.queues_of(target), FILL | {DEAD_LETTERS_FULL.name}),
+            )
+            symptoms.take(
+                group.victims,
+                on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}),
+            )
             yield group
 
 
@@ -161,25 +227,61 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
     """A full or closed address whose producers wait, with the consumers that are blocked in sending to it; also one
     that refuses what is diverted to it, and so what is sent to the sources.
     """
-    told = {one.address for one in symptoms.free.values() if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)}
-    reached = {name for name, one in symptoms.addresses.items() if one.full and one.policy == "block"}
+    told = {
+        one.address
+        for one in symptoms.free.values()
+        if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)
+    }
+    reached = {
+        name
+        for name, one in symptoms.addresses.items()
+        if one.full and one.policy == "block"
+    }
     sources: dict[str, set[str]] = {}
     for source, target in symptoms.poll.snapshot.diverts:
-        if (about := symptoms.addresses.get(target)) is not None and about.full and about.policy == "fail":
+        if (
+            (about := symptoms.addresses.get(target)) is not None
+            and about.full
+            and about.policy == "fail"
+        ):
             sources.setdefault(target, set()).add(source)
     for address in sorted(told | reached | sources.keys())[:MOST_ADDRESSES]:
-        closed, of = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0, sources.get(address, ())
-        kind = "address_blocked" if closed else "divert_target_full" if of else "address_full"
+        closed, of = (
+            symptoms.addresses.get(address, AddressLimits()).producers_paused > 0,
+            sources.get(address, ()),
+        )
+        kind = (
+            "address_blocked"
+            if closed
+            else "divert_target_full"
+            if of
+            else "address_full"
+        )
         group = symptoms.measured(kind, address)
-        waits = [row for row in symptoms.waiting(group) if row.address == address or row.address in of]
+        waits = [
+            row
+            for row in symptoms.waiting(group)
+            if row.address == address or row.address in of
+        ]
         if waits or address in told:
-            group.places, group.blocked = {*symptoms.queues_of(address)}, sorted({row.client for row in waits})
-            group.facts, blocked_in_send = address_facts(symptoms, address), symptoms.of_sessions(waits)
+            group.places, group.blocked = (
+                {*symptoms.queues_of(address)},
+                sorted({row.client for row in waits}),
+            )
+            group.facts, blocked_in_send = (
+                address_facts(symptoms, address),
+                symptoms.of_sessions(waits),
+            )
             symptoms.take(group.own, on(group.places, FILL))
             symptoms.take(group.victims, blocked_in_send)
             group.consumers = symptoms.consumers_of(group.victims)
             stands = sorted({one.queue for one in group.victims})
-            group.facts = {**group.facts, **producers(waits), "stands": some(stands), "sources": some(sorted(of))}
+            group.facts = {
+                **group.facts,
+                **producers(waits),
+                "stands": some(stands),
+                "sources": some(sorted(of)),
+            }
             yield group
 
 
@@ -187,20 +289,30 @@ def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
     """The address itself is paused: its queues have one root, also where no one read them before."""
     paused = {name for name, one in symptoms.addresses.items() if one.paused > 0}
     conditions: list[ActiveCondition] = []
-    symptoms.take(conditions, lambda one: one.name == "paused" and one.address in paused)
+    symptoms.take(
+        conditions, lambda one: one.name == "paused" and one.address in paused
+    )
     for group in together("address_paused", conditions, lambda one: one.address):
         queues = symptoms.queues_of(group.what)
-        unread = some(name for (_, name), i in queues.items() if symptoms.poll.found.consumers[i] == 0)
+        unread = some(
+            name
+            for (_, name), i in queues.items()
+            if symptoms.poll.found.consumers[i] == 0
+        )
         group.facts = {**group.facts, "unread": unread}
         symptoms.take(group.victims, on(queues, BRINGS["paused"]))
         yield group
 
 
-def together(kind: str, conditions: list[ActiveCondition], what: Callable[[ActiveCondition], str]) -> list[Group]:
+def together(
+    kind: str, conditions: list[ActiveCondition], what: Callable[[ActiveCondition], str]
+) -> list[Group]:
     """One group for each of what they are about; without a kind each is of that of its first condition."""
     groups: dict[str, Group] = {}
     for one in sorted(conditions, key=lambda one: (one.since, one.queue)):
-        groups.setdefault(what(one), Group(kind or one.name, what(one), one.since)).own.append(one)
+        groups.setdefault(
+            what(one), Group(kind or one.name, what(one), one.since)
+        ).own.append(one)
     for group in groups.values():
         group.facts = {"queues": some(sorted(one.queue for one in group.own))}
     return [*groups.values()]
@@ -208,8 +320,15 @@ def together(kind: str, conditions: list[ActiveCondition], what: Callable[[Activ
 
 def common_causes(symptoms: Symptoms) -> Iterator[Group]:
     """Three clients or more that stop, each within two seconds of another."""
-    stopped = sorted((one for one in symptoms.free.values() if one.name in STOPS), key=lambda one: one.since)
-    gaps = [i for i in range(1, len(stopped)) if stopped[i].since - stopped[i - 1].since > TOGETHER]
+    stopped = sorted(
+        (one for one in symptoms.free.values() if one.name in STOPS),
+        key=lambda one: one.since,
+    )
+    gaps = [
+        i
+        for i in range(1, len(stopped))
+        if stopped[i].since - stopped[i - 1].since > TOGETHER
+    ]
     for first, last in pairwise([0, *gaps, len(stopped)]):
         if len({one.client for one in stopped[first:last]}) >= FEWEST:
             yield common_cause(symptoms, stopped[first:last])
@@ -217,18 +336,34 @@ def common_causes(symptoms: Symptoms) -> Iterator[Group]:
 
 def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     """What their consumers share, and who works all the same."""
-    first, clients, keys = at_once[0], sorted({one.client for one in at_once}), {*map(key_of, at_once)}
-    group = Group("common_cause", first.client, first.since, own=at_once, blocked=dict.fromkeys(clients))
+    first, clients, keys = (
+        at_once[0],
+        sorted({one.client for one in at_once}),
+        {*map(key_of, at_once)},
+    )
+    group = Group(
+        "common_cause",
+        first.client,
+        first.since,
+        own=at_once,
+        blocked=dict.fromkeys(clients),
+    )
     consumer = symptoms.poll.found.consumer
     symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
     group.consumers = symptoms.consumers_of(group.own)
     hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
     # What a consumer lets go may have come back: only where its queue settled some, it works.
     settled = consumer.at_queue(symptoms.poll.found.d_settled, 0.0)
-    rows, work = consumer.index.rows, np.flatnonzero((consumer.d_left > 0) & (settled > 0))
+    rows, work = (
+        consumer.index.rows,
+        np.flatnonzero((consumer.d_left > 0) & (settled > 0)),
+    )
     others = (rows[i] for i in work if rows[i].client not in group.blocked)
     works = next(others, None)
-    beside = next((row for row in chain([works], others) if row and row.remote_host in hosts), None)
+    beside = next(
+        (row for row in chain([works], others) if row and row.remote_host in hosts),
+        None,
+    )
     group.facts = {
         "count": str(len(clients)),
         "names": some(clients),
@@ -243,9 +378,14 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
 
 def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
     """More than half of the queues that get messages, of five or more, fall silent within two polls."""
-    silent = sorted((one for one in symptoms.free.values() if one.name == SILENT), key=lambda one: one.since)
+    silent = sorted(
+        (one for one in symptoms.free.values() if one.name == SILENT),
+        key=lambda one: one.since,
+    )
     arrival, near = symptoms.poll.usual.arrival, 2 * symptoms.poll.found.interval
-    gaps = [i for i in range(1, len(silent)) if silent[i].since - silent[i - 1].since > near]
+    gaps = [
+        i for i in range(1, len(silent)) if silent[i].since - silent[i - 1].since > near
+    ]
     for first, last in pairwise([0, *gaps, len(silent)]):
         begin = silent[first].since if silent else 0.0
         active = np.count_nonzero(arrival >= begin - near)
@@ -265,11 +405,20 @@ def clients(symptoms: Symptoms) -> Iterator[Group]:
         group.consumers = symptoms.consumers_of(group.own)
         if any(one.name in STARVED for one in symptoms.free.values()):
             beside = rows[np.isin(keys, keys[group.consumers])]
-            symptoms.take(group.victims, on({(row.address, row.queue) for row in beside}, STARVED))
+            symptoms.take(
+                group.victims, on({(row.address, row.queue) for row in beside}, STARVED)
+            )
         yield group
 
 
 Rules = tuple[Callable[[Symptoms], Iterator[Group]], ...]
-RESOURCES: Rules = failed_over, full_broker, stopped_bridges, dead_letters_refused, full_addresses, paused_addresses
+RESOURCES: Rules = (
+    failed_over,
+    full_broker,
+    stopped_bridges,
+    dead_letters_refused,
+    full_addresses,
+    paused_addresses,
+)
 CLIENTS: Rules = silent_broker, common_causes, clients
 """After those."""

@@ -38,16 +38,28 @@ class Sending:
     def advance(self, producers: Table[ProducerRow] | None, now: float) -> "Sending":
         if producers is None or producers["produced"] is self.produced:
             return self
-        index, produced, known = producers.index, producers["produced"], not np.isnan(self.since)
+        index, produced, known = (
+            producers.index,
+            producers["produced"],
+            not np.isnan(self.since),
+        )
         moved = produced != reindex(index, self.index, self.produced, np.nan)
-        last = np.where(moved & known, now, reindex(index, self.index, self.last, np.nan))
+        last = np.where(
+            moved & known, now, reindex(index, self.index, self.last, np.nan)
+        )
         return Sending(index, produced, last, self.since if known else now, now)
 
     def waiting(self, begin: float, quiet: float) -> list[ProducerRow]:
         """Those that sent until `begin`, or came later, and have sent nothing for `quiet` seconds."""
         unseen = np.isnan(self.last) & (begin - self.since < RECENT)
-        sent = np.where(self.produced > 0, np.where(unseen, begin, self.last) >= begin - RECENT, self.last > begin)
-        rows: list[ProducerRow] = self.index.rows[sent & ~(self.read - self.last < quiet)].tolist()
+        sent = np.where(
+            self.produced > 0,
+            np.where(unseen, begin, self.last) >= begin - RECENT,
+            self.last > begin,
+        )
+        rows: list[ProducerRow] = self.index.rows[
+            sent & ~(self.read - self.last < quiet)
+        ].tolist()
         return rows
 
 
@@ -64,23 +76,50 @@ class Noted(NamedTuple):
     """So many were refused: matters where a consumer is absent."""
 
 
-def noticed(poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float) -> Iterable[Noted]:
+def noticed(
+    poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float
+) -> Iterable[Noted]:
     """At this poll. consumers, sending: of the poll before; refused: logins that were refused until then."""
-    now, found, producers = poll.snapshot.stamp, poll.found.consumer, poll.snapshot.producers
+    now, found, producers = (
+        poll.snapshot.stamp,
+        poll.found.consumer,
+        poll.snapshot.producers,
+    )
     if poll.found.restarted:
         yield Noted(now, "the broker started")
     elif (count := poll.broker.authentication_failures - refused) > 0:
         yield Noted(now, f"refused logins: {count:.0f}", logins=count)
     if not np.isnan(sending.since):
         for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
-            yield Noted(now, f"{row.client} left queue {row.queue}", row.address, row.queue, row.client, True)
+            yield Noted(
+                now,
+                f"{row.client} left queue {row.queue}",
+                row.address,
+                row.queue,
+                row.client,
+                True,
+            )
         for row in found.index.rows[np.flatnonzero(found.new)[:AT_ONCE]]:
-            yield Noted(now, f"{row.client} began to consume queue {row.queue}", row.address, row.queue, row.client)
+            yield Noted(
+                now,
+                f"{row.client} began to consume queue {row.queue}",
+                row.address,
+                row.queue,
+                row.client,
+            )
         senders = Index[ProducerRow].empty() if producers is None else producers.index
         new = senders.rows[senders.new_since(sending.index)[:AT_ONCE]]
-        before = {(row.client, row.address) for row in sending.index} if len(new) else ()
+        before = (
+            {(row.client, row.address) for row in sending.index} if len(new) else ()
+        )
         for row in (row for row in new if (row.client, row.address) not in before):
-            yield Noted(now, f"{row.client} began to send to {row.address}", row.address, "", row.client)
+            yield Noted(
+                now,
+                f"{row.client} began to send to {row.address}",
+                row.address,
+                "",
+                row.client,
+            )
 
 
 def place_of(row: QueueRow) -> tuple[str, str]:
@@ -118,15 +157,27 @@ class Symptoms:
 
     def measured(self, kind: str, what: str) -> Group:
         """A root that is no condition."""
-        return Group(kind, what, self.begun.get((kind, what), self.poll.snapshot.stamp), measured=True)
+        return Group(
+            kind,
+            what,
+            self.begun.get((kind, what), self.poll.snapshot.stamp),
+            measured=True,
+        )
 
-    def take(self, to: list[ActiveCondition], fits: Callable[[ActiveCondition], bool]) -> None:
+    def take(
+        self, to: list[ActiveCondition], fits: Callable[[ActiveCondition], bool]
+    ) -> None:
         """Moves the free conditions that fit to the list."""
-        to.extend(self.free.pop(key) for key in [key for key, one in self.free.items() if fits(one)])
+        to.extend(
+            self.free.pop(key)
+            for key in [key for key, one in self.free.items() if fits(one)]
+        )
 
     def waiting(self, group: Group) -> list[ProducerRow]:
         """Producers that sent until the root began, or came later, and send no more."""
-        return self.sending.waiting(group.begin, max(4.0, 0.9 * self.poll.found.interval))
+        return self.sending.waiting(
+            group.begin, max(4.0, 0.9 * self.poll.found.interval)
+        )
 
     @cached_property
     def addresses(self) -> Mapping[str, AddressLimits]:
@@ -134,7 +185,11 @@ class Symptoms:
         table = self.poll.snapshot.addresses
         if table is None:
             return {}
-        held = (table["limit_percent"] >= 100) | (table["paused"] > 0) | (table["producers_paused"] > 0)
+        held = (
+            (table["limit_percent"] >= 100)
+            | (table["paused"] > 0)
+            | (table["producers_paused"] > 0)
+        )
         at = np.flatnonzero(held | bool(surroundings.full_broker(self.poll.broker)))
         columns = [table[name][at].tolist() for name in AddressLimits._fields[1:]]
         rows = zip(table.index.rows[at], *columns, strict=True)
@@ -143,11 +198,18 @@ class Symptoms:
     @cached_property
     def queues(self) -> Mapping[tuple[str, str], list[float]]:
         """Of those that the reported conditions concern: messages, their growth, least age (NaN: not known)."""
-        found, conditions = self.poll.found, [one for of in self.told for one in of.own + of.victims]
-        places = {(one.address, one.queue) for one in conditions}.union(*(of.places for of in self.told))
+        found, conditions = (
+            self.poll.found,
+            [one for of in self.told for one in of.own + of.victims],
+        )
+        places = {(one.address, one.queue) for one in conditions}.union(
+            *(of.places for of in self.told)
+        )
         at = found.queues.where("place", place_of, places)
         growth = or_zero(found.d_added[at] - found.d_settled[at])
-        numbers = np.stack([or_zero(found.messages[at]), growth, found.now - self.oldest[at]], axis=1).tolist()
+        numbers = np.stack(
+            [or_zero(found.messages[at]), growth, found.now - self.oldest[at]], axis=1
+        ).tolist()
         return dict(zip(map(place_of, found.queues.rows[at]), numbers, strict=True))
 
     @cached_property
@@ -155,8 +217,12 @@ class Symptoms:
         """Positions of changes about what is reported, by their address and by their client."""
         by_address, by_client = dict[str, list[int]](), dict[str, list[int]]()
         conditions = [one for of in self.told for one in of.own + of.victims]
-        addresses = {address for of in self.told for address, _ in of.places}.union(one.address for one in conditions)
-        clients = {name for of in self.told for name in of.blocked}.union(one.client for one in conditions) - {""}
+        addresses = {address for of in self.told for address, _ in of.places}.union(
+            one.address for one in conditions
+        )
+        clients = {name for of in self.told for name in of.blocked}.union(
+            one.client for one in conditions
+        ) - {""}
         for i, one in enumerate(self.changes):
             if not one.address or one.address in addresses:
                 by_address.setdefault(one.address, []).append(i)
@@ -167,22 +233,37 @@ class Symptoms:
     def queues_of(self, address: str) -> dict[tuple[str, str], int]:
         """Positions of the queues of an address, by address and name."""
         at = self.poll.found.queues.where("address", attrgetter("address"), {address})
-        return {place_of(row): i for row, i in zip(self.poll.found.queues.rows[at], at.tolist(), strict=True)}
+        return {
+            place_of(row): i
+            for row, i in zip(self.poll.found.queues.rows[at], at.tolist(), strict=True)
+        }
 
     def consumers_of(self, conditions: Iterable[ActiveCondition]) -> Positions:
         """The consumers of the clients in them, first the one that has acknowledged nothing for longest."""
         clients = self.poll.groups.clients
-        named = [ClientSeries(one.broker, one.address, one.queue, one.client) for one in conditions if one.client]
+        named = [
+            ClientSeries(one.broker, one.address, one.queue, one.client)
+            for one in conditions
+            if one.client
+        ]
         positions = clients.index.positions(clients.book.find(named))
         theirs = np.zeros(len(clients.index) + 1, np.bool_)  # the last one: hidden
         theirs[positions[positions >= 0]] = True
         at = np.flatnonzero(theirs[clients.member])
         return at[np.argsort(self.poll.unacked.unacked_since[at], kind="stable")]
 
-    def of_sessions(self, rows: Iterable[ProducerRow]) -> Callable[[ActiveCondition], bool]:
+    def of_sessions(
+        self, rows: Iterable[ProducerRow]
+    ) -> Callable[[ActiveCondition], bool]:
         """Whether a condition is of a client that consumes in the session of one of these producers."""
         wanted, clients = {row.session for row in rows} - {""}, self.poll.groups.clients
         at = self.consumers_of(self.free.values() if wanted else ())
         rows_of = self.poll.found.consumer.index.rows
-        found = {clients.index.rows[clients.member[i]] for i in at if rows_of[i].session in wanted}
-        return lambda one: ClientSeries(one.broker, one.address, one.queue, one.client) in found
+        found = {
+            clients.index.rows[clients.member[i]]
+            for i in at
+            if rows_of[i].session in wanted
+        }
+        return lambda one: (
+            ClientSeries(one.broker, one.address, one.queue, one.client) in found
+        )

@@ -46,7 +46,9 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     """Sheets of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
     account, queues = view.state.judgement.account, view.snapshot.queues
     if queues is None or not account.watched or account.books.index is not queues.index:
-        raise NotFound(NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again")
+        raise NotFound(
+            NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again"
+        )
     sheets = Sheets(view, account, queues)
     if not name:
         return sheets.of_all_losses()
@@ -56,7 +58,9 @@ def account_list(view: BrokerView, name: str) -> AccountList:
         if client is None:
             raise sheets.missing("address, queue or client", name, sheets.bare_names)
         return sheets.listed([client], 1)
-    made = sheets.of_rows(sheets.addresses(found), found) + [sheets.of_bare_address(at) for at in bare]
+    made = sheets.of_rows(sheets.addresses(found), found) + [
+        sheets.of_bare_address(at) for at in bare
+    ]
     return sheets.listed(made[:MAX_SHEETS], len(made))
 
 
@@ -66,7 +70,9 @@ class SheetMaker:
     def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
         self._view, self._queues = view, queues
         member = view.state.queues.grouping.member
-        self.shown: list[int] = [i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN]
+        self.shown: list[int] = [
+            i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN
+        ]
 
     def named(self, name: str) -> list[int]:
         rows = self._queues.index.rows
@@ -77,25 +83,47 @@ class SheetMaker:
         names = [text for i in self.shown for text in (rows[i].name, rows[i].address)]
         return self._view.missing(what, name, [*names, *others], "addresses and queues")
 
-    def listed(self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()) -> AccountList:
+    def listed(
+        self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()
+    ) -> AccountList:
         """total: how many sheets there are; unknown: what else may be lost."""
-        return AccountList(self._view.policy.broker, round(self._view.snapshot.stamp, 3), sheets, total, list(unknown))
+        return AccountList(
+            self._view.policy.broker,
+            round(self._view.snapshot.stamp, 3),
+            sheets,
+            total,
+            list(unknown),
+        )
 
     def _begun(self, since: float) -> float | None:
         """since: by the broker's clock."""
-        return None if np.isnan(since) else round(float(since - self._view.state.clock.applied), 3)
+        return (
+            None
+            if np.isnan(since)
+            else round(float(since - self._view.state.clock.applied), 3)
+        )
 
     def _buffered(self, i: int) -> dict[str, Amount]:
         """By client: what was sent to it of the queue and it has not acknowledged."""
         consumers, by_client = self._view.snapshot.consumers, Counter[str]()
         if consumers is not None:
-            for at in np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i]).tolist():
-                by_client[consumers.index.rows[at].client] += np.nan_to_num(consumers["buffered"][at])
-        return {client: json_number(number) for client, number in sorted(by_client.items()) if number}
+            for at in np.flatnonzero(
+                self._view.snapshot.consumer_queue == self._queues.index.keys[i]
+            ).tolist():
+                by_client[consumers.index.rows[at].client] += np.nan_to_num(
+                    consumers["buffered"][at]
+                )
+        return {
+            client: json_number(number)
+            for client, number in sorted(by_client.items())
+            if number
+        }
 
 
 class Sheets(SheetMaker):
-    def __init__(self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]) -> None:
+    def __init__(
+        self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]
+    ) -> None:
         super().__init__(view, queues)
         self._account = account
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
@@ -106,20 +134,34 @@ class Sheets(SheetMaker):
         self._kept = kept_elsewhere(account, queues, view.snapshot.addresses)
         self._bare = account.bare
         of_addresses = view.state.addresses.grouping
-        members = np.append(of_addresses.member, HIDDEN)[of_addresses.source.positions(self._bare.index.keys)]
-        self._shown_bare: list[int] = np.flatnonzero(self._bare.bare & (members != HIDDEN)).tolist()
+        members = np.append(of_addresses.member, HIDDEN)[
+            of_addresses.source.positions(self._bare.index.keys)
+        ]
+        self._shown_bare: list[int] = np.flatnonzero(
+            self._bare.bare & (members != HIDDEN)
+        ).tolist()
 
     def addresses(self, rows: Sequence[int]) -> list[int]:
         """One queue of each address."""
         if not self._compared:
             return []
-        return list({self._queues.index.rows[i].address: i for i in reversed(rows)}.values())
+        return list(
+            {self._queues.index.rows[i].address: i for i in reversed(rows)}.values()
+        )
 
-    def of_rows(self, addresses: Sequence[int], queues: Sequence[int]) -> list[AccountSheet]:
+    def of_rows(
+        self, addresses: Sequence[int], queues: Sequence[int]
+    ) -> list[AccountSheet]:
         """Sheets of these rows: of their addresses, and of the queues themselves; each address before its queues."""
         rows = self._queues.index.rows
-        chosen = sorted([(rows[i].address, 0, i) for i in addresses] + [(rows[i].address, 1, i) for i in queues])
-        return [self.of_queue(i) if is_queue else self.of_address(i) for _, is_queue, i in chosen[:MAX_SHEETS]]
+        chosen = sorted(
+            [(rows[i].address, 0, i) for i in addresses]
+            + [(rows[i].address, 1, i) for i in queues]
+        )
+        return [
+            self.of_queue(i) if is_queue else self.of_address(i)
+            for _, is_queue, i in chosen[:MAX_SHEETS]
+        ]
 
     def bare_named(self, name: str) -> list[int]:
         """Positions of the addresses without a queue that have this name: one or none."""
@@ -138,12 +180,26 @@ class Sheets(SheetMaker):
         addresses = self.addresses(queues)
         open_at = self._undecided()
         losing = [i for i in queues if self._loses(i, self._queue_fates)]
-        losing_addresses = [i for i in addresses if self._loses(i, self._address_fates) or open_at[i] > 0]
+        losing_addresses = [
+            i
+            for i in addresses
+            if self._loses(i, self._address_fates) or open_at[i] > 0
+        ]
         bare = [at for at in self._shown_bare if self._bare.unrouted[at] > 0]
-        made = self.of_rows(losing_addresses, losing) + [self.of_bare_address(at) for at in bare]
-        others = [self._not_known(i, self._queue_fates, self._why_lost) for i in set(queues) - set(losing)]
-        others += [self._not_known(i, self._address_fates, self._why) for i in set(addresses) - set(losing_addresses)]
-        others += [self._routed_elsewhere(at) for at in self._shown_bare if at not in bare]
+        made = self.of_rows(losing_addresses, losing) + [
+            self.of_bare_address(at) for at in bare
+        ]
+        others = [
+            self._not_known(i, self._queue_fates, self._why_lost)
+            for i in set(queues) - set(losing)
+        ]
+        others += [
+            self._not_known(i, self._address_fates, self._why)
+            for i in set(addresses) - set(losing_addresses)
+        ]
+        others += [
+            self._routed_elsewhere(at) for at in self._shown_bare if at not in bare
+        ]
         if not self._compared:
             others.append({("missing", WHY["not_read"]): None})
         total = len(losing_addresses) + len(losing) + len(bare)
@@ -151,19 +207,29 @@ class Sheets(SheetMaker):
 
     @property
     def _queue_fates(self) -> list[str]:
-        return [fate for fate in QUEUE_FATES if outcome_of(fate) is not FateOutcome.HANDLED]
+        return [
+            fate for fate in QUEUE_FATES if outcome_of(fate) is not FateOutcome.HANDLED
+        ]
 
     @property
     def _address_fates(self) -> list[str]:
-        return [fate for fate in self._fates if fate not in QUEUE_FATES and outcome_of(fate) is not FateOutcome.HANDLED]
+        return [
+            fate
+            for fate in self._fates
+            if fate not in QUEUE_FATES and outcome_of(fate) is not FateOutcome.HANDLED
+        ]
 
     def _loses(self, i: int, fates: Sequence[str]) -> bool:
         """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""
-        return any(self._fates[fate][0][i] > 0 and not self._is_kept(fate, i) for fate in fates)
+        return any(
+            self._fates[fate][0][i] > 0 and not self._is_kept(fate, i) for fate in fates
+        )
 
     def _is_kept(self, fate: str, i: int) -> bool:
         """Whether messages of this fate are in the queue of another address."""
-        return outcome_of(fate) is FateOutcome.KEPT_OR_LOST and bool(self._kept[fate][i])
+        return outcome_of(fate) is FateOutcome.KEPT_OR_LOST and bool(
+            self._kept[fate][i]
+        )
 
     def _undecided(self) -> Column:
         """Per queue, of its address: messages that reached no queue so far, at least: uncommitted or lost."""
@@ -192,7 +258,12 @@ class Sheets(SheetMaker):
         routed = float(self._bare.routed[at])
         if not routed or self._bare.to_wildcard[at]:
             return {}
-        return {("missing", WHY["diverted" if self._bare.diverted[at] else "no_queue"]): routed}
+        return {
+            (
+                "missing",
+                WHY["diverted" if self._bare.diverted[at] else "no_queue"],
+            ): routed
+        }
 
     def of_bare_address(self, at: int) -> AccountSheet:
         """Of an address without a queue."""
@@ -222,8 +293,16 @@ class Sheets(SheetMaker):
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
         names += ["lost_at_restart"] if books.partly[i] > 0 else []
         left = {name: amount(*self._bounds(name, i)) for name in names}
-        polled = {name: amount(*map(float, (self._polled[name][0][i], self._polled[name][1][i]))) for name in names}
-        came: dict[str, Amount] = {"at_start": json_number(books.opening[i]), "added": json_number(books.added[i])}
+        polled = {
+            name: amount(
+                *map(float, (self._polled[name][0][i], self._polled[name][1][i]))
+            )
+            for name in names
+        }
+        came: dict[str, Amount] = {
+            "at_start": json_number(books.opening[i]),
+            "added": json_number(books.added[i]),
+        }
         arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
         # What was lost at a restart is a fate of its own.
         by_restarts = json_number(books.adjusted[i] + books.lost_at_restart[i])
@@ -232,18 +311,35 @@ class Sheets(SheetMaker):
         there, unexplained = self._there(i), json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
-        reasons = {name: self._why_left(name, i, left) for name in left if not exact(left[name])}
+        reasons = {
+            name: self._why_left(name, i, left)
+            for name in left
+            if not exact(left[name])
+        }
         returns = self._account.returns
         given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
         if not exact(given_back):
-            reasons["given_back"] = WHY["paged"] if returns.paged[i] > 0 else WHY["unattempted"]
+            reasons["given_back"] = (
+                WHY["paged"] if returns.paged[i] > 0 else WHY["unattempted"]
+            )
         if not exact(arrived_late):
-            reasons["expired_on_arrival"] = WHY["late"] if "evicted" in left or "replaced" in left else WHY["once"]
-        reasons |= {"unexplained": "three polls are needed"} if unexplained is None else {}
-        unsure = [name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))]
-        reasons |= {name: WHY["beyond"] if delivering[name] is None else WHY["unheld"] for name in unsure}
+            reasons["expired_on_arrival"] = (
+                WHY["late"] if "evicted" in left or "replaced" in left else WHY["once"]
+            )
+        reasons |= (
+            {"unexplained": "three polls are needed"} if unexplained is None else {}
+        )
+        unsure = [
+            name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))
+        ]
+        reasons |= {
+            name: WHY["beyond"] if delivering[name] is None else WHY["unheld"]
+            for name in unsure
+        }
         if not exact(in_doubt := delivering.get("in_doubt", 0)):
-            reasons["in_doubt"] = WHY["uncounted"] if in_doubt is None else WHY["committing"]
+            reasons["in_doubt"] = (
+                WHY["uncounted"] if in_doubt is None else WHY["committing"]
+            )
         if not all(map(exact, lost_by.values())):
             reasons["lost_by"] = WHY["untold"]
         there, why_not_ready = content_that_adds_up(came, there, polled)
@@ -259,7 +355,10 @@ class Sheets(SheetMaker):
     def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
         if self._account.books.partly[i] > 0:
             return WHY["unpolled"]
-        if name in {"dead_lettered", "purged"} and self._account.dead_letters.placeless[i]:
+        if (
+            name in {"dead_lettered", "purged"}
+            and self._account.dead_letters.placeless[i]
+        ):
             return WHY["placeless"]
         if name in FATES:
             return FATES[name]
@@ -279,15 +378,24 @@ class Sheets(SheetMaker):
         left = {name: amount(*self._bounds(name, i)) for name in names}
         if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
             left["rejected"] = None
-        reasons = {name: self._why(name, i) for name, value in {**left, **there}.items() if not exact(value)}
+        reasons = {
+            name: self._why(name, i)
+            for name, value in {**left, **there}.items()
+            if not exact(value)
+        }
         routed = float(of.routed_in_all[i])
         least, most = self._reached_no_queue(i)
-        came: dict[str, Amount] = {"routed": json_number(routed), "unrouted": json_number(of.unrouted[i])}
+        came: dict[str, Amount] = {
+            "routed": json_number(routed),
+            "unrouted": json_number(of.unrouted[i]),
+        }
         missing = amount(least, most)
         # What was open before it was compared may come later, so that more come than were routed since.
         to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
         if not exact(missing):
-            reasons["routed"] = WHY["busy"] if came["routed"] is not None else WHY["not_read"]
+            reasons["routed"] = (
+                WHY["busy"] if came["routed"] is not None else WHY["not_read"]
+            )
         total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to no queue"
         return AccountSheet(
             self._view.policy.broker, self._queues.index.rows[i].address, "", self._begun(self._account.books.since[i]),
@@ -301,7 +409,10 @@ class Sheets(SheetMaker):
         if not of.earlier[i] > 0:
             return least, most
         # What was missing before it was compared again is known only by its fates.
-        booked = sum(self._bounds(fate, i)[0] for fate in ("dropped", "rejected", "unwanted", "rolled_back", "missing"))
+        booked = sum(
+            self._bounds(fate, i)[0]
+            for fate in ("dropped", "rejected", "unwanted", "rolled_back", "missing")
+        )
         least = float(max(least, np.nan_to_num(booked - of.refused[i])))
         return least, max(least, float(np.nan_to_num(of.routed_in_all[i])))
 
@@ -317,21 +428,37 @@ class Sheets(SheetMaker):
         if not at and not sent:
             return None
         delivered, settled, buffered, uncommitted = (
-            float(np.nansum(takers[name][at])) for name in ("delivered", "acknowledged", "buffered", "uncommitted")
+            float(np.nansum(takers[name][at]))
+            for name in ("delivered", "acknowledged", "buffered", "uncommitted")
         )
-        settled, returned = settled - uncommitted, max(0.0, delivered - settled - buffered)
+        settled, returned = (
+            settled - uncommitted,
+            max(0.0, delivered - settled - buffered),
+        )
         of = {takers.index.rows[i].queue for i in at}
         queues = [i for i, row in enumerate(self._queues.index) if row.name in of]
         back = float(self._account.returns.most[queues].sum())
-        there: dict[str, Amount] = {"buffered": json_number(buffered), "uncommitted": json_number(uncommitted)}
+        there: dict[str, Amount] = {
+            "buffered": json_number(buffered),
+            "uncommitted": json_number(uncommitted),
+        }
         left = {
             "acknowledged": amount(max(0.0, settled - back), settled),
-            "given_back": amount(0.0 if back else returned, returned + min(back, settled)),
+            "given_back": amount(
+                0.0 if back else returned, returned + min(back, settled)
+            ),
         }
-        reasons = {} if all(map(exact, left.values())) else dict.fromkeys(left, WHY["rolled_back"])
+        reasons = (
+            {}
+            if all(map(exact, left.values()))
+            else dict.fromkeys(left, WHY["rolled_back"])
+        )
         if ANONYMOUS in sent:
             sent[ANONYMOUS], reasons[ANONYMOUS] = None, WHY["anonymous"]
-        lost = {self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0) for i in queues}
+        lost = {
+            self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0)
+            for i in queues
+        }
         lost = {queue: value for queue, value in lost.items() if value != 0}
         came: dict[str, Amount] = {"delivered": json_number(delivered)}
         return AccountSheet(
@@ -344,7 +471,9 @@ class Sheets(SheetMaker):
         if np.isnan(of.routed0[i]):
             return WHY["not_read"]
         if name == "duplicate":
-            return WHY["anonymous" if self._account.duplicates.anonymous else "unlisted"]
+            return WHY[
+                "anonymous" if self._account.duplicates.anonymous else "unlisted"
+            ]
         if name == "rejected" and of.rejected[i] == 0 and of.full[i] > 0:
             return WHY["unseen_refusal"]
         return WHY["partly"] if of.partly[i] > 0 else FATES.get(name, WHY["busy"])
@@ -371,12 +500,20 @@ class Sheets(SheetMaker):
         consumers, of = self._view.snapshot.consumers, self._account.in_doubt
         if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
             return {}, {}
-        at = np.flatnonzero(self._view.snapshot.consumer_queue == self._queues.index.keys[i])
+        at = np.flatnonzero(
+            self._view.snapshot.consumer_queue == self._queues.index.keys[i]
+        )
         (low, high), by_client = of.bounds, self._buffered(i)
         by_state: dict[str, Amount] = {
-            "buffered": sum(one for one in by_client.values() if isinstance(one, int | float)),
-            "uncommitted": json_number(float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())),
-            "in_doubt": None if np.isnan(high[i]) else amount(float(low[i]), float(high[i])),
+            "buffered": sum(
+                one for one in by_client.values() if isinstance(one, int | float)
+            ),
+            "uncommitted": json_number(
+                float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())
+            ),
+            "in_doubt": None
+            if np.isnan(high[i])
+            else amount(float(low[i]), float(high[i])),
             "by_link": amount(*map(float, of.links[:, i])),
             "unheld": amount(*map(float, of.rest[:, i])),
         }
@@ -396,7 +533,9 @@ class Sheets(SheetMaker):
             yield UNNAMED, amount(0.0, most - sum(one.least for one in named.values()))
 
 
-def together_by_reason(found: Iterable[Mapping[tuple[str, str], float | None]]) -> list[NotKnown]:
+def together_by_reason(
+    found: Iterable[Mapping[tuple[str, str], float | None]],
+) -> list[NotKnown]:
     """found: of each place, messages that may have had a fate, by the fate and the reason why that is not known."""
     places, most = Counter[tuple[str, str]](), dict[tuple[str, str], float | None]()
     for one in found:
@@ -405,7 +544,12 @@ def together_by_reason(found: Iterable[Mapping[tuple[str, str], float | None]]) 
             places[key] += 1
             most[key] = None if before is None or number is None else before + number
     return [
-        NotKnown(fate, places[fate, reason], None if number is None else json_number(number), reason)
+        NotKnown(
+            fate,
+            places[fate, reason],
+            None if number is None else json_number(number),
+            reason,
+        )
         for (fate, reason), number in sorted(most.items())
     ]
 
@@ -422,13 +566,26 @@ def exact(value: Amount) -> bool:
     return isinstance(value, int | float)
 
 
-def sums(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount], gap: Amount) -> str:
+def sums(
+    came: Mapping[str, Amount],
+    there: Mapping[str, Amount],
+    left: Mapping[str, Amount],
+    gap: Amount,
+) -> str:
     """The arithmetic of a queue's sheet."""
 
     def terms(amounts: Mapping[str, Amount]) -> str:
-        return " + ".join(f"{text(value)} {name.replace('_', ' ')}" for name, value in amounts.items() if value != 0)
+        return " + ".join(
+            f"{text(value)} {name.replace('_', ' ')}"
+            for name, value in amounts.items()
+            if value != 0
+        )
 
-    parts = terms(there), terms(together(left)), terms({"unexplained": gap} if gap else {})
+    parts = (
+        terms(there),
+        terms(together(left)),
+        terms({"unexplained": gap} if gap else {}),
+    )
     right = " + ".join(filter(None, parts))
     return f"{terms(came) or '0'} = {right or '0'}"
 

@@ -23,7 +23,10 @@ from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
-TO_OTHERS, TO_NONE = "and at once to its other consumers", "and wait for a consumer: it has no other"
+TO_OTHERS, TO_NONE = (
+    "and at once to its other consumers",
+    "and wait for a consumer: it has no other",
+)
 """Where messages go that are returned."""
 CONSUMER_LIMITS = {"artemis": "max-consumers", "openmq": "maxNumActiveConsumers"}
 """By kind of broker the setting that limits the consumers of a queue."""
@@ -53,38 +56,64 @@ class Actions:
         self._clients = state.consumers.clients
         self._judgement = state.judgement
 
-    def of(self, one: ActiveCondition, about: Condition, beside: Conditions = ()) -> list[answers.Action]:
+    def of(
+        self, one: ActiveCondition, about: Condition, beside: Conditions = ()
+    ) -> list[answers.Action]:
         """In the order in which to try them. about: the condition on this kind of broker. beside: those of one root."""
         broker = self._snapshot.broker
         if broker is None:
             return []
         names, mbeans = self._names(one), self._mbeans(one)
-        ready = {each.queue: each.evidence.get("ready", 0.0) for each in beside if each and each.name == one.name}
+        ready = {
+            each.queue: each.evidence.get("ready", 0.0)
+            for each in beside
+            if each and each.name == one.name
+        }
         if len(ready) > 1 and not one.client:
-            several = ", ".join(f"{queue} ({count:,.0f} messages)" for queue, count in ready.items())
+            several = ", ".join(
+                f"{queue} ({count:,.0f} messages)" for queue, count in ready.items()
+            )
             names |= {"queue": several, "ready": f"{sum(ready.values()):,.0f}"}
         known = about.causes, broker.kind.name, names.get("protocol", "")
         fitting = [
             action
             for action in ACTIONS
-            if action.fits(one.name, one.verdicts, *known) and action.done.isdisjoint(names)
+            if action.fits(one.name, one.verdicts, *known)
+            and action.done.isdisjoint(names)
         ]
         return [one for action in fitting for one in filled(action, names, mbeans)]
 
     # --- what is known
 
     def _names(self, one: ActiveCondition) -> dict[str, str]:
-        names = {"broker": one.broker, "address": one.address, "queue": one.queue, "used": "bytes", "type": "q"}
-        names |= {"attempts": ATTEMPTS, "ready": "waiting", "undelivered": "undelivered", "next": TO_OTHERS}
+        names = {
+            "broker": one.broker,
+            "address": one.address,
+            "queue": one.queue,
+            "used": "bytes",
+            "type": "q",
+        }
+        names |= {
+            "attempts": ATTEMPTS,
+            "ready": "waiting",
+            "undelivered": "undelivered",
+            "next": TO_OTHERS,
+        }
         names |= SOMETIMES | {"since": moment(one.since, "%H:%M:%S UTC")}
-        names["freed"] = " Producers that are blocked go on within seconds." * (one.name == "producers_blocked")
+        names["freed"] = " Producers that are blocked go on within seconds." * (
+            one.name == "producers_blocked"
+        )
         names |= self._of_address(one) | self._of_consumer(one) | self._of_producer(one)
         names["limit_name"] = CONSUMER_LIMITS.get(self._kind, "its limit of consumers")
         if cannot_hang(one):
             names |= CANNOT_HANG
         if is_all_uncommitted(one):
             names["to_fall"] = "uncommitted"
-        names |= {name: verdict.fact for name, verdict in one.verdicts.items() if verdict.state is CauseState.PROVEN}
+        names |= {
+            name: verdict.fact
+            for name, verdict in one.verdicts.items()
+            if verdict.state is CauseState.PROVEN
+        }
         names["queue_json"] = json.dumps(one.queue)[1:-1]
         if one.address:
             names["destination"] = one.address.removesuffix(" (topic)")
@@ -95,25 +124,42 @@ class Actions:
         elif "ready" in one.evidence:
             del names["undelivered"]  # to remove none helps no one
         if "held" in one.evidence:
-            names["held"] = f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
+            names["held"] = (
+                f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
+            )
         if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
-            names["at_risk"] = f", and {at_risk:,.0f} of them are evicted from the full ring"
+            names["at_risk"] = (
+                f", and {at_risk:,.0f} of them are evicted from the full ring"
+            )
         if xids := " ".join(dict.fromkeys(self._in_doubt())):
             names["xid"] = xids
         return names
 
     def _in_doubt(self) -> Iterator[str]:
         """Transactions that have been prepared for long, the oldest first: others are under way."""
-        now, seen = self._judgement.seen.times.now, self._judgement.account.losses.prepared
-        yield from (xid for xid, at in sorted(seen.items(), key=lambda one: one[1]) if now - at >= LASTING)
+        now, seen = (
+            self._judgement.seen.times.now,
+            self._judgement.account.losses.prepared,
+        )
+        yield from (
+            xid
+            for xid, at in sorted(seen.items(), key=lambda one: one[1])
+            if now - at >= LASTING
+        )
         for one in self._judgement.openmq.prepared.listed:
             if now - one.since >= LASTING:
                 yield one.transaction.id
 
     def _of_address(self, one: ActiveCondition) -> dict[str, str]:
-        found, addresses, i = {}, self._snapshot.addresses, self._addresses.get(one.address)
+        found, addresses, i = (
+            {},
+            self._snapshot.addresses,
+            self._addresses.get(one.address),
+        )
         if addresses is not None and i is not None:
-            if "max_delivery_attempts" in addresses and not np.isnan(addresses["max_delivery_attempts"][i]):
+            if "max_delivery_attempts" in addresses and not np.isnan(
+                addresses["max_delivery_attempts"][i]
+            ):
                 attempts = addresses["max_delivery_attempts"][i]
                 found["attempts"] = "unlimited" if attempts < 0 else f"{attempts:.0f}"
             if "topic" in addresses and addresses["topic"][i] > 0:
@@ -122,8 +168,14 @@ class Actions:
                 found["used"] = f"{addresses['memory_bytes'][i]:,.0f} bytes"
         row = self._queues.get((one.address, one.queue))
         if (queues := self._snapshot.queues) is not None and "killed" in queues:
-            killed = dict(zip(self._queues, queues["killed"], strict=False)).get((one.address, one.queue), 0.0)
-            found["killed"] = f" Killed (dead-lettered or purged) until now: {killed:,.0f}." if killed > 0 else ""
+            killed = dict(zip(self._queues, queues["killed"], strict=False)).get(
+                (one.address, one.queue), 0.0
+            )
+            found["killed"] = (
+                f" Killed (dead-lettered or purged) until now: {killed:,.0f}."
+                if killed > 0
+                else ""
+            )
         if row is not None and row.dead_letter_address:
             found["dead_letters"] = row.dead_letter_address
             found["dead_letters_json"] = json.dumps(row.dead_letter_address)[1:-1]
@@ -133,25 +185,59 @@ class Actions:
         """Of the client's consumer that has settled nothing for longest, else buffers most; of the queue's where the
         condition is the queue's.
         """
-        consumers, connections, clients = self._snapshot.consumers, self._snapshot.connections, self._clients
+        consumers, connections, clients = (
+            self._snapshot.consumers,
+            self._snapshot.connections,
+            self._clients,
+        )
         if consumers is None or not one.queue or clients.source is not consumers.index:
             return {}
-        of_queue = np.array([*((row.address, row.queue) == (one.address, one.queue) for row in clients.index), False])
-        wanted = np.array([*(one.client in ("", row.client) for row in clients.index), False]) & of_queue
+        of_queue = np.array(
+            [
+                *(
+                    (row.address, row.queue) == (one.address, one.queue)
+                    for row in clients.index
+                ),
+                False,
+            ]
+        )
+        wanted = (
+            np.array(
+                [*(one.client in ("", row.client) for row in clients.index), False]
+            )
+            & of_queue
+        )
         rows = np.flatnonzero(wanted[clients.member])
         if not len(rows):
             return {}
-        buffered = np.nan_to_num(consumers["buffered"][rows]) if "buffered" in consumers else np.zeros(len(rows))
+        buffered = (
+            np.nan_to_num(consumers["buffered"][rows])
+            if "buffered" in consumers
+            else np.zeros(len(rows))
+        )
         since = self._judgement.held_unsettled_since(consumers.index)[rows]
         holds_longest = not np.isnan(since).all() and one.name not in HOLDS_MOST
         worst = int(np.nanargmin(since)) if holds_longest else int(np.argmax(buffered))
         i = int(rows[worst])
-        row, protocol = consumers.index.rows[i], consumers.index.rows[i].protocol.upper()
+        row, protocol = (
+            consumers.index.rows[i],
+            consumers.index.rows[i].protocol.upper(),
+        )
         keys = self._snapshot.consumer_connection
-        at = -1 if connections is None else int(connections.index.positions(keys[[i]])[0])
+        at = (
+            -1
+            if connections is None
+            else int(connections.index.positions(keys[[i]])[0])
+        )
         stays = keys != keys[i] if at >= 0 else np.arange(len(keys)) != i
-        may_be_closed = connections is not None and at >= 0 and self._is_at_fault(one, rows, i)
-        connection = connections.index.rows[at].id if connections is not None and may_be_closed else ""
+        may_be_closed = (
+            connections is not None and at >= 0 and self._is_at_fault(one, rows, i)
+        )
+        connection = (
+            connections.index.rows[at].id
+            if connections is not None and may_be_closed
+            else ""
+        )
         found = {
             "client": clients.index.rows[clients.member[i]].client,
             "host": row.remote_host or "its host",
@@ -164,8 +250,12 @@ class Actions:
             "next": TO_OTHERS if np.any(of_queue[clients.member] & stays) else TO_NONE,
         }
         if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
-            found["others"] = f"It closes all {count} consumers of the connection: what they buffer returns, too. "
-            found["stay"] = f"; its connection and the {count - 1} other consumers of that stay"
+            found["others"] = (
+                f"It closes all {count} consumers of the connection: what they buffer returns, too. "
+            )
+            found["stay"] = (
+                f"; its connection and the {count - 1} other consumers of that stay"
+            )
         return {name: text for name, text in found.items() if text}
 
     def _is_at_fault(self, one: ActiveCondition, rows: Positions, at: int) -> bool:
@@ -175,7 +265,9 @@ class Actions:
         keys = self._snapshot.consumer_connection
         if one.client or one.name in HOLDS_MOST:
             return True
-        blockers = {key for key, _ in self._judgement.openmq.blockers} & set(keys[rows].tolist())
+        blockers = {key for key, _ in self._judgement.openmq.blockers} & set(
+            keys[rows].tolist()
+        )
         if blockers:
             return blockers == {int(keys[at])}
         return bool((keys[rows] == keys[at]).all())
@@ -183,13 +275,26 @@ class Actions:
     def _of_producer(self, one: ActiveCondition) -> dict[str, str]:
         """Of the one connection that has sent to the address in a transaction that is open; nothing of several."""
         snapshot = self._snapshot
-        transactions, producers, connections = snapshot.transactions, snapshot.producers, snapshot.connections
-        if transactions is None or producers is None or connections is None or not len(snapshot.producer_connection):
+        transactions, producers, connections = (
+            snapshot.transactions,
+            snapshot.producers,
+            snapshot.connections,
+        )
+        if (
+            transactions is None
+            or producers is None
+            or connections is None
+            or not len(snapshot.producer_connection)
+        ):
             return {}
         has_sent = transactions["messages"] > 0
         in_transaction = snapshot.transaction_connection[has_sent]
-        sends_here = np.array([row.address == one.address for row in producers.index], np.bool_)
-        suspects = np.intersect1d(in_transaction, snapshot.producer_connection[sends_here])
+        sends_here = np.array(
+            [row.address == one.address for row in producers.index], np.bool_
+        )
+        suspects = np.intersect1d(
+            in_transaction, snapshot.producer_connection[sends_here]
+        )
         at = connections.index.positions(suspects[suspects >= 0])
         if len(at) != 1 or at[0] < 0:
             return {}
@@ -204,53 +309,87 @@ class Actions:
         """The objects of Artemis' management, by what a call is on."""
         broker = self._snapshot.broker.object_name if self._snapshot.broker else ""
         row = self._queues.get((one.address, one.queue))
-        found = {"broker": broker, "address": f"{broker},component=addresses,address={quote(one.address)}"}
+        found = {
+            "broker": broker,
+            "address": f"{broker},component=addresses,address={quote(one.address)}",
+        }
         if row is not None:
             found["queue"] = _object_of(broker, row)
-            dead = [queue for queue in self._queues.values() if queue.address == row.dead_letter_address]
-            if len(dead) == 1:  # else one of them may hold the dead letters of another client
+            dead = [
+                queue
+                for queue in self._queues.values()
+                if queue.address == row.dead_letter_address
+            ]
+            if (
+                len(dead) == 1
+            ):  # else one of them may hold the dead letters of another client
                 found["dead_letters"] = _object_of(broker, dead[0])
         return found if broker else {}
 
     @cached_property
     def _addresses(self) -> dict[str, int]:
-        return {row.name: i for i, row in enumerate(self._snapshot.addresses.index if self._snapshot.addresses else ())}
+        return {
+            row.name: i
+            for i, row in enumerate(
+                self._snapshot.addresses.index if self._snapshot.addresses else ()
+            )
+        }
 
     @cached_property
     def _queues(self) -> dict[tuple[str, str], QueueRow]:
-        return {(row.address, row.name): row for row in (self._snapshot.queues.index if self._snapshot.queues else ())}
+        return {
+            (row.address, row.name): row
+            for row in (self._snapshot.queues.index if self._snapshot.queues else ())
+        }
 
 
 def cannot_hang(one: ActiveCondition) -> bool:
     """Whether every cause by which the client could hang is excluded."""
     found = [verdict for name, verdict in one.verdicts.items() if name in HANGS]
-    return bool(found) and all(verdict.state is CauseState.EXCLUDED for verdict in found)
+    return bool(found) and all(
+        verdict.state is CauseState.EXCLUDED for verdict in found
+    )
 
 
 def is_all_uncommitted(one: ActiveCondition) -> bool:
     """Whether all that the client has is acknowledged, and nothing buffered could fall."""
-    return one.evidence.get("uncommitted", 0.0) > 0 and not one.evidence.get("held", 0.0) > 0
+    return (
+        one.evidence.get("uncommitted", 0.0) > 0
+        and not one.evidence.get("held", 0.0) > 0
+    )
 
 
-def filled(action: ActionTemplate, names: Names, mbeans: Names) -> Iterator[answers.Action]:
+def filled(
+    action: ActionTemplate, names: Names, mbeans: Names
+) -> Iterator[answers.Action]:
     """Nothing where it needs what is not known."""
     try:
         texts = (action.do, action.effect, action.check, action.never)
         do, effect, check, never = (text.format_map(names) for text in texts)
         commands = [
-            action.command.format_map({name: shlex.quote(text) for name, text in each.items()})
+            action.command.format_map(
+                {name: shlex.quote(text) for name, text in each.items()}
+            )
             for each in _each(action.command, names)
             if action.command
         ]
         calls = [
-            answers.ManagementCall(mbeans[call.on], call.operation, [text.format_map(each) for text in call.arguments])
+            answers.ManagementCall(
+                mbeans[call.on],
+                call.operation,
+                [text.format_map(each) for text in call.arguments],
+            )
             for call in action.calls
             for each in _each(call.arguments, names)
         ]
     except KeyError:
         return
     methods = dict.fromkeys(call.operation.partition("(")[0] for call in action.calls)
-    right = f"a role that may call {', '.join(methods)}" if methods else "an administrator of imqcmd" * bool(commands)
+    right = (
+        f"a role that may call {', '.join(methods)}"
+        if methods
+        else "an administrator of imqcmd" * bool(commands)
+    )
     yield answers.Action(action.name, do, effect, check, never, right, calls, commands)
 
 

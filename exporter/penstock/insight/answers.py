@@ -34,12 +34,21 @@ ColumnValue: TypeAlias = Number | UnsetType | None
 """Of a table; UNSET where the table has no such column."""
 Time = Annotated[float, Meta(description="Seconds since 1970 by the agent's clock.")]
 Total = Annotated[int, Meta(description="How many there are, beyond the limit too.")]
-Numbers = Annotated[dict[str, Number], Meta(description="By name, in the units of the metrics; only what is known.")]
+Numbers = Annotated[
+    dict[str, Number],
+    Meta(description="By name, in the units of the metrics; only what is known."),
+]
 ConditionName = Annotated[str, _one_of(CONDITION_NAMES)]
-SeverityName = Annotated[str, _one_of(SEVERITIES), Meta(description="`info`: pages and texts call it a notice.")]
+SeverityName = Annotated[
+    str,
+    _one_of(SEVERITIES),
+    Meta(description="`info`: pages and texts call it a notice."),
+]
 
 
-ObjectStateName = Annotated[str, _one_of(ObjectState), Meta(description="As in `knowledge.state`.")]
+ObjectStateName = Annotated[
+    str, _one_of(ObjectState), Meta(description="As in `knowledge.state`.")
+]
 
 
 class Error(Struct, frozen=True):
@@ -182,7 +191,9 @@ class BrokerState(Struct, frozen=True, kw_only=True):
 
     name: str
     state: ObjectStateName
-    kind: Annotated[str, Meta(description="As in the configuration."), _one_of(BROKER_KINDS)]
+    kind: Annotated[
+        str, Meta(description="As in the configuration."), _one_of(BROKER_KINDS)
+    ]
     version: str
     role: str
     up: bool | None

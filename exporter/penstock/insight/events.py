@@ -106,7 +106,12 @@ class MissingQueue(NamedTuple):
 
 
 def summarize(
-    before: StatusSummary, state: State, snapshot: Snapshot | None, *, up: bool, error: str = ""
+    before: StatusSummary,
+    state: State,
+    snapshot: Snapshot | None,
+    *,
+    up: bool,
+    error: str = "",
 ) -> StatusSummary:
     """The broker after a poll. snapshot: what is known of it now, None where that is nothing.
 
@@ -116,7 +121,10 @@ def summarize(
     restarted = state.clock.process.replaces(before.process)
     conditions = by_name(state.judgement.conditions)
     if snapshot and not restarted:
-        conditions = {**out_of_view(before.conditions, conditions, state, snapshot.observation), **conditions}
+        conditions = {
+            **out_of_view(before.conditions, conditions, state, snapshot.observation),
+            **conditions,
+        }
     return StatusSummary(
         before.broker,
         up=up,
@@ -132,22 +140,39 @@ def summarize(
     )
 
 
-def missing_queues(before: StatusSummary, now: MessageAccount, *, restarted: bool) -> Sequence[MissingQueue]:
+def missing_queues(
+    before: StatusSummary, now: MessageAccount, *, restarted: bool
+) -> Sequence[MissingQueue]:
     """Durable queues with messages that the account had at the poll before, and has no more; those of the poll before
     where there was no other since.
     """
     if now is before.account:
         return before.missing
     books, index = before.account.books, now.books.index
-    if restarted or not (before.account.watched and now.watched) or books.index is index:
+    if (
+        restarted
+        or not (before.account.watched and now.watched)
+        or books.index is index
+    ):
         return ()
     gone = (index.positions(books.index.keys) < 0) & (books.content > 0)
     positions = np.flatnonzero(gone)[:MOST_QUEUES].tolist()
-    missing = (MissingQueue(int(books.index.keys[i]), books.index.rows[i], float(books.content[i])) for i in positions)
-    return [one for one in missing if one.row.durable and not one.row.temporary and one.row.kind in JUDGED]
+    missing = (
+        MissingQueue(
+            int(books.index.keys[i]), books.index.rows[i], float(books.content[i])
+        )
+        for i in positions
+    )
+    return [
+        one
+        for one in missing
+        if one.row.durable and not one.row.temporary and one.row.kind in JUDGED
+    ]
 
 
-def out_of_view(before: Told, now: Told, state: State, observation: Observation) -> Told:
+def out_of_view(
+    before: Told, now: Told, state: State, observation: Observation
+) -> Told:
     """Those of `before` that are not reported `now` and may be active still: their queue is not read.
 
     In the first poll at which it is read again a rule has no second poll yet to agree with it.
@@ -160,14 +185,24 @@ def out_of_view(before: Told, now: Told, state: State, observation: Observation)
     late = np.isin(grouping.source.keys, observation.late.get("queues", ()))
     here = ~late if cut else late
     names = {name[2] for name in gone}
-    named = {(row.address, row.name) for row in grouping.source.rows[here] if row.name in names}
+    named = {
+        (row.address, row.name)
+        for row in grouping.source.rows[here]
+        if row.name in names
+    }
     sums = np.unique(grouping.member[here & (grouping.member >= 0)])
-    named |= {(one.address, one.queue) for one in grouping.index.rows[sums] if one.queue in names}
+    named |= {
+        (one.address, one.queue)
+        for one in grouping.index.rows[sums]
+        if one.queue in names
+    }
     stand = (name for name in gone if (name[1:3] in named) is not cut)
     return {name: before[name] for name in islice(stand, MOST_OUT_OF_VIEW)}
 
 
-def by_name(conditions: Sequence[ActiveCondition]) -> dict[ConditionKey, tuple[Severity, float]]:
+def by_name(
+    conditions: Sequence[ActiveCondition],
+) -> dict[ConditionKey, tuple[Severity, float]]:
     """The worst and earliest where several have the same name, as within a sum of queues; silenced ones left out."""
     found: dict[ConditionKey, tuple[Severity, float]] = {}
     for one in conditions:
@@ -188,30 +223,54 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
         yield Event(now, Change.BROKER_UP, broker)
     if after.role and before.role and after.role != before.role:
         yield Event(now, Change.ROLE, broker, detail=f"{before.role} to {after.role}")
-    if (took := after.takeover) and (before.takeover is None or took.time > before.takeover.time):
-        yield Event(now, Change.FAILOVER, broker, since=round(took.time, 3), detail=took.text)
+    if (took := after.takeover) and (
+        before.takeover is None or took.time > before.takeover.time
+    ):
+        yield Event(
+            now, Change.FAILOVER, broker, since=round(took.time, 3), detail=took.text
+        )
     if after.process.replaces(before.process):
         yield Event(now, Change.BROKER_RESTART, broker, since=after.start)
     elif after.up:
         yield from _destroyed(broker, before.missing, after.account, now)
     yield from _operated(broker, before.account, after.account, now)
     yield from _incidents(broker, before.incidents, after.incidents, now)
-    for name in [*after.conditions, *(before.conditions.keys() - after.conditions.keys())]:
+    for name in [
+        *after.conditions,
+        *(before.conditions.keys() - after.conditions.keys()),
+    ]:
         yield from _condition(broker, name, before.conditions, after.conditions, now)
 
 
-def _incidents(broker: str, before: Sequence[Incident], after: Sequence[Incident], now: float) -> Iterator[Event]:
+def _incidents(
+    broker: str, before: Sequence[Incident], after: Sequence[Incident], now: float
+) -> Iterator[Event]:
     then, here = {one.id for one in before}, {one.id for one in after}
     began = [(Change.INCIDENT_BEGIN, one) for one in after if one.id not in then]
-    for change, one in [*began, *((Change.INCIDENT_END, one) for one in before if one.id not in here)]:
+    for change, one in [
+        *began,
+        *((Change.INCIDENT_END, one) for one in before if one.id not in here),
+    ]:
         detail = f"{one.title} ({one.id})"
-        yield Event(now, change, broker, severity=one.severity, since=round(one.begin, 3), detail=detail)
+        yield Event(
+            now,
+            change,
+            broker,
+            severity=one.severity,
+            since=round(one.begin, 3),
+            detail=detail,
+        )
 
 
-def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: float) -> Iterator[Event]:
+def _operated(
+    broker: str, before: MessageAccount, after: MessageAccount, now: float
+) -> Iterator[Event]:
     if not before.watched or after is before:
         return
-    index, to = after.moves.index, {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven}
+    index, to = (
+        after.moves.index,
+        {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven},
+    )
     moved = after.moves.moved - before.moves.reindexed(index).moved
     purged = after.dead_letters.purged - before.dead_letters.reindexed(index).purged
     for change, more in ((Change.MOVED, moved), (Change.PURGED, purged)):
@@ -221,7 +280,9 @@ def _operated(broker: str, before: MessageAccount, after: MessageAccount, now: f
             yield Event(now, change, broker, row.address, row.name, detail=detail)
 
 
-def _destroyed(broker: str, missing: Sequence[MissingQueue], account: MessageAccount, now: float) -> Iterator[Event]:
+def _destroyed(
+    broker: str, missing: Sequence[MissingQueue], account: MessageAccount, now: float
+) -> Iterator[Event]:
     """Of the queues that were missing at the poll before, those that still are."""
     if not account.watched:
         return
@@ -233,7 +294,9 @@ def _destroyed(broker: str, missing: Sequence[MissingQueue], account: MessageAcc
         yield Event(now, Change.DESTROYED, broker, row.address, row.name, detail=detail)
 
 
-def _condition(broker: str, name: ConditionKey, before: Told, after: Told, now: float) -> Iterator[Event]:
+def _condition(
+    broker: str, name: ConditionKey, before: Told, after: Told, now: float
+) -> Iterator[Event]:
     (severity, since), detail = after.get(name) or before[name], ""
     was = before[name][0] if name in before else severity
     if name not in before:
@@ -243,7 +306,21 @@ def _condition(broker: str, name: ConditionKey, before: Told, after: Told, now: 
     elif was is severity:
         return
     else:
-        change, detail = Change.SEVERITY, f"{was.name.lower()} to {severity.name.lower()}"
+        change, detail = (
+            Change.SEVERITY,
+            f"{was.name.lower()} to {severity.name.lower()}",
+        )
     condition, address, queue, client = name
     told = severity.name.lower()
-    yield Event(now, change, broker, address, queue, client, condition, told, round(since, 3), detail)
+    yield Event(
+        now,
+        change,
+        broker,
+        address,
+        queue,
+        client,
+        condition,
+        told,
+        round(since, 3),
+        detail,
+    )

@@ -29,9 +29,21 @@ from penstock.incidents.incidents import Incidents
 from penstock.insight import answers
 from penstock.insight import knowledge as sure
 from penstock.insight.actions import Actions
-from penstock.insight.answers import ConditionSummary, Evidence, Number, QueueClient, StallThreshold
+from penstock.insight.answers import (
+    ConditionSummary,
+    Evidence,
+    Number,
+    QueueClient,
+    StallThreshold,
+)
 from penstock.insight.flow_control import connections_of, flow_of
-from penstock.insight.formatting import NAMES, amount_text, client_name_text, counted, duration
+from penstock.insight.formatting import (
+    NAMES,
+    amount_text,
+    client_name_text,
+    counted,
+    duration,
+)
 from penstock.insight.knowledge import Concerning, Failing
 from penstock.learned.timeout import FEW, MANY
 from penstock.model import BrokerKind, Role, Snapshot
@@ -55,7 +67,9 @@ CLIENT_OF_KEY = itemgetter(1, 2, 3)
 SOURCES = ("learned by the agent", "from history")
 
 ConditionT = TypeVar("ConditionT", bound=answers.Condition)
-QUEUE_NUMBERS, CLIENT_NUMBERS = (tuple[str, ...](NAMES["numbers"][kind]) for kind in ("queue", "client"))
+QUEUE_NUMBERS, CLIENT_NUMBERS = (
+    tuple[str, ...](NAMES["numbers"][kind]) for kind in ("queue", "client")
+)
 
 
 class NotFound(Hinted):
@@ -77,7 +91,11 @@ class BrokerView:
     @property
     def kind(self) -> BrokerKind:
         """Artemis while the broker itself has not been read."""
-        return BrokerKind.ARTEMIS if self.snapshot.broker is None else self.snapshot.broker.kind
+        return (
+            BrokerKind.ARTEMIS
+            if self.snapshot.broker is None
+            else self.snapshot.broker.kind
+        )
 
     @property
     def node_id(self) -> str:
@@ -97,13 +115,19 @@ class BrokerView:
         """Without rows where it could not be made."""
         return self.tables.get(name, Table(Index.empty()))
 
-    def missing(self, kind: str, name: str, names: Sequence[str] | None, plural: str = "") -> "NotFound":
+    def missing(
+        self, kind: str, name: str, names: Sequence[str] | None, plural: str = ""
+    ) -> "NotFound":
         """The error of a name that is not among these; None: they could not be read."""
         if names is None:
             return NotFound(
-                f"the {plural or f'{kind}s'} of broker {self.policy.broker} could not be read", "see penstock check"
+                f"the {plural or f'{kind}s'} of broker {self.policy.broker} could not be read",
+                "see penstock check",
             )
-        return NotFound(f"broker {self.policy.broker} has no {kind} {name!r}", near(name, names, plural or f"{kind}s"))
+        return NotFound(
+            f"broker {self.policy.broker} has no {kind} {name!r}",
+            near(name, names, plural or f"{kind}s"),
+        )
 
 
 # --- parts of it
@@ -122,10 +146,18 @@ def summaries(conditions: Sequence[ActiveCondition]) -> list[ConditionSummary]:
 
 
 def summary(one: ActiveCondition) -> ConditionSummary:
-    return ConditionSummary(one.name, one.severity.name.lower(), one.silenced, one.client, round(one.since, 3))
+    return ConditionSummary(
+        one.name,
+        one.severity.name.lower(),
+        one.silenced,
+        one.client,
+        round(one.since, 3),
+    )
 
 
-def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.Condition:
+def condition_in_full(
+    one: ActiveCondition, view: BrokerView, actions: Actions | None = None
+) -> answers.Condition:
     about = on(view.kind.name, one.name)
     return answers.Condition(
         **asdict(summary(one)),
@@ -139,10 +171,18 @@ def condition_in_full(one: ActiveCondition, view: BrokerView, actions: Actions |
     )
 
 
-def listed(one: ActiveCondition, view: BrokerView, actions: Actions | None = None) -> answers.ListedCondition:
+def listed(
+    one: ActiveCondition, view: BrokerView, actions: Actions | None = None
+) -> answers.ListedCondition:
     """With where it is active."""
     full = asdict(condition_in_full(one, view, actions))
-    return answers.ListedCondition(broker=one.broker, address=one.address, queue=one.queue, stale=view.stale, **full)
+    return answers.ListedCondition(
+        broker=one.broker,
+        address=one.address,
+        queue=one.queue,
+        stale=view.stale,
+        **full,
+    )
 
 
 def in_full(
@@ -152,18 +192,31 @@ def in_full(
     most: int | None = None,
 ) -> list[ConditionT]:
     """The worst first, and these with what to do."""
-    found, actions = sorted(found, key=lambda one: (-one.severity, one.since)), Actions(view.snapshot, view.state)
-    return [make(one, view, actions if i < WITH_ACTIONS else None) for i, one in enumerate(found[:most])]
+    found, actions = (
+        sorted(found, key=lambda one: (-one.severity, one.since)),
+        Actions(view.snapshot, view.state),
+    )
+    return [
+        make(one, view, actions if i < WITH_ACTIONS else None)
+        for i, one in enumerate(found[:most])
+    ]
 
 
 def completeness(one: ActiveCondition, view: BrokerView) -> answers.Completeness:
     state = view.state
-    polls, due = state.judgement.warm_up.judged(one.since + state.clock.applied, view.interval)
+    polls, due = state.judgement.warm_up.judged(
+        one.since + state.clock.applied, view.interval
+    )
     return answers.Completeness(polls, due, json_number(polls / due) if due else 0)
 
 
-def evidence(numbers: Mapping[str, float], units: Mapping[str, str]) -> dict[str, Evidence]:
-    return {name: Evidence(json_number(value), units.get(name, "")) for name, value in numbers.items()}
+def evidence(
+    numbers: Mapping[str, float], units: Mapping[str, str]
+) -> dict[str, Evidence]:
+    return {
+        name: Evidence(json_number(value), units.get(name, ""))
+        for name, value in numbers.items()
+    }
 
 
 def json_number(value: float) -> Number | None:
@@ -175,11 +228,15 @@ def json_number(value: float) -> Number | None:
 
 def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> dict[str, Number]:
     """What is known of the row, by name; a column that is missing as a whole is not made up to be read."""
-    found = {name: json_number(table.columns[name][i]) for name in names if name in table}
+    found = {
+        name: json_number(table.columns[name][i]) for name in names if name in table
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def client_numbers(view: BrokerView, table: Table[ClientSeries], names: Sequence[str], i: int) -> dict[str, Number]:
+def client_numbers(
+    view: BrokerView, table: Table[ClientSeries], names: Sequence[str], i: int
+) -> dict[str, Number]:
     """The same of a client; since when it acknowledges nothing only where that lasts from poll to poll."""
     found = numbers_at(table, names, i)
     since = found.get("blocked_since")
@@ -191,7 +248,12 @@ def client_numbers(view: BrokerView, table: Table[ClientSeries], names: Sequence
 def findings(found: Sequence[Finding]) -> list[answers.Finding]:
     return [
         answers.Finding(
-            one.rule.name, str(one.scope), one.object, one.says, evidence(one.evidence, one.rule.units), one.advice
+            one.rule.name,
+            str(one.scope),
+            one.object,
+            one.says,
+            evidence(one.evidence, one.rule.units),
+            one.advice,
         )
         for one in found
     ]
@@ -199,7 +261,9 @@ def findings(found: Sequence[Finding]) -> list[answers.Finding]:
 
 def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
     """Those that concern a queue: its own, its clients', its address's."""
-    concerns = {series.address, series.dead_letter_address, series.expiry_address} - {""}
+    concerns = {series.address, series.dead_letter_address, series.expiry_address} - {
+        ""
+    }
     return [
         one
         for one in view.state.findings.found
@@ -224,7 +288,11 @@ def explain(
 
     series, i = find_queue(view, queue, address)
     table: Table[QueueSeries] = view.tables["queue"]
-    here = [one for one in view.conditions if (one.address, one.queue) in ((series.address, series.queue), OF_BROKER)]
+    here = [
+        one
+        for one in view.conditions
+        if (one.address, one.queue) in ((series.address, series.queue), OF_BROKER)
+    ]
     if client is not None:
         here = [one for one in here if one.client in ("", client)]
     clients, left_out = clients_of(view, series, client, {one.client for one in here})
@@ -254,7 +322,9 @@ def explain(
         ring=ring_of(view, series, i),
         flow=flow_of(view.state.judgement, view.tables.get("consumer"), series),
         connections=connections_of(view.snapshot, view.policy.rules, series),
-        rules=applied_rules(view.policy.rules.resolve(series.broker, series.address, series.queue)),
+        rules=applied_rules(
+            view.policy.rules.resolve(series.broker, series.address, series.queue)
+        ),
         clients=clients,
         clients_left_out=left_out,
         findings=findings(findings_of(view, series)),
@@ -281,9 +351,13 @@ def knowledge_of_queue(
     about = Concerning(
         conditions=[one for one in here if sure.concerns_queue(one)],
         incidents=incidents,
-        unknown=next((one.why for one in here if one.name == UNKNOWN.name and not one.client), ""),
+        unknown=next(
+            (one.why for one in here if one.name == UNKNOWN.name and not one.client), ""
+        ),
         watched=watched,
-        judged=sure.judged(view.state, view.kind.name, view.interval, Scope.QUEUE, Scope.CLIENT),
+        judged=sure.judged(
+            view.state, view.kind.name, view.interval, Scope.QUEUE, Scope.CLIENT
+        ),
     )
     state = sure.unread_as(failing) or state_of_row(view, table, i)
     return sure.knowledge(state, about, failing)
@@ -300,13 +374,22 @@ def knowledge_of_client(
     """Of a client of a queue. here, clients: as above."""
     table: Table[ClientSeries] = view.table("client")
     name = (series.address, series.queue, client)
-    row = next((i for i, one in enumerate(table.index) if CLIENT(one) == name), len(table))
+    row = next(
+        (i for i, one in enumerate(table.index) if CLIENT(one) == name), len(table)
+    )
     watched = [*sure.watched_of_clients(clients, here, view.snapshot.stamp)]
     watched += sure.watched_of_broker(view.state, view.policy)
     about = Concerning(
         conditions=[one for one in here if one.client == client],
-        incidents=[one for one in view.incidents.told if any(CLIENT_OF_KEY(key) == name for key in one.members)],
-        unknown=next((one.why for one in here if one.name == UNKNOWN.name), "it does not consume from the queue now"),
+        incidents=[
+            one
+            for one in view.incidents.told
+            if any(CLIENT_OF_KEY(key) == name for key in one.members)
+        ],
+        unknown=next(
+            (one.why for one in here if one.name == UNKNOWN.name),
+            "it does not consume from the queue now",
+        ),
         watched=watched,
         judged=sure.judged(view.state, view.kind.name, view.interval, Scope.CLIENT),
     )
@@ -324,7 +407,9 @@ def incidents_in_full(view: BrokerView, found: Sequence[Incident]) -> list[Incid
             return one
         about = on(view.kind.name, root.name)
         members = map(roots.get, one.members)
-        advice = one.advice or ([*in_short(actions.of(root, about, members))] if at < WITH_ACTIONS else [])
+        advice = one.advice or (
+            [*in_short(actions.of(root, about, members))] if at < WITH_ACTIONS else []
+        )
         return replace(one, causes=one.causes or causes(about, root), advice=advice)
 
     return [in_full(at, one) for at, one in enumerate(found)]
@@ -334,7 +419,9 @@ def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
     """Each with what it does to messages; then how to check the first, and what not to do."""
     yield from (f"{action.do}. {action.effect}" for action in actions)
     yield from (f"Check: {action.check}" for action in actions[:1])
-    yield from dict.fromkeys(f"Avoid: {action.never}" for action in actions if action.never)
+    yield from dict.fromkeys(
+        f"Avoid: {action.never}" for action in actions if action.never
+    )
 
 
 def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:
@@ -345,12 +432,16 @@ def concerns(incident: Incident, series: QueueSeries, client: str | None) -> boo
     return bool(here & {"", client}) if client is not None else whole
 
 
-def unknown_conditions(view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()) -> Iterator[ActiveCondition]:
+def unknown_conditions(
+    view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()
+) -> Iterator[ActiveCondition]:
     """Where nothing can be said of the queue, or of these clients of it."""
     return sure.undecided_conditions(view.state, view.snapshot, series, clients)
 
 
-def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[QueueSeries, int]:
+def find_queue(
+    view: BrokerView, queue: str, address: str | None
+) -> tuple[QueueSeries, int]:
     table: Table[QueueSeries] | None = view.tables.get("queue")
     broker = view.policy.broker
     if table is None:
@@ -361,7 +452,9 @@ def find_queue(view: BrokerView, queue: str, address: str | None) -> tuple[Queue
             return row, i
     unread = [one for one in view.snapshot.observation.left_out if one.what == "queues"]
     if unread:
-        raise NotFound(f"queue {queue!r} of broker {broker} is not known", f"not read: {unread[0]}")
+        raise NotFound(
+            f"queue {queue!r} of broker {broker} is not known", f"not read: {unread[0]}"
+        )
     raise view.missing("queue", queue, [row.queue for row in rows])
 
 
@@ -374,7 +467,11 @@ def near(name: str, names: Sequence[str], what: str) -> str:
     found = difflib.get_close_matches(name, names, 3, 0.5)
     if found:
         return f"did you mean {' or '.join(found)}?"
-    return f"{what}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f"there are no {what}"
+    return (
+        f"{what}: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+        if names
+        else f"there are no {what}"
+    )
 
 
 def rates(view: BrokerView) -> dict[str, Column]:
@@ -382,14 +479,21 @@ def rates(view: BrokerView) -> dict[str, Column]:
     grouping, trend = view.state.queues.grouping, view.state.judgement.activity.trend
     if trend.index is not grouping.source:
         return {}
-    return {"rate_in": grouping.sum(trend.rate(FLOW_IN)), "rate_out": grouping.sum(trend.rate(FLOW_OUT))}
+    return {
+        "rate_in": grouping.sum(trend.rate(FLOW_IN)),
+        "rate_out": grouping.sum(trend.rate(FLOW_OUT)),
+    }
 
 
 def usual_of(view: BrokerView, i: int) -> str:
     """On what it rests what is normal for the queue that is shown as row i."""
     normal, grouping = view.state.judgement.normal, view.state.queues.grouping
     rows = np.flatnonzero(grouping.member == i)
-    if len(rows) != 1 or normal.index is not grouping.source or not normal.expected.weeks[rows[0]] > 0:
+    if (
+        len(rows) != 1
+        or normal.index is not grouping.source
+        or not normal.expected.weeks[rows[0]] > 0
+    ):
         return "not known: this hour of the week was not seen before"
     at, expected, service = rows[0], normal.expected, view.state.judgement.service
     history, usual = int(expected.from_history[at]), normal.usual(service)
@@ -404,47 +508,84 @@ def usual_of(view: BrokerView, i: int) -> str:
 
 def applied_rules(given: Resolved) -> list[answers.AppliedRule]:
     keys = [key for key in KEYS if key in given.given_by]
-    return [answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key]) for key in keys]
+    return [
+        answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key])
+        for key in keys
+    ]
 
 
 def text_of(value: object) -> str | bool | Number:
-    return getattr(value, "text", value if isinstance(value, bool | int | float) else str(value))
+    return getattr(
+        value, "text", value if isinstance(value, bool | int | float) else str(value)
+    )
 
 
 # --- what belongs to it
 
 
 def queues_with(
-    table: Table[QueueSeries], role: str, chosen: Callable[[QueueSeries], bool], numbers: Sequence[str]
+    table: Table[QueueSeries],
+    role: str,
+    chosen: Callable[[QueueSeries], bool],
+    numbers: Sequence[str],
 ) -> list[answers.Related]:
     """The largest by the first of the numbers."""
-    at, read = [i for i, row in enumerate(table.index) if chosen(row)], [name for name in numbers if name in table]
+    at, read = (
+        [i for i, row in enumerate(table.index) if chosen(row)],
+        [name for name in numbers if name in table],
+    )
     if read:
         at.sort(key=lambda i: -np.nan_to_num(table[read[0]][i]))
-    texts = ((table.index.rows[i].queue, numbers_text(table, read, i)) for i in at[:MOST_RELATED])
+    texts = (
+        (table.index.rows[i].queue, numbers_text(table, read, i))
+        for i in at[:MOST_RELATED]
+    )
     return [answers.Related(role, "queue", *one) for one in texts]
 
 
 def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
     told = {name: table[name][i] for name in names if name in table}
-    return ", ".join(f"{name} {amount_text(None if np.isnan(one) else int(one))}" for name, one in told.items())
+    return ", ".join(
+        f"{name} {amount_text(None if np.isnan(one) else int(one))}"
+        for name, one in told.items()
+    )
 
 
 def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
     """As "24 buffered; 8 acknowledged, also uncommitted and rolled back"."""
     values = {name: table[name][i] for name in names if name in table}
-    amounts = {name: amount_text(None if np.isnan(value) else int(value)) for name, value in values.items()}
-    return "; ".join(f"{amount} {client_name_text(name)}" for name, amount in amounts.items())
+    amounts = {
+        name: amount_text(None if np.isnan(value) else int(value))
+        for name, value in values.items()
+    }
+    return "; ".join(
+        f"{amount} {client_name_text(name)}" for name, amount in amounts.items()
+    )
 
 
-def dead_letters(table: Table[QueueSeries], address: str, queue: str = "") -> list[answers.Related]:
+def dead_letters(
+    table: Table[QueueSeries], address: str, queue: str = ""
+) -> list[answers.Related]:
     """Who sends dead letters to the address; and where those of the queue go."""
-    found = queues_with(table, "gets dead letters of", lambda row: row.dead_letter_address == address, ("killed",))
+    found = queues_with(
+        table,
+        "gets dead letters of",
+        lambda row: row.dead_letter_address == address,
+        ("killed",),
+    )
     for row in table.index:
-        if queue and (row.address, row.queue) == (address, queue) and row.dead_letter_address:
+        if (
+            queue
+            and (row.address, row.queue) == (address, queue)
+            and row.dead_letter_address
+        ):
             held = any(one.address == row.dead_letter_address for one in table.index)
             told = "" if held else "it has no queue: dead letters are lost"
-            found.append(answers.Related("sends dead letters to", "address", row.dead_letter_address, told))
+            found.append(
+                answers.Related(
+                    "sends dead letters to", "address", row.dead_letter_address, told
+                )
+            )
     return found
 
 
@@ -457,14 +598,25 @@ def clients_of(
     """At most MAX_CLIENTS of the queue, or the one asked for, the troubled first; and how many are left out."""
     table: Table[ClientSeries] = view.table("client")
     rows: list[ClientSeries] = table.index.rows.tolist()
-    at = [i for i, row in enumerate(rows) if (row.address, row.queue) == (series.address, series.queue)]
+    at = [
+        i
+        for i, row in enumerate(rows)
+        if (row.address, row.queue) == (series.address, series.queue)
+    ]
     if client is not None:
         names = [rows[i].client for i in at]
         at = [i for i in at if rows[i].client == client]
         if not at:
-            raise NotFound(f"queue {series.queue} has no client {client!r}", near(client, names, "clients"))
-    at.sort(key=lambda i: rows[i].client not in troubled)  # cut first: there may be thousands
-    return [queue_client(view, table, i) for i in at[:MAX_CLIENTS]], max(len(at) - MAX_CLIENTS, 0)
+            raise NotFound(
+                f"queue {series.queue} has no client {client!r}",
+                near(client, names, "clients"),
+            )
+    at.sort(
+        key=lambda i: rows[i].client not in troubled
+    )  # cut first: there may be thousands
+    return [queue_client(view, table, i) for i in at[:MAX_CLIENTS]], max(
+        len(at) - MAX_CLIENTS, 0
+    )
 
 
 def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueClient:
@@ -476,12 +628,16 @@ def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueC
     return QueueClient(row.client, state, numbers, threshold, applied_rules(given))
 
 
-def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given: Resolved) -> StallThreshold | None:
+def stall_threshold(
+    view: BrokerView, table: Table[ClientSeries], i: int, given: Resolved
+) -> StallThreshold | None:
     seconds = numbers_at(table, ("patience",), i).get("patience")
     if seconds is None:
         return None
     if given.patience is not None:
-        return StallThreshold(seconds, "configured", 0, f"rule {given.given_by['patience']}")
+        return StallThreshold(
+            seconds, "configured", 0, f"rule {given.given_by['patience']}"
+        )
     patience, constants = view.state.judgement.patience, view.policy.constants
     at = patience.index.positions(table.index.keys[i : i + 1])[0]
     weight = float(patience.weight[at]) if at >= 0 else 0.0
@@ -492,7 +648,11 @@ def stall_threshold(view: BrokerView, table: Table[ClientSeries], i: int, given:
     usual = f"{constants.factor:g} times the longest gap of {duration(longest)}"
     if weight >= FEW:
         usual = f"{constants.factor:g} times {duration(q98)}, which 98 % of the gaps stay below"
-    least = f", at least judgement.cold, {duration(constants.cold)}" if weight < MANY else ""
+    least = (
+        f", at least judgement.cold, {duration(constants.cold)}"
+        if weight < MANY
+        else ""
+    )
     why = f"{usual}{least}; between {duration(constants.floor_seconds(view.interval))} and {duration(constants.cap)}"
     return StallThreshold(seconds, "learned", round(weight), why)
 
@@ -515,9 +675,15 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     source, where = str(series.ring_source), NAMES["ring_sources"][series.ring_source]
     if books.index is not grouping.source or seen.queues.index is not grouping.source:
         return answers.Ring(limit, source, where, None, "not judged yet")
-    added, settled, expired, killed, _, messages = (int(n) for n in np.nan_to_num(seen.queues.numbers[:, row]))
+    added, settled, expired, killed, _, messages = (
+        int(n) for n in np.nan_to_num(seen.queues.numbers[:, row])
+    )
     evicted = json_number(books.evicted[row])
-    held = int(np.nan_to_num(queues["delivering"][row])) if queues["last_value"][row] > 0 else 0
+    held = (
+        int(np.nan_to_num(queues["delivering"][row]))
+        if queues["last_value"][row] > 0
+        else 0
+    )
     terms = f"{added:,} added - {settled:,} acknowledged - {expired:,} expired - {killed:,} killed - {messages:,} there"
     terms += f" - {held:,} in delivery" if held else ""
     gone = added - settled - expired - killed - messages - held
@@ -541,7 +707,10 @@ def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str
     if why:
         yield "all conditions", why
     elif trend.seconds < view.policy.constants.window:
-        yield "conditions over a window", f"{counted(trend.polls, 'poll')} so far; rates and trends need more"
+        yield (
+            "conditions over a window",
+            f"{counted(trend.polls, 'poll')} so far; rates and trends need more",
+        )
     if series.summed:
         yield "age, drain time and ring", "the row is a sum of several queues"
         return
@@ -553,9 +722,15 @@ def unknown_numbers(table: Table[QueueSeries], i: int) -> Iterator[tuple[str, st
         why = "the queue keeps what is acknowledged (non-destructive), and counts what is delivered twice"
         yield "ready messages, and what it evicted", why
     if np.isnan(table["drain"][i]) and table["ready"][i] > 0:
-        yield "time to empty", "the backlog does not shrink, nothing is taken, or rates are not known yet"
+        yield (
+            "time to empty",
+            "the backlog does not shrink, nothing is taken, or rates are not known yet",
+        )
     if np.isnan(table["oldest_message"][i]) and table["messages"][i] > 0:
         why = "messages may leave in any order; its bounds are order of arrival, and when the queue was empty at a poll"
         yield "exact age of the oldest message", why
     if not np.isnan(table["ring_limit"][i]) and np.isnan(table["ring_used_ratio"][i]):
-        yield "ring fill", "the address is paging: paged messages are not held by the ring"
+        yield (
+            "ring fill",
+            "the address is paging: paged messages are not held by the ring",
+        )

@@ -15,21 +15,37 @@ MOST = 50
 """Consumers, or connections, that are shown."""
 
 
-def flow_of(judgement: Judgement, consumers: Table[ConsumerSeries] | None, queue: QueueSeries) -> list[ConsumerFlow]:
+def flow_of(
+    judgement: Judgement, consumers: Table[ConsumerSeries] | None, queue: QueueSeries
+) -> list[ConsumerFlow]:
     """Of the queue's consumers that are shown one by one: limit and resume level as measured, and the level of each.
 
     Empty on a broker that shows no flow control.
     """
-    if consumers is None or judgement.openmq.said is None or "flow_limit" not in consumers:
+    if (
+        consumers is None
+        or judgement.openmq.said is None
+        or "flow_limit" not in consumers
+    ):
         return []
-    here = [i for i, row in enumerate(consumers.index) if (row.address, row.queue) == (queue.address, queue.queue)]
+    here = [
+        i
+        for i, row in enumerate(consumers.index)
+        if (row.address, row.queue) == (queue.address, queue.queue)
+    ]
     return [consumer_flow(consumers, i) for i in here[:MOST]]
 
 
 def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
     row: ConsumerSeries = consumers.index.rows[i]
-    limit, resume = float(consumers["flow_limit"][i]), float(consumers["flow_resume"][i])
-    held, paused = float(consumers["buffered"][i]), bool(consumers["flow_paused"][i] > 0)
+    limit, resume = (
+        float(consumers["flow_limit"][i]),
+        float(consumers["flow_resume"][i]),
+    )
+    held, paused = (
+        float(consumers["buffered"][i]),
+        bool(consumers["flow_paused"][i] > 0),
+    )
     window = None if np.isnan(limit) else ConsumerWindow(int(limit), int(resume))
     return ConsumerFlow(
         row.client,
@@ -46,7 +62,9 @@ def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
 # --- what a connection holds together
 
 
-def connections_of(snapshot: Snapshot, rules: Rules, series: QueueSeries) -> list[ConnectionFlow]:
+def connections_of(
+    snapshot: Snapshot, rules: Rules, series: QueueSeries
+) -> list[ConnectionFlow]:
     """
     Of the connections of the queue's consumers whose limit the operator gives: what all their consumers hold together.
 
@@ -58,19 +76,43 @@ def connections_of(snapshot: Snapshot, rules: Rules, series: QueueSeries) -> lis
     found: dict[int, ConnectionFlow] = {}
     for i, row in enumerate(consumers.index):
         key = int(snapshot.consumer_connection[i])
-        if (row.address, row.queue) != (series.address, series.queue) or key < 0 or key in found or len(found) == MOST:
+        if (
+            (row.address, row.queue) != (series.address, series.queue)
+            or key < 0
+            or key in found
+            or len(found) == MOST
+        ):
             continue
-        limit = rules.resolve(series.broker, row.address, row.queue, row.client).connection_flow_limit
+        limit = rules.resolve(
+            series.broker, row.address, row.queue, row.client
+        ).connection_flow_limit
         if limit is not None:
-            found[key] = connection_flow(snapshot, consumers, key, ConnectionWindow(limit, CONNECTION_COUNT))
+            found[key] = connection_flow(
+                snapshot, consumers, key, ConnectionWindow(limit, CONNECTION_COUNT)
+            )
     return list(found.values())
 
 
 def connection_flow(
-    snapshot: Snapshot, consumers: Table[ConsumerRow], key: int, window: ConnectionWindow
+    snapshot: Snapshot,
+    consumers: Table[ConsumerRow],
+    key: int,
+    window: ConnectionWindow,
 ) -> ConnectionFlow:
     on = np.flatnonzero(snapshot.consumer_connection == key)
     held = np.nan_to_num(consumers["buffered"][on])
     fullest: ConsumerRow = consumers.index.rows[on[held.argmax()]]
-    told = next(text_lines(HERE, "connection_flow", window, len(on), float(held.sum()), fullest, float(held.max())))
-    return ConnectionFlow(fullest.client, str(key), len(on), int(held.sum()), window.limit, told)
+    told = next(
+        text_lines(
+            HERE,
+            "connection_flow",
+            window,
+            len(on),
+            float(held.sum()),
+            fullest,
+            float(held.max()),
+        )
+    )
+    return ConnectionFlow(
+        fullest.client, str(key), len(on), int(held.sum()), window.limit, told
+    )

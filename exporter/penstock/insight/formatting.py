@@ -1,7 +1,14 @@
 """Numbers, times and evidence as people read them, the same in a terminal and on a page."""
 
 from penstock.core.catalogues import read_toml
-from penstock.core.formatting import UNKNOWN, duration, in_bytes, moment, number_text, quantity
+from penstock.core.formatting import (
+    UNKNOWN,
+    duration,
+    in_bytes,
+    moment,
+    number_text,
+    quantity,
+)
 
 __all__ = [
     "UNKNOWN",
@@ -37,7 +44,9 @@ def client_name_text(name: str) -> str:
     return str(NAMES["client_titles"].get(name, name_text(name)))
 
 
-def age(now: float, exact: float | None, earliest: float | None, latest: float | None) -> str:
+def age(
+    now: float, exact: float | None, earliest: float | None, latest: float | None
+) -> str:
     """Of what came at these times, in seconds; None where it is not known. Empty where nothing is."""
     if exact is not None:
         return duration(now - exact)
@@ -53,7 +62,11 @@ def amount_text(value: float | tuple[float, float | None] | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, tuple):
-        return f"at least {value[0]:,}" if value[1] is None else f"{value[0]:,} to {value[1]:,}"
+        return (
+            f"at least {value[0]:,}"
+            if value[1] is None
+            else f"{value[0]:,} to {value[1]:,}"
+        )
     return f"{value:,}"
 
 

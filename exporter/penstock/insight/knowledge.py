@@ -10,7 +10,13 @@ import numpy as np
 from penstock.assessment.assess import State
 from penstock.assessment.object_state import OF_SEVERITY, ObjectState, object_state
 from penstock.assessment.states import BY_NAME, OF_BROKER, not_judged, severity_of
-from penstock.assessment.watching import EARLY, WAITING, waiting_queues, window_is_young, window_seconds
+from penstock.assessment.watching import (
+    EARLY,
+    WAITING,
+    waiting_queues,
+    window_is_young,
+    window_seconds,
+)
 from penstock.conditions.catalogue import for_kind
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.no_consumer import NO_CONSUMER
@@ -48,7 +54,8 @@ ADVICE_BY_KIND: Mapping[QueueKind, str] = {
 }
 """Of queues that are never judged: what to look at."""
 NO_NUMBERS = (
-    "this version of the broker shows no numbers per consumer; Artemis shows them from 2.28 (AMQ Broker 7.11) on"
+    "this version of the broker shows no numbers per consumer; "
+    "Artemis shows them from 2.28 (AMQ Broker 7.11) on"
 )
 
 
@@ -76,17 +83,25 @@ class Concerning:
     @property
     def severity(self) -> Severity | None:
         """The worst of all; None where nothing is active."""
-        of_conditions = [severity_of(one) for one in self.conditions if one.name != UNKNOWN.name]
+        of_conditions = [
+            severity_of(one) for one in self.conditions if one.name != UNKNOWN.name
+        ]
         of_incidents = [BY_NAME[one.severity] for one in self.incidents]
         return max(of_conditions + of_incidents, default=None)
 
-    def state(self, unread: ObjectState | None = None, *, watching: bool = False) -> ObjectState:
+    def state(
+        self, unread: ObjectState | None = None, *, watching: bool = False
+    ) -> ObjectState:
         """unread: its broker cannot be read. watching: parts of it are watched that `watched` does not name."""
         watched = watching or bool(self.watched)
-        return object_state(self.severity, unknown=bool(self.unknown), watched=watched, unread=unread)
+        return object_state(
+            self.severity, unknown=bool(self.unknown), watched=watched, unread=unread
+        )
 
 
-def knowledge(state: ObjectState, about: Concerning, failing: Failing | None) -> Knowledge:
+def knowledge(
+    state: ObjectState, about: Concerning, failing: Failing | None
+) -> Knowledge:
     """The state of an object with the reason. failing: why its broker cannot be read now, where that is so."""
     watched = [*about.watched]
     match state:
@@ -98,19 +113,32 @@ def knowledge(state: ObjectState, about: Concerning, failing: Failing | None) ->
             why, since = reason(about, state)
             return Knowledge(state, why, since, watched)
         case ObjectState.UNKNOWN:
-            since = next((one.since for one in about.conditions if one.name == UNKNOWN.name), None)
-            return Knowledge(state, about.unknown, None if since is None else round(since, 3), [])
+            since = next(
+                (one.since for one in about.conditions if one.name == UNKNOWN.name),
+                None,
+            )
+            return Knowledge(
+                state, about.unknown, None if since is None else round(since, 3), []
+            )
         case ObjectState.WATCHING:
-            return Knowledge(state, f"no warnings so far; {about.judged}", None, watched)
+            return Knowledge(
+                state, f"no warnings so far; {about.judged}", None, watched
+            )
         case _:
             return Knowledge(state, about.judged, None, [])
 
 
 def reason(about: Concerning, state: ObjectState) -> tuple[str, float | None]:
     """What makes the object critical, a warning or a notice, and since when the first of that is active."""
-    own = [one for one in about.conditions if one.name != UNKNOWN.name and OF_SEVERITY[severity_of(one)] is state]
+    own = [
+        one
+        for one in about.conditions
+        if one.name != UNKNOWN.name and OF_SEVERITY[severity_of(one)] is state
+    ]
     if own:
-        names = dict.fromkeys(f"{one.name} (silenced)" if one.silenced else one.name for one in own)
+        names = dict.fromkeys(
+            f"{one.name} (silenced)" if one.silenced else one.name for one in own
+        )
         return ", ".join(names), round(min(one.since for one in own), 3)
     for incident in about.incidents:
         if OF_SEVERITY[BY_NAME[incident.severity]] is state:
@@ -135,8 +163,9 @@ def judged(state: State, kind: str, interval: float, *scopes: Scope) -> str:
     """On what an object of the broker is called healthy: polls and conditions."""
     polls, due = state.judgement.warm_up.judged(-np.inf, interval)
     rules = sum(one.scope in scopes for one in for_kind(kind).values())
+    period = duration(min(SECONDS, due * interval))
     return (
-        f"{rules} conditions, judged at {polls} of the {due} polls in the last {duration(min(SECONDS, due * interval))}"
+        f"{rules} conditions, judged at {polls} of the {due} polls in the last {period}"
     )
 
 
@@ -148,13 +177,21 @@ def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
         yield Watched(WINDOW, "", json_seconds(seconds), json_seconds(needed), proves)
 
 
-def watched_of_queue(state: State, policy: Policy, i: int, active: Sequence[ActiveCondition]) -> Iterator[Watched]:
+def watched_of_queue(
+    state: State, policy: Policy, i: int, active: Sequence[ActiveCondition]
+) -> Iterator[Watched]:
     """What holds of the queue that is shown as row i, and would be a condition if it lasted."""
     waits = waiting_queues(state.judgement, state.queues.grouping, policy.constants)
     lasts = waits.long_enough[i] and waits.not_yet_due[i]
     if lasts and not any(one.name in WAITING for one in active):
         name = NO_CONSUMER.name if waits.without_consumer[i] else NOT_DISPATCHING.name
-        yield Watched(name, "", json_seconds(waits.seconds[i]), json_seconds(waits.needed[i]), WAITS[name])
+        yield Watched(
+            name,
+            "",
+            json_seconds(waits.seconds[i]),
+            json_seconds(waits.needed[i]),
+            WAITS[name],
+        )
 
 
 def watched_of_clients(
@@ -166,12 +203,22 @@ def watched_of_clients(
     """
     named = {one.client for one in active}
     for one in clients:
-        since, needed = one.numbers.get("blocked_since"), one.patience.seconds if one.patience else None
-        if one.client in named or since is None or needed is None or now - since <= EARLY * needed:
+        since, needed = (
+            one.numbers.get("blocked_since"),
+            one.patience.seconds if one.patience else None,
+        )
+        if (
+            one.client in named
+            or since is None
+            or needed is None
+            or now - since <= EARLY * needed
+        ):
             continue
         buffered = one.numbers.get("buffered", 0)
         proves = f"it buffers {buffered:,} messages; the first that it acknowledges ends this"
-        yield Watched(STALLED.name, one.client, json_seconds(now - since), needed, proves)
+        yield Watched(
+            STALLED.name, one.client, json_seconds(now - since), needed, proves
+        )
 
 
 def json_seconds(seconds: float) -> float:
@@ -192,7 +239,11 @@ def undecided_conditions(
     if series.kind not in JUDGED:
         why = f"queues of kind {series.kind} are not judged"
         yield undecided(
-            series, "", why, queue_seen_since(state, snapshot, series), ADVICE_BY_KIND[QueueKind(series.kind)]
+            series,
+            "",
+            why,
+            queue_seen_since(state, snapshot, series),
+            ADVICE_BY_KIND[QueueKind(series.kind)],
         )
         return
     key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
@@ -200,7 +251,11 @@ def undecided_conditions(
     if young is not None:
         yield young
     here = (series.address, series.queue)
-    told = {one.client for one in state.judgement.conditions if (one.address, one.queue) == here}
+    told = {
+        one.client
+        for one in state.judgement.conditions
+        if (one.address, one.queue) == here
+    }
     numbers = snapshot.consumers is not None and "buffered" in snapshot.consumers
     for client in clients:
         if client in told:
@@ -215,7 +270,12 @@ def undecided_conditions(
 
 
 def too_young(
-    state: State, snapshot: Snapshot, series: QueueSeries, client: str, seen: SeenPolls, key: int | None
+    state: State,
+    snapshot: Snapshot,
+    series: QueueSeries,
+    client: str,
+    seen: SeenPolls,
+    key: int | None,
 ) -> ActiveCondition | None:
     """The queue or client whose row has this key, where it was `seen` at fewer polls than it takes."""
     polls = POLLS if key is None else seen.polls_of(key)
@@ -223,7 +283,9 @@ def too_young(
         return None
     first_seen = on_agents_clock(state, snapshot, seen.since_of(key))
     why = f"seen at {polls} of the {POLLS} polls that it takes"
-    return undecided(series, client, why, first_seen, ADVICE_YOUNG, {"polls": float(polls)})
+    return undecided(
+        series, client, why, first_seen, ADVICE_YOUNG, {"polls": float(polls)}
+    )
 
 
 def undecided(
@@ -236,7 +298,9 @@ def undecided(
 ) -> ActiveCondition:
     """since: when this began, by the agent's clock: the same at each read while it lasts."""
     where = (series.broker, series.address, series.queue, client)
-    return ActiveCondition(UNKNOWN.name, *where, Severity.INFO, since, evidence, why=why, advice=advice)
+    return ActiveCondition(
+        UNKNOWN.name, *where, Severity.INFO, since, evidence, why=why, advice=advice
+    )
 
 
 def unjudged_since(state: State, snapshot: Snapshot) -> float:
@@ -253,8 +317,14 @@ def queue_seen_since(state: State, snapshot: Snapshot, series: QueueSeries) -> f
     judgement, grouping = state.judgement, state.queues.grouping
     key = grouping.key_of(series)
     seen = judgement.warm_up.queues.since_of(key)
-    account = judgement.openmq_account.queues if judgement.openmq_account.watched else judgement.account.books
-    if key is not None and account.index is grouping.source:  # which outlives a restart of the agent
+    account = (
+        judgement.openmq_account.queues
+        if judgement.openmq_account.watched
+        else judgement.account.books
+    )
+    if (
+        key is not None and account.index is grouping.source
+    ):  # which outlives a restart of the agent
         at = int(grouping.index.positions(np.array([key], np.int64))[0])
         seen = float(np.fmin.reduce(account.since[grouping.member == at], initial=seen))
     return on_agents_clock(state, snapshot, seen)
@@ -262,4 +332,8 @@ def queue_seen_since(state: State, snapshot: Snapshot, series: QueueSeries) -> f
 
 def on_agents_clock(state: State, snapshot: Snapshot, moment_of_broker: float) -> float:
     """The moment of the broker by the clock of the agent; that of the last poll where there is none."""
-    return snapshot.stamp if np.isnan(moment_of_broker) else moment_of_broker - state.clock.applied
+    return (
+        snapshot.stamp
+        if np.isnan(moment_of_broker)
+        else moment_of_broker - state.clock.applied
+    )

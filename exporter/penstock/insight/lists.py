@@ -17,9 +17,24 @@ from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
 from penstock.core.table import Column, Mask, Positions, Table
 from penstock.insight import answers, explain
-from penstock.insight.answers import Client, ClientConnection, ClientView, Consumer, Queue, Target, columns
+from penstock.insight.answers import (
+    Client,
+    ClientConnection,
+    ClientView,
+    Consumer,
+    Queue,
+    Target,
+    columns,
+)
 from penstock.insight.explain import BrokerView, json_number
-from penstock.series.labels import CLIENT, QUEUE, ClientSeries, ConnectionSeries, ProducerSeries, QueueSeries
+from penstock.series.labels import (
+    CLIENT,
+    QUEUE,
+    ClientSeries,
+    ConnectionSeries,
+    ProducerSeries,
+    QueueSeries,
+)
 
 WORST: Final = "worst"
 """By severity, then by what is buffered: the order unless another is asked for."""
@@ -32,7 +47,15 @@ MOST: Final = 200
 """Conditions, queues, addresses and connections of one client that are shown."""
 
 CLIENT_NAMES: Final = ("address", "queue", "client")
-OF_CONSUMER: Final = ("address", "queue", "protocol", "user", "remote_host", "session", "filter")
+OF_CONSUMER: Final = (
+    "address",
+    "queue",
+    "protocol",
+    "user",
+    "remote_host",
+    "session",
+    "filter",
+)
 NAMES: Final = frozenset({"queue", "client", "consumer"})
 QUEUE_SORTS: Final = (WORST, "queue", *SUMS, "scheduled", "rate_in", "rate_out")
 CLIENT_SORTS: Final = (WORST, "client", "queue", *columns(Client))
@@ -88,41 +111,70 @@ def no_series(_: BrokerView, __: int) -> UnsetType:
     return UNSET
 
 
-def queue_list(views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series) -> answers.QueueList:
+def queue_list(
+    views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series
+) -> answers.QueueList:
     """At most `query.limit` queues."""
-    sources = [_queues(view, recent, unknown=query.condition == UNKNOWN.name) for view in views]
+    sources = [
+        _queues(view, recent, unknown=query.condition == UNKNOWN.name) for view in views
+    ]
     return answers.QueueList(*_listed(sources, query))
 
 
-def client_list(views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series) -> answers.ClientList:
+def client_list(
+    views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series
+) -> answers.ClientList:
     """At most `query.limit` clients, one row for each queue they consume from."""
-    return answers.ClientList(*_listed([_clients(view, recent) for view in views], query))
+    return answers.ClientList(
+        *_listed([_clients(view, recent) for view in views], query)
+    )
 
 
-def consumer_list(views: Sequence[BrokerView], query: ListQuery) -> answers.ConsumerList:
+def consumer_list(
+    views: Sequence[BrokerView], query: ListQuery
+) -> answers.ConsumerList:
     """At most `query.limit` of all consumers, also of those that /metrics sums."""
-    return answers.ConsumerList(*_listed([source for view in views if (source := _consumers(view)) is not None], query))
+    return answers.ConsumerList(
+        *_listed(
+            [source for view in views if (source := _consumers(view)) is not None],
+            query,
+        )
+    )
 
 
-def condition_list(views: Sequence[BrokerView], query: ListQuery) -> answers.ConditionList:
+def condition_list(
+    views: Sequence[BrokerView], query: ListQuery
+) -> answers.ConditionList:
     """At most `query.limit` active conditions, by severity, then the oldest first; silenced ones are left out.
 
     `query.text` is part of the name of address, queue, client or condition.
     """
-    found = [(one, view) for view in views for one in view.conditions if not one.silenced and _fits(one, query)]
+    found = [
+        (one, view)
+        for view in views
+        for one in view.conditions
+        if not one.silenced and _fits(one, query)
+    ]
     chosen = heapq.nsmallest(
-        query.offset + query.limit, found, key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue)
+        query.offset + query.limit,
+        found,
+        key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue),
     )
-    return answers.ConditionList([explain.listed(one, view) for one, view in chosen[query.offset :]], len(found))
+    return answers.ConditionList(
+        [explain.listed(one, view) for one, view in chosen[query.offset :]], len(found)
+    )
 
 
-def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.IncidentList:
+def incident_list(
+    views: Sequence[BrokerView], query: ListQuery
+) -> answers.IncidentList:
     """At most `query.limit`, the worst first. `query.text`: part of the name of the root, its kind or a victim."""
     found = [
         replace(one, stale=None if view.stale is UNSET else view.stale)
         for view in views
         for one in explain.incidents_in_full(view, view.incidents.told)
-        if query.text.casefold() in " ".join((one.object, one.kind, *one.victims)).casefold()
+        if query.text.casefold()
+        in " ".join((one.object, one.kind, *one.victims)).casefold()
     ]
     found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
     total = len(found) + sum(view.incidents.beyond for view in views)
@@ -132,17 +184,31 @@ def incident_list(views: Sequence[BrokerView], query: ListQuery) -> answers.Inci
 def broker_numbers(view: BrokerView) -> dict[str, answers.Number]:
     """The sums of a broker's queues, and how many of its conditions are critical or warnings."""
     found: dict[str, answers.Number] = {
-        f"{name}s": len(view.tables[name]) for name in ("queue", "client") if name in view.tables
+        f"{name}s": len(view.tables[name])
+        for name in ("queue", "client")
+        if name in view.tables
     }
     if "queue" in view.tables:
         queues = view.tables["queue"]
-        found |= {name: json_number(np.nansum(queues.columns[name])) or 0 for name in SUMS if name in queues}
+        found |= {
+            name: json_number(np.nansum(queues.columns[name])) or 0
+            for name in SUMS
+            if name in queues
+        }
     severities = [one.severity for one in view.conditions if not one.silenced]
-    return found | {"critical": severities.count(Severity.CRITICAL), "warning": severities.count(Severity.WARNING)}
+    return found | {
+        "critical": severities.count(Severity.CRITICAL),
+        "warning": severities.count(Severity.WARNING),
+    }
 
 
 def _fits(one: ActiveCondition, query: ListQuery) -> bool:
-    asked = {"address": one.address, "queue": one.queue, "client": one.client, "condition": one.name}
+    asked = {
+        "address": one.address,
+        "queue": one.queue,
+        "client": one.client,
+        "condition": one.name,
+    }
     part = query.text.casefold()
     return all(getattr(query, name) in ("", is_) for name, is_ in asked.items()) and (
         not part or any(part in is_.casefold() for is_ in asked.values())
@@ -164,27 +230,51 @@ def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> An
     sign = 1.0 if ascends else -1.0
     key: Callable[[Any], Any]
     if isinstance(parts[0], answers.ConditionList):
-        ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.since, row.queue)
+        ascends, key = (
+            True,
+            lambda row: (-Severity[row.severity.upper()], row.since, row.queue),
+        )
     elif isinstance(parts[0], answers.IncidentList):
         ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.begin)
     elif name in NAMES:
-        key = lambda row: (getattr(row, name).casefold(), row.queue, getattr(row, "client", ""))  # noqa: E731
+        key = lambda row: (  # noqa: E731
+            getattr(row, name).casefold(),
+            row.queue,
+            getattr(row, "client", ""),
+        )
     elif name == WORST:
         held = "messages" if isinstance(parts[0], answers.QueueList) else "buffered"
-        ascends, key = True, lambda row: (sign * _worst(row.conditions, query), sign * np.nan_to_num(_known(row, held)))
+        ascends, key = (
+            True,
+            lambda row: (
+                sign * _worst(row.conditions, query),
+                sign * np.nan_to_num(_known(row, held)),
+            ),
+        )
     else:
-        ascends, key = True, lambda row: (np.isnan(value := _known(row, name)), np.nan_to_num(sign * value))
+        ascends, key = (
+            True,
+            lambda row: (
+                np.isnan(value := _known(row, name)),
+                np.nan_to_num(sign * value),
+            ),
+        )
     place = {broker: n for n, broker in enumerate(brokers)}
     rows: list[Any] = [row for part in parts for row in part.rows]
     rows.sort(key=lambda row: place.get(row.broker, len(place)))
     rows.sort(key=key, reverse=not ascends)
-    return type(parts[0])(rows[query.offset : query.offset + query.limit], sum(part.total for part in parts))
+    return type(parts[0])(
+        rows[query.offset : query.offset + query.limit],
+        sum(part.total for part in parts),
+    )
 
 
 def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> int:
     """As `_severity`; what is unknown of a queue counts only where it is looked for."""
     left_out = "" if query.condition == UNKNOWN.name else UNKNOWN.name
-    counted = (one for one in conditions if not one.silenced and one.condition != left_out)
+    counted = (
+        one for one in conditions if not one.silenced and one.condition != left_out
+    )
     return max((Severity[one.severity.upper()] + 1 for one in counted), default=0)
 
 
@@ -196,14 +286,24 @@ def _known(row: Any, column: str) -> float:
 # --- choosing and sorting
 
 
-def _listed(sources: Sequence[RowSource[RowT]], query: ListQuery) -> tuple[list[RowT], int]:
+def _listed(
+    sources: Sequence[RowSource[RowT]], query: ListQuery
+) -> tuple[list[RowT], int]:
     """The rows, and how many fit."""
     chosen = [_chosen(source, query) for source in sources]
     of = np.repeat(np.arange(len(sources)), [len(at) for at in chosen])
     at = np.concatenate([np.empty(0, np.intp), *chosen])
-    order = _order(sources, chosen, query.sort)[query.offset : query.offset + query.limit]
-    shown = [(sources[n], i) for n, i in zip(of[order].tolist(), at[order].tolist(), strict=True)]
-    return [source.row(i, source.conditions.get(int(source.member[i]), ())) for source, i in shown], len(at)
+    order = _order(sources, chosen, query.sort)[
+        query.offset : query.offset + query.limit
+    ]
+    shown = [
+        (sources[n], i)
+        for n, i in zip(of[order].tolist(), at[order].tolist(), strict=True)
+    ]
+    return [
+        source.row(i, source.conditions.get(int(source.member[i]), ()))
+        for source, i in shown
+    ], len(at)
 
 
 def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
@@ -212,9 +312,15 @@ def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
     fits = np.ones(size, np.bool_)
     for name in ("address", "queue", "client"):
         if text := getattr(query, name):
-            fits &= np.fromiter((getattr(row, name, "") == text for row in labels), np.bool_, size)
+            fits &= np.fromiter(
+                (getattr(row, name, "") == text for row in labels), np.bool_, size
+            )
     if query.condition:
-        having = [i for i, here in source.conditions.items() if any(one.name == query.condition for one in here)]
+        having = [
+            i
+            for i, here in source.conditions.items()
+            if any(one.name == query.condition for one in here)
+        ]
         fits &= _where(size, having)
     # One more, so that the last is for the rows that are not shown.
     rows = np.append(fits, np.False_)[source.member]
@@ -226,7 +332,14 @@ def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
 def _named(source: RowSource[Any], part: str) -> Mask:
     """The rows in one of whose names `part` is, or in that of a condition."""
     size = len(source.labels)
-    found = _where(size, [i for i, here in source.conditions.items() if any(part in one.name for one in here)])
+    found = _where(
+        size,
+        [
+            i
+            for i, here in source.conditions.items()
+            if any(part in one.name for one in here)
+        ],
+    )
     for name in source.label_names:
         found |= _containing(source.labels, name, part)
     rows: Mask = np.append(found, np.False_)[source.member]
@@ -236,7 +349,11 @@ def _named(source: RowSource[Any], part: str) -> Mask:
 
 
 def _containing(rows: Sequence[Any], name: str, part: str) -> Mask:
-    return np.fromiter((part in text.casefold() for text in map(attrgetter(name), rows)), np.bool_, len(rows))
+    return np.fromiter(
+        (part in text.casefold() for text in map(attrgetter(name), rows)),
+        np.bool_,
+        len(rows),
+    )
 
 
 def _where(size: int, at: Sequence[int]) -> Mask:
@@ -245,22 +362,35 @@ def _where(size: int, at: Sequence[int]) -> Mask:
     return mask
 
 
-def _order(sources: Sequence[RowSource[Any]], chosen: Sequence[Positions], sort: str) -> Positions:
+def _order(
+    sources: Sequence[RowSource[Any]], chosen: Sequence[Positions], sort: str
+) -> Positions:
     """The order of all chosen rows; what is not known comes last, equals stay as they are."""
     name = sort.removeprefix("-")
     sign = 1.0 if (name in NAMES) != sort.startswith("-") else -1.0
     pairs = list(zip(sources, chosen, strict=True))
     if name in NAMES:
         keys = [key for source, at in pairs for key in _names(source, name, at)]
-        return np.array(sorted(range(len(keys)), key=keys.__getitem__, reverse=sign < 0), np.intp)
+        return np.array(
+            sorted(range(len(keys)), key=keys.__getitem__, reverse=sign < 0), np.intp
+        )
     if name == WORST:
-        held = _joined([np.nan_to_num(_column(source, source.held)[at]) for source, at in pairs])
-        return np.lexsort((sign * held, sign * _joined([_severity(source)[at] for source, at in pairs])))
+        held = _joined(
+            [np.nan_to_num(_column(source, source.held)[at]) for source, at in pairs]
+        )
+        return np.lexsort(
+            (
+                sign * held,
+                sign * _joined([_severity(source)[at] for source, at in pairs]),
+            )
+        )
     values = _joined([_column(source, name)[at] for source, at in pairs])
     return np.lexsort((sign * values, np.isnan(values)))
 
 
-def _names(source: RowSource[Any], name: str, at: Positions) -> Iterator[tuple[str, str, str]]:
+def _names(
+    source: RowSource[Any], name: str, at: Positions
+) -> Iterator[tuple[str, str, str]]:
     for i in at.tolist():
         label, row = source.labels[source.member[i]], source.rows[i]
         first = row.id if name == "consumer" else getattr(label, name, "")
@@ -275,7 +405,9 @@ def _severity(source: RowSource[Any]) -> Column:
     """Of each row the worst that holds: 0 nothing, 1 a notice, 2 a warning, 3 critical."""
     worst = np.zeros(len(source.labels) + 1)
     for i, here in source.conditions.items():
-        worst[i] = max((one.severity + 1 for one in here if not one.silenced), default=0)
+        worst[i] = max(
+            (one.severity + 1 for one in here if not one.silenced), default=0
+        )
     return worst[source.member]
 
 
@@ -289,7 +421,9 @@ def _joined(columns: Sequence[Column]) -> Column:
 def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Queue]:
     """unknown: rows carry this condition to be chosen by; else only those that are shown are asked for it."""
     table: Table[QueueSeries] = view.table("queue")
-    read = {name: table.columns[name] for name in columns(Queue) if name in table.columns}
+    read = {
+        name: table.columns[name] for name in columns(Queue) if name in table.columns
+    }
     read |= explain.rates(view) if len(table) else {}
 
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
@@ -306,10 +440,16 @@ def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Q
         )
 
     rows = table.index.rows.tolist()
-    more = [one for row in rows for one in explain.unknown_conditions(view, row)] if unknown else []
+    more = (
+        [one for row in rows for one in explain.unknown_conditions(view, row)]
+        if unknown
+        else []
+    )
     conditions = _by_label(rows, [*view.conditions, *more], QUEUE)
     names = ("address", "queue", "owner", "team")
-    return RowSource(rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue)
+    return RowSource(
+        rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue
+    )
 
 
 def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
@@ -320,7 +460,8 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
         row: ClientSeries = table.index.rows[i]
         return Client(
             state=explain.state_of_row(view, table, i),
-            **named(row, ("broker", *CLIENT_NAMES)) | explain.client_numbers(view, table, names, i),
+            **named(row, ("broker", *CLIENT_NAMES))
+            | explain.client_numbers(view, table, names, i),
             conditions=explain.summaries(conditions),
             stale=view.stale,
             recent=recent(view, i),
@@ -329,17 +470,32 @@ def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
     rows = table.index.rows.tolist()
     read = {name: table.columns[name] for name in names if name in table}
     conditions = _by_label(rows, view.conditions, CLIENT)
-    return RowSource(rows, np.arange(len(rows)), rows, conditions, CLIENT_NAMES, (), read, "buffered", client)
+    return RowSource(
+        rows,
+        np.arange(len(rows)),
+        rows,
+        conditions,
+        CLIENT_NAMES,
+        (),
+        read,
+        "buffered",
+        client,
+    )
 
 
 def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     """Every consumer of the last poll, under the labels of its client; None where they were not read."""
     grouping = view.state.consumers.clients
-    if view.snapshot.consumers is None or grouping.source is not view.snapshot.consumers.index:
+    if (
+        view.snapshot.consumers is None
+        or grouping.source is not view.snapshot.consumers.index
+    ):
         return None
     table = view.snapshot.consumers
     read = {name: table.columns[name] for name in columns(Consumer) if name in table}
-    read |= {name: read[name] - view.state.clock.applied for name in TIMES if name in read}
+    read |= {
+        name: read[name] - view.state.clock.applied for name in TIMES if name in read
+    }
     clients: Table[ClientSeries] = view.table("client")
 
     def consumer(i: int, conditions: Sequence[ActiveCondition]) -> Consumer:
@@ -359,7 +515,17 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     labels, rows = grouping.index.rows.tolist(), table.index.rows.tolist()
     conditions = _by_label(labels, view.conditions, CLIENT)
     own = ("id", "remote_host")
-    return RowSource(labels, grouping.member, rows, conditions, CLIENT_NAMES, own, read, "buffered", consumer)
+    return RowSource(
+        labels,
+        grouping.member,
+        rows,
+        conditions,
+        CLIENT_NAMES,
+        own,
+        read,
+        "buffered",
+        consumer,
+    )
 
 
 def named(row: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -367,7 +533,11 @@ def named(row: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
-def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name: Callable[[Any], Any]) -> Conditions:
+def _by_label(
+    labels: Sequence[Any],
+    conditions: Sequence[ActiveCondition],
+    name: Callable[[Any], Any],
+) -> Conditions:
     """Conditions by the position of the label that has the same name."""
     if not conditions:
         return {}
@@ -375,7 +545,11 @@ def _by_label(labels: Sequence[Any], conditions: Sequence[ActiveCondition], name
     for one in conditions:
         given.setdefault(name(one), []).append(one)
     queues = {one.queue for one in conditions}
-    return {i: given[name(row)] for i, row in enumerate(labels) if row.queue in queues and name(row) in given}
+    return {
+        i: given[name(row)]
+        for i, row in enumerate(labels)
+        if row.queue in queues and name(row) in given
+    }
 
 
 # --- one client
@@ -390,7 +564,11 @@ def client_view(view: BrokerView, client: str, known: answers.Knowledge) -> Clie
     sends = [i for i, row in enumerate(producers.index) if row.client == client]
     through = [i for i, row in enumerate(connections.index) if row.client == client]
     if not (queues.total or conditions or sends or through):
-        names = {row.client for table in ("client", "producer") for row in view.table(table).index}
+        names = {
+            row.client
+            for table in ("client", "producer")
+            for row in view.table(table).index
+        }
         raise view.missing("client", client, sorted(names))
     return ClientView(
         broker=view.policy.broker,
@@ -400,10 +578,18 @@ def client_view(view: BrokerView, client: str, known: answers.Knowledge) -> Clie
         conditions=explain.in_full(view, conditions, explain.listed, MOST),
         queues=queues.rows,
         queues_left_out=queues.total - len(queues.rows),
-        sends_to=[Target(producers.index.rows[i].address, json_number(producers["produced"][i])) for i in sends[:MOST]],
+        sends_to=[
+            Target(
+                producers.index.rows[i].address, json_number(producers["produced"][i])
+            )
+            for i in sends[:MOST]
+        ],
         connections=[
             ClientConnection(
-                **named(connections.index.rows[i], ("connection", "protocol", "user", "remote_host"))
+                **named(
+                    connections.index.rows[i],
+                    ("connection", "protocol", "user", "remote_host"),
+                )
                 | explain.numbers_at(connections, columns(ClientConnection), i)
             )
             for i in through[:MOST]

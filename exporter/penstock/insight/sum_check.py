@@ -37,7 +37,9 @@ def content_that_adds_up(
         return there, ""
     by_count = number_text(counted)
     by_sum = number_text(counted + off)
-    why = f"the broker's message count says {by_count}, what came and left says {by_sum}"
+    why = (
+        f"the broker's message count says {by_count}, what came and left says {by_sum}"
+    )
     return {**there, READY: None}, why
 
 
@@ -48,7 +50,9 @@ class Bounds(NamedTuple):
     most: float
 
 
-def messages_missing(came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount]) -> Bounds:
+def messages_missing(
+    came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount]
+) -> Bounds:
     """Messages that came, are not there and did not leave; negative: more are there, or left, than came."""
     arrived = sum_of(came.values())
     still_there = sum_of(there.values())

@@ -64,7 +64,12 @@ def _macros(package: str) -> Any:
         "watched": watched,
         "worth_telling": worth_telling,
     }
-    made.globals |= {"blank": "", "handled": (HANDLED, UNCOMMITTED), "losses": LOSSES, "unknown": UNKNOWN}
+    made.globals |= {
+        "blank": "",
+        "handled": (HANDLED, UNCOMMITTED),
+        "losses": LOSSES,
+        "unknown": UNKNOWN,
+    }
     return made.get_template("texts.jinja").module
 
 
@@ -73,7 +78,9 @@ def watched(one: answers.Watched) -> str:
     if one.condition == answers.WINDOW:
         so_far = f"Penstock has read this broker for {duration(one.seconds)} and needs {duration(one.needed)}"
     else:
-        so_far = f"for {duration(one.seconds)}, a condition after {duration(one.needed)}"
+        so_far = (
+            f"for {duration(one.seconds)}, a condition after {duration(one.needed)}"
+        )
     return f"{so_far}: {one.proves}"
 
 
@@ -85,12 +92,17 @@ def _shown(value: object) -> Markup:
 
 def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
     """What a macro of the package's `texts.jinja` makes of these."""
-    text = str(getattr(_macros(package), macro)(*given))  # no Markup, which no encoder of answers takes
-    return (line.rstrip(f" {NO_LINE}") for line in text.split("\n")[:-1] if line != NO_LINE)
+    text = str(
+        getattr(_macros(package), macro)(*given)
+    )  # no Markup, which no encoder of answers takes
+    return (
+        line.rstrip(f" {NO_LINE}") for line in text.split("\n")[:-1] if line != NO_LINE
+    )
 
 
 explanation, object_lines, incident_lines, action_lines, account_lines = (
-    partial(text_lines, HERE, macro) for macro in ("explanation", "object", "incidents", "action", "account")
+    partial(text_lines, HERE, macro)
+    for macro in ("explanation", "object", "incidents", "action", "account")
 )
 """Of an Explanation; an ObjectView; incidents and the time; a number and an Action; an AccountList."""
 
@@ -104,14 +116,31 @@ def worth_telling(causes: Sequence[Cause]) -> list[str]:
     """Lines; one for all with evidence against them only. Beside a proven cause the possible ones explain no more."""
     proven = any(one.state is CauseState.PROVEN for one in causes)
     told = [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
-    against = "; ".join(f"{one.text} ({one.fact.removeprefix(AGAINST)})" for one in told if AGAINST in one.fact)
-    return list(dict.fromkeys(f"less likely: {against}" if AGAINST in one.fact else str(one) for one in told))
+    against = "; ".join(
+        f"{one.text} ({one.fact.removeprefix(AGAINST)})"
+        for one in told
+        if AGAINST in one.fact
+    )
+    return list(
+        dict.fromkeys(
+            f"less likely: {against}" if AGAINST in one.fact else str(one)
+            for one in told
+        )
+    )
 
 
-def _by_key(found: answers.Explanation | answers.ObjectView) -> Mapping[Key, answers.Condition]:
+def _by_key(
+    found: answers.Explanation | answers.ObjectView,
+) -> Mapping[Key, answers.Condition]:
     if isinstance(found, answers.Explanation):
-        return {(one.condition, found.address, found.queue, one.client): one for one in found.conditions}
-    return {(one.condition, one.address, one.queue, one.client): one for one in found.conditions}
+        return {
+            (one.condition, found.address, found.queue, one.client): one
+            for one in found.conditions
+        }
+    return {
+        (one.condition, one.address, one.queue, one.client): one
+        for one in found.conditions
+    }
 
 
 def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -120,25 +149,42 @@ def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
     number = count(1)
     for text in advice:
         told = next((start for start in labels if text.startswith(start)), "")
-        yield (labels[told], text.removeprefix(told)) if told else ("do", f"{next(number)}. {text}")
+        yield (
+            (labels[told], text.removeprefix(told))
+            if told
+            else ("do", f"{next(number)}. {text}")
+        )
 
 
 def _facts(found: answers.ObjectView) -> list[tuple[str, str]]:
     """Names, all as long as the longest, and values."""
-    facts = {name_text(one.name): str(one) for one in found.facts if one.value is not None}
+    facts = {
+        name_text(one.name): str(one) for one in found.facts if one.value is not None
+    }
     width = max(map(len, facts), default=0)
     return [(name.ljust(width), text) for name, text in facts.items()]
 
 
 def _figures(found: answers.Explanation) -> list[str]:
     numbers = dict(found.numbers)
-    oldest = (numbers.pop(name, None) for name in ("oldest_message", "oldest_earliest", "oldest_latest"))
+    oldest = (
+        numbers.pop(name, None)
+        for name in ("oldest_message", "oldest_earliest", "oldest_latest")
+    )
     if not numbers.get("ready"):
         numbers.pop("drain", None)  # nothing drains
     shown = {name_text(name): formatted(name, value) for name, value in numbers.items()}
-    shown |= {"age of the oldest message": text} if (text := age(found.stamp, *oldest)) else {}
+    shown |= (
+        {"age of the oldest message": text}
+        if (text := age(found.stamp, *oldest))
+        else {}
+    )
     rates = {"in": found.rate_in, "out": found.rate_out}
-    shown |= {name: f"{number_text(rate)}/s" for name, rate in rates.items() if rate is not None}
+    shown |= {
+        name: f"{number_text(rate)}/s"
+        for name, rate in rates.items()
+        if rate is not None
+    }
     return [f"{name} {text}" for name, text in shown.items()]
 
 

@@ -42,7 +42,11 @@ class Absences(RowState):
             of, ends = lengths[:, queue], until[:, queue]
             of[ends < found.now] = np.nan
             alike = (of <= ALIKE * length) & (length <= ALIKE * of)
-            place = int(np.argmax(alike)) if alike.any() else int(np.argmin(np.where(np.isnan(of), -np.inf, ends)))
+            place = (
+                int(np.argmax(alike))
+                if alike.any()
+                else int(np.argmin(np.where(np.isnan(of), -np.inf, ends)))
+            )
             of[place] = np.fmax(of[place], length) if alike.any() else length
             ends[place] = found.now + np.clip(KEEP * length, LEAST_KEEP, MOST_KEEP)
         return replace(before, lengths=lengths, until=until)
@@ -50,5 +54,7 @@ class Absences(RowState):
     def seconds(self, now: float, cold: float) -> Column:
         """Per queue how long an absence may last, at least `cold`."""
         with np.errstate(invalid="ignore"):
-            longest = np.where(self.until >= now, self.lengths, 0.0).max(axis=0, initial=0.0)
+            longest = np.where(self.until >= now, self.lengths, 0.0).max(
+                axis=0, initial=0.0
+            )
         return np.maximum(cold, TIMES * longest)

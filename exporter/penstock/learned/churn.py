@@ -39,7 +39,10 @@ UNSEEN, UNSEEN_SHARE = 3.0, 0.2
 SWEEP_SECONDS = 60.0
 MOST = 10_000
 """Clients that are followed."""
-HELD, SETTLED = CONSUMER_NUMBERS.index("buffered"), CONSUMER_NUMBERS.index("acknowledged")
+HELD, SETTLED = (
+    CONSUMER_NUMBERS.index("buffered"),
+    CONSUMER_NUMBERS.index("acknowledged"),
+)
 
 
 class Went(NamedTuple):
@@ -63,7 +66,9 @@ def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -
     return Went(client[counts], at[counts], queue[counts], held[counts], settled)
 
 
-def after(run: int, *, on: bool, holds: bool, may_come: bool = True) -> tuple[int, bool]:
+def after(
+    run: int, *, on: bool, holds: bool, may_come: bool = True
+) -> tuple[int, bool]:
     """Of a streak or a loop: polls in a row with the same result of its rule, and whether its condition is active."""
     run = max(run, 0) + 1 if holds else min(run, 0) - 1
     return run, (run >= POLLS and may_come) or (on and run > -POLLS)
@@ -108,13 +113,29 @@ class CrashLoop:
 
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
         """unseen: of its queue. served: others settled messages of the queue since it began."""
-        loop = replace(self, vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS))
-        gone, settled, marks = np.array([(v.consumers, v.settled, v.unseen) for v in loop.vanished]).reshape(-1, 3).T
+        loop = replace(
+            self,
+            vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS),
+        )
+        gone, settled, marks = (
+            np.array([(v.consumers, v.settled, v.unseen) for v in loop.vanished])
+            .reshape(-1, 3)
+            .T
+        )
         others = np.diff(marks, append=unseen)
         # Beyond what reading explains, each message that was settled unseen may have been one of those that went then.
-        worked = np.where(others.sum() < UNSEEN + UNSEEN_SHARE * gone.sum(), 0.0, np.clip(others, 0.0, gone))
-        polls, enough = np.count_nonzero(gone > worked), LEAST + MORE * (settled + worked).sum()
-        holds = served and bool(polls >= LEAST_POLLS and (gone - worked).sum() >= enough)
+        worked = np.where(
+            others.sum() < UNSEEN + UNSEEN_SHARE * gone.sum(),
+            0.0,
+            np.clip(others, 0.0, gone),
+        )
+        polls, enough = (
+            np.count_nonzero(gone > worked),
+            LEAST + MORE * (settled + worked).sum(),
+        )
+        holds = served and bool(
+            polls >= LEAST_POLLS and (gone - worked).sum() >= enough
+        )
         run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
         return replace(loop, run=run, on=on)
 
@@ -129,7 +150,13 @@ class CrashLoops(RowState):
     """Those whose condition is active, or may be from the next poll on."""
     swept: float = unindexed(lambda: -np.inf)
 
-    def advance(self, found: Facts, went: Went, clients: Grouping[ClientSeries], unsettled: Column) -> "CrashLoops":
+    def advance(
+        self,
+        found: Facts,
+        went: Went,
+        clients: Grouping[ClientSeries],
+        unsettled: Column,
+    ) -> "CrashLoops":
         """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
         before = self.reindexed(found.queues).unseen
         unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
@@ -139,23 +166,47 @@ class CrashLoops(RowState):
             if client in loops or (one.consumers and len(loops) < MOST):
                 loops[client] = replace(loop, vanished=(*loop.vanished, one))
         sweeps = found.now - self.swept > SWEEP_SECONDS
-        asked = [*loops] if sweeps else [client for client in {*came, *self.pending} if client in loops]
-        at = found.queues.positions(np.array([loops[client].queue for client in asked], np.int64)).tolist()
+        asked = (
+            [*loops]
+            if sweeps
+            else [client for client in {*came, *self.pending} if client in loops]
+        )
+        at = found.queues.positions(
+            np.array([loops[client].queue for client in asked], np.int64)
+        ).tolist()
         for client, i in zip(asked, at, strict=True):
             loop = loops.pop(client)
             if i < 0:  # the queue is gone
                 continue
-            loop = loop.advance(found.now, float(unseen[i]), served=not unsettled[i] <= loop.begin)
+            loop = loop.advance(
+                found.now, float(unseen[i]), served=not unsettled[i] <= loop.begin
+            )
             if loop.vanished:
                 loops[client] = loop
-        pending = tuple(client for client in asked if client in loops and (loops[client].on or loops[client].run > 0))
-        return CrashLoops(found.queues, unseen, loops, pending, found.now if sweeps else self.swept)
+        pending = tuple(
+            client
+            for client in asked
+            if client in loops and (loops[client].on or loops[client].run > 0)
+        )
+        return CrashLoops(
+            found.queues, unseen, loops, pending, found.now if sweeps else self.swept
+        )
 
     def kept(self) -> Iterator[tuple[ClientSeries, CrashLoop]]:
         """The loops as the next agent begins: of queues of which nothing was settled unseen yet."""
         for client, loop in self.loops.items():
-            (unseen,) = np.append(self.unseen, 0.0)[self.index.positions(np.array([loop.queue]))].tolist()
-            yield client, replace(loop, vanished=tuple(replace(v, unseen=v.unseen - unseen) for v in loop.vanished))
+            (unseen,) = np.append(self.unseen, 0.0)[
+                self.index.positions(np.array([loop.queue]))
+            ].tolist()
+            yield (
+                client,
+                replace(
+                    loop,
+                    vanished=tuple(
+                        replace(v, unseen=v.unseen - unseen) for v in loop.vanished
+                    ),
+                ),
+            )
 
 
 def vanished(
@@ -165,11 +216,23 @@ def vanished(
     counts = ~found.keeps[went.queue]
     if not counts.any() or found.settling:
         return {}
-    members, first, which = np.unique(went.client[counts], return_index=True, return_inverse=True)
+    members, first, which = np.unique(
+        went.client[counts], return_index=True, return_inverse=True
+    )
     at, worked = went.queue[counts][first], went.settled[counts] > 0
-    sums = (np.bincount(which, one) for one in (~worked, worked, went.held[counts] * ~worked))
-    went_of = map(Vanished, repeat(found.now), *(one.tolist() for one in (*sums, unseen[at])))
-    rows = zip(clients.index.rows[members], found.queues.keys[at].tolist(), went_of, strict=True)
+    sums = (
+        np.bincount(which, one)
+        for one in (~worked, worked, went.held[counts] * ~worked)
+    )
+    went_of = map(
+        Vanished, repeat(found.now), *(one.tolist() for one in (*sums, unseen[at]))
+    )
+    rows = zip(
+        clients.index.rows[members],
+        found.queues.keys[at].tolist(),
+        went_of,
+        strict=True,
+    )
     return {client: (key, one) for client, key, one in rows}
 
 
@@ -219,21 +282,37 @@ class Churn(RowState):
 
     def advance(self, poll: RuleInputs, seen: Seen, unacked_before: Unacked) -> "Churn":
         """seen, unacked_before: at the poll before."""
-        found, unacked, clients, patience = poll.found, poll.unacked, poll.groups.clients, poll.client_patience
+        found, unacked, clients, patience = (
+            poll.found,
+            poll.unacked,
+            poll.groups.clients,
+            poll.client_patience,
+        )
         lasting, ended = self._lasting(found)
         went = those_that_went(found, self.clients, seen)
         first = found.now if np.isnan(self.first) else self.first
-        holders = idle_holders(found, clients, unacked.seen_since > first) & ~np.isnan(patience)
+        holders = idle_holders(found, clients, unacked.seen_since > first) & ~np.isnan(
+            patience
+        )
         # Progress on a queue ends the streak, and with it who was counted. Only those that have just come can be churn.
         recent = found.now - unacked.seen_since <= 3 * found.interval
         counted = self.reindexed(found.consumer.index).counted
         came = np.flatnonzero(holders & recent & ~counted)
         streaks = joined(lasting, came, found, clients, patience, unacked)
         # Too young a streak has nothing to be judged by; after a start all clients of a large broker have one.
-        old = {client: one for client, one in streaks.items() if one.polls >= OLD or one.on or one.run > 0}
+        old = {
+            client: one
+            for client, one in streaks.items()
+            if one.polls >= OLD or one.on or one.run > 0
+        }
         present = clients.count() if old else np.empty(0)
         streaks |= {
-            client: advance_streak(streak, found, clients.number_of(client, present), poll.constants.churn_ids)
+            client: advance_streak(
+                streak,
+                found,
+                clients.number_of(client, present),
+                poll.constants.churn_ids,
+            )
             for client, streak in old.items()
         }
         return Churn(
@@ -247,36 +326,63 @@ class Churn(RowState):
             self.crash_loops.advance(found, went, self.clients, poll.timers.unsettled),
         )
 
-    def _lasting(self, found: Facts) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
+    def _lasting(
+        self, found: Facts
+    ) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
         """The streaks that go on, and those that were active and have ended."""
         if not self.streaks:
             return {}, {}
-        idle = {row.name for row in found.queues.rows[~(found.d_settled > 0) & found.known].tolist()}
+        idle = {
+            row.name
+            for row in found.queues.rows[~(found.d_settled > 0) & found.known].tolist()
+        }
         lasting = {
             client: streak
             for client, streak in self.streaks.items()
             if streak.queue in idle and found.now - streak.last <= KEEP
         }
-        return lasting, {c: streak for c, streak in self.streaks.items() if streak.on and c not in lasting}
+        return lasting, {
+            c: streak
+            for c, streak in self.streaks.items()
+            if streak.on and c not in lasting
+        }
 
-    def _left(self, found: Facts, went: Went, now: float, unacked_before: Unacked) -> dict[ClientSeries, Departure]:
-        left = {client: event for client, event in self.left.items() if found.now - event.at <= SHOWN}
-        age, returned = now - unacked_before.unacked_since[went.at], went.held - found.d_settled[went.queue]
+    def _left(
+        self, found: Facts, went: Went, now: float, unacked_before: Unacked
+    ) -> dict[ClientSeries, Departure]:
+        left = {
+            client: event
+            for client, event in self.left.items()
+            if found.now - event.at <= SHOWN
+        }
+        age, returned = (
+            now - unacked_before.unacked_since[went.at],
+            went.held - found.d_settled[went.queue],
+        )
         for i in np.flatnonzero((age >= LONG) & (returned > 0)).tolist():
             numbers = (float(one[i]) for one in (went.held, age, returned))
-            left[self.clients.index.rows[went.client[i]]] = Departure(found.now, now - float(age[i]), *numbers)
+            left[self.clients.index.rows[went.client[i]]] = Departure(
+                found.now, now - float(age[i]), *numbers
+            )
         return left
 
     def standing(self) -> dict[ClientSeries, Streak]:
         """Clients that reconnect and settle nothing."""
-        return {**self.ended, **{client: streak for client, streak in self.streaks.items() if streak.on}}
+        return {
+            **self.ended,
+            **{client: streak for client, streak in self.streaks.items() if streak.on},
+        }
 
 
 def idle_holders(found: Facts, clients: Grouping[ClientSeries], came: Mask) -> Mask:
     """Consumers that hold something from a queue that settles nothing, or have received it since they `came`."""
     consumer = found.consumer
     idle = consumer.at_queue((found.d_settled <= 0) & found.known, np.False_)
-    return idle & (clients.member >= 0) & ((consumer.held > 0) | ((consumer.delivered > 0) & came))
+    return (
+        idle
+        & (clients.member >= 0)
+        & ((consumer.held > 0) | ((consumer.delivered > 0) & came))
+    )
 
 
 def joined(
@@ -293,9 +399,15 @@ def joined(
         by_client.setdefault(clients.index.rows[clients.member[i]], []).append(i)
     rows = found.consumer.index.rows
     for client, of in by_client.items():
-        streak = streaks.get(client) or Streak(begin_of(found, unacked.hold_since[of]), rows[of[0]].queue)
+        streak = streaks.get(client) or Streak(
+            begin_of(found, unacked.hold_since[of]), rows[of[0]].queue
+        )
         streaks[client] = replace(
-            streak, ids=streak.ids + len(of), polls=streak.polls + 1, last=found.now, patience=float(patience[of[0]])
+            streak,
+            ids=streak.ids + len(of),
+            polls=streak.polls + 1,
+            last=found.now,
+            patience=float(patience[of[0]]),
         )
     return streaks
 
@@ -303,7 +415,9 @@ def joined(
 def begin_of(found: Facts, hold_since: Column) -> float:
     """Not before the poll before: up to then the queue may have settled something."""
     before = found.now - np.nan_to_num(found.interval)
-    return float(np.clip(np.fmin.reduce(hold_since, initial=found.now), before, found.now))
+    return float(
+        np.clip(np.fmin.reduce(hold_since, initial=found.now), before, found.now)
+    )
 
 
 def advance_streak(streak: Streak, found: Facts, present: float, ids: int) -> Streak:
@@ -312,5 +426,7 @@ def advance_streak(streak: Streak, found: Facts, present: float, ids: int) -> St
     # It may agree one poll early, as all that patience decides.
     lasts = age >= streak.patience - found.interval and streak.polls >= OLD
     holds = lasts and streak.ids >= max(ids, 2 * present + 1) and not found.settling
-    run, on = after(streak.run, on=streak.on, holds=holds, may_come=age >= streak.patience)
+    run, on = after(
+        streak.run, on=streak.on, holds=holds, may_come=age >= streak.patience
+    )
     return replace(streak, run=run, on=on)

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Positions
-from penstock.learned.byte_tables import WEEKS, Bytes, ByteTables, QueueName, packed, unpacked
+from penstock.learned.byte_tables import (
+    WEEKS,
+    Bytes,
+    ByteTables,
+    QueueName,
+    packed,
+    unpacked,
+)
 from penstock.learned.service import ServiceTime
 from penstock.model import QueueKind, QueueRow
 from penstock.observation.activity import TREND_EXPIRED, TREND_KILLED, Activity, Trend
@@ -73,8 +80,17 @@ class Profile(NamedTuple):
         """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
         utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
         flows, absences = [], []
-        for second in (1799.0, 0.0, 3599.0):  # where zones are half an hour off, a pause is one of both hours
-            local = np.array([calendar.hour(3600.0 * one + second) for one in (utc - Calendar().hour(0)).tolist()])
+        for second in (
+            1799.0,
+            0.0,
+            3599.0,
+        ):  # where zones are half an hour off, a pause is one of both hours
+            local = np.array(
+                [
+                    calendar.hour(3600.0 * one + second)
+                    for one in (utc - Calendar().hour(0)).tolist()
+                ]
+            )
             works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
             flows.append(self.flows.moved(utc[works], local[works]))
             absences.append(self.absences.moved(utc[works], local[works]))
@@ -134,47 +150,84 @@ class Normal(RowState):
         hour = calendar.hour(found.now)
         if hour > one.hour:
             if one.hour < 0:
-                one = replace(one, past=one.history and one.history.by_wall_clock(found.now, calendar))
-            one = replace(one, holiday_end=calendar.last_holiday(found.now)).closed(hour, calendar)
+                one = replace(
+                    one,
+                    past=one.history and one.history.by_wall_clock(found.now, calendar),
+                )
+            one = replace(one, holiday_end=calendar.last_holiday(found.now)).closed(
+                hour, calendar
+            )
         one = replace(one, expected=one.expected.reindexed(found.queues))
         if (one.place[fresh] >= 0).any():  # known from before, or from history
             one = replace(one, expected=one.expected_at(hour, calendar))
-        watched = 0 < step <= max(GAP, GAP_POLLS * found.interval) and not calendar.in_maintenance(found.now)
-        if not watched:  # what came, and when, is not known: the pause was as long as it was before
-            longest = np.fmax(one.longest, found.now - (0 if np.isnan(step) else step) - one.arrival)
-            return replace(one, arrival=np.where(one.place < 0, np.nan, found.now), longest=longest, gap=found.now)
-        return one.counted(found, step).measured(found, timers, activity, trend, service)
+        watched = 0 < step <= max(
+            GAP, GAP_POLLS * found.interval
+        ) and not calendar.in_maintenance(found.now)
+        if (
+            not watched
+        ):  # what came, and when, is not known: the pause was as long as it was before
+            longest = np.fmax(
+                one.longest, found.now - (0 if np.isnan(step) else step) - one.arrival
+            )
+            return replace(
+                one,
+                arrival=np.where(one.place < 0, np.nan, found.now),
+                longest=longest,
+                gap=found.now,
+            )
+        return one.counted(found, step).measured(
+            found, timers, activity, trend, service
+        )
 
     def placed(self, found: Facts, fresh: Positions) -> "Normal":
         """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
-        rows, known = found.queues.rows, (self.flows.names, self.history.flows.names if self.history else {})
+        rows, known = (
+            found.queues.rows,
+            (self.flows.names, self.history.flows.names if self.history else {}),
+        )
         fresh = np.arange(len(rows)) if self.hour < 0 else fresh
-        back = [i for i in fresh.tolist() if self.place[i] < 0 and any(name_of(rows[i]) in names for names in known)]
+        back = [
+            i
+            for i in fresh.tolist()
+            if self.place[i] < 0 and any(name_of(rows[i]) in names for names in known)
+        ]
         followed = found.queues.column("followed", is_followed) > 0
-        comes = np.flatnonzero(found.known & (found.d_added > 0) & followed & (self.place < 0))
+        comes = np.flatnonzero(
+            found.known & (found.d_added > 0) & followed & (self.place < 0)
+        )
         if not back and not len(comes):
             return self
         new = np.union1d(comes, np.array(back, np.intp))
         joined = [name_of(row) for row in rows[new]]
-        flows, place, arrival = self.flows.joined_by(joined), self.place.copy(), self.arrival.copy()
+        flows, place, arrival = (
+            self.flows.joined_by(joined),
+            self.place.copy(),
+            self.arrival.copy(),
+        )
         place[new] = flows.places(joined)
         arrival[new] = np.where(np.isnan(arrival[new]), found.now, arrival[new])
         return replace(self, flows=flows, place=place, arrival=arrival)
 
     def counted(self, found: Facts, step: float) -> "Normal":
         """With what came and went since the poll before, `step` seconds ago."""
-        age, arrives = found.now - self.arrival, found.known & (found.address.d_added > 0)
+        age, arrives = (
+            found.now - self.arrival,
+            found.known & (found.address.d_added > 0),
+        )
         clock = self.clock + step * or_zero(self.expected.low)
         today = self.today.copy()
         missed = self.learnable(clock + 1, self.expected.highs[CLOCK] * 2 + 3)
-        today[CLOCK] = np.fmax(today[CLOCK], np.where(arrives & (self.expected.weeks > 0), missed, np.nan))
+        today[CLOCK] = np.fmax(
+            today[CLOCK], np.where(arrives & (self.expected.weeks > 0), missed, np.nan)
+        )
         placed = arrives & (self.place >= 0)
         return replace(
             self,
             began=np.where(placed, np.fmin(self.began, found.now), self.began),
             arrival=np.where(placed, found.now, self.arrival),
             clock=np.where(arrives, 0.0, clock),
-            counts=self.counts + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
+            counts=self.counts
+            + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
             pause=np.fmax(self.pause, age),
             longest=np.where(arrives, np.fmax(self.longest, age), self.longest),
             today=today,
@@ -182,7 +235,12 @@ class Normal(RowState):
         )
 
     def measured(
-        self, found: Facts, timers: QueueTimers, activity: Activity, trend: Trend, service: ServiceTime
+        self,
+        found: Facts,
+        timers: QueueTimers,
+        activity: Activity,
+        trend: Trend,
+        service: ServiceTime,
     ) -> "Normal":
         """With the highest of what five minutes say; no more than what raises a condition."""
         limits, today = self.expected.highs, self.today.copy()
@@ -191,41 +249,77 @@ class Normal(RowState):
         at = np.flatnonzero(~np.isnan(shares[0]))
         for line, share in zip((EXPIRED, KILLED), shares[:, at], strict=True):
             unusual = 1000 * unusual_share(limits[line, at]) + 1
-            today[line, at] = np.fmax(today[line, at], limited(1000 * share + 1, unusual))
+            today[line, at] = np.fmax(
+                today[line, at], limited(1000 * share + 1, unusual)
+            )
         slow = limited(1000 * service.now, 2 * limits[SERVICE])
-        most = (300 * trend.rate_in, slow, 3600 * service.pace, found.messages - or_zero(found.scheduled))
+        most = (
+            300 * trend.rate_in,
+            slow,
+            3600 * service.pace,
+            found.messages - or_zero(found.scheduled),
+        )
         for line, values in zip(today[PEAK:], most, strict=True):
             np.fmax(line, values, out=line)
         since = np.maximum(timers.ready, timers.absent)
-        away = np.where(since < self.holiday_end, np.nan, or_zero(found.now - since))  # longer by it than usual
-        return replace(self, today=today, shares=shares, absent=np.maximum(self.absent, away))
+        away = np.where(
+            since < self.holiday_end, np.nan, or_zero(found.now - since)
+        )  # longer by it than usual
+        return replace(
+            self, today=today, shares=shares, absent=np.maximum(self.absent, away)
+        )
 
     def usual(self, service: ServiceTime) -> Usual:
         """As the rules read it."""
-        numbers = (self.began, self.arrival, self.longest, self.clock, self.shares, self.holiday_end)
+        numbers = (
+            self.began,
+            self.arrival,
+            self.longest,
+            self.clock,
+            self.shares,
+            self.holiday_end,
+        )
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
         usual, windows = service.usual, service.windows
         if self.past is not None:
             past = self.expected.service
-            usual, windows = np.where(past[1] > windows, past, np.stack([usual, windows]))
+            usual, windows = np.where(
+                past[1] > windows, past, np.stack([usual, windows])
+            )
         return Usual(self.expected, *numbers, service.now, usual, windows, pace)
 
     def learnable(self, values: Column, limit: Column) -> Column:
         """No more than the limit, once that rests on some weeks: before, what looks unusual may be usual."""
-        return limited(values, np.where(self.expected.weeks >= SOME_WEEKS, limit, np.nan))
+        return limited(
+            values, np.where(self.expected.weeks >= SOME_WEEKS, limit, np.nan)
+        )
 
     # --- at the end of an hour
 
     def closed(self, hour: int, calendar: Calendar) -> "Normal":
         """With what the last hour taught, and what is expected in the one that begins."""
         one = self
-        if self.hour >= 0 and self.seconds >= LEAST_OF_HOUR and not calendar.is_holiday(self.hour):
+        if (
+            self.hour >= 0
+            and self.seconds >= LEAST_OF_HOUR
+            and not calendar.is_holiday(self.hour)
+        ):
             one = self.taught()
         if hour // 24 != max(one.hour, one.told) // 24:
             one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
         size = len(one.index)
-        begun: dict[str, Any] = {"counts": np.zeros((2, size)), "pause": np.full(size, np.nan), "absent": np.ones(size)}
-        return replace(one, hour=hour, expected=one.expected_at(hour, calendar), seconds=0.0, **begun)
+        begun: dict[str, Any] = {
+            "counts": np.zeros((2, size)),
+            "pause": np.full(size, np.nan),
+            "absent": np.ones(size),
+        }
+        return replace(
+            one,
+            hour=hour,
+            expected=one.expected_at(hour, calendar),
+            seconds=0.0,
+            **begun,
+        )
 
     def taught(self) -> "Normal":
         at, expected = np.flatnonzero(self.place >= 0), self.expected
@@ -234,56 +328,107 @@ class Normal(RowState):
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
         place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
-        flows = flows.with_day(self.hour // 24, place, packed(self.today)[:, at], since=since // 24)
+        flows = flows.with_day(
+            self.hour // 24, place, packed(self.today)[:, at], since=since // 24
+        )
         away = limited(self.absent, expected.absence)
-        names = [name_of(row) for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]]
+        names = [
+            name_of(row)
+            for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]
+        ]
         absences = self.absences.joined_by(names)
         if absences.names:
             there = absences.places(map(name_of, self.index.rows))
             has = np.flatnonzero(there >= 0)
-            absences = absences.with_hour(self.hour, there[has], packed(away[has])[None], since=since)
+            absences = absences.with_hour(
+                self.hour, there[has], packed(away[has])[None], since=since
+            )
         with np.errstate(invalid="ignore"):
             error = np.abs(np.log((rates[INFLOW] + 1) / (expected.guesses + 1)))
         known = ~np.isnan(error[0])
         weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
-        mean = np.where(np.isnan(self.errors), error, self.errors + weight * (error - self.errors))
+        mean = np.where(
+            np.isnan(self.errors), error, self.errors + weight * (error - self.errors)
+        )
         errors = np.where(np.isnan(error), self.errors, mean)
-        return replace(self, flows=flows, absences=absences, told=self.hour, errors=errors, hours=self.hours + known)
+        return replace(
+            self,
+            flows=flows,
+            absences=absences,
+            told=self.hour,
+            errors=errors,
+            hours=self.hours + known,
+        )
 
     def forgetting(self) -> "Normal":
         """Without queues that are gone for long, or are too many."""
-        here, capacity = [name_of(row) for row in self.index.rows], dormant_capacity(self.capacity, len(self.index))
+        here, capacity = (
+            [name_of(row) for row in self.index.rows],
+            dormant_capacity(self.capacity, len(self.index)),
+        )
         most = len(here) + capacity
-        flows, absences = self.flows.without_unused(here, most), self.absences.without_unused(here, most)
+        flows, absences = (
+            self.flows.without_unused(here, most),
+            self.absences.without_unused(here, most),
+        )
         place = self.place if flows is self.flows else flows.places(here)
-        return replace(self, flows=flows, absences=absences, place=place, capacity=capacity)
+        return replace(
+            self, flows=flows, absences=absences, place=place, capacity=capacity
+        )
 
     def expected_at(self, hour: int, calendar: Calendar) -> Expected:
         """In this hour, which may be one of a holiday."""
         expected = self.expect(hour)
-        return expected.more_lenient(self.expect(SUNDAY + hour % 24)) if calendar.is_holiday(hour) else expected
+        return (
+            expected.more_lenient(self.expect(SUNDAY + hour % 24))
+            if calendar.is_holiday(hour)
+            else expected
+        )
 
     def expect(self, hour: int) -> Expected:
         """In this hour of the week."""
         size, day = len(self.index), hour // 24
-        own, days = self.flows.around(hour, self.place), self.flows.highest(day, self.place)
-        names = [name_of(row) for row in self.index.rows] if self.past or self.absences.names else []
-        away = self.absences.around(hour, self.absences.places(names) if names else np.full(size, -1))
+        own, days = (
+            self.flows.around(hour, self.place),
+            self.flows.highest(day, self.place),
+        )
+        names = (
+            [name_of(row) for row in self.index.rows]
+            if self.past or self.absences.names
+            else []
+        )
+        away = self.absences.around(
+            hour, self.absences.places(names) if names else np.full(size, -1)
+        )
         for one in (own, away):  # what goes on since an hour is no excuse for itself
             one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
         known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
-        pauses, rates, from_history = own[PAUSE], own[:PAUSE, :, 1], np.zeros(size, np.bool_)
+        pauses, rates, from_history = (
+            own[PAUSE],
+            own[:PAUSE, :, 1],
+            np.zeros(size, np.bool_),
+        )
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
         weeks, service = known, np.full((2, size), np.nan)
         if self.past is not None:
             at, past_away = self.past.flows.places(names), self.past.absences
             past = self.past.flows.around(hour, at)
-            young = known < SOME_WEEKS  # of limits the higher one: one that is too high costs time, not trust
+            young = (
+                known < SOME_WEEKS
+            )  # of limits the higher one: one that is too high costs time, not trust
             pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(young, np.maximum(away, past_away.around(hour, past_away.places(names))), away)
-            days = np.where(young, np.maximum(days, self.past.flows.highest(day, at)), days)
+            away = np.where(
+                young,
+                np.maximum(away, past_away.around(hour, past_away.places(names))),
+                away,
+            )
+            days = np.where(
+                young, np.maximum(days, self.past.flows.highest(day, at)), days
+            )
             guesses[1] = middle(past[INFLOW, :, 1])
-            better = (self.hours >= LEAST_HOURS) & (self.errors[0] < BETTER * self.errors[1])
+            better = (self.hours >= LEAST_HOURS) & (
+                self.errors[0] < BETTER * self.errors[1]
+            )
             from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
             rates = np.where(from_history, past[:PAUSE, :, 1], rates)
             weeks = np.maximum(known, np.count_nonzero(past[PAUSE, :, 1], axis=0))
@@ -291,11 +436,23 @@ class Normal(RowState):
         low = unpacked(lowest(rates)) - 1
         high = unpacked(rates.max(axis=1)) - 1
         longest, spread = longest_and_spread(pauses)
-        silence = longest + np.where(weeks >= SOME_WEEKS, np.clip(3 * spread, 0.15 * longest, 2 * longest), 2 * longest)
-        shortest = unpacked(np.where(pauses > 0, pauses, 255).min(axis=(0, 1)).astype(np.uint8))  # of a single hour
-        regular = (weeks >= SOME_WEEKS) & (longest > REGULAR_PAUSE) & (spread < REGULAR * longest)
+        silence = longest + np.where(
+            weeks >= SOME_WEEKS,
+            np.clip(3 * spread, 0.15 * longest, 2 * longest),
+            2 * longest,
+        )
+        shortest = unpacked(
+            np.where(pauses > 0, pauses, 255).min(axis=(0, 1)).astype(np.uint8)
+        )  # of a single hour
+        regular = (
+            (weeks >= SOME_WEEKS)
+            & (longest > REGULAR_PAUSE)
+            & (spread < REGULAR * longest)
+        )
         regular &= (longest > LONG) | (shortest > ALIKE * longest)
-        silence = np.where(regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence)
+        silence = np.where(
+            regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence
+        )
         return Expected(
             index=self.index,
             weeks=weeks.astype(np.float64),
@@ -318,10 +475,14 @@ name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
 
 def is_followed(row: QueueRow) -> bool:
     """Not what ends with its client, or is filled by the broker."""
-    return row.kind is QueueKind.USER or (row.kind is QueueKind.SUBSCRIPTION and row.durable)
+    return row.kind is QueueKind.USER or (
+        row.kind is QueueKind.SUBSCRIPTION and row.durable
+    )
 
 
-def limited(values: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
+def limited(
+    values: NDArray[np.float64], limit: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """No more than the limit, where both are known."""
     with np.errstate(invalid="ignore"):
         return np.where(values > limit, limit, values)
@@ -346,7 +507,9 @@ def middle(rates: Bytes) -> Column:
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
     """(WEEKS, hours, rows) → seconds: the longest, and by how much the weeks differ."""
     of_weeks, whole = pauses.max(axis=1), (pauses > 0).all(axis=1)
-    of_whole = np.where(whole.any(axis=0), whole, of_weeks > 0)  # of a week in part the longest may not be known
+    of_whole = np.where(
+        whole.any(axis=0), whole, of_weeks > 0
+    )  # of a week in part the longest may not be known
     least = np.where(of_whole, of_weeks, 255).min(axis=0).astype(np.uint8)
     longest = unpacked(of_weeks.max(axis=0))
     return longest, longest - unpacked(least)
@@ -356,9 +519,13 @@ def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
     """(WEEKS, hours, rows) → seconds that consumers may be away at this hour; NaN where fewer weeks are known."""
     longest, spread = longest_and_spread(away)
     least = np.where(longest > LONG, MARGIN, 0.15 * longest)
-    limit = longest + np.maximum(np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least)
+    limit = longest + np.maximum(
+        np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least
+    )
     known = np.count_nonzero(away[:, 1], axis=0) >= fewest
-    return np.where(known & (spread <= np.maximum(0.15 * longest, LONG_ABSENCE)), limit, np.nan)
+    return np.where(
+        known & (spread <= np.maximum(0.15 * longest, LONG_ABSENCE)), limit, np.nan
+    )
 
 
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:

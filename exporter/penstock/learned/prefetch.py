@@ -33,11 +33,15 @@ class ConsumerArrivals:
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    clients: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
+    clients: NDArray[np.object_] = field(
+        default_factory=lambda: np.empty(0, np.object_)
+    )
     numbers: NDArray[np.float64] = field(default_factory=lambda: np.empty((6, 0)))
     swept: float = -np.inf
 
-    def advance(self, found: Facts, clients: Grouping[ClientSeries]) -> "ConsumerArrivals":
+    def advance(
+        self, found: Facts, clients: Grouping[ClientSeries]
+    ) -> "ConsumerArrivals":
         """Only consumers on a queue that was known before have come: the others may have been there."""
         consumer, kept = found.consumer, self.swept_at(found.now)
         at = np.flatnonzero(consumer.new)
@@ -53,7 +57,9 @@ class ConsumerArrivals:
         got = np.bincount(of, weights=consumer.delivered[at])
         mostly = 2 * came >= present
         members = members[mostly]
-        counts = np.stack([present[mostly], came[mostly], got[mostly], np.ones(len(members))])
+        counts = np.stack(
+            [present[mostly], came[mostly], got[mostly], np.ones(len(members))]
+        )
         return kept.counted(clients, members, counts, found.now)
 
     def swept_at(self, now: float) -> "ConsumerArrivals":
@@ -61,10 +67,16 @@ class ConsumerArrivals:
         if now - self.swept <= SWEEP_SECONDS:
             return self
         kept = now - self.numbers[LAST] <= SECONDS
-        return ConsumerArrivals(self.keys[kept], self.clients[kept], self.numbers[:, kept], now)
+        return ConsumerArrivals(
+            self.keys[kept], self.clients[kept], self.numbers[:, kept], now
+        )
 
     def counted(
-        self, clients: Grouping[ClientSeries], members: Positions, counts: NDArray[np.float64], now: float
+        self,
+        clients: Grouping[ClientSeries],
+        members: Positions,
+        counts: NDArray[np.float64],
+        now: float,
     ) -> "ConsumerArrivals":
         """With what came at this poll. counts: (seen, new, delivered, polls) of these members."""
         one = self.joined_by(clients, members, now)
@@ -77,7 +89,9 @@ class ConsumerArrivals:
         numbers[LAST, at] = now
         return replace(one, numbers=numbers)
 
-    def joined_by(self, clients: Grouping[ClientSeries], members: Positions, now: float) -> "ConsumerArrivals":
+    def joined_by(
+        self, clients: Grouping[ClientSeries], members: Positions, now: float
+    ) -> "ConsumerArrivals":
         """And with those of these members that are not followed yet, as far as there is room."""
         keys = clients.index.keys[members]
         new = np.flatnonzero(positions(self.keys, keys) < 0)[: MOST - len(self.keys)]
@@ -85,7 +99,10 @@ class ConsumerArrivals:
             return self
         numbers = np.zeros((len(self.numbers), len(new)))
         numbers[BEGIN] = now
-        keys, rows = np.append(self.keys, keys[new]), np.append(self.clients, clients.index.rows[members[new]])
+        keys, rows = (
+            np.append(self.keys, keys[new]),
+            np.append(self.clients, clients.index.rows[members[new]]),
+        )
         order = np.argsort(keys, kind="stable")
         numbers = np.hstack([self.numbers, numbers]).take(order, axis=1)
         return ConsumerArrivals(keys[order], rows[order], numbers, self.swept)
@@ -94,7 +111,9 @@ class ConsumerArrivals:
 def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:
     """Half as much over half the time: what is older counts less and less."""
     begin, seen, new, delivered, polls, last = numbers
-    return np.stack([(begin + now) / 2, seen // 2, new // 2, delivered / 2, polls // 2, last])
+    return np.stack(
+        [(begin + now) / 2, seen // 2, new // 2, delivered / 2, polls // 2, last]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +137,19 @@ class PrefetchEstimate:
     queues: QueueDepths = field(default_factory=QueueDepths)
     arrivals: ConsumerArrivals = field(default_factory=ConsumerArrivals)
 
-    def advance(self, found: Facts, clients: Grouping[ClientSeries]) -> "PrefetchEstimate":
+    def advance(
+        self, found: Facts, clients: Grouping[ClientSeries]
+    ) -> "PrefetchEstimate":
         consumer = found.consumer
         before = self.clients.reindexed(clients.index)
         window, largest = before.window.copy(), before.largest.copy()
         at = consumer.holding[clients.member[consumer.holding] >= 0]
         np.maximum.at(largest, clients.member[at], consumer.held[at])
-        stands_still = (consumer.d_delivered[at] == 0) & ~consumer.new[at] & waiting(found)[consumer.queue[at]]
+        stands_still = (
+            (consumer.d_delivered[at] == 0)
+            & ~consumer.new[at]
+            & waiting(found)[consumer.queue[at]]
+        )
         at = at[stands_still]
         np.fmax.at(window, clients.member[at], consumer.held[at])
         deepest = np.fmax(self.queues.reindexed(found.queues).deepest, found.messages)

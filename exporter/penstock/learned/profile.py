@@ -26,7 +26,9 @@ class QueueProfile:
     service: tuple[float, float] = UNKNOWN
 
 
-def by_broker(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> dict[str, Profile]:
+def by_broker(
+    queues: Iterable[tuple[str, QueueName, QueueProfile]],
+) -> dict[str, Profile]:
     """broker, name and profile of each."""
     found: dict[str, dict[QueueName, QueueProfile]] = {}
     for broker, name, one in queues:
@@ -36,9 +38,19 @@ def by_broker(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> dict[str
 
 def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
     names, of = [*queues], queues.values()
-    hours, days = (np.stack([getattr(one, table) for one in of], axis=-1) for table in ("hours", "days"))
+    hours, days = (
+        np.stack([getattr(one, table) for one in of], axis=-1)
+        for table in ("hours", "days")
+    )
     flows, away = np.split(hours, [PAUSE + 1])
     absent = np.flatnonzero(away.max(axis=(0, 1, 2)) > packed(LONG_ABSENCE))
-    absences = ABSENCES.restored([names[i] for i in absent], away[..., absent], np.empty(0, np.uint8))
+    absences = ABSENCES.restored(
+        [names[i] for i in absent], away[..., absent], np.empty(0, np.uint8)
+    )
     service = np.array([one.service for one in of], np.float64).T
-    return Profile(FLOWS.restored(names, flows, days), absences, service, max(one.weeks for one in of))
+    return Profile(
+        FLOWS.restored(names, flows, days),
+        absences,
+        service,
+        max(one.weeks for one in of),
+    )

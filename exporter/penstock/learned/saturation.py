@@ -35,13 +35,17 @@ class Bits64(RowState):
     def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> Self:
         """With one more poll; so: (answers, rows), counts only where `seen`."""
         one, before = np.uint64(1), self.reindexed(index)
-        return replace(before, seen=before.seen << one | seen, so=before.so << one | so & seen)
+        return replace(
+            before, seen=before.seen << one | seen, so=before.so << one | so & seen
+        )
 
     def shares(self, polls: int) -> NDArray[np.float64]:
         """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
         last = np.uint64(2**polls - 1)
         seen = np.bitwise_count(self.seen & last)
-        shares: NDArray[np.float64] = np.bitwise_count(self.so & last) / np.where(seen > 0, seen, np.nan)
+        shares: NDArray[np.float64] = np.bitwise_count(self.so & last) / np.where(
+            seen > 0, seen, np.nan
+        )
         return shares
 
 
@@ -67,10 +71,17 @@ class Saturation:
     def advance(self, found: Facts, clients: Grouping[ClientSeries]) -> "Saturation":
         if not found.counted:
             unknown = np.full(len(clients.index), np.nan)
-            return Saturation(starved=unknown, at_limit=unknown, capacity=np.full(len(found.queues), np.nan))
+            return Saturation(
+                starved=unknown,
+                at_limit=unknown,
+                capacity=np.full(len(found.queues), np.nan),
+            )
         stamp = self.stamp
         if 0 <= found.now - stamp < SECONDS / POLLS:
-            of_clients, of_queues = self.clients.reindexed(clients.index), self.queues.reindexed(found.queues)
+            of_clients, of_queues = (
+                self.clients.reindexed(clients.index),
+                self.queues.reindexed(found.queues),
+            )
         else:
             stamp = found.now
             taking = takers(found)
@@ -78,7 +89,9 @@ class Saturation:
             of_queues = looked_at_queues(self.queues, taking, found)
         polls = polls_in(found.interval)
         starved, at_limit = of_clients.shares(polls)
-        return Saturation(of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0])
+        return Saturation(
+            of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0]
+        )
 
 
 def polls_in(interval: float) -> int:
@@ -108,19 +121,30 @@ def waiting(found: Facts) -> Mask:
     return (found.ready > 0) & ~(found.paused > 0) & ~(found.address.paused > 0)
 
 
-def looked_at_clients(before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]) -> ClientBits:
+def looked_at_clients(
+    before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]
+) -> ClientBits:
     # At 0 are those that are not shown, or do not take whatever comes.
     place, size = np.where(taking.takes, clients.member + 1, 0), len(clients.index) + 1
     some, holding, wanted = (
-        np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds], place[taking.waits])
+        np.bincount(one, minlength=size)[1:]
+        for one in (place, place[taking.holds], place[taking.waits])
     )
-    return before.push(clients.index, some > 0, (wanted > 0) & np.stack([holding == 0, holding == some]))
+    return before.push(
+        clients.index,
+        some > 0,
+        (wanted > 0) & np.stack([holding == 0, holding == some]),
+    )
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
     place, size = np.where(taking.takes, found.consumer.place, 0), len(found.queues) + 1
-    some, holding = (np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds]))
-    return before.push(found.queues, some > 0, ((holding < some) | ~waiting(found))[None])
+    some, holding = (
+        np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds])
+    )
+    return before.push(
+        found.queues, some > 0, ((holding < some) | ~waiting(found))[None]
+    )
 
 
 RATE_POLLS = 3

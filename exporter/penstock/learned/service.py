@@ -51,7 +51,9 @@ class ServiceTime(RowState):
         """step: seconds since the poll before."""
         before, works = self.reindexed(found.queues, found.known), working(found)
         deep = (found.messages - or_zero(found.scheduled) >= DEEP * works) & (works > 0)
-        same = found.known & (found.consumers == before.consumers)  # who came or went has another share of the time
+        same = found.known & (
+            found.consumers == before.consumers
+        )  # who came or went has another share of the time
         busy, seconds = before.deep & same, 0.0 if np.isnan(step) else step
         settled, spent = or_zero(found.d_settled), works * seconds
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
@@ -80,14 +82,22 @@ class ServiceTime(RowState):
         known = ~np.isnan(self.now)
         step = np.maximum(STEP, 1 / (self.windows + 1))
         with np.errstate(invalid="ignore"):
-            moved = self.usual * np.exp(step * np.where(self.now > self.usual, LOW, LOW - 1))
-        usual = np.where(known, np.where(np.isnan(self.usual), self.now, moved), self.usual)
+            moved = self.usual * np.exp(
+                step * np.where(self.now > self.usual, LOW, LOW - 1)
+            )
+        usual = np.where(
+            known, np.where(np.isnan(self.usual), self.now, moved), self.usual
+        )
         return replace(self, usual=usual, windows=self.windows + known, learned=now)
 
 
 def working(found: Facts) -> Column:
     """Per queue the consumers that have something to do; all that may where the broker shows no numbers of each."""
     if not found.counted:
-        return np.where(found.single, np.fmin(or_zero(found.consumers), 1.0), or_zero(found.consumers))
+        return np.where(
+            found.single,
+            np.fmin(or_zero(found.consumers), 1.0),
+            or_zero(found.consumers),
+        )
     consumer = found.consumer
     return found.of_queue(consumer.holds | (consumer.d_left > 0))

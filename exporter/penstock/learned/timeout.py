@@ -69,7 +69,9 @@ class LearnedTimeout(RowState):
     capacity: int = unindexed(int)
     """How many of them are kept at most."""
 
-    def advance(self, index: Index[Any], *, renumbered: bool = False) -> "LearnedTimeout":
+    def advance(
+        self, index: Index[Any], *, renumbered: bool = False
+    ) -> "LearnedTimeout":
         """The same by the rows of `index`; a new row has learned nothing, unless it was there before.
 
         renumbered: what is not in `index` is not gone, its rows are only about to come again.
@@ -81,9 +83,15 @@ class LearnedTimeout(RowState):
         weights = self.weights[moved.slot[in_use]]
         moved.slot[in_use] = np.arange(len(in_use))
         # What would make its timeout another than that of an unknown one: names that never come again are many.
-        worth = (self.weight >= FEW) | (self.longest >= LONG) | ~np.isnan(self.long_gaps).all(axis=0)
+        worth = (
+            (self.weight >= FEW)
+            | (self.longest >= LONG)
+            | ~np.isnan(self.long_gaps).all(axis=0)
+        )
         worth |= renumbered & (self.weight > 0)
-        for row in np.flatnonzero((index.positions(self.index.keys) < 0) & worth).tolist():
+        for row in np.flatnonzero(
+            (index.positions(self.index.keys) < 0) & worth
+        ).tolist():
             dormant[self.index.rows[row]] = self.learned(row)
         back: list[Histogram] = []
         for row in index.new_since(self.index).tolist() if dormant else ():
@@ -92,14 +100,24 @@ class LearnedTimeout(RowState):
                 moved.slot[row] = len(weights) + len(back)
                 back.append(known.weights)
                 moved.long_gaps[:, row] = known.long_gaps
-                moved.longest[row], moved.weight[row], moved.q98[row] = known.longest, known.weight, known.q98
+                moved.longest[row], moved.weight[row], moved.q98[row] = (
+                    known.longest,
+                    known.weight,
+                    known.q98,
+                )
         # Rows that are numbered again take theirs back at the next poll: nothing is forgotten in between.
         capacity = dormant_capacity(self.capacity, len(index))
         while len(index) and len(dormant) > capacity:
             del dormant[next(iter(dormant))]
-        weights = np.concatenate([widened(weights, len(weights), BINS), back]) if back else weights
+        weights = (
+            np.concatenate([widened(weights, len(weights), BINS), back])
+            if back
+            else weights
+        )
         used = int(np.flatnonzero(weights.any(axis=0)).max(initial=-1)) + 1
-        return replace(moved, weights=weights[:, :used].copy(), dormant=dormant, capacity=capacity)
+        return replace(
+            moved, weights=weights[:, :used].copy(), dormant=dormant, capacity=capacity
+        )
 
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
@@ -109,11 +127,21 @@ class LearnedTimeout(RowState):
 
     def laid_aside(self) -> "LearnedTimeout":
         """All as of things that are not there now: their rows are about to be numbered again."""
-        return replace(self.advance(Index.empty(), renumbered=True), index=Index.empty())
+        return replace(
+            self.advance(Index.empty(), renumbered=True), index=Index.empty()
+        )
 
     def learned(self, row: int) -> "Learned":
-        weight, longest, q98 = (float(column[row]) for column in (self.weight, self.longest, self.q98))
-        return Learned(self.histograms(np.array([row]))[0], weight, longest, q98, self.long_gaps[:, row].copy())
+        weight, longest, q98 = (
+            float(column[row]) for column in (self.weight, self.longest, self.q98)
+        )
+        return Learned(
+            self.histograms(np.array([row]))[0],
+            weight,
+            longest,
+            q98,
+            self.long_gaps[:, row].copy(),
+        )
 
     def seconds(
         self,
@@ -124,18 +152,34 @@ class LearnedTimeout(RowState):
     ) -> Column:
         """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
         weight, cold = self.weight[rows], constants.cold
-        usual = constants.factor * np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        usual = constants.factor * np.where(
+            weight < FEW, self.longest[rows], self.q98[rows]
+        )
         learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
         # A cold patience below the floor was asked for, as in short recordings.
-        patience: Column = np.clip(learned, min(constants.floor_seconds(interval), cold), max(constants.cap, cold))
-        return patience if configured is None else put(patience, ~np.isnan(configured[rows]), configured[rows])
+        patience: Column = np.clip(
+            learned,
+            min(constants.floor_seconds(interval), cold),
+            max(constants.cap, cold),
+        )
+        return (
+            patience
+            if configured is None
+            else put(patience, ~np.isnan(configured[rows]), configured[rows])
+        )
 
-    def learn(self, at: Positions, gaps: Column, patience: Column, constants: Constants) -> "LearnedTimeout":
+    def learn(
+        self, at: Positions, gaps: Column, patience: Column, constants: Constants
+    ) -> "LearnedTimeout":
         """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
         usual = gaps <= patience
-        return self.add(at[usual], gaps[usual], constants).learn_long(at[~usual], gaps[~usual], constants)
+        return self.add(at[usual], gaps[usual], constants).learn_long(
+            at[~usual], gaps[~usual], constants
+        )
 
-    def add(self, at: Positions, gaps: Column, constants: Constants) -> "LearnedTimeout":
+    def add(
+        self, at: Positions, gaps: Column, constants: Constants
+    ) -> "LearnedTimeout":
         if not len(at):
             return self
         counts = np.bincount(at)
@@ -145,7 +189,12 @@ class LearnedTimeout(RowState):
         fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
         into = bins(gaps)
         used = max(self.weights.shape[1], int(into.max()) + 1)
-        slot, weight, longest, q98 = self.slot.copy(), self.weight.copy(), self.longest.copy(), self.q98.copy()
+        slot, weight, longest, q98 = (
+            self.slot.copy(),
+            self.weight.copy(),
+            self.longest.copy(),
+            self.q98.copy(),
+        )
         first = touched[slot[touched] < 0]
         slot[first] = len(self.weights) + np.arange(len(first))
         weights = widened(self.weights, len(self.weights) + len(first), used)
@@ -157,9 +206,13 @@ class LearnedTimeout(RowState):
         longest[touched] *= fading
         np.maximum.at(longest, at, gaps)
         q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
-        return replace(self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98)
+        return replace(
+            self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98
+        )
 
-    def learn_long(self, at: Positions, gaps: Column, constants: Constants) -> "LearnedTimeout":
+    def learn_long(
+        self, at: Positions, gaps: Column, constants: Constants
+    ) -> "LearnedTimeout":
         """With gaps that were judged unhealthy; of three of a row their median is learned."""
         if not len(at):
             return self
@@ -171,7 +224,9 @@ class LearnedTimeout(RowState):
                 medians.append((row, float(np.median(long_gaps[:, row]))))
                 long_gaps[:, row] = np.nan
         rows = np.array([row for row, _ in medians], np.intp)
-        return replace(self, long_gaps=long_gaps).add(rows, np.array([median for _, median in medians]), constants)
+        return replace(self, long_gaps=long_gaps).add(
+            rows, np.array([median for _, median in medians]), constants
+        )
 
 
 def widened(weights: Histogram, rows: int, columns: int) -> Histogram:
@@ -202,7 +257,11 @@ def quantile(weights: Histogram, share: float) -> Column:
 
 
 def advance_timers(
-    timers: QueueTimers, dispatch: LearnedTimeout, found: Facts, then: float, constants: Constants
+    timers: QueueTimers,
+    dispatch: LearnedTimeout,
+    found: Facts,
+    then: float,
+    constants: Constants,
 ) -> tuple[QueueTimers, LearnedTimeout, Column]:
     """The timers after this poll, what the ends of waits for a delivery teach about the queues, and how long absences
     were that ended, NaN where none did.
@@ -210,37 +269,69 @@ def advance_timers(
     then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on, but
     not that of a queue that is paused or has no consumer.
     """
-    before, now, read = timers.reindexed(found.queues, found.known), found.now, timers.read
+    before, now, read = (
+        timers.reindexed(found.queues, found.known),
+        found.now,
+        timers.read,
+    )
     if found.queues is not timers.index:
         kept = timers.were_read(found.queues.positions(timers.index.keys) < 0)
         if len(kept) > len(read):
             read = dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :])
         fresh = found.queues.new_since(timers.index)
-        before.had_consumer[fresh] = [(row.address, row.name) in read for row in found.queues.rows[fresh]]
+        before.had_consumer[fresh] = [
+            (row.address, row.name) in read for row in found.queues.rows[fresh]
+        ]
     then = now if np.isnan(then) else then
     shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
-    settles, there, unread = found.d_settled > 0, found.consumers > 0, np.isnan(found.consumers)
-    served, moves = there | settles, settles | (found.d_delivered > 0) | ~found.known | shut
+    settles, there, unread = (
+        found.d_settled > 0,
+        found.consumers > 0,
+        np.isnan(found.consumers),
+    )
+    served, moves = (
+        there | settles,
+        settles | (found.d_delivered > 0) | ~found.known | shut,
+    )
     dispatch = dispatch.advance(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     waits = now - np.fmax(before.still, before.ready)
     at = np.flatnonzero(ended & (waits > 0))
-    dispatch = dispatch.learn(at, waits[at], dispatch.seconds(constants, found.interval, rows=at), constants)
+    dispatch = dispatch.learn(
+        at, waits[at], dispatch.seconds(constants, found.interval, rows=at), constants
+    )
     # Who came and went between two polls ended no absence: no one was gone for longer than that.
     ended = served & (before.absent < then) & ~np.isnan(before.ready)
     # Until the first consumer comes none is absent.
-    absences = np.where(ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan)
-    expired = np.where(served, np.nan, np.where(found.d_expired > 0, now, before.expired))
-    ready = since((found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps), before.ready, now)
+    absences = np.where(
+        ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan
+    )
+    expired = np.where(
+        served, np.nan, np.where(found.d_expired > 0, now, before.expired)
+    )
+    ready = since(
+        (found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps),
+        before.ready,
+        now,
+    )
     # What is delivered again after a delay is scheduled in between.
     later = ~settles & (found.messages > 0) & ~np.isnan(before.present)
-    present = later | (found.messages > found.scheduled) | (found.delivering > 0) | ~np.isnan(ready)
+    present = (
+        later
+        | (found.messages > found.scheduled)
+        | (found.delivering > 0)
+        | ~np.isnan(ready)
+    )
     timers = QueueTimers(
         index=found.queues,
         still=since(~moves, before.still, then),
         ready=ready,
         # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
-        absent=put(since(~there & ~unread, put(before.absent, settles, np.nan), now), unread & ~served, before.absent),
+        absent=put(
+            since(~there & ~unread, put(before.absent, settles, np.nan), now),
+            unread & ~served,
+            before.absent,
+        ),
         unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),
         present=since(present, before.present, now),
         blocked=since(found.known & (found.address.d_added == 0), before.blocked, then),
@@ -248,17 +339,27 @@ def advance_timers(
         read=read,
         # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
         had_consumer=before.had_consumer
-        | np.where(found.known, np.isnan(before.absent) | (found.settled > found.d_settled), found.settled > 0),
+        | np.where(
+            found.known,
+            np.isnan(before.absent) | (found.settled > found.d_settled),
+            found.settled > 0,
+        ),
     )
     return timers, dispatch, absences
 
 
 def advance_patience(
-    before: LearnedTimeout, unacked: Unacked, clients: Grouping[ClientSeries], found: Facts, constants: Constants
+    before: LearnedTimeout,
+    unacked: Unacked,
+    clients: Grouping[ClientSeries],
+    found: Facts,
+    constants: Constants,
 ) -> tuple[LearnedTimeout, Column]:
     """What the clients taught by this poll, and the patience of each of them."""
     patience = before.advance(clients.index)
-    configured = clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
+    configured = clients.index.column(
+        "patience", lambda series: number_or_nan(series.said.patience)
+    )
     learns = np.flatnonzero(~np.isnan(unacked.gaps) & (clients.member >= 0))
     at = clients.member[learns]
     before_these = patience.seconds(constants, found.interval, configured, at)
@@ -267,15 +368,27 @@ def advance_patience(
 
 
 def eager_patience(
-    patience: LearnedTimeout, groups: Groups, usual: Column, full: Mask, interval: float, constants: Constants
+    patience: LearnedTimeout,
+    groups: Groups,
+    usual: Column,
+    full: Mask,
+    interval: float,
+    constants: Constants,
 ) -> Column:
     """`usual`, per consumer, but where a buffer is seen to be full the longest of few gaps counts twice, not thrice."""
     at = np.flatnonzero(full)
     at, sooner = at[~np.isnan(usual[at])], usual.copy()
     rows = groups.clients.member[at]
-    configured = groups.clients.index.column("patience", lambda series: number_or_nan(series.said.patience))
+    configured = groups.clients.index.column(
+        "patience", lambda series: number_or_nan(series.said.patience)
+    )
     thrice = patience.seconds(constants, interval, configured, rows)
-    twice = patience.seconds(replace(constants, factor=min(constants.factor, 2.0)), interval, configured, rows)
+    twice = patience.seconds(
+        replace(constants, factor=min(constants.factor, 2.0)),
+        interval,
+        configured,
+        rows,
+    )
     sooner[at] = np.where(patience.weight[rows] < FEW, twice, thrice)
     return sooner
 
@@ -290,5 +403,9 @@ def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Colum
 def queue_patience(found: Facts, per_consumer: Column, constants: Constants) -> Column:
     """Per queue the longest of its consumers', else cold."""
     longest = np.full(len(found.queues) + 1, -np.inf)
-    np.maximum.at(longest, found.consumer.queue, put(per_consumer, np.isnan(per_consumer), -np.inf))
+    np.maximum.at(
+        longest,
+        found.consumer.queue,
+        put(per_consumer, np.isnan(per_consumer), -np.inf),
+    )
     return np.where(np.isinf(longest), constants.cold, longest)[:-1]

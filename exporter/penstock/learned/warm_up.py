@@ -108,11 +108,17 @@ class WarmUp:
     queues: SeenPolls = field(default_factory=SeenPolls)
     clients: SeenPolls = field(default_factory=SeenPolls)
 
-    def advance(self, now: float, queues: Grouping[Any], clients: Grouping[Any]) -> "WarmUp":
+    def advance(
+        self, now: float, queues: Grouping[Any], clients: Grouping[Any]
+    ) -> "WarmUp":
         """After a poll that was judged; `queues` and `clients`: as they are shown."""
         warm_up = self if self._goes_on(now) else self._without_before()
         stamps = tuple(stamp for stamp in self.stamps if now - SECONDS <= stamp < now)
-        return WarmUp((*stamps, now), warm_up.queues.advance(queues, now), warm_up.clients.advance(clients, now))
+        return WarmUp(
+            (*stamps, now),
+            warm_up.queues.advance(queues, now),
+            warm_up.clients.advance(clients, now),
+        )
 
     def _goes_on(self, now: float) -> bool:
         """Whether what an earlier process had seen is recent: not longer ago than a few polls."""
@@ -122,7 +128,11 @@ class WarmUp:
         return now - self.stamps[-1] <= max(RECENT, POLLS * interval)
 
     def _without_before(self) -> "WarmUp":
-        return replace(self, queues=replace(self.queues, before=None), clients=replace(self.clients, before=None))
+        return replace(
+            self,
+            queues=replace(self.queues, before=None),
+            clients=replace(self.clients, before=None),
+        )
 
     def judged(self, since: float, interval: float) -> tuple[int, int]:
         """Of the polls since then, of the last SECONDS at most: how many were judged, and how many were due."""
@@ -131,4 +141,6 @@ class WarmUp:
         now = self.stamps[-1]
         begin = max(since, now - SECONDS)
         made = sum(stamp >= begin - interval / 2 for stamp in self.stamps)
-        return made, max(made, round((now - begin) / interval) + 1 if interval > 0 else made)
+        return made, max(
+            made, round((now - begin) / interval) + 1 if interval > 0 else made
+        )

@@ -40,20 +40,45 @@ class Activity:
 
     def advance(self, facts: Facts, constants: Constants) -> "Activity":
         """With this poll; a queue that is not known from the poll before starts again."""
-        changes = [facts.returned, facts.d_settled, facts.d_delivered, facts.d_expired, facts.d_killed]
+        changes = [
+            facts.returned,
+            facts.d_settled,
+            facts.d_delivered,
+            facts.d_expired,
+            facts.d_killed,
+        ]
         flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
-        flow += [or_zero(facts.d_expired), or_zero(facts.d_killed), or_zero(facts.d_scheduled)]
+        flow += [
+            or_zero(facts.d_expired),
+            or_zero(facts.d_killed),
+            or_zero(facts.d_scheduled),
+        ]
         seconds = max(constants.persistent, constants.window_seconds(facts.interval))
-        apart = (*(one for one in self.apart if one[0] >= facts.now - 2 * seconds), (facts.now, facts.apart))
+        apart = (
+            *(one for one in self.apart if one[0] >= facts.now - 2 * seconds),
+            (facts.now, facts.apart),
+        )
         return Activity(
             _pushed(self.window, facts, changes, seconds, SAMPLES),
-            _pushed(self.trend, facts, flow, constants.trend_seconds(facts.interval), TREND_SAMPLES, levels=(DEPTH,)),
+            _pushed(
+                self.trend,
+                facts,
+                flow,
+                constants.trend_seconds(facts.interval),
+                TREND_SAMPLES,
+                levels=(DEPTH,),
+            ),
             apart,
         )
 
 
 def _pushed(
-    window: Window, facts: Facts, columns: Sequence[Column], seconds: float, samples: int, levels: tuple[int, ...] = ()
+    window: Window,
+    facts: Facts,
+    columns: Sequence[Column],
+    seconds: float,
+    samples: int,
+    levels: tuple[int, ...] = (),
 ) -> Window:
     values = np.stack(columns, dtype=np.float32, casting="same_kind")
     values[:, ~facts.known] = np.nan
@@ -74,7 +99,9 @@ class Returns:
 
 def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
     window = activity.window
-    returned, delivered, settled, killed = map(window.sum, (RETURNED, DELIVERED, SETTLED, KILLED))
+    returned, delivered, settled, killed = map(
+        window.sum, (RETURNED, DELIVERED, SETTLED, KILLED)
+    )
     # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
     apart = [seconds for _, seconds in activity.apart] or [0.0]
     unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
@@ -83,7 +110,12 @@ def returns(activity: Activity, constants: Constants, interval: float) -> Return
 
 
 def persistent(
-    window: Window, variable: int, total: Column, constants: Constants, interval: float, unseen: Column | None = None
+    window: Window,
+    variable: int,
+    total: Column,
+    constants: Constants,
+    interval: float,
+    unseen: Column | None = None,
 ) -> Mask:
     """Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
     both halves, at three polls or more, over 30 s or more. One rollback or purge is not.
@@ -150,10 +182,23 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
             (np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0))
             & (first.sum(axis=0) > 0)
             & (second.sum(axis=0) > 0)
-            & window.covers(rows, FLOW_OUT, constants.trend_seconds(interval), interval, constants.trend_polls)
+            & window.covers(
+                rows,
+                FLOW_OUT,
+                constants.trend_seconds(interval),
+                interval,
+                constants.trend_polls,
+            )
         )
     rate_in, rate_out = window.rate(FLOW_IN), window.rate(FLOW_OUT)
-    return Trend(behind, growth, rate_in, rate_out, rate_in - window.rate(SCHEDULED), window.seconds)
+    return Trend(
+        behind,
+        growth,
+        rate_in,
+        rate_out,
+        rate_in - window.rate(SCHEDULED),
+        window.seconds,
+    )
 
 
 def _means(values: Column) -> Column:

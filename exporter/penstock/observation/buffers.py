@@ -31,7 +31,23 @@ MANY = 128
 
 LOW, MEAN, SETTLED = range(3)
 """Of a closed window: the least and the mean that was buffered, how many were settled."""
-(LEAST, SUM, SEEN, LEFT, ELAPSED, SCALE, CLOSED, GAP, LONGEST, MOVED, STEADILY, QUIET, HELD, RISES, PROVEN) = range(15)
+(
+    LEAST,
+    SUM,
+    SEEN,
+    LEFT,
+    ELAPSED,
+    SCALE,
+    CLOSED,
+    GAP,
+    LONGEST,
+    MOVED,
+    STEADILY,
+    QUIET,
+    HELD,
+    RISES,
+    PROVEN,
+) = range(15)
 """Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual
 width, closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
 acknowledgements, polls of the lull, buffered at the poll before, the windows rise (2: much), buffered in a lull then.
@@ -64,7 +80,9 @@ class Buffers(RowState):
         one = self.by(found, found.consumer.holding)
         step = 0.0 if np.isnan(self.now) else found.now - self.now
         parted = counted(one.rows, found, one.at, step)
-        one = replace(one, now=found.now, kept_since=np.where(parted, found.read, one.kept_since))
+        one = replace(
+            one, now=found.now, kept_since=np.where(parted, found.read, one.kept_since)
+        )
         least = max(SECONDS, POLLS * found.interval)
         return one if found.now - self.turned < least else one.closed(least)
 
@@ -77,19 +95,46 @@ class Buffers(RowState):
         place = np.full(len(index), -1, np.int32)
         place[at] = np.arange(len(at), dtype=np.int32)
         known = self if len(self.at) else NOBODY
-        began, kept_since = (part.take(before, mode="clip") for part in (known.began, known.kept_since))
+        began, kept_since = (
+            part.take(before, mode="clip") for part in (known.began, known.kept_since)
+        )
         then = known.then.take(before, mode="clip")
-        rows, new = known.rows.take(before, axis=-1, mode="clip"), np.flatnonzero(before < 0)
-        began[new], kept_since[new], then[new], rows[:, new] = found.now, found.read, -1, START[:, None]
-        return Buffers(index, place, self.now, self.turned, at, began, kept_since, then, self.windows, rows)
+        rows, new = (
+            known.rows.take(before, axis=-1, mode="clip"),
+            np.flatnonzero(before < 0),
+        )
+        began[new], kept_since[new], then[new], rows[:, new] = (
+            found.now,
+            found.read,
+            -1,
+            START[:, None],
+        )
+        return Buffers(
+            index,
+            place,
+            self.now,
+            self.turned,
+            at,
+            began,
+            kept_since,
+            then,
+            self.windows,
+            rows,
+        )
 
     def closed(self, least: float) -> "Buffers":
         """With the windows of all closed that are long enough; least: seconds."""
         rows, windows = self.rows, take_or_fill(self.windows, self.then, np.nan)
         width = np.maximum(least, GAPS * rows[LONGEST]) * rows[SCALE]
         # Who came since the last time has less than a whole window.
-        close(windows, rows, np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= POLLS - 1)))
-        return replace(self, turned=self.now, windows=windows, then=np.arange(len(self.at)))
+        close(
+            windows,
+            rows,
+            np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= POLLS - 1)),
+        )
+        return replace(
+            self, turned=self.now, windows=windows, then=np.arange(len(self.at))
+        )
 
     @property
     def proven(self) -> Mask:
@@ -104,11 +149,16 @@ class Buffers(RowState):
     def share(self, places: Positions) -> Column:
         """Of what these settled in their windows, so much was added to their buffers."""
         rise, settled = grown(self.windows[:, :, self.then[places]])
-        return np.divide(rise, settled, out=np.full(len(rise), np.nan), where=settled > 0)
+        return np.divide(
+            rise, settled, out=np.full(len(rise), np.nan), where=settled > 0
+        )
 
 
 NOBODY = Buffers(
-    began=np.empty(1), kept_since=np.empty(1), then=np.full(1, -1), rows=np.empty((len(START), 1), np.float32)
+    began=np.empty(1),
+    kept_since=np.empty(1),
+    then=np.full(1, -1),
+    rows=np.empty((len(START), 1), np.float32),
 )
 """To take from where all are new."""
 
@@ -117,7 +167,8 @@ def counted(rows: Numbers, found: Facts, at: Positions, step: float) -> Mask:
     """Adds a poll, `step` seconds after the one before, to the rows of the consumers `at`: whether something left."""
     consumer, queue = found.consumer, found.consumer.queue[at]
     held, left, delivered = (
-        values[at].astype(np.float32) for values in (consumer.held, consumer.d_left, consumer.d_delivered)
+        values[at].astype(np.float32)
+        for values in (consumer.held, consumer.d_left, consumer.d_delivered)
     )
     delivers, settles = delivered > 0, left > 0
     idle = (found.d_added == 0) & (found.ready == 0)
@@ -160,7 +211,10 @@ def close(windows: Numbers, rows: Numbers, at: Positions) -> None:
     rows[CLOSED, slid] = WINDOWS - 1
     at = at[~np.isin(at, joined)]  # whose open window goes on
     place = rows[CLOSED, at].astype(np.intp)
-    windows[LOW, place, at], windows[SETTLED, place, at] = rows[LEAST, at], rows[LEFT, at]
+    windows[LOW, place, at], windows[SETTLED, place, at] = (
+        rows[LEAST, at],
+        rows[LEFT, at],
+    )
     windows[MEAN, place, at] = rows[SUM, at] / rows[SEEN, at]
     rows[CLOSED, at] += 1
     rows[LEAST : ELAPSED + 1, at] = START[LEAST : ELAPSED + 1, None]
@@ -175,11 +229,19 @@ def rises(windows: Numbers, rows: Numbers) -> Numbers:
     low, enough = windows[LOW], rows[CLOSED] >= PROVEN_WINDOWS
     steps = np.diff(low, axis=0)
     first, (rise, settled) = low[0], grown(windows)
-    grows = ~(steps < 0).any(axis=0) & ((steps > 0).sum(axis=0) >= 2) & (first + rise > windows[MEAN, 0])
+    grows = (
+        ~(steps < 0).any(axis=0)
+        & ((steps > 0).sum(axis=0) >= 2)
+        & (first + rise > windows[MEAN, 0])
+    )
     steady = (rows[MOVED] >= POLLS) & (rows[STEADILY] >= STEADY * rows[MOVED])
-    little = (rise >= 3 * np.sqrt(first + 1)) & (settled > 0) & (rise <= SHARE * settled)
+    little = (
+        (rise >= 3 * np.sqrt(first + 1)) & (settled > 0) & (rise <= SHARE * settled)
+    )
     clear = (rows[CLOSED] >= CLEAR) & ~(low[1:] <= windows[MEAN, :-1]).any(axis=0)
-    return (enough & grows & little & steady) * (1 + (clear | (rows[CLOSED] == WINDOWS)))
+    return (enough & grows & little & steady) * (
+        1 + (clear | (rows[CLOSED] == WINDOWS))
+    )
 
 
 def grown(windows: Numbers) -> tuple[Numbers, Numbers]:

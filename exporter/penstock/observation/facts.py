@@ -14,9 +14,26 @@ from numpy.typing import NDArray
 from penstock.core.counters import without_torn_counters
 from penstock.core.gone_rows import GoneRows
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Join, Mask, Positions, Table, put, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Join,
+    Mask,
+    Positions,
+    Table,
+    put,
+    take_or_fill,
+)
 from penstock.core.windows import T
-from penstock.model import AddressRow, BrokerKind, ConsumerRow, Process, QueueKind, QueueRow, Snapshot
+from penstock.model import (
+    AddressRow,
+    BrokerKind,
+    ConsumerRow,
+    Process,
+    QueueKind,
+    QueueRow,
+    Snapshot,
+)
 from penstock.series.queues import ready, scheduled
 from penstock.settings.constants import Constants
 
@@ -28,7 +45,16 @@ QUEUE_NUMBERS = ("added", "acknowledged", "expired", "killed", "scheduled", "mes
 SAID = ("added", "settled", "expired", "killed", "scheduled", "messages")
 """The same as `Facts` has them; those that change with `d_` before."""
 AS_THEY_ARE = {
-    **{name: name for name in ("delivering", "consumers", "paused", "last_value", "delivering_bytes")},
+    **{
+        name: name
+        for name in (
+            "delivering",
+            "consumers",
+            "paused",
+            "last_value",
+            "delivering_bytes",
+        )
+    },
     "attempts": "acknowledge_attempts",
     "ring": "ring_limit",
 }
@@ -43,7 +69,9 @@ SKEW = 3.0
 """Messages by which numbers of one row may be apart: they are not read at the same moment."""
 NEEDED = ("queues", "consumers")
 """Collectors without which nothing is judged: a change of the values that replace them would be none."""
-JUDGED = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
+JUDGED = frozenset(
+    {QueueKind.USER, QueueKind.SUBSCRIPTION, QueueKind.DEAD_LETTER, QueueKind.EXPIRY}
+)
 """Kinds that conditions of a queue are raised on; the others belong to the broker, or to a single client."""
 PARKED = frozenset({QueueKind.DEAD_LETTER, QueueKind.EXPIRY})
 
@@ -60,15 +88,23 @@ class AddressJoin:
     unknown: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     queues_of: Column = field(default_factory=lambda: np.empty(0))
 
-    def advance(self, queues: Index[QueueRow], addresses: Table[AddressRow] | None) -> "AddressJoin":
+    def advance(
+        self, queues: Index[QueueRow], addresses: Table[AddressRow] | None
+    ) -> "AddressJoin":
         index = addresses.index if addresses is not None else None
         if queues is self.queues and index is self.addresses:
             return self
-        position = {row.name: i for i, row in enumerate(index)} if index is not None else {}
-        at = np.fromiter((position.get(row.address, -1) for row in queues), np.intp, len(queues))
+        position = (
+            {row.name: i for i, row in enumerate(index)} if index is not None else {}
+        )
+        at = np.fromiter(
+            (position.get(row.address, -1) for row in queues), np.intp, len(queues)
+        )
         unknown = np.flatnonzero(at < 0)
         count = np.bincount(at[at >= 0], minlength=len(position)).astype(np.float64)
-        return AddressJoin(queues, index, at, unknown, take_or_fill(count, at, np.nan, unknown))
+        return AddressJoin(
+            queues, index, at, unknown, take_or_fill(count, at, np.nan, unknown)
+        )
 
     def by_queue(self, addresses: Table[AddressRow] | None, name: str) -> Column:
         """A column of the addresses by the rows of the queues, NaN where it is not known."""
@@ -80,7 +116,9 @@ class AddressJoin:
         """Per queue the sum of `values`, nothing of which is missing, over the queues of its address."""
         if len(self.queues_of) == len(values) and not (self.queues_of != 1).any():
             return values
-        sums: Column = np.bincount(self.at + 1, weights=values).astype(np.float64, copy=False)[self.at + 1]
+        sums: Column = np.bincount(self.at + 1, weights=values).astype(
+            np.float64, copy=False
+        )[self.at + 1]
         sums[self.unknown] = values[self.unknown]
         return sums
 
@@ -113,7 +151,10 @@ class Times:
 
     def settling(self, constants: Constants) -> bool:
         """So shortly after the broker's start that clients may still be on their way back."""
-        return bool(self.now - self.started < max(constants.after_restart, 4 * max(0.0, self.interval)))
+        return bool(
+            self.now - self.started
+            < max(constants.after_restart, 4 * max(0.0, self.interval))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +162,10 @@ class SeenQueues(RowState):
     """By `QUEUE_NUMBERS`."""
 
     BY = By.QUEUE
-    numbers: Numbers = column(lines=len(QUEUE_NUMBERS), stored_as=tuple(f"seen_{name}" for name in QUEUE_NUMBERS))
+    numbers: Numbers = column(
+        lines=len(QUEUE_NUMBERS),
+        stored_as=tuple(f"seen_{name}" for name in QUEUE_NUMBERS),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +173,10 @@ class SeenConsumers(RowState):
     """By `CONSUMER_NUMBERS`."""
 
     BY = By.CONSUMER
-    numbers: Numbers = column(lines=len(CONSUMER_NUMBERS), stored_as=tuple(f"seen_{name}" for name in CONSUMER_NUMBERS))
+    numbers: Numbers = column(
+        lines=len(CONSUMER_NUMBERS),
+        stored_as=tuple(f"seen_{name}" for name in CONSUMER_NUMBERS),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +313,23 @@ class ConsumerFacts:
 
     def of(self, queues: Mask) -> Positions:
         """The consumers of these queues."""
-        return np.flatnonzero(self.at_queue(queues, np.False_)) if queues.any() else np.empty(0, np.intp)
+        return (
+            np.flatnonzero(self.at_queue(queues, np.False_))
+            if queues.any()
+            else np.empty(0, np.intp)
+        )
 
     def by_queue(self, values: Column | Mask, queues: int) -> Column:
         """Sums by queue, of which there are so many; nothing in `values` is missing."""
         if values.dtype == np.bool_:
-            return np.bincount(self.place[values], minlength=queues + 1)[1:].astype(np.float64)
+            return np.bincount(self.place[values], minlength=queues + 1)[1:].astype(
+                np.float64
+            )
         if not values.any():
             return np.zeros(queues)
-        return np.bincount(self.place, values, queues + 1)[1:].astype(np.float64, copy=False)
+        return np.bincount(self.place, values, queues + 1)[1:].astype(
+            np.float64, copy=False
+        )
 
     def at_queue(self, values: NDArray[T], unknown: T | float | bool) -> NDArray[T]:
         """A queues' column by consumer; `unknown` for those of which the queue is not known."""
@@ -289,32 +344,58 @@ class Gone:
     queue: Positions
 
 
-def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen, Facts] | None:
+def facts(
+    before: Seen, snapshot: Snapshot, constants: Constants
+) -> tuple[Seen, Facts] | None:
     """The snapshot against the poll before; None when a part that the rules need is missing in it."""
     queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
     if queues is None or consumers is None or broker is None:
         return None
-    if any(name in snapshot.collectors and not snapshot.collectors[name].usable for name in NEEDED):
+    if any(
+        name in snapshot.collectors and not snapshot.collectors[name].usable
+        for name in NEEDED
+    ):
         return None
-    times = before.times.advance(time_of(snapshot), broker.uptime, snapshot.observation.process)
+    times = before.times.advance(
+        time_of(snapshot), broker.uptime, snapshot.observation.process
+    )
     times = replace(times, read=times.now + seconds_of_reading(snapshot))
     if times.restarted:
         before = Seen()
-    numbers, changes, known, back, said_by_queues = queue_changes(before.queues, queues, broker.kind)
-    join = before.queue_of.advance(consumers.index, queues.index, snapshot.consumer_queue)
+    numbers, changes, known, back, said_by_queues = queue_changes(
+        before.queues, queues, broker.kind
+    )
+    join = before.queue_of.advance(
+        consumers.index, queues.index, snapshot.consumer_queue
+    )
     late = np.isin(consumers.index.keys, snapshot.observation.late.get("consumers", ()))
     back_again, _ = before.gone.come_back(before.consumers.index, consumers.index)
     late[back_again] = True
     numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
-    seen_queues, seen_consumers = SeenQueues(queues.index, said_by_queues), SeenConsumers(consumers.index, numbers_of)
+    seen_queues, seen_consumers = (
+        SeenQueues(queues.index, said_by_queues),
+        SeenConsumers(consumers.index, numbers_of),
+    )
     gone = before.gone.after(before.consumers.index, consumers.index)
     seen = Seen(seen_queues, seen_consumers, times, addresses, join, gone)
-    of_addresses = {one.name: addresses.by_queue(snapshot.addresses, one.name) for one in fields(AddressFacts)[:-1]}
-    address = AddressFacts(**of_addresses, d_added=addresses.of_all_queues(or_zero(changes[0])))
-    said = dict(zip(SAID, numbers, strict=True)) | {name: queues[of] for name, of in AS_THEY_ARE.items()}
-    changed = {f"d_{name}": change for name, change in zip(SAID[:-1], changes[:-1], strict=True)}
-    sums = {name: consumer.by_queue(getattr(consumer, name), len(queues)) for name in SUMS}
+    of_addresses = {
+        one.name: addresses.by_queue(snapshot.addresses, one.name)
+        for one in fields(AddressFacts)[:-1]
+    }
+    address = AddressFacts(
+        **of_addresses, d_added=addresses.of_all_queues(or_zero(changes[0]))
+    )
+    said = dict(zip(SAID, numbers, strict=True)) | {
+        name: queues[of] for name, of in AS_THEY_ARE.items()
+    }
+    changed = {
+        f"d_{name}": change
+        for name, change in zip(SAID[:-1], changes[:-1], strict=True)
+    }
+    sums = {
+        name: consumer.by_queue(getattr(consumer, name), len(queues)) for name in SUMS
+    }
     keeps = keeping(address.non_destructive, said["added"], said["settled"])
     left = changed["d_settled"] + changed["d_expired"] + changed["d_killed"]
     found = Facts(
@@ -334,13 +415,22 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
         **changed,
         ready=put(ready(queues), keeps, np.nan),
         keeps=keeps,
-        exclusive=np.fmax.reduce([queues["exclusive"], queues["grouped"], queues["groups"], np.zeros(len(queues))]),
+        exclusive=np.fmax.reduce(
+            [
+                queues["exclusive"],
+                queues["grouped"],
+                queues["groups"],
+                np.zeros(len(queues)),
+            ]
+        ),
         single=queues["exclusive"] > 0,
         dispatch_at=or_zero(queues["consumers_before_dispatch"]),
         address=address,
         consumer=consumer,
         **sums,
-        listed=np.bincount(consumer.place, minlength=len(queues) + 1)[1:].astype(np.float64),
+        listed=np.bincount(consumer.place, minlength=len(queues) + 1)[1:].astype(
+            np.float64
+        ),
         came=consumer.by_queue(consumer.new, len(queues)) > 0,
         returned=sums["d_left"] - left - sums["d_uncommitted"],
     )
@@ -349,8 +439,17 @@ def facts(before: Seen, snapshot: Snapshot, constants: Constants) -> tuple[Seen,
 
 def without_fates(found: Facts) -> Facts:
     """Of a kind that counts in one what left: what came back is not known; dead letters are where they come in."""
-    dead = found.queues.column("dead letters", lambda row: row.kind is QueueKind.DEAD_LETTER) > 0
-    return replace(found, returned=np.zeros(len(dead)), d_killed=np.where(dead, or_zero(found.d_added), 0.0))
+    dead = (
+        found.queues.column(
+            "dead letters", lambda row: row.kind is QueueKind.DEAD_LETTER
+        )
+        > 0
+    )
+    return replace(
+        found,
+        returned=np.zeros(len(dead)),
+        d_killed=np.where(dead, or_zero(found.d_added), 0.0),
+    )
 
 
 def time_of(snapshot: Snapshot) -> float:
@@ -361,14 +460,25 @@ def time_of(snapshot: Snapshot) -> float:
 
 def seconds_apart(snapshot: Snapshot) -> float:
     queues, consumers = (snapshot.collectors.get(name) for name in NEEDED)
-    return 0.0 if queues is None or consumers is None else queues.stamp - consumers.stamp
+    return (
+        0.0 if queues is None or consumers is None else queues.stamp - consumers.stamp
+    )
 
 
 def seconds_of_reading(snapshot: Snapshot) -> float:
     """From before the broker's clock was read until its queues and consumers had been; 0 where it is not known."""
     parts = snapshot.collectors
     ends = [parts[name].stamp for name in NEEDED if name in parts]
-    return max([0.0, *(end - parts["broker"].stamp + parts["broker"].seconds for end in ends if "broker" in parts)])
+    return max(
+        [
+            0.0,
+            *(
+                end - parts["broker"].stamp + parts["broker"].seconds
+                for end in ends
+                if "broker" in parts
+            ),
+        ]
+    )
 
 
 # --- queues
@@ -392,7 +502,9 @@ def queue_changes(
     known, and which an operator set back; what is seen now. Where the kind says no more, what left and did not expire
     replaces what was acknowledged; it never falls, as what expires may be counted before it has left.
     """
-    columns = {name: queues[name] for name in QUEUE_NUMBERS} | {"scheduled": scheduled(queues)}
+    columns = {name: queues[name] for name in QUEUE_NUMBERS} | {
+        "scheduled": scheduled(queues)
+    }
     columns |= {} if kind.fates else {"acknowledged": queues["removed"]}
     numbers = np.stack(list(columns.values()))
     past = before.reindexed(queues.index).numbers
@@ -403,7 +515,13 @@ def queue_changes(
         settled = numbers[1] - or_zero(numbers[2])
         numbers[1] = np.where(known, np.fmax(settled, past[1]), settled)
     changes = put(numbers - past, ~known, 0.0)
-    return numbers, changes, known, set_back(numbers, past, fell), since_said(numbers, past)
+    return (
+        numbers,
+        changes,
+        known,
+        set_back(numbers, past, fell),
+        since_said(numbers, past),
+    )
 
 
 def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
@@ -413,7 +531,9 @@ def set_back(numbers: Numbers, past: Numbers, fell: NDArray[np.bool_]) -> Mask:
     if not fell.any():
         return np.zeros(fell.shape[1], np.bool_)
     added, settled, expired, killed, _, messages = numbers
-    anew = (fell | ~(past[:4] > 0)).all(axis=0) & ~(added - settled - expired - killed - messages < -SKEW)
+    anew = (fell | ~(past[:4] > 0)).all(axis=0) & ~(
+        added - settled - expired - killed - messages < -SKEW
+    )
     return fell.any(axis=0) & ~anew
 
 
@@ -444,7 +564,10 @@ def consumer_facts(
         **said,
         holding=np.flatnonzero((said["held"] > 0) & (join.at >= 0)),
         holds=said["held"] + said["uncommitted"] > 0,
-        **{f"d_{name}": change for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)},
+        **{
+            f"d_{name}": change
+            for name, change in zip(SAID_OF_CONSUMERS[:3], changes, strict=True)
+        },
         held_bytes=consumers["buffered_bytes"],
         last_acknowledgement=consumers["last_acknowledgement"],
         last_delivery=consumers["last_delivery"],
@@ -454,7 +577,9 @@ def consumer_facts(
     )
 
 
-def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask) -> Numbers:
+def consumer_changes(
+    numbers: Numbers, past: Numbers, new: Mask, join: Join, known: Mask
+) -> Numbers:
     """What the first three of `CONSUMER_NUMBERS` rose by; 0 where a number is missing."""
     changes = numbers[:3] - past[:3]
     # What fell started again, at 0 (`without_torn_counters`).
@@ -462,7 +587,9 @@ def consumer_changes(numbers: Numbers, past: Numbers, new: Mask, join: Join, kno
     # New on a queue that was watched: everything it did, it did since the poll before.
     fresh = np.flatnonzero(new)
     at = join.at[fresh]
-    changes[:, fresh] = np.where((at >= 0) & np.append(known, np.False_)[at], numbers[:3, fresh], 0.0)
+    changes[:, fresh] = np.where(
+        (at >= 0) & np.append(known, np.False_)[at], numbers[:3, fresh], 0.0
+    )
     return or_zero(changes)
 
 
@@ -479,5 +606,9 @@ def gone(before: Seen, consumers: Index[ConsumerRow], join: Join) -> Gone:
     if not len(left) or len(before.queue_of.at) != len(past):
         return Gone(left, np.full(len(left), -1, np.intp))
     then = before.queue_of.at[left]
-    now = join.target.positions(queues.keys[then]) if len(queues) else np.full(len(left), -1, np.intp)
+    now = (
+        join.target.positions(queues.keys[then])
+        if len(queues)
+        else np.full(len(left), -1, np.intp)
+    )
     return Gone(left, np.where(then >= 0, now, -1))

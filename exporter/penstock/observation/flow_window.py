@@ -28,7 +28,9 @@ class WindowEstimate(RowState):
     steps: NDArray[np.int64] = column(0, dtype=np.int64)
     most: Column = column(0.0)
 
-    def advance(self, index: Index[Any], delivered: Column, held: Column, paused: Mask) -> "WindowEstimate":
+    def advance(
+        self, index: Index[Any], delivered: Column, held: Column, paused: Mask
+    ) -> "WindowEstimate":
         before = self.reindexed(index)
         moves = paused & (delivered > before.at)
         step = np.where(moves, delivered - before.at, 0).astype(np.int64)

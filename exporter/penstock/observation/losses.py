@@ -15,7 +15,9 @@ from penstock.settings.constants import Constants
 POLLS = 3
 """At which a loss must have grown before it is no accident."""
 LINES = 8
-DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED, IN_HAND = range(LINES)
+DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED, IN_HAND = (
+    range(LINES)
+)
 """Sent twice; wanted by no filter; killed without a place for dead letters; dropped by an address that dead letters or
 expired messages are sent to; for no reason that is known; rolled back by producers; purged by operators; and given back
 by consumers that went, which is no loss."""
@@ -51,7 +53,12 @@ class Losses(RowState):
         """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
         before, amount = self.reindexed(found.queues), np.stack(amounts)
         grew = amount > before.amount
-        begins = grew & ~(found.now - before.last <= Constants().window_seconds(found.interval)) if grew.any() else grew
+        begins = (
+            grew
+            & ~(found.now - before.last <= Constants().window_seconds(found.interval))
+            if grew.any()
+            else grew
+        )
         return replace(
             before,
             index=found.queues,
@@ -118,4 +125,6 @@ def at_risk(facts: Facts) -> Column:
 def scheduled_at_risk(facts: Facts) -> Column:
     """Scheduled messages that would find no room if they fell due now; NaN without a ring and while paging."""
     room = np.maximum(facts.ring - facts.ready, 0.0)
-    return np.where(facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0))
+    return np.where(
+        facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0)
+    )

@@ -37,13 +37,17 @@ class Measures(RowState):
             "ring_scheduled_at_risk": scheduled_at_risk(found),
             # The time span that a full ring covers at the present rate, and that until it starts to evict.
             "ring_retention": seconds_at(found.ring, rate_in, ~paging),
-            "ring_overflow": seconds_at(np.maximum(found.ring - found.ready, 0), rate_in - rate_out, ~paging),
+            "ring_overflow": seconds_at(
+                np.maximum(found.ring - found.ready, 0), rate_in - rate_out, ~paging
+            ),
             "lost_by_consumer": poll.evictions.by_consumers,
             "evicted": evicted(poll),
             "drain": seconds_at(found.ready, rate_out - rate_in, drains(poll)),
             "imbalance": imbalance(poll),
         }
-        return Measures(found.queues, since(oversize, before.oversize_since, found.now), columns)
+        return Measures(
+            found.queues, since(oversize, before.oversize_since, found.now), columns
+        )
 
 
 def evicted(poll: RuleInputs) -> Column:
@@ -51,7 +55,11 @@ def evicted(poll: RuleInputs) -> Column:
     openmq = poll.openmq
     if openmq is None or openmq.said is None:
         return poll.evictions.evicted
-    return np.where(openmq.said.removes & openmq.said.balanced, poll.accounted.get("removed", np.nan), np.nan)
+    return np.where(
+        openmq.said.removes & openmq.said.balanced,
+        poll.accounted.get("removed", np.nan),
+        np.nan,
+    )
 
 
 def seconds_at(messages: Column, rate: Column, where: Mask) -> Column:
@@ -64,22 +72,34 @@ def drains(poll: RuleInputs) -> Mask:
     """Queues of which somebody takes what waits; rates are means, and outlast the last one that did."""
     found = poll.found
     held_up = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
-    return (found.ready > 0) & ~held_up & ~longer(poll.timers.unsettled, found.now, poll.queue_patience)
+    return (
+        (found.ready > 0)
+        & ~held_up
+        & ~longer(poll.timers.unsettled, found.now, poll.queue_patience)
+    )
 
 
 def imbalance(poll: RuleInputs) -> Column:
     """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
-    consumer, size, count = poll.found.consumer, len(poll.found.queues), poll.found.listed
+    consumer, size, count = (
+        poll.found.consumer,
+        len(poll.found.queues),
+        poll.found.listed,
+    )
     if not poll.found.counted:
         return np.full(size, np.nan)
     # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
-    at, held = sorted_pairs(consumer.queue[consumer.holding], consumer.held[consumer.holding])
+    at, held = sorted_pairs(
+        consumer.queue[consumer.holding], consumer.held[consumer.holding]
+    )
     holders = np.bincount(at, minlength=size)
     rank = np.arange(len(at)) - (np.cumsum(holders) - count)[at] + 1
     total = np.bincount(at, weights=held, minlength=size)
     weighted = np.bincount(at, weights=rank * held, minlength=size)
     meant = (count >= 2) & (total > 0)
-    gini = 2 * weighted / np.where(meant, count * total, 1) - (count + 1) / np.maximum(count, 1)
+    gini = 2 * weighted / np.where(meant, count * total, 1) - (count + 1) / np.maximum(
+        count, 1
+    )
     return np.where(meant, np.maximum(gini, 0.0), np.where(count >= 2, 0.0, np.nan))
 
 
@@ -93,7 +113,9 @@ def sorted_pairs(at: Positions, held: Column) -> tuple[Positions, Column]:
         order = np.lexsort((held, at))
         return at[order], held[order]
     pairs = at.astype(np.int64) << held_bits | held.astype(np.int64)
-    pairs = np.sort(pairs.astype(np.uint32) if bits <= HALF_WORD_BITS else pairs)  # half the time
+    pairs = np.sort(
+        pairs.astype(np.uint32) if bits <= HALF_WORD_BITS else pairs
+    )  # half the time
     first = pairs >> held_bits
     rest = pairs & (2**held_bits - 1)
     return first.astype(np.intp), rest.astype(np.float64)

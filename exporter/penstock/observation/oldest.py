@@ -35,7 +35,10 @@ class Point(NamedTuple):
     def joined(self, later: "Point") -> "Point":
         """As it is without the point after it."""
         more = ~np.isin(later.rows, self.rows)
-        rows, added = np.append(self.rows, later.rows[more]), np.append(self.added, later.added[more])
+        rows, added = (
+            np.append(self.rows, later.rows[more]),
+            np.append(self.added, later.added[more]),
+        )
         order = np.argsort(rows)
         return Point(rows[order], added[order])
 
@@ -55,7 +58,9 @@ class Arrivals:
         last, points = self._of(found)
         stamps = np.append(self.stamps, found.read)
         if len(self.stamps):
-            rows = np.flatnonzero((last != found.added) & ~(np.isnan(last) & np.isnan(found.added)))
+            rows = np.flatnonzero(
+                (last != found.added) & ~(np.isnan(last) & np.isnan(found.added))
+            )
             points.append(Point(rows.astype(np.int32), last[rows]))
         if len(stamps) > POINTS:
             # Of the older three quarters every second point goes: what is recent stays fine.
@@ -69,13 +74,23 @@ class Arrivals:
         last, points = self.last, list(self.points)
         if found.queues is not self.index:
             last = reindex(found.queues, self.index, last, np.nan)
-            at = [found.queues.positions(self.index.keys[point.rows]) for point in points]
-            points = [Point(p[p >= 0].astype(np.int32), one.added[p >= 0]) for one, p in zip(points, at, strict=True)]
-        anew = np.flatnonzero(~found.known & (found.queues.positions_in(self.index) >= 0))
+            at = [
+                found.queues.positions(self.index.keys[point.rows]) for point in points
+            ]
+            points = [
+                Point(p[p >= 0].astype(np.int32), one.added[p >= 0])
+                for one, p in zip(points, at, strict=True)
+            ]
+        anew = np.flatnonzero(
+            ~found.known & (found.queues.positions_in(self.index) >= 0)
+        )
         if len(anew):
             last = np.where(found.known, last, np.nan)
             stays = [~np.isin(point.rows, anew) for point in points]
-            points = [Point(one.rows[here], one.added[here]) for one, here in zip(points, stays, strict=True)]
+            points = [
+                Point(one.rows[here], one.added[here])
+                for one, here in zip(points, stays, strict=True)
+            ]
         return last, points
 
     def came_by(self, number: Column, rows: Positions) -> Column:
@@ -84,7 +99,11 @@ class Arrivals:
         """
         last = len(self.stamps) - 1
         moves = np.zeros(len(self.last), np.bool_)
-        moves[np.concatenate([np.empty(0, np.intp), *(point.rows for point in self.points)])] = True
+        moves[
+            np.concatenate(
+                [np.empty(0, np.intp), *(point.rows for point in self.points)]
+            )
+        ] = True
         left = np.flatnonzero(moves[rows])
         next_one = self.last[rows[left]]
         at = np.where(self.last[rows] >= number, np.where(moves[rows], last, 0), -1)
@@ -112,25 +131,43 @@ class Oldest(RowState):
 
     def advance(self, poll: RuleInputs) -> "Oldest":
         found = poll.found
-        uncommitted = 0.0 if poll.openmq is None or poll.openmq.said is None else poll.openmq.said.held
-        arrivals, before = self.arrivals.advance(found), self.reindexed(found.queues, found.known)
-        in_hand = (found.last_value > 0) & (found.delivering > 0)  # which its number of messages leaves out
-        empty_at = np.where((found.messages + uncommitted == 0) & ~in_hand, found.now, before.empty_at)
+        uncommitted = (
+            0.0
+            if poll.openmq is None or poll.openmq.said is None
+            else poll.openmq.said.held
+        )
+        arrivals, before = (
+            self.arrivals.advance(found),
+            self.reindexed(found.queues, found.known),
+        )
+        in_hand = (found.last_value > 0) & (
+            found.delivering > 0
+        )  # which its number of messages leaves out
+        empty_at = np.where(
+            (found.messages + uncommitted == 0) & ~in_hand, found.now, before.empty_at
+        )
         there = found.messages > 0
         latest = np.full(len(there), np.nan)
         rows = np.flatnonzero(there & numbered(poll))
         latest[rows] = arrivals.came_by((found.added - found.messages + 1)[rows], rows)
         sent = next_in_line(poll)
-        latest = np.fmin(np.fmin(latest, in_hand_since(poll)), np.where(sent < empty_at, np.nan, sent))
+        latest = np.fmin(
+            np.fmin(latest, in_hand_since(poll)),
+            np.where(sent < empty_at, np.nan, sent),
+        )
         latest = np.where(there, latest, np.nan)
-        return Oldest(found.queues, empty_at, np.where(there, empty_at, np.nan), latest, arrivals)
+        return Oldest(
+            found.queues, empty_at, np.where(there, empty_at, np.nan), latest, arrivals
+        )
 
 
 def numbered(poll: RuleInputs) -> Mask:
     """Queues that count what comes, and of which what is there came as one of the last that many or before these."""
     found, openmq = poll.found, poll.openmq
     plain = ~found.keeps & ~(found.last_value > 0) & ~(found.scheduled > 0)
-    return plain if openmq is None or openmq.said is None else plain & openmq.said.balanced
+    return (
+        plain if openmq is None or openmq.said is None else plain & openmq.said.balanced
+    )
 
 
 def in_hand_since(poll: RuleInputs) -> Column:
@@ -138,11 +175,15 @@ def in_hand_since(poll: RuleInputs) -> Column:
     found, buffers, openmq = poll.found, poll.buffers, poll.openmq
     since = np.full(len(found.queues), np.nan)
     certain = ~found.keeps & ~(found.last_value > 0)
-    if openmq is not None and openmq.said is not None:  # which leaves with a consumer what it removes for a limit
+    if (
+        openmq is not None and openmq.said is not None
+    ):  # which leaves with a consumer what it removes for a limit
         certain &= ~openmq.said.removes
     lasting = np.flatnonzero(found.now - buffers.kept_since > 2 * found.interval)
     queue = found.consumer.queue[buffers.at[lasting]]
-    np.fmin.at(since, queue[certain[queue]], buffers.kept_since[lasting[certain[queue]]])
+    np.fmin.at(
+        since, queue[certain[queue]], buffers.kept_since[lasting[certain[queue]]]
+    )
     return since
 
 

@@ -62,7 +62,9 @@ def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
     return onset(window, excess)
 
 
-def growth_onset(window: Window, variable: int, rows: Positions, per_second: Column) -> Column:
+def growth_onset(
+    window: Window, variable: int, rows: Positions, per_second: Column
+) -> Column:
     """When the variable, a level, began to grow; of these rows.
 
     Args:

@@ -12,7 +12,13 @@ import numpy as np
 from penstock.core.state import By, RowState, column
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
 from penstock.core.windows import since
-from penstock.model import AcknowledgeMode, AddressRow, QueueKind, Snapshot, TransactionState
+from penstock.model import (
+    AcknowledgeMode,
+    AddressRow,
+    QueueKind,
+    Snapshot,
+    TransactionState,
+)
 from penstock.observation.facts import AddressJoin, ConsumerFacts, Facts, since_said
 from penstock.observation.flow_window import WindowEstimate
 from penstock.observation.prepared import Prepared
@@ -22,10 +28,21 @@ DEAD_MESSAGES = "mq.sys.dmq"
 MARGIN = 3.0
 """Messages that reads which are not atomic may be apart."""
 REMOVES = ("remove_oldest", "remove_low_priority")
-OF_ADDRESS = ("producers", "limit_messages", "limit_bytes", "message_limit_bytes", "max_producers")
+OF_ADDRESS = (
+    "producers",
+    "limit_messages",
+    "limit_bytes",
+    "message_limit_bytes",
+    "max_producers",
+)
 OF_QUEUE = ("removed", "last_acknowledgement", "bytes", "next_sent")
 """Columns of addresses, and of queues, that `OpenmqFacts` has by queue."""
-OPEN = (TransactionState.STARTED, TransactionState.FAILED, TransactionState.INCOMPLETE, TransactionState.PREPARED)
+OPEN = (
+    TransactionState.STARTED,
+    TransactionState.FAILED,
+    TransactionState.INCOMPLETE,
+    TransactionState.PREPARED,
+)
 """States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
 
 
@@ -72,14 +89,26 @@ class OpenmqFacts:
 
 
 def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
-    queues, consumers, addresses = snapshot.queues, snapshot.consumers, snapshot.addresses
+    queues, consumers, addresses = (
+        snapshot.queues,
+        snapshot.consumers,
+        snapshot.addresses,
+    )
     assert queues is not None and consumers is not None  # noqa: S101, PT018 - there are facts
-    dead = np.flatnonzero(queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0)
+    dead = np.flatnonzero(
+        queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0
+    )
     acknowledged, failed = transactions_of(snapshot)
-    transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (found.consumer.held > 0)
+    transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (
+        found.consumer.held > 0
+    )
 
     def does(*policies: str) -> Mask:
-        of_address = np.empty(0, np.bool_) if addresses is None else says(addresses.index, *policies)
+        of_address = (
+            np.empty(0, np.bool_)
+            if addresses is None
+            else says(addresses.index, *policies)
+        )
         return np.append(of_address, np.False_)[join.at]
 
     return OpenmqFacts(
@@ -100,7 +129,10 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
         failed=failed & transacted,
         connection=snapshot.consumer_connection,
         dead=float(found.added[dead[0]]) if len(dead) else np.nan,
-        balanced=queues.index.column("balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION) > 0,
+        balanced=queues.index.column(
+            "balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION
+        )
+        > 0,
     )
 
 
@@ -111,7 +143,9 @@ def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
     acknowledged, failed = np.zeros(size), np.zeros(size, np.bool_)
     if transactions is None or not len(transactions):
         return acknowledged, failed
-    open_ = np.isin(transactions["state"], OPEN) & (snapshot.transaction_connection >= 0)
+    open_ = np.isin(transactions["state"], OPEN) & (
+        snapshot.transaction_connection >= 0
+    )
     for i in np.flatnonzero(open_).tolist():
         of = snapshot.consumer_connection == snapshot.transaction_connection[i]
         acknowledged[of] += np.nan_to_num(transactions["acknowledgements"][i])
@@ -129,15 +163,31 @@ def producing_since(snapshot: Snapshot) -> Column:
     open_ = np.isin(transactions["state"], OPEN) & (transactions["messages"] > 0)
     since_: dict[str, float] = {}
     for i in np.flatnonzero(open_ & (snapshot.transaction_connection >= 0)).tolist():
-        for at in np.flatnonzero(snapshot.producer_connection == snapshot.transaction_connection[i]).tolist():
+        for at in np.flatnonzero(
+            snapshot.producer_connection == snapshot.transaction_connection[i]
+        ).tolist():
             name = producers.index.rows[at].address
-            since_[name] = min(since_.get(name, np.inf), float(transactions["created"][i]))
-    return np.array([since_.get(row.address, np.nan) for row in snapshot.queues.index], np.float64) if since_ else begin
+            since_[name] = min(
+                since_.get(name, np.inf), float(transactions["created"][i])
+            )
+    return (
+        np.array(
+            [since_.get(row.address, np.nan) for row in snapshot.queues.index],
+            np.float64,
+        )
+        if since_
+        else begin
+    )
 
 
 def says(addresses: Index[AddressRow], *policies: str) -> Mask:
     """Whether each does one of these when it is full."""
-    return addresses.column("policy " + " ".join(policies), lambda row: row.policy in policies) > 0
+    return (
+        addresses.column(
+            "policy " + " ".join(policies), lambda row: row.policy in policies
+        )
+        > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +209,9 @@ class OpenmqConsumers(RowState):
     released_once: Column = column(saved=False)
     polled_at: Column = column(saved=False)
 
-    def with_released(self, consumer: ConsumerFacts, at_once: Mask, polled_at: float) -> "OpenmqConsumers":
+    def with_released(
+        self, consumer: ConsumerFacts, at_once: Mask, polled_at: float
+    ) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll. at_once: those whose C is believed at the first poll.
 
         C is the difference of two numbers that are not read at one moment. A message in between makes it rise, or fall,
@@ -176,7 +228,9 @@ class OpenmqConsumers(RowState):
             polled_at=np.full(len(now), polled_at),
         )
 
-    def advance(self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column) -> "OpenmqConsumers":
+    def advance(
+        self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column
+    ) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll."""
         consumer, now = found.consumer, found.now
         left = consumer.delivered - consumer.held
@@ -218,7 +272,9 @@ class OpenmqQueues(RowState):
         """Removed by a limit while consumers hold them; NaN before the fourth poll."""
         return np.fmax(-np.max(self.unheld, axis=0), 0.0)
 
-    def advance(self, found: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool) -> "OpenmqQueues":
+    def advance(
+        self, found: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool
+    ) -> "OpenmqQueues":
         """`self` is by the queues of this poll. dead: the dead message queue took something in."""
         known = found.known & reported.balanced
         removes = known & (found.d_settled - found.d_left > MARGIN) | dead
@@ -248,20 +304,29 @@ class Openmq:
     blockers: tuple[tuple[int, str], ...] = ()
     """Connections by key whose limit one consumer uses up while others starve, and its client."""
 
-    def advance(self, found: Facts, snapshot: Snapshot, join: AddressJoin) -> tuple["Openmq", Facts, Progress]:
+    def advance(
+        self, found: Facts, snapshot: Snapshot, join: AddressJoin
+    ) -> tuple["Openmq", Facts, Progress]:
         """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
         reported, consumer = said(snapshot, found, join), found.consumer
         before = Openmq() if found.restarted else self
         present = found.queues.positions_in(before.queues.index) >= 0
-        consumers, queues = before.consumers.reindexed(consumer.index), before.queues.reindexed(found.queues)
-        moves, last = acknowledged(consumers.last, consumer, watched=len(before.queues.index) > 0)
+        consumers, queues = (
+            before.consumers.reindexed(consumer.index),
+            before.queues.reindexed(found.queues),
+        )
+        moves, last = acknowledged(
+            consumers.last, consumer, watched=len(before.queues.index) > 0
+        )
         found = as_counted(queues, found, reported, moves, present)
         uncounted = found.of_queue(moves & ~(found.consumer.d_left > 0)) > 0
         reported = replace(reported, uncounted=uncounted)
         alike = moved_alike(found, reported)
         # What another number proves, and what is no progress, as a rollback, needs no second poll.
         agreed = consumers.with_released(found.consumer, moves | ~alike, found.now)
-        released_at = np.where(alike & (agreed.released > consumers.released), consumers.polled_at, np.nan)
+        released_at = np.where(
+            alike & (agreed.released > consumers.released), consumers.polled_at, np.nan
+        )
         progress = progress_of(found, moves, released_at, last)
         consumers = agreed
         queues = queues.reindexed(found.queues, found.known)
@@ -269,7 +334,9 @@ class Openmq:
         dead = before.said is not None and reported.dead > before.said.dead
         state = Openmq(
             consumers=consumers.advance(found, reported, progress, last),
-            windows=before.windows.advance(consumer.index, consumer.delivered, consumer.held, reported.flow_paused),
+            windows=before.windows.advance(
+                consumer.index, consumer.delivered, consumer.held, reported.flow_paused
+            ),
             queues=queues.advance(found, reported, debt, dead=dead),
             prepared=self.prepared.advance(found, snapshot),
             said=reported,
@@ -277,7 +344,13 @@ class Openmq:
         return state, replace(found, returned=returned), progress
 
 
-def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves: Mask, present: Mask) -> Facts:
+def as_counted(
+    before: OpenmqQueues,
+    found: Facts,
+    reported: OpenmqFacts,
+    moves: Mask,
+    present: Mask,
+) -> Facts:
     """The facts with K as OpenMQ counts it: with expired and killed; subscriptions are known without it. before: by the
     queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
     """
@@ -292,7 +365,9 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
     # Members that came and went between two polls are known by what they left behind.
     last = before.acknowledged
     unseen = ~reported.balanced & (by_members == 0) & present
-    unseen &= (reported.last_acknowledgement > last) | (~np.isnan(reported.last_acknowledgement) & np.isnan(last))
+    unseen &= (reported.last_acknowledgement > last) | (
+        ~np.isnan(reported.last_acknowledgement) & np.isnan(last)
+    )
     d_removed = np.where(unseen, np.maximum(removed, 0.0), d_removed)
     return replace(
         found,
@@ -308,16 +383,25 @@ def as_counted(before: OpenmqQueues, found: Facts, reported: OpenmqFacts, moves:
         # Acknowledgements in a transaction are still in T: nothing is to be taken off.
         d_uncommitted=none,
         uncommitted=found.of_queue(uncommitted),
-        consumer=replace(consumer, uncommitted=uncommitted, d_left=left, holds=consumer.held + uncommitted > 0),
+        consumer=replace(
+            consumer,
+            uncommitted=uncommitted,
+            d_left=left,
+            holds=consumer.held + uncommitted > 0,
+        ),
     )
 
 
-def acknowledged(last: Column, consumer: ConsumerFacts, *, watched: bool) -> tuple[Mask, Column]:
+def acknowledged(
+    last: Column, consumer: ConsumerFacts, *, watched: bool
+) -> tuple[Mask, Column]:
     """Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none. last:
     up to the poll before; watched: there was one.
     """
     now = consumer.last_acknowledgement
-    return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(last, now)
+    return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(
+        last, now
+    )
 
 
 def moved_alike(found: Facts, reported: OpenmqFacts) -> Mask:
@@ -326,14 +410,18 @@ def moved_alike(found: Facts, reported: OpenmqFacts) -> Mask:
     return np.append(matches, False)[found.consumer.queue]
 
 
-def progress_of(found: Facts, moves: Mask, released_at: Column, last: Column) -> Progress:
+def progress_of(
+    found: Facts, moves: Mask, released_at: Column, last: Column
+) -> Progress:
     """Rule of progress: the last acknowledgement moved; or it released messages, and its queue as many, as what a limit
     discards while a client holds it: its acknowledgement then moves nothing. released_at: when it did; NaN: it did not.
     """
     consumer = found.consumer
     released = ~np.isnan(released_at) & ~consumer.new
     of_release = np.where(released, released_at, found.now)
-    at = np.where(moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), of_release)
+    at = np.where(
+        moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), of_release
+    )
     # It may be filled long after its last acknowledgement: what it holds it holds since it was seen to.
     return Progress(moves | released, at, np.full(len(consumer.index), found.now))
 
@@ -342,7 +430,9 @@ def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Col
     """Debt and what came back, per queue; what a limit removes while clients buffer it leaves them later: owed, no
     more than they hold, and does not come back when it does. debt: at the poll before.
     """
-    back = np.where(reported.balanced & found.known, found.d_left - found.d_settled, 0.0)
+    back = np.where(
+        reported.balanced & found.known, found.d_left - found.d_settled, 0.0
+    )
     paid = np.minimum(np.maximum(back, 0.0), debt)
     owes = np.minimum(debt - paid + np.maximum(-back, 0.0), np.nan_to_num(found.held))
     return owes, np.where(back > 0, back - paid, back)
@@ -350,7 +440,9 @@ def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Col
 
 def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
     """By count or by bytes."""
-    return (found.messages >= reported.limit_messages) | (reported.bytes >= reported.limit_bytes)
+    return (found.messages >= reported.limit_messages) | (
+        reported.bytes >= reported.limit_bytes
+    )
 
 
 def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
@@ -359,4 +451,7 @@ def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
     """
     allowed = np.where(reported.max_producers > 0, reported.max_producers, 100.0)
     batch = np.clip(reported.limit_messages / allowed, 1.0, 1000.0)
-    return reported.limit_messages - found.messages <= np.nan_to_num(reported.producers) * batch
+    return (
+        reported.limit_messages - found.messages
+        <= np.nan_to_num(reported.producers) * batch
+    )

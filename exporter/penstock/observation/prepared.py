@@ -45,30 +45,81 @@ class Prepared(RowState):
     abandoned: float = unindexed(float)
 
     def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
-        transactions, collector = snapshot.transactions, snapshot.collectors.get("transactions")
+        transactions, collector = (
+            snapshot.transactions,
+            snapshot.collectors.get("transactions"),
+        )
         stuck = topics_with_nobody(snapshot).items()
-        alone = {name: (number, self.stuck.get(name, (number, found.now))[1]) for name, number in stuck}
+        alone = {
+            name: (number, self.stuck.get(name, (number, found.now))[1])
+            for name, number in stuck
+        }
         if transactions is None:
             return Prepared(stuck=alone)
-        waits, received = transactions["state"] == TransactionState.PREPARED, transactions["acknowledgements"]
+        waits, received = (
+            transactions["state"] == TransactionState.PREPARED,
+            transactions["acknowledgements"],
+        )
         begun = since(waits, self.reindexed(transactions.index).since, found.now)
-        columns = or_zero(transactions["messages"]), or_zero(received), transactions["created"], begun
-        rows = zip(transactions.index.rows[waits], np.stack(columns)[:, waits].T.tolist(), strict=True)
-        listed = sorted((PreparedTransaction(row, *said) for row, said in rows), key=lambda one: one.created)
-        read = collector is None or collector.usable  # else those of an earlier poll are used
-        taken = columns[1][waits], columns[1][waits & (snapshot.transaction_connection < 0)]
+        columns = (
+            or_zero(transactions["messages"]),
+            or_zero(received),
+            transactions["created"],
+            begun,
+        )
+        rows = zip(
+            transactions.index.rows[waits],
+            np.stack(columns)[:, waits].T.tolist(),
+            strict=True,
+        )
+        listed = sorted(
+            (PreparedTransaction(row, *said) for row, said in rows),
+            key=lambda one: one.created,
+        )
+        read = (
+            collector is None or collector.usable
+        )  # else those of an earlier poll are used
+        taken = (
+            columns[1][waits],
+            columns[1][waits & (snapshot.transaction_connection < 0)],
+        )
         total = float(received.sum()) if read else np.nan
-        return Prepared(transactions.index, begun, listed, alone, total, *(float(one.sum()) for one in taken))
+        return Prepared(
+            transactions.index,
+            begun,
+            listed,
+            alone,
+            total,
+            *(float(one.sum()) for one in taken),
+        )
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
     """Messages that a topic says consumers have, and no one is there: neither a consumer nor a subscription."""
-    addresses, queues, consumers = snapshot.addresses, snapshot.queues, snapshot.consumers
-    if addresses is None or queues is None or consumers is None or "topic" not in addresses:
+    addresses, queues, consumers = (
+        snapshot.addresses,
+        snapshot.queues,
+        snapshot.consumers,
+    )
+    if (
+        addresses is None
+        or queues is None
+        or consumers is None
+        or "topic" not in addresses
+    ):
         return {}
-    at = np.flatnonzero((addresses["topic"] > 0) & (addresses["delivering"] >= FEWEST) & (addresses["exact"] > 0))
+    at = np.flatnonzero(
+        (addresses["topic"] > 0)
+        & (addresses["delivering"] >= FEWEST)
+        & (addresses["exact"] > 0)
+    )
     if not len(at):
         return {}
-    attended = {row.address for row in queues.index} | {row.address for row in consumers.index}
-    found = {addresses.index.rows[i].name: float(addresses["delivering"][i]) for i in at.tolist()}
+    attended = {row.address for row in queues.index} | {
+        row.address for row in consumers.index
+    }
+    found = {
+        addresses.index.rows[i].name: float(addresses["delivering"][i])
+        for i in at.tolist()
+    }
     return {name: number for name, number in found.items() if name not in attended}

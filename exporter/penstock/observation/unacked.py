@@ -45,7 +45,10 @@ class QueueTimers(RowState):
     def were_read(self, queues: Mask) -> list[tuple[str, str]]:
         """`read`, and those of these rows that had one."""
         rows = self.index.rows[queues & self.had_consumer]
-        return [*self.read, *((row.address, row.name) for row in rows if row.kind in JUDGED)]
+        return [
+            *self.read,
+            *((row.address, row.name) for row in rows if row.kind in JUDGED),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,24 @@ class Unacked(RowState):
         consumers, now = facts.consumer, facts.now
         before = self.reindexed(consumers.index)
         settles, at = progress.settles, progress.at
-        rows, gaps, least = np.flatnonzero(settles), np.full(len(at), np.nan), before.least.copy()
-        ended = np.fmax(at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0)
+        rows, gaps, least = (
+            np.flatnonzero(settles),
+            np.full(len(at), np.nan),
+            before.least.copy(),
+        )
+        ended = np.fmax(
+            at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0
+        )
         gaps[rows] = np.where(np.isnan(before.hold_since[rows]), np.nan, ended)
         hold_since = since(consumers.holds, before.hold_since, progress.begun)
         settled = before.settled.copy()
         settled[rows] = at[rows]
-        seen = 2 * consumers.held + consumers.d_left - consumers.d_delivered  # messages, at both polls
-        of_one = (consumers.held_bytes + before.bytes)[rows] / np.fmax(seen[rows], 1.0) + CONVERTED
+        seen = (
+            2 * consumers.held + consumers.d_left - consumers.d_delivered
+        )  # messages, at both polls
+        of_one = (consumers.held_bytes + before.bytes)[rows] / np.fmax(
+            seen[rows], 1.0
+        ) + CONVERTED
         least[rows] = np.fmin(least[rows], consumers.d_left[rows] * of_one)
         return Unacked(
             index=consumers.index,
@@ -101,16 +114,23 @@ class Unacked(RowState):
             least=least,
             bytes=consumers.held_bytes,
             gaps=gaps,
-            unacked_since=np.where(np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)),
+            unacked_since=np.where(
+                np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)
+            ),
         )
 
 
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
     """Rule of progress: more left its buffer than it acknowledged without committing."""
-    settles, (at, begun) = consumers.d_left - consumers.d_uncommitted > 0, np.full((2, len(consumers.held)), now)
+    settles, (at, begun) = (
+        consumers.d_left - consumers.d_uncommitted > 0,
+        np.full((2, len(consumers.held)), now),
+    )
     rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
-    at[rows] = np.where(consumers.uncommitted[rows] > 0, now, np.fmin(acknowledged, now))
+    at[rows] = np.where(
+        consumers.uncommitted[rows] > 0, now, np.fmin(acknowledged, now)
+    )
     # Nothing happened since the later of the two: who holds now held then. A read may be older than the rows in it.
     begun[rows] = np.fmin(np.fmax(acknowledged, consumers.last_delivery[rows]), now)
     return Progress(settles, at, begun)

@@ -48,10 +48,18 @@ class Expected(RowState):
     def more_lenient(self, other: "Expected") -> "Expected":
         """Of two hours that may be meant: nothing where one of them is not known."""
         columns = ("pause", "silence", "absence", "inflow", "outflow")
-        highest = {name: np.maximum(getattr(self, name), getattr(other, name)) for name in columns}
+        highest = {
+            name: np.maximum(getattr(self, name), getattr(other, name))
+            for name in columns
+        }
         for name in ("inflow", "outflow"):
-            highest[name][0] = np.minimum(getattr(self, name)[0], getattr(other, name)[0])
-        regular, low = np.zeros(len(self.regular), np.bool_), np.minimum(self.low, other.low)
+            highest[name][0] = np.minimum(
+                getattr(self, name)[0], getattr(other, name)[0]
+            )
+        regular, low = (
+            np.zeros(len(self.regular), np.bool_),
+            np.minimum(self.low, other.low),
+        )
         return replace(self, **highest, regular=regular, low=low)
 
 
@@ -80,7 +88,10 @@ class Usual:
     def band(self) -> NDArray[np.float64]:
         """(low and high, queues): messages a second in which nineteen of twenty hours lie."""
         low, high = self.expected.inflow
-        within = np.maximum(low / 1.5 - 3 * np.sqrt(low), 0.0), high * 1.5 + 3 * np.sqrt(high) + 3
+        within = (
+            np.maximum(low / 1.5 - 3 * np.sqrt(low), 0.0),
+            high * 1.5 + 3 * np.sqrt(high) + 3,
+        )
         return np.stack(within) / 3600
 
     @property

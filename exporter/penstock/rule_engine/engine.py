@@ -14,7 +14,14 @@ from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 from penstock.settings.constants import POLLS, Constants
 
-COLUMNS = {"run": 0, "on": False, "since": np.nan, "left_since": np.nan, "left_at": -np.inf, "last": -np.inf}
+COLUMNS = {
+    "run": 0,
+    "on": False,
+    "since": np.nan,
+    "left_since": np.nan,
+    "left_at": -np.inf,
+    "last": -np.inf,
+}
 """Of `Debounce`, in their order, with the value where nothing is known."""
 
 
@@ -44,7 +51,9 @@ class Debounce:
         at = index.positions(self.index.keys[self.at])
         return self._of(np.flatnonzero(at >= 0), index, at[at >= 0])
 
-    def _of(self, rows: Positions | Mask, index: Index[Any], at: Positions) -> "Debounce":
+    def _of(
+        self, rows: Positions | Mask, index: Index[Any], at: Positions
+    ) -> "Debounce":
         return Debounce(index, at, *(getattr(self, name)[rows] for name in COLUMNS))
 
     def active(self) -> tuple[Positions, Column]:
@@ -81,10 +90,19 @@ class Debounce:
         if for_elapsed is not None:
             may_come[here] = for_elapsed
         need = 1 if event else POLLS
-        return before._judged(now_holds, begin, last, now, constants.rejoin, need, may_come)  # noqa: SLF001
+        return before._judged(  # noqa: SLF001
+            now_holds, begin, last, now, constants.rejoin, need, may_come
+        )
 
     def _judged(
-        self, holds: Mask, begin: Column, last: Column, now: float, rejoin: float, need: int, may_come: Mask
+        self,
+        holds: Mask,
+        begin: Column,
+        last: Column,
+        now: float,
+        rejoin: float,
+        need: int,
+        may_come: Mask,
     ) -> "Debounce":
         run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
         on = ((run >= need) & may_come) | (self.on & (run > -need))
@@ -94,8 +112,13 @@ class Debounce:
         begin = np.where(self.on | (run > 1), self.since, begin)
         begin = np.where(came & back, np.fmin(begin, self.left_since), begin)
         since = np.where(on | holds, begin, np.nan)
-        left_since, left_at = np.where(went, self.since, self.left_since), np.where(went, now, self.left_at)
-        judged = Debounce(self.index, self.at, run, on, since, left_since, left_at, last)
+        left_since, left_at = (
+            np.where(went, self.since, self.left_since),
+            np.where(went, now, self.left_at),
+        )
+        judged = Debounce(
+            self.index, self.at, run, on, since, left_since, left_at, last
+        )
         lasts = on | (run > 0) | (now - left_at <= rejoin)
         return judged if lasts.all() else judged._of(lasts, self.index, self.at[lasts])
 
@@ -104,19 +127,31 @@ class Debounce:
         if (positions(self.at, more) >= 0).all():
             return self
         at = np.union1d(self.at, more)
-        moved = {name: np.full(len(at), unknown, getattr(self, name).dtype) for name, unknown in COLUMNS.items()}
+        moved = {
+            name: np.full(len(at), unknown, getattr(self, name).dtype)
+            for name, unknown in COLUMNS.items()
+        }
         for name, values in moved.items():
             values[np.searchsorted(at, self.at)] = getattr(self, name)
         return Debounce(self.index, at, **moved)
 
 
-def advance_conditions(before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float) -> dict[str, Debounce]:
+def advance_conditions(
+    before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float
+) -> dict[str, Debounce]:
     """Those of this kind of broker, by name. resumed_at: last poll before the restart of the agent, else NaN."""
     never = Debounce()
     return {
-        condition.name: advance_one(before.get(condition.name, never), condition, condition.rule, poll, resumed_at)
+        condition.name: advance_one(
+            before.get(condition.name, never),
+            condition,
+            condition.rule,
+            poll,
+            resumed_at,
+        )
         for condition in for_kind(poll.broker.kind.name).values()
-        if condition.rule is not None and (poll.found.counted or not condition.by_consumer)
+        if condition.rule is not None
+        and (poll.found.counted or not condition.by_consumer)
     }
 
 
@@ -125,22 +160,40 @@ THE_BROKER: Index[None] = Index.of([None])
 
 
 def rows_of(scope: Scope, queues: Index[Any], consumers: Index[Any]) -> Index[Any]:
-    return {Scope.BROKER: THE_BROKER, Scope.QUEUE: queues, Scope.CLIENT: consumers}[scope]
+    return {Scope.BROKER: THE_BROKER, Scope.QUEUE: queues, Scope.CLIENT: consumers}[
+        scope
+    ]
 
 
-def advance_one(before: Debounce, condition: Condition, rule: Rule, poll: RuleInputs, resumed_at: float) -> Debounce:
+def advance_one(
+    before: Debounce,
+    condition: Condition,
+    rule: Rule,
+    poll: RuleInputs,
+    resumed_at: float,
+) -> Debounce:
     found, raised = poll.found, poll.of(rule)
-    debounce = before.advance(rows_of(condition.scope, found.queues, found.consumer.index))
-    if not len(debounce.at) and not raised.mask.any():  # as of nearly all conditions at nearly all polls
+    debounce = before.advance(
+        rows_of(condition.scope, found.queues, found.consumer.index)
+    )
+    if (
+        not len(debounce.at) and not raised.mask.any()
+    ):  # as of nearly all conditions at nearly all polls
         return debounce
     mask = unsilenced(raised, condition, poll)
     if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
         mask, active = mask.copy(), debounce.active()[0]
-        mask[active] |= True if condition.stays is None else condition.stays(poll)[active]
+        mask[active] |= (
+            True if condition.stays is None else condition.stays(poll)[active]
+        )
     at = np.flatnonzero(mask)
     since = np.full(len(at), found.now) if raised.since is None else raised.since[at]
-    lasting = None if raised.lasting is None else longer(since, found.now, raised.lasting[at])
-    return debounce.judge(at, since, found.now, poll.constants, event=condition.event, for_elapsed=lasting)
+    lasting = (
+        None if raised.lasting is None else longer(since, found.now, raised.lasting[at])
+    )
+    return debounce.judge(
+        at, since, found.now, poll.constants, event=condition.event, for_elapsed=lasting
+    )
 
 
 def unsilenced(raised: Raised, condition: Condition, poll: RuleInputs) -> Mask:
@@ -152,15 +205,22 @@ def unsilenced(raised: Raised, condition: Condition, poll: RuleInputs) -> Mask:
     return mask
 
 
-def looks_back_too_far(condition: Condition, poll: RuleInputs, resumed_at: float) -> bool:
+def looks_back_too_far(
+    condition: Condition, poll: RuleInputs, resumed_at: float
+) -> bool:
     """The agent has seen less than its window since a restart: until then what was active stays so."""
     if condition.window is None:
         return False
     interval = poll.found.interval
-    return bool(poll.found.now - resumed_at < condition.window(poll.constants, interval) + 2 * interval)
+    return bool(
+        poll.found.now - resumed_at
+        < condition.window(poll.constants, interval) + 2 * interval
+    )
 
 
-def blockers(debounced: Mapping[str, Debounce], poll: RuleInputs) -> tuple[tuple[int, str], ...]:
+def blockers(
+    debounced: Mapping[str, Debounce], poll: RuleInputs
+) -> tuple[tuple[int, str], ...]:
     """Connections whose limit one client uses up, by the active conditions that come of it."""
     return tuple(
         pair

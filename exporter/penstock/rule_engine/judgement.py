@@ -24,7 +24,15 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 from penstock.observation import losses as lost
 from penstock.observation.activity import Activity, Trend, returns, trend
 from penstock.observation.buffers import Buffers
-from penstock.observation.facts import JUDGED, PARKED, Facts, Seen, Times, facts, time_of
+from penstock.observation.facts import (
+    JUDGED,
+    PARKED,
+    Facts,
+    Seen,
+    Times,
+    facts,
+    time_of,
+)
 from penstock.observation.losses import Losses
 from penstock.observation.measures import Measures, blocked_since
 from penstock.observation.oldest import Oldest
@@ -103,7 +111,9 @@ class Judgement:
 
     def held_unsettled_since(self, consumers: Index[Any]) -> Column:
         """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
-        return reindex(consumers, self.unacked.index, self.unacked.unacked_since, np.nan)
+        return reindex(
+            consumers, self.unacked.index, self.unacked.unacked_since, np.nan
+        )
 
     def with_profile(self, profile: Profile | None) -> "Judgement":
         """From now on what is normal also comes from this history."""
@@ -111,22 +121,35 @@ class Judgement:
 
     def absence_seconds(self, constants: Constants) -> Column:
         """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
-        lessons, usual = self.absences.seconds(self.seen.times.now, constants.cold), self.normal.expected.absence
+        lessons, usual = (
+            self.absences.seconds(self.seen.times.now, constants.cold),
+            self.normal.expected.absence,
+        )
         seconds = np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
         # A holiday within it makes a regular absence longer.
-        return seconds + np.where(seconds > LONG, np.fmax(self.normal.holiday_end - self.timers.absent, 0.0), 0.0)
+        return seconds + np.where(
+            seconds > LONG,
+            np.fmax(self.normal.holiday_end - self.timers.absent, 0.0),
+            0.0,
+        )
 
     def begun_anew(self, now: float) -> "Judgement":
         """After a restart or a failover: only patience stays, and clients get time to come back."""
         seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
         parts = ("timers", "absences", "normal", "service", "account", "openmq_account")
-        anew: dict[str, Any] = {name: getattr(self, name).begun_anew() for name in parts}
-        return Judgement(seen=seen, patience=self.patience, dispatch=self.dispatch, **anew)
+        anew: dict[str, Any] = {
+            name: getattr(self, name).begun_anew() for name in parts
+        }
+        return Judgement(
+            seen=seen, patience=self.patience, dispatch=self.dispatch, **anew
+        )
 
     def still_stands(self, now: float, constants: Constants) -> bool:
         """Whether what was reported last is recent; now: by the broker's clock, the agent's where it has none."""
         times = self.seen.times
-        return bool(now - times.now <= max(constants.verdicts, 3 * max(0.0, times.interval)))
+        return bool(
+            now - times.now <= max(constants.verdicts, 3 * max(0.0, times.interval))
+        )
 
     def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
         """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
@@ -135,12 +158,19 @@ class Judgement:
             return replace(self.begun_anew(snapshot.stamp), unjudged_since=since)
         # Verdicts stay for a while, then nothing is known.
         if self.conditions and not self.still_stands(time_of(snapshot), constants):
-            return replace(self, conditions=(), incidents=Incidents(), unjudged_since=since)
+            return replace(
+                self, conditions=(), incidents=Incidents(), unjudged_since=since
+            )
         return replace(self, unjudged_since=since)
 
 
 def judge(
-    state: Judgement, snapshot: Snapshot, groups: Groups, clock: Clock, constants: Constants, calendar: Calendar
+    state: Judgement,
+    snapshot: Snapshot,
+    groups: Groups,
+    clock: Clock,
+    constants: Constants,
+    calendar: Calendar,
 ) -> tuple[Judgement, bool]:
     """The state after this snapshot with the active conditions, and whether it could be judged."""
     passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
@@ -153,15 +183,26 @@ def judge(
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
     now = advance(state, found, progress, groups, constants, calendar)
     if snapshot.broker.kind.fates:
-        now = replace(now, account=accounted(state, found, snapshot, seen, constants), glanced=None)
+        now = replace(
+            now,
+            account=accounted(state, found, snapshot, seen, constants),
+            glanced=None,
+        )
     elif openmq is not None and openmq.said is not None:
-        now = replace(now, openmq_account=state.openmq_account.advance(found, openmq.said, snapshot, constants))
+        now = replace(
+            now,
+            openmq_account=state.openmq_account.advance(
+                found, openmq.said, snapshot, constants
+            ),
+        )
     poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
     churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
         openmq = replace(openmq, blockers=blockers(debounced, poll))
-    shown_since, conditions = state.shown_since.advance(active_conditions(debounced, poll, churn, clock))
+    shown_since, conditions = state.shown_since.advance(
+        active_conditions(debounced, poll, churn, clock)
+    )
     conditions = with_silence(conditions, groups)
     oldest = state.oldest.advance(poll)
     judgement = replace(
@@ -182,7 +223,9 @@ def judge(
         conditions=conditions,
         unjudged_since=np.nan,
         shown_since=shown_since,
-        incidents=state.incidents.advance(poll, conditions, oldest.latest, state.seen.consumers.index),
+        incidents=state.incidents.advance(
+            poll, conditions, oldest.latest, state.seen.consumers.index
+        ),
     )
     return judgement, True
 
@@ -200,16 +243,30 @@ def as_its_broker_counts(
 
 
 def advance(
-    state: Judgement, found: Facts, progress: Progress, groups: Groups, constants: Constants, calendar: Calendar
+    state: Judgement,
+    found: Facts,
+    progress: Progress,
+    groups: Groups,
+    constants: Constants,
+    calendar: Calendar,
 ) -> Judgement:
     """`state` with what this poll adds to what is unacknowledged, the timers, thresholds and windows."""
     unacked = state.unacked.advance(found, progress)
     then = state.seen.times.now
-    timers, dispatch, absences = timeout.advance_timers(state.timers, state.dispatch, found, then, constants)
-    activity, service = state.activity.advance(found, constants), state.service.advance(found, found.now - then)
+    timers, dispatch, absences = timeout.advance_timers(
+        state.timers, state.dispatch, found, then, constants
+    )
+    activity, service = (
+        state.activity.advance(found, constants),
+        state.service.advance(found, found.now - then),
+    )
     flow = trend(activity, constants, found.interval)
-    normal = state.normal.advance(found, found.now - then, timers, activity, flow, service, calendar)
-    patience, of_clients = timeout.advance_patience(state.patience, unacked, groups.clients, found, constants)
+    normal = state.normal.advance(
+        found, found.now - then, timers, activity, flow, service, calendar
+    )
+    patience, of_clients = timeout.advance_patience(
+        state.patience, unacked, groups.clients, found, constants
+    )
     if not found.counted:
         of_clients = np.full(len(of_clients), np.nan)
     return replace(
@@ -218,7 +275,9 @@ def advance(
         timers=timers,
         patience=patience,
         dispatch=dispatch,
-        absences=state.absences.advance(found, np.where(found.now - absences > normal.gap, absences, np.nan)),
+        absences=state.absences.advance(
+            found, np.where(found.now - absences > normal.gap, absences, np.nan)
+        ),
         activity=activity,
         service=service,
         normal=normal,
@@ -230,32 +289,60 @@ def advance(
     )
 
 
-def accounted(state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants) -> MessageAccount:
+def accounted(
+    state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants
+) -> MessageAccount:
     """The account after a poll; `found` is since the one that was judged before."""
     if state.glanced is None:
         return state.account.advance(found, snapshot, state.seen, seen)
     pair = facts(state.glanced, snapshot, constants)
     since = pair[1] if pair else found
-    account = state.account.advance(found, snapshot, state.seen, seen, (since, state.glanced))
-    return replace(account, ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses))
+    account = state.account.advance(
+        found, snapshot, state.seen, seen, (since, state.glanced)
+    )
+    return replace(
+        account,
+        ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses),
+    )
 
 
 def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
     """After a poll between two that are judged; as it was where that cannot be compared."""
     before = state.glanced or state.seen
-    pair = facts(replace(before, times=replace(before.times, interval=np.nan)), snapshot, constants)
+    pair = facts(
+        replace(before, times=replace(before.times, interval=np.nan)),
+        snapshot,
+        constants,
+    )
     if pair is None or pair[1].restarted or in_part(snapshot.observation):
         return state
-    account = state.account.glanced(pair[1], snapshot, before, goes_on=state.glanced is not None)
-    return replace(state, account=account, glanced=pair[0], rings_held=bool((lost.at_risk(pair[1]) > 0).any()))
+    account = state.account.glanced(
+        pair[1], snapshot, before, goes_on=state.glanced is not None
+    )
+    return replace(
+        state,
+        account=account,
+        glanced=pair[0],
+        rings_held=bool((lost.at_risk(pair[1]) > 0).any()),
+    )
 
 
 def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
-    books, losses, nothing = account.books, account.ring_losses, np.full(len(found.queues), np.nan)
+    books, losses, nothing = (
+        account.books,
+        account.ring_losses,
+        np.full(len(found.queues), np.nan),
+    )
     if losses.index is not found.queues:  # of a kind of broker that has none
         return lost.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
     return lost.Evictions(
-        books.evicted, losses.by_consumers, losses.grew, losses.low, losses.low_last, losses.high_last, losses.latest
+        books.evicted,
+        losses.by_consumers,
+        losses.grew,
+        losses.low,
+        losses.low_last,
+        losses.high_last,
+        losses.latest,
     )
 
 
@@ -270,7 +357,11 @@ def rule_inputs(
 ) -> RuleInputs:
     per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
     soon = max(constants.proof, constants.floor_polls * found.interval)
-    known = constants if openmq is not None else replace(constants, cold=min(constants.cold, soon))
+    known = (
+        constants
+        if openmq is not None
+        else replace(constants, cold=min(constants.cold, soon))
+    )
     patience = now.patience  # not `now`: conditions hold on to these inputs, and it to the last poll's conditions
     return RuleInputs(
         snapshot=snapshot,
@@ -289,7 +380,9 @@ def rule_inputs(
         dispatch=now.dispatch.seconds(constants, found.interval),
         absence=now.absence_seconds(constants),
         usual=now.normal.usual(now.service),
-        expected=groups.queues.by_source("expected_consumers", TARGETS["expected_consumers"]),
+        expected=groups.queues.by_source(
+            "expected_consumers", TARGETS["expected_consumers"]
+        ),
         closed=closed(groups.queues, snapshot.stamp),
         at_risk=lost.at_risk(found),
         service_rate=now.service_rate.best,
@@ -303,23 +396,43 @@ def rule_inputs(
         accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
         if openmq is not None and openmq.said is not None
         else {},
-        eager=lambda full: timeout.eager_patience(patience, groups, per_consumer, full, found.interval, known),
+        eager=lambda full: timeout.eager_patience(
+            patience, groups, per_consumer, full, found.interval, known
+        ),
     )
 
 
 def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
     """With the kind that a rule gives a queue in place of what the broker's settings say."""
-    given = queues.by_source("kind given", lambda series: float(series.said.kind is not None)) > 0
+    given = (
+        queues.by_source(
+            "kind given", lambda series: float(series.said.kind is not None)
+        )
+        > 0
+    )
     if not given.any():
         return found
-    judged = queues.by_source("judged as", lambda series: float(series.said.kind in JUDGED)) > 0
-    parked = queues.by_source("parked as", lambda series: float(series.said.kind in PARKED)) > 0
-    return replace(found, judged=np.where(given, judged, found.judged), parked=np.where(given, parked, found.parked))
+    judged = (
+        queues.by_source("judged as", lambda series: float(series.said.kind in JUDGED))
+        > 0
+    )
+    parked = (
+        queues.by_source("parked as", lambda series: float(series.said.kind in PARKED))
+        > 0
+    )
+    return replace(
+        found,
+        judged=np.where(given, judged, found.judged),
+        parked=np.where(given, parked, found.parked),
+    )
 
 
 def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
     """Queues outside of their business hours at `now`, by the agent's clock."""
-    timed = np.flatnonzero(queues.by_source("hours", lambda series: float(series.said.hours is not None)) > 0)
+    timed = np.flatnonzero(
+        queues.by_source("hours", lambda series: float(series.said.hours is not None))
+        > 0
+    )
     mask = np.zeros(len(queues.member), np.bool_)
     hours = [queues.index.rows[queues.member[i]].said.hours for i in timed.tolist()]
     is_open = {one: one(now) for one in set(hours)}
@@ -327,11 +440,22 @@ def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
     return mask
 
 
-def with_silence(conditions: tuple[ActiveCondition, ...], groups: Groups) -> tuple[ActiveCondition, ...]:
+def with_silence(
+    conditions: tuple[ActiveCondition, ...], groups: Groups
+) -> tuple[ActiveCondition, ...]:
     """The conditions, those that a rule silences marked."""
-    names = frozenset((*map(QUEUE, silenced(groups.queues.index)), *map(CLIENT, silenced(groups.clients.index))))
+    names = frozenset(
+        (
+            *map(QUEUE, silenced(groups.queues.index)),
+            *map(CLIENT, silenced(groups.clients.index)),
+        )
+    )
     of = ((one, names.isdisjoint((QUEUE(one), CLIENT(one)))) for one in conditions)
-    return tuple(one if apart else one._replace(silenced=True) for one, apart in of) if names else conditions
+    return (
+        tuple(one if apart else one._replace(silenced=True) for one, apart in of)
+        if names
+        else conditions
+    )
 
 
 def silenced(index: Index[Any]) -> Iterable[Any]:

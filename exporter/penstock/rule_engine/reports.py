@@ -43,12 +43,21 @@ def without_progress(poll: RuleInputs) -> Mask:
     False, for a queue that is not known.
     """
     found, comes = poll.found, poll.trend.comes > 0
-    waits = (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))  # some expire first
-    return np.append(waits & longer(poll.timers.stuck, found.now, poll.queue_patience), np.False_)
+    waits = (
+        (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))
+    )  # some expire first
+    return np.append(
+        waits & longer(poll.timers.stuck, found.now, poll.queue_patience), np.False_
+    )
 
 
 def of_rows(
-    condition: Condition, at: Positions, since: Column, poll: RuleInputs, critical: Mask, clock: Clock
+    condition: Condition,
+    at: Positions,
+    since: Column,
+    poll: RuleInputs,
+    critical: Mask,
+    clock: Clock,
 ) -> Iterator[ActiveCondition]:
     """Of queues; or one a client, with the numbers of its consumer that is in it longest."""
     of_clients = condition.scope is Scope.CLIENT
@@ -57,18 +66,48 @@ def of_rows(
         at, since, count = longest(grouping.member[at], at, since)
     else:
         shown = grouping.member[at] >= 0
-        at, since, count = at[shown], since[shown], np.zeros(np.count_nonzero(shown), np.intp)
+        at, since, count = (
+            at[shown],
+            since[shown],
+            np.zeros(np.count_nonzero(shown), np.intp),
+        )
     series = grouping.index.rows[grouping.member[at]].tolist()
-    severities = severity(condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical)
+    severities = severity(
+        condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical
+    )
     numbers = evidence(condition, poll, at, since)
-    whys = [condition.why(poll, i) for i in at.tolist()] if condition.why else [""] * len(at)
+    whys = (
+        [condition.why(poll, i) for i in at.tolist()]
+        if condition.why
+        else [""] * len(at)
+    )
     for row, of, how, begin, found, consumers, why in zip(
-        at.tolist(), series, severities, since.tolist(), numbers, count.tolist(), whys, strict=True
+        at.tolist(),
+        series,
+        severities,
+        since.tolist(),
+        numbers,
+        count.tolist(),
+        whys,
+        strict=True,
     ):
         where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        known = OnDemand(decided, condition, poll, row, begin) if condition.decide else {}
+        known = (
+            OnDemand(decided, condition, poll, row, begin) if condition.decide else {}
+        )
         shown = begin - clock.applied
-        yield ActiveCondition(condition.name, *where, how, shown, found, consumers, False, why, known, begin)
+        yield ActiveCondition(
+            condition.name,
+            *where,
+            how,
+            shown,
+            found,
+            consumers,
+            False,
+            why,
+            known,
+            begin,
+        )
 
 
 def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> Verdicts:
@@ -76,22 +115,41 @@ def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> V
     if condition.decide is None:
         return {}
     case = (ConsumerCase if condition.scope is Scope.CLIENT else Case)(poll, row, since)
-    verdicts = {name: one for name, one in condition.decide(case).items() if name in condition.causes}
+    verdicts = {
+        name: one
+        for name, one in condition.decide(case).items()
+        if name in condition.causes
+    }
     return held_to_rivals(verdicts, condition.rivals, condition.causes)
 
 
 def of_broker(
-    condition: Condition, _: Positions, since: Column, poll: RuleInputs, __: Mask, clock: Clock
+    condition: Condition,
+    _: Positions,
+    since: Column,
+    poll: RuleInputs,
+    __: Mask,
+    clock: Clock,
 ) -> Iterator[ActiveCondition]:
     """At once as bad as it can be: it is of all its queues."""
     how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
     began, why = float(since[0]), condition.why(poll, 0) if condition.why else ""
     numbers = {"age": poll.found.now - began}
     where = (poll.groups.broker, "", "", "")
-    yield ActiveCondition(condition.name, *where, how, began - clock.applied, numbers, why=why, begin=began)
+    yield ActiveCondition(
+        condition.name,
+        *where,
+        how,
+        began - clock.applied,
+        numbers,
+        why=why,
+        begin=began,
+    )
 
 
-def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Column, Positions]:
+def longest(
+    of: Positions, at: Positions, since: Column
+) -> tuple[Positions, Column, Positions]:
     """By group `of` (those at -1 left out): the one of `at` with the earliest beginning, that, and their number."""
     shown = np.flatnonzero(of >= 0)
     order = shown[np.lexsort((since[shown], of[shown]))]
@@ -99,9 +157,15 @@ def longest(of: Positions, at: Positions, since: Column) -> tuple[Positions, Col
     return at[order[first]], since[order[first]], count
 
 
-def severity(condition: Condition, queues: Positions, poll: RuleInputs, critical: Mask) -> list[Severity]:
+def severity(
+    condition: Condition, queues: Positions, poll: RuleInputs, critical: Mask
+) -> list[Severity]:
     """Of a condition at these queues, -1 where the queue is not known."""
-    level = np.where(critical[queues] & condition.may_be_critical, Severity.CRITICAL, Severity.WARNING)
+    level = np.where(
+        critical[queues] & condition.may_be_critical,
+        Severity.CRITICAL,
+        Severity.WARNING,
+    )
     level[condition.notice(poll, queues)] = Severity.INFO
     return [SEVERITIES[one] for one in level.tolist()]
 
@@ -115,18 +179,43 @@ def reported(
         return
     clients = poll.groups.clients
     present = clients.count()
-    at = {row.name: i for i, row in enumerate(poll.found.queues)} if any(one.idle_queue for one in reports) else {}
-    severities = severity(condition, np.array([at.get(one.idle_queue, -1) for one in reports]), poll, critical)
+    at = (
+        {row.name: i for i, row in enumerate(poll.found.queues)}
+        if any(one.idle_queue for one in reports)
+        else {}
+    )
+    severities = severity(
+        condition,
+        np.array([at.get(one.idle_queue, -1) for one in reports]),
+        poll,
+        critical,
+    )
     for one, how in zip(reports, severities, strict=True):
-        where = (one.client.broker, one.client.address, one.client.queue, one.client.client)
-        consumers = int(clients.number_of(one.client, present)) if one.counts_consumers else 0
+        where = (
+            one.client.broker,
+            one.client.address,
+            one.client.queue,
+            one.client.client,
+        )
+        consumers = (
+            int(clients.number_of(one.client, present)) if one.counts_consumers else 0
+        )
         shown = one.since - clock.applied
         yield ActiveCondition(
-            condition.name, *where, how, shown, one.evidence, consumers, verdicts=one.verdicts, begin=one.since
+            condition.name,
+            *where,
+            how,
+            shown,
+            one.evidence,
+            consumers,
+            verdicts=one.verdicts,
+            begin=one.since,
         )
 
 
-def evidence(condition: Condition, poll: RuleInputs, at: Positions, since: Column) -> list[dict[str, float]]:
+def evidence(
+    condition: Condition, poll: RuleInputs, at: Positions, since: Column
+) -> list[dict[str, float]]:
     """The numbers of the rows `at`; what the broker did not say is not there. `since`: of the condition."""
     columns = {"age": poll.found.now - since} | dict(condition.evidence(poll, at))
     values = np.stack([*columns.values()], axis=1)

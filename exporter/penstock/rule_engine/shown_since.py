@@ -28,7 +28,9 @@ class ShownSince:
     times: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     restored: Mapping[Key, float] = field(default_factory=dict)
 
-    def advance(self, conditions: Sequence[ActiveCondition]) -> tuple["ShownSince", tuple[ActiveCondition, ...]]:
+    def advance(
+        self, conditions: Sequence[ActiveCondition]
+    ) -> tuple["ShownSince", tuple[ActiveCondition, ...]]:
         """What is shown now, and the conditions; those that are known have the time that was shown before."""
         times: dict[Key, tuple[float, float]] = {}
         shown: list[ActiveCondition] = []
@@ -37,7 +39,11 @@ class ShownSince:
             since = self._since(key, condition)
             times[key] = (condition.begin, since)
             # Most have not moved, and their copies would cost more than all else here.
-            shown.append(condition if since == condition.since else condition._replace(since=since))
+            shown.append(
+                condition
+                if since == condition.since
+                else condition._replace(since=since)
+            )
         return ShownSince(times), tuple(shown)
 
     def _since(self, key: Key, condition: ActiveCondition) -> float:

@@ -32,10 +32,17 @@ class Clock:
             skew = measured
         else:
             skew = (1 - SMOOTHING) * self.skew + SMOOTHING * measured
-        applied = skew if not np.isnan(skew) and abs(skew - self.applied) > STEP_SECONDS else self.applied
+        applied = (
+            skew
+            if not np.isnan(skew) and abs(skew - self.applied) > STEP_SECONDS
+            else self.applied
+        )
         return Clock(skew, applied, self._start(broker, stamp, process), process)
 
     def _start(self, broker: Broker, stamp: float, process: Process) -> float:
         start = stamp - broker.uptime
-        same = not process.replaces(self.process) and abs(start - self.start) < JITTER_SECONDS
+        same = (
+            not process.replaces(self.process)
+            and abs(start - self.start) < JITTER_SECONDS
+        )
         return self.start if same or np.isnan(start) else start

@@ -9,11 +9,24 @@ from numpy.typing import NDArray
 from penstock.core.table import Column, Index, Join, Keys, Positions, Table
 from penstock.model import ConsumerRow, Snapshot
 from penstock.series.clock import Clock
-from penstock.series.labels import HIDDEN, OTHER, ClientSeries, ConsumerSeries, Grouping, QueueSeries, TopK, top_k
+from penstock.series.labels import (
+    HIDDEN,
+    OTHER,
+    ClientSeries,
+    ConsumerSeries,
+    Grouping,
+    QueueSeries,
+    TopK,
+    top_k,
+)
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 
-CLIENT_GAUGES = {"buffered": "buffered", "buffered_bytes": "buffered_bytes", "uncommitted": "awaiting_commit"}
+CLIENT_GAUGES = {
+    "buffered": "buffered",
+    "buffered_bytes": "buffered_bytes",
+    "uncommitted": "awaiting_commit",
+}
 COUNTERS = ("delivered", "acknowledged")
 SHOWN = ("buffered", "buffered_bytes", "flow_paused")
 """Columns that a consumer shown by itself has as they are."""
@@ -36,10 +49,16 @@ class Consumers:
     """How many could be shown."""
 
     def group(
-        self, snapshot: Snapshot, consumers: Table[ConsumerRow], queues: Grouping[QueueSeries], policy: Policy
+        self,
+        snapshot: Snapshot,
+        consumers: Table[ConsumerRow],
+        queues: Grouping[QueueSeries],
+        policy: Policy,
     ) -> "Consumers":
         """With the clients of this poll and their totals."""
-        queue_of = self.queue_of.advance(consumers.index, queues.source, snapshot.consumer_queue)
+        queue_of = self.queue_of.advance(
+            consumers.index, queues.source, snapshot.consumer_queue
+        )
         clients = advance_clients(self.clients, queue_of.at, consumers, queues, policy)
         late = snapshot.observation.late.get("consumers")
         counters = [consumers[name] for name in COUNTERS]
@@ -47,25 +66,47 @@ class Consumers:
         return replace(self, clients=clients, totals=totals, queue_of=queue_of)
 
     def show(
-        self, before: "Consumers", blocked: Column, consumers: Table[ConsumerRow], queue: Keys, policy: Policy
+        self,
+        before: "Consumers",
+        blocked: Column,
+        consumers: Table[ConsumerRow],
+        queue: Keys,
+        policy: Policy,
     ) -> "Consumers":
         """With the consumers of this poll that are shown one by one. blocked: seconds for which each holds something
         and has settled nothing, NaN where it holds nothing. queue: key of each one's queue. before: of the poll before.
         """
         clients, limits = self.clients, policy.limits
         of_a_client = clients.member >= 0
-        visible = np.flatnonzero(of_a_client & (consumers["leaving"] == 0) if "leaving" in consumers else of_a_client)
-        held, limit = consumers["buffered"][visible], (limits.consumers_per_broker, limits.consumers_per_queue)
+        visible = np.flatnonzero(
+            of_a_client & (consumers["leaving"] == 0)
+            if "leaving" in consumers
+            else of_a_client
+        )
+        held, limit = (
+            consumers["buffered"][visible],
+            (limits.consumers_per_broker, limits.consumers_per_queue),
+        )
         # The worst: longest holding without settling anything, then most held; none that is leaving.
-        shown = self.shown.advance(consumers.index.keys[visible], top_k(blocked[visible], held, queue[visible], *limit))
+        shown = self.shown.advance(
+            consumers.index.keys[visible],
+            top_k(blocked[visible], held, queue[visible], *limit),
+        )
         at = consumers.index.positions(shown.keys)
         rows, member, series = consumers.index.rows, clients.member, clients.index.rows
 
         def label(new: list[int]) -> list[ConsumerSeries]:
             of = [(series[member[at[i]]], rows[at[i]].id) for i in new]
-            return [ConsumerSeries(c.broker, c.address, c.queue, c.client, name) for c, name in of]
+            return [
+                ConsumerSeries(c.broker, c.address, c.queue, c.client, name)
+                for c, name in of
+            ]
 
-        relabelled = shown.keys[clients.relabelled[at]] if clients is not before.clients else None
+        relabelled = (
+            shown.keys[clients.relabelled[at]]
+            if clients is not before.clients
+            else None
+        )
         index, _ = self.index.advance(shown.keys, label, changed=relabelled)
         return replace(self, shown=shown, index=index, visible=len(visible))
 
@@ -106,13 +147,21 @@ def client_labels(
             return None
         if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
             return None
-        name = row.client if row.client in names or len(names) < policy.limits.clients else OTHER
+        name = (
+            row.client
+            if row.client in names or len(names) < policy.limits.clients
+            else OTHER
+        )
         names |= {name} - {OTHER}
         address, of = row.address, row.queue
         if at != _UNKNOWN_QUEUE:
             queue: QueueSeries = queues.index.rows[at]
             address, of = queue.address, queue.queue
-        if (address, of, name) != (row.address, row.queue, row.client):  # a sum: all its members have the same
+        if (address, of, name) != (
+            row.address,
+            row.queue,
+            row.client,
+        ):  # a sum: all its members have the same
             said = policy.rules.resolve(policy.broker, address, of, name)
         return ClientSeries(policy.broker, address, of, name, said)
 
@@ -125,22 +174,38 @@ def client_labels(
     return labels
 
 
-def client_table(state: Consumers, consumers: Table[ConsumerRow]) -> Table[ClientSeries]:
+def client_table(
+    state: Consumers, consumers: Table[ConsumerRow]
+) -> Table[ClientSeries]:
     clients = state.clients
-    columns = {name: clients.sum(there(consumers, of)) for name, of in CLIENT_GAUGES.items() if of in consumers}
+    columns = {
+        name: clients.sum(there(consumers, of))
+        for name, of in CLIENT_GAUGES.items()
+        if of in consumers
+    }
     columns["consumers"] = clients.count()
     if "leaving" in consumers:
         columns["consumers"] = columns["consumers"] - clients.sum(consumers["leaving"])
-    columns |= {name: state.totals.sum_of(n) for n, name in enumerate(COUNTERS) if name in consumers}
+    columns |= {
+        name: state.totals.sum_of(n)
+        for n, name in enumerate(COUNTERS)
+        if name in consumers
+    }
     return Table(clients.index, columns)
 
 
 def there(consumers: Table[ConsumerRow], name: str) -> Column:
     """A gauge, 0 of those that are leaving: it is no longer theirs."""
-    return np.where(consumers["leaving"] > 0, 0.0, consumers[name]) if "leaving" in consumers else consumers[name]
+    return (
+        np.where(consumers["leaving"] > 0, 0.0, consumers[name])
+        if "leaving" in consumers
+        else consumers[name]
+    )
 
 
-def consumer_table(state: Consumers, consumers: Table[ConsumerRow], clock: Clock) -> Table[ConsumerSeries]:
+def consumer_table(
+    state: Consumers, consumers: Table[ConsumerRow], clock: Clock
+) -> Table[ConsumerSeries]:
     at = consumers.index.positions(state.index.keys)
     columns = {name: consumers[name][at] for name in SHOWN if name in consumers}
     for name in ("last_delivery", "last_acknowledgement"):

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Join, KeyAllocator, Keys, Positions, declared, positions, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Join,
+    KeyAllocator,
+    Keys,
+    Positions,
+    declared,
+    positions,
+    take_or_fill,
+)
 from penstock.settings.rules import RuleSettings
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
@@ -118,7 +128,9 @@ class ConsumerSeries:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSeries:
-    COLUMNS: ClassVar = declared("info sessions consumers producers buffered buffered_bytes")
+    COLUMNS: ClassVar = declared(
+        "info sessions consumers producers buffered buffered_bytes"
+    )
 
     broker: str
     connection: str
@@ -156,28 +168,47 @@ class Grouping(Generic[SeriesT]):
     book: KeyAllocator[SeriesT] = field(default_factory=KeyAllocator)
 
     def advance(
-        self, source: Index[Any], label: Callable[[list[int]], Sequence[SeriesT | None]], context: Keys | None = None
+        self,
+        source: Index[Any],
+        label: Callable[[list[int]], Sequence[SeriesT | None]],
+        context: Keys | None = None,
     ) -> "Grouping[SeriesT]":
         """The grouping of the next poll. label: of positions in `source` gives the series, None to hide one."""
         context = np.zeros(len(source), np.int64) if context is None else context
         if source is self.source and np.array_equal(context, self.context):
             return self
         keys = source.carry(self.source, self.keys, HIDDEN).copy()
-        known = source.carry(self.source, np.ones(len(self.source), np.bool_), fill=False)
-        fresh = np.flatnonzero(~known | (source.carry(self.source, self.context, 0) != context)).tolist()
+        known = source.carry(
+            self.source, np.ones(len(self.source), np.bool_), fill=False
+        )
+        fresh = np.flatnonzero(
+            ~known | (source.carry(self.source, self.context, 0) != context)
+        ).tolist()
         labelled = dict(zip(fresh, label(fresh), strict=True))
         keys[fresh] = HIDDEN
-        named = {position: series for position, series in labelled.items() if series is not None}
+        named = {
+            position: series
+            for position, series in labelled.items()
+            if series is not None
+        }
         keys[[*named]] = given = self.book.give([*named.values()])
         made = dict(zip(given.tolist(), named.values(), strict=True))
         shown = keys[keys != HIDDEN]
-        index, _ = self.index.advance(shown, lambda new: [made[int(shown[i])] for i in new])
+        index, _ = self.index.advance(
+            shown, lambda new: [made[int(shown[i])] for i in new]
+        )
         self.book.keep(index.keys)
-        member = Join(self.source, self.index, self.member).advance(source, index, keys).at
-        one_to_one = len(index) == len(source) and bool((member == np.arange(len(member))).all())
+        member = (
+            Join(self.source, self.index, self.member).advance(source, index, keys).at
+        )
+        one_to_one = len(index) == len(source) and bool(
+            (member == np.arange(len(member))).all()
+        )
         relabelled = np.zeros(len(source), np.bool_)
         relabelled[fresh] = True
-        return Grouping(source, keys, index, member, context, one_to_one, relabelled, self.book)
+        return Grouping(
+            source, keys, index, member, context, one_to_one, relabelled, self.book
+        )
 
     def key_of(self, series: SeriesT) -> int | None:
         """None where it is not in use."""
@@ -198,7 +229,9 @@ class Grouping(Generic[SeriesT]):
         if self.one_to_one:
             return column
         here = (self.member >= 0) & ~np.isnan(column)
-        sums = np.bincount(self.member[here], weights=column[here], minlength=len(self.index))
+        sums = np.bincount(
+            self.member[here], weights=column[here], minlength=len(self.index)
+        )
         seen = np.bincount(self.member[here], minlength=len(self.index))
         return np.where(seen > 0, sums, np.nan)
 
@@ -213,13 +246,17 @@ class Grouping(Generic[SeriesT]):
 
     def count(self) -> Column:
         """Number of rows of each series."""
-        return np.bincount(self.member[self.member >= 0], minlength=len(self.index)).astype(np.float64)
+        return np.bincount(
+            self.member[self.member >= 0], minlength=len(self.index)
+        ).astype(np.float64)
 
 
 def sum_by(at: Positions, values: Column, size: int) -> Column:
     """Sums of `values` by position, those at -1 and the missing ones left out."""
     here = (at >= 0) & ~np.isnan(values)
-    return np.bincount(at[here], weights=values[here], minlength=size).astype(np.float64)
+    return np.bincount(at[here], weights=values[here], minlength=size).astype(
+        np.float64
+    )
 
 
 POLLS_OUTSIDE = 3
@@ -237,13 +274,17 @@ class TopK:
         """`keys` of all there are now, `top_k` those among the worst N."""
         if top_k.all():
             return TopK(keys, np.zeros(len(keys), np.int64))
-        outside = take_or_fill(self.outside + 1, positions(self.keys, keys), POLLS_OUTSIDE)
+        outside = take_or_fill(
+            self.outside + 1, positions(self.keys, keys), POLLS_OUTSIDE
+        )
         outside[top_k] = 0
         shown = outside < POLLS_OUTSIDE
         return TopK(keys[shown], outside[shown])
 
 
-def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int) -> NDArray[np.bool_]:
+def top_k(
+    first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int
+) -> NDArray[np.bool_]:
     """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group. NaN
     counts as smallest. Ties go to the first in order.
     """
@@ -254,7 +295,11 @@ def top_k(first: Column, then: Column, groups: Positions | Keys, total: int, per
     order = np.lexsort((-then, -first))
     by_group = order[np.argsort(groups[order], kind="stable")]
     sorted_groups = groups[by_group]
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_groups)) + 1)) if size else np.empty(0, np.intp)
+    starts = (
+        np.concatenate(([0], np.flatnonzero(np.diff(sorted_groups)) + 1))
+        if size
+        else np.empty(0, np.intp)
+    )
     lengths = np.diff(np.append(starts, size))
     rank = np.empty(size, np.intp)
     rank[by_group] = np.arange(size) - np.repeat(starts, lengths)

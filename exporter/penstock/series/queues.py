@@ -7,7 +7,14 @@ import numpy as np
 
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Table
-from penstock.model import AddressRow, Observation, Process, QueueKind, QueueRow, RingSource
+from penstock.model import (
+    AddressRow,
+    Observation,
+    Process,
+    QueueKind,
+    QueueRow,
+    RingSource,
+)
 from penstock.series.labels import NON_DURABLE, TEMPORARY, Grouping, QueueSeries
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
@@ -40,7 +47,9 @@ class Reloaded(RowState):
             messages = before.messages
             if messages.any():  # an operator may have set the counter back
                 messages = np.where(added < messages, 0.0, messages)
-        return replace(before, messages=messages, depth=queues["messages"], process=process)
+        return replace(
+            before, messages=messages, depth=queues["messages"], process=process
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,30 @@ class Queues:
     reloaded: Reloaded = field(default_factory=Reloaded)
 
     def advance(
-        self, queues: Table[QueueRow], policy: Policy, observation: Observation, *, counts_reloaded: bool
+        self,
+        queues: Table[QueueRow],
+        policy: Policy,
+        observation: Observation,
+        *,
+        counts_reloaded: bool,
     ) -> "Queues":
         rows = queues.index.rows
-        grouping = self.grouping.advance(queues.index, lambda new: [queue_series(rows[i], policy) for i in new])
+        grouping = self.grouping.advance(
+            queues.index, lambda new: [queue_series(rows[i], policy) for i in new]
+        )
         # A queue that is a series of its own shows the broker's counters: there is nothing to keep when it goes.
         counters = [queues[name] for name in COUNTERS]
-        totals = self.totals.advance(grouping, counters, lambda series: series.summed, observation.late.get("queues"))
-        reloaded = self.reloaded.advance(queues, observation.process) if counts_reloaded else self.reloaded
+        totals = self.totals.advance(
+            grouping,
+            counters,
+            lambda series: series.summed,
+            observation.late.get("queues"),
+        )
+        reloaded = (
+            self.reloaded.advance(queues, observation.process)
+            if counts_reloaded
+            else self.reloaded
+        )
         return Queues(grouping, totals, reloaded)
 
     def passive(self) -> "Queues":
@@ -84,8 +109,13 @@ def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
 def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
     """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
     routing = "multicast" if queue == NON_DURABLE else "anycast"
-    member = QueueRow(queue, address, routing, False, True, "", row.kind, RingSource.NONE, "", "")
-    return replace(_labelled(member, policy, policy.rules.resolve(policy.broker, address, queue)), summed=True)
+    member = QueueRow(
+        queue, address, routing, False, True, "", row.kind, RingSource.NONE, "", ""
+    )
+    return replace(
+        _labelled(member, policy, policy.rules.resolve(policy.broker, address, queue)),
+        summed=True,
+    )
 
 
 def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
@@ -129,7 +159,9 @@ def ready(queues: Table[QueueRow]) -> Column:
     return np.maximum(queues["messages"] - delivering - scheduled(queues), 0)
 
 
-def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Table[QueueSeries]:
+def queue_table(
+    state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None
+) -> Table[QueueSeries]:
     grouping = state.grouping
     waiting = ready(queues)
     columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
@@ -140,17 +172,27 @@ def queue_table(state: Queues, queues: Table[QueueRow], addresses: Table[Address
     for number, name in enumerate(COUNTERS):
         if name in queues:
             # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
-            last, total = grouping.max(counted(state, queues, name)), state.totals.sum_of(number)
-            columns[name] = np.where(alone | (np.isnan(last) & (total == 0)), last, total)
+            last, total = (
+                grouping.max(counted(state, queues, name)),
+                state.totals.sum_of(number),
+            )
+            columns[name] = np.where(
+                alone | (np.isnan(last) & (total == 0)), last, total
+            )
     if "ring_limit" in queues:
         limit = queues["ring_limit"]
-        used = waiting / np.where((limit > 0) & (paging_queues(queues, addresses) == 0), limit, np.nan)
+        used = waiting / np.where(
+            (limit > 0) & (paging_queues(queues, addresses) == 0), limit, np.nan
+        )
         columns["ring_limit"] = np.where(alone, grouping.max(limit), np.nan)
         columns["ring_used_ratio"] = np.where(alone, grouping.max(used), np.nan)
     columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
     columns["info"] = np.ones(len(grouping.index))
     columns["dead_letter_info"] = grouping.index.column(
-        "dead_letter_info", lambda series: 1.0 if series.dead_letter_address or series.expiry_address else np.nan
+        "dead_letter_info",
+        lambda series: (
+            1.0 if series.dead_letter_address or series.expiry_address else np.nan
+        ),
     )
     return Table(grouping.index, columns)
 
@@ -163,9 +205,19 @@ def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
     return queues[name] - reloaded.messages
 
 
-def paging_queues(queues: Table[QueueRow], addresses: Table[AddressRow] | None) -> Column:
+def paging_queues(
+    queues: Table[QueueRow], addresses: Table[AddressRow] | None
+) -> Column:
     """1 for the queues of an address that is paging."""
-    if addresses is None or "paging" not in addresses or not np.nansum(addresses["paging"]):
+    if (
+        addresses is None
+        or "paging" not in addresses
+        or not np.nansum(addresses["paging"])
+    ):
         return np.zeros(len(queues))
-    paging = {row.name for row, on in zip(addresses.index, addresses["paging"], strict=True) if on > 0}
+    paging = {
+        row.name
+        for row, on in zip(addresses.index, addresses["paging"], strict=True)
+        if on > 0
+    }
     return np.array([float(row.address in paging) for row in queues.index])

@@ -71,7 +71,9 @@ class Totals(Generic[SeriesT]):
         for counter, added in enumerate(grown):
             sums[counter] += sum_by(grouping.member, added, len(grouping.index))
         last = np.where(np.isnan(now), before, now)
-        return Totals(grouping.source, last, grouping.index, sums, dormant, capacity, unlisted)
+        return Totals(
+            grouping.source, last, grouping.index, sums, dormant, capacity, unlisted
+        )
 
     def _with_unlisted(self, source: Index[Any], before: Matrix) -> GoneRows:
         """Those that `source` lacks now. Those that it has again get what they said last into `before`."""
@@ -91,15 +93,23 @@ class Totals(Generic[SeriesT]):
         if source is self.source:
             return self.last.copy()
         # In an index that started again the same key may be another thing: there the text says.
-        at = (source.positions_in if source.follows(self.source) else source.unchanged_in)(self.source)
+        at = (
+            source.positions_in if source.follows(self.source) else source.unchanged_in
+        )(self.source)
         return take_or_fill(self.last, at, np.nan)
 
     def sum_of(self, counter: int) -> Column:
         """The totals of one counter, by the rows of `index`."""
-        return self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
+        return (
+            self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
+        )
 
     def _carried(
-        self, index: Index[SeriesT], counters: int, keeps: Callable[[SeriesT], bool], capacity: int
+        self,
+        index: Index[SeriesT],
+        counters: int,
+        keeps: Callable[[SeriesT], bool],
+        capacity: int,
     ) -> tuple[Matrix, dict[SeriesT, tuple[float, ...]]]:
         """The sums by the rows of `index`, and those that are dormant now."""
         if self.sums is None:
@@ -114,7 +124,9 @@ class Totals(Generic[SeriesT]):
         gone[origin[origin >= 0]] = False
         for position in np.flatnonzero(gone).tolist():
             if keeps(self.index.rows[position]):
-                dormant[self.index.rows[position]] = tuple(self.sums[:, position].tolist())
+                dormant[self.index.rows[position]] = tuple(
+                    self.sums[:, position].tolist()
+                )
         for position in np.flatnonzero(origin < 0).tolist() if dormant else ():
             found = dormant.pop(index.rows[position], None)
             if found is not None:

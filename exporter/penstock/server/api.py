@@ -12,10 +12,26 @@ from aiohttp import hdrs, web
 from penstock.core.errors import Hinted
 from penstock.insight import answers
 from penstock.insight.explain import NotFound
-from penstock.insight.lists import CLIENT_SORTS, CONSUMER_SORTS, QUEUE_SORTS, WORST, ListQuery
+from penstock.insight.lists import (
+    CLIENT_SORTS,
+    CONSUMER_SORTS,
+    QUEUE_SORTS,
+    WORST,
+    ListQuery,
+)
 from penstock.server import parameters
 from penstock.server.openapi import Route, Schema, described
-from penstock.server.parameters import DEFAULT_ROWS, LIMIT, POINTS, BadRequest, Given, Parameter, required, sort, whole
+from penstock.server.parameters import (
+    DEFAULT_ROWS,
+    LIMIT,
+    POINTS,
+    BadRequest,
+    Given,
+    Parameter,
+    required,
+    sort,
+    whole,
+)
 from penstock.server.request_limit import Busy, RequestLimit, line_of
 from penstock.server.view import AgentView
 
@@ -27,21 +43,35 @@ RETRY: Mapping[int, Mapping[str, str]] = {503: {hdrs.RETRY_AFTER: "1"}}
 def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
     # Names may hold anything; what is no slash once encoded is one name.
     return [
-        web.get(re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path), partial(_answer, route, agent, look_ups))
+        web.get(
+            re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path),
+            partial(_answer, route, agent, look_ups),
+        )
         for route in ROUTES
     ]
 
 
-async def _answer(route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
+async def _answer(
+    route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request
+) -> web.Response:
     status = 200
     try:
         async with look_ups.turn(line_of(request.query)):
             given = _given(route, request)
-            body = await asyncio.to_thread(lambda: msgspec.json.encode(route.look_up(agent, given)))
+            body = await asyncio.to_thread(
+                lambda: msgspec.json.encode(route.look_up(agent, given))
+            )
     except Hinted as error:
-        status, body = status_of(error), msgspec.json.encode(answers.Error(str(error), error.hint))
+        status, body = (
+            status_of(error),
+            msgspec.json.encode(answers.Error(str(error), error.hint)),
+        )
     return web.Response(
-        body=body + b"\n", status=status, headers=RETRY.get(status), content_type="application/json", charset="utf-8"
+        body=body + b"\n",
+        status=status,
+        headers=RETRY.get(status),
+        content_type="application/json",
+        charset="utf-8",
     )
 
 
@@ -70,13 +100,20 @@ def _rows(given: Given, sorts: Sequence[str] = (WORST,)) -> tuple[str, ListQuery
 
 
 def _explain(agent: AgentView, given: Given) -> answers.Explanation:
-    return agent.explain(given["broker"], given["queue"], given.get("address"), given.get("client"))
+    return agent.explain(
+        given["broker"], given["queue"], given.get("address"), given.get("client")
+    )
 
 
 def _recent(agent: AgentView, given: Given) -> answers.Recent:
     if "address" in given:
         required(given, "queue")
-    return agent.recent(given["broker"], given.get("queue", ""), given.get("address"), parameters.span(given))
+    return agent.recent(
+        given["broker"],
+        given.get("queue", ""),
+        given.get("address"),
+        parameters.span(given),
+    )
 
 
 def _events(agent: AgentView, given: Given) -> answers.EventList:
@@ -85,9 +122,17 @@ def _events(agent: AgentView, given: Given) -> answers.EventList:
     except ValueError:
         since = math.nan
     if not math.isfinite(since):
-        raise BadRequest("since is no time", "seconds since 1970, as in since=1795219200")
-    limit, broker, queue = whole(given, LIMIT, DEFAULT_ROWS), given.get("broker", ""), given.get("queue", "")
-    return answers.EventList(agent.events(since=since, limit=limit, broker=broker, queue=queue))
+        raise BadRequest(
+            "since is no time", "seconds since 1970, as in since=1795219200"
+        )
+    limit, broker, queue = (
+        whole(given, LIMIT, DEFAULT_ROWS),
+        given.get("broker", ""),
+        given.get("queue", ""),
+    )
+    return answers.EventList(
+        agent.events(since=since, limit=limit, broker=broker, queue=queue)
+    )
 
 
 # --- routes
@@ -99,21 +144,32 @@ def openapi() -> Schema:
 
 
 IN_PATH = [
-    Parameter(name, f"Name of the {name}, percent-encoded.", place="path", required=True)
+    Parameter(
+        name, f"Name of the {name}, percent-encoded.", place="path", required=True
+    )
     for name in ("broker", "address", "queue")
 ]
 BROKER, QUEUE, CLIENT = (
-    Parameter(name, f"Name of the {name}.", required=True) for name in ("broker", "queue", "client")
+    Parameter(name, f"Name of the {name}.", required=True)
+    for name in ("broker", "queue", "client")
 )
 ADDRESS = Parameter("address", "Its address, where several queues have this name.")
 NAME = Parameter("name", "An address or a queue; without it all that lost messages.")
 ONLY = Parameter("client", "Only this client and the queue itself.")
 OF_BROKER, OF_ADDRESS, OF_QUEUE, OF_CLIENT = (
-    Parameter(name, f"Only of this {name}.") for name in ("broker", "address", "queue", "client")
+    Parameter(name, f"Only of this {name}.")
+    for name in ("broker", "address", "queue", "client")
 )
 CONDITION = Parameter("condition", "Only those that have this condition.")
-TEXT = Parameter("text", "Part of a name, in any case: of address, queue, client, owner, team or condition.")
-SINCE = Parameter("since", "Only what happened at this time or later, seconds since 1970.", {"type": "number"})
+TEXT = Parameter(
+    "text",
+    "Part of a name, in any case: of address, queue, client, owner, team or condition.",
+)
+SINCE = Parameter(
+    "since",
+    "Only what happened at this time or later, seconds since 1970.",
+    {"type": "number"},
+)
 LISTED = (OF_BROKER, CONDITION, OF_QUEUE, TEXT, LIMIT, parameters.OFFSET)
 OF_ONE = (*LISTED, OF_ADDRESS, OF_CLIENT)
 

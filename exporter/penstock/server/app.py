@@ -11,7 +11,12 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from penstock.core.errors import PenstockError
-from penstock.exposition.negotiate import FamilyFilter, UnknownFamily, accepts_gzip, answer
+from penstock.exposition.negotiate import (
+    FamilyFilter,
+    UnknownFamily,
+    accepts_gzip,
+    answer,
+)
 from penstock.server.api import RETRY, STATUS, api_routes
 from penstock.server.pages.routes import POLICY, page_routes
 from penstock.server.refusals import Refusals
@@ -59,7 +64,10 @@ def make_app(
         [
             web.get("/metrics", Metrics(agent, max_scrapes, stall_seconds).answer),
             web.get("/config", partial(_config, agent)),
-            web.post("/-/reload", partial(_reload, agent, RequestLimit()) if lifecycle else _closed),
+            web.post(
+                "/-/reload",
+                partial(_reload, agent, RequestLimit()) if lifecycle else _closed,
+            ),
             *_probe_routes(agent),
             *page_routes(agent, look_ups),
             *api_routes(agent, look_ups),
@@ -73,7 +81,9 @@ def make_probe_app(agent: AgentView) -> web.Application:
     return _app(_probe_routes(agent))
 
 
-def _app(routes: Iterable[web.RouteDef], allowed_hosts: Collection[str] = ()) -> web.Application:
+def _app(
+    routes: Iterable[web.RouteDef], allowed_hosts: Collection[str] = ()
+) -> web.Application:
     app = web.Application(middlewares=[Refusals(allowed_hosts).middleware, _options])
     app.on_response_prepare.append(_set_headers)
     app.add_routes(routes)
@@ -93,7 +103,10 @@ async def _options(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def _probe_routes(agent: AgentView) -> list[web.RouteDef]:
-    return [web.get("/-/healthy", _healthy), web.get("/-/ready", partial(_ready, agent))]
+    return [
+        web.get("/-/healthy", _healthy),
+        web.get("/-/ready", partial(_ready, agent)),
+    ]
 
 
 async def _set_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -126,9 +139,15 @@ async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.R
         async with line.turn():
             await agent.reload()
     except Busy as error:
-        return web.Response(status=STATUS[Busy], headers=RETRY[STATUS[Busy]], text=f"{error}; {error.hint}.\n")
+        return web.Response(
+            status=STATUS[Busy],
+            headers=RETRY[STATUS[Busy]],
+            text=f"{error}; {error.hint}.\n",
+        )
     except PenstockError as error:
-        text = f"The old configuration stays in force; the new one is refused:\n{error}\n"
+        text = (
+            f"The old configuration stays in force; the new one is refused:\n{error}\n"
+        )
         return web.Response(status=500, text=text)
     return web.Response(text="The configuration was reloaded.\n")
 
@@ -136,7 +155,9 @@ async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.R
 class Metrics:
     """`/metrics`: at most `max_scrapes` bodies at once, each as fast as its reader takes it."""
 
-    def __init__(self, agent: AgentView, max_scrapes: int, stall_seconds: float) -> None:
+    def __init__(
+        self, agent: AgentView, max_scrapes: int, stall_seconds: float
+    ) -> None:
         self._agent = agent
         self._max_scrapes = max_scrapes
         self._stall_seconds = stall_seconds
@@ -169,12 +190,19 @@ class Metrics:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         form = answer(_joined(request, hdrs.ACCEPT))
         gzip = accepts_gzip(_joined(request, hdrs.ACCEPT_ENCODING))
-        choice = FamilyFilter(*(tuple(request.query.getall(name, ())) for name in ("name[]", "exclude[]")))
+        choice = FamilyFilter(
+            *(tuple(request.query.getall(name, ())) for name in ("name[]", "exclude[]"))
+        )
         try:
-            chunks = self._agent.exposition.chunks(form.format, gzip=gzip, choice=choice)
+            chunks = self._agent.exposition.chunks(
+                form.format, gzip=gzip, choice=choice
+            )
         except UnknownFamily as error:
             return web.Response(status=400, text=f"{error}\n")
-        headers = {hdrs.CONTENT_TYPE: form.content_type, hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}"}
+        headers = {
+            hdrs.CONTENT_TYPE: form.content_type,
+            hdrs.VARY: f"{hdrs.ACCEPT}, {hdrs.ACCEPT_ENCODING}",
+        }
         response = web.StreamResponse(headers=headers)
         if gzip:
             response.headers[hdrs.CONTENT_ENCODING] = "gzip"
@@ -202,7 +230,11 @@ class Metrics:
     async def _let_others(self, request: web.Request) -> None:
         """A fast reader must not keep others waiting; the only scrape that there is comes back soon enough."""
         clock = asyncio.get_running_loop().time
-        if len(self._scrapes) > 1 or _buffered(request) or clock() - self._turned >= ALONE_SECONDS:
+        if (
+            len(self._scrapes) > 1
+            or _buffered(request)
+            or clock() - self._turned >= ALONE_SECONDS
+        ):
             await self._turns.turn()
             self._turned = clock()
 

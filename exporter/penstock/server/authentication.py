@@ -13,7 +13,15 @@ from typing import Protocol
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from penstock.config.web import OPENSSL_NAMES, VERSIONS, ClientAuth, RateLimit, TlsServer, WebConfig, load_web
+from penstock.config.web import (
+    OPENSSL_NAMES,
+    VERSIONS,
+    ClientAuth,
+    RateLimit,
+    TlsServer,
+    WebConfig,
+    load_web,
+)
 from penstock.core.errors import ConfigError
 from penstock.core.safe_files import replace_file
 from penstock.core.watched_files import Contents, FileContents
@@ -79,7 +87,9 @@ class Authentication:
             try:
                 needs_renewal = self._take()
             except ConfigError as error:
-                self._not_taken = tuple(f"web configuration: {line}" for line in error.args)
+                self._not_taken = tuple(
+                    f"web configuration: {line}" for line in error.args
+                )
         if at_rest or not self._not_taken:
             self.faults = self._not_taken
         return needs_renewal
@@ -117,24 +127,37 @@ class Authentication:
         return config, {**self._contents.of(_files(self._path, config)), **main_file}
 
     @web.middleware
-    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def middleware(
+        self, request: web.Request, handler: Handler
+    ) -> web.StreamResponse:
         """Lets a request through, or answers 401, 403 or 429."""
         refused = await self._refusal(request)
         return await handler(request) if refused is None else refused
 
     async def _refusal(self, request: web.Request) -> web.Response | None:
         tls = self._config.tls_server_config
-        if tls is not None and tls.client_allowed_sans and not _names(request) & set(tls.client_allowed_sans):
-            return web.Response(status=403, text="The client's certificate bears none of the allowed names.\n")
+        if (
+            tls is not None
+            and tls.client_allowed_sans
+            and not _names(request) & set(tls.client_allowed_sans)
+        ):
+            return web.Response(
+                status=403,
+                text="The client's certificate bears none of the allowed names.\n",
+            )
         if request.path in PROBE_PATHS:
             return None
         if not self._limit.take(time.monotonic()):
-            return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many requests.\n")
+            return web.Response(
+                status=429, headers={hdrs.RETRY_AFTER: "1"}, text="Too many requests.\n"
+            )
         if not self._config.basic_auth_users:
             return None
         login = await self._passwords.login(request)
         if self._refused is not None and login in (Login.WRONG, Login.UNCHECKED):
-            self._refused(request.remote or "an unknown address", checked=login is Login.WRONG)
+            self._refused(
+                request.remote or "an unknown address", checked=login is Login.WRONG
+            )
         return _refusal_of(login)
 
     async def set_headers(self, _: web.Request, response: web.StreamResponse) -> None:
@@ -169,7 +192,10 @@ class Bucket:
         if not self._limit.interval:
             return True
         gained = (now - self._last) / self._limit.interval
-        self._tokens, self._last = min(self._tokens + gained, float(self._limit.burst)), now
+        self._tokens, self._last = (
+            min(self._tokens + gained, float(self._limit.burst)),
+            now,
+        )
         if taken := self._tokens >= 1:
             self._tokens -= 1
         return taken
@@ -182,11 +208,16 @@ def _refusal_of(login: Login) -> web.Response | None:
         text = "Too many passwords wait to be checked; try again in a second.\n"
         return web.Response(status=429, headers={hdrs.RETRY_AFTER: "1"}, text=text)
     headers = {hdrs.WWW_AUTHENTICATE: 'Basic realm="penstock", charset="UTF-8"'}
-    return web.Response(status=401, headers=headers, text="A user and password are needed.\n")
+    return web.Response(
+        status=401, headers=headers, text="A user and password are needed.\n"
+    )
 
 
 def _hashes(config: WebConfig) -> dict[str, bytes]:
-    return {user: one.get_secret_value().encode() for user, one in config.basic_auth_users.items()}
+    return {
+        user: one.get_secret_value().encode()
+        for user, one in config.basic_auth_users.items()
+    }
 
 
 def _names(request: web.Request) -> set[str]:
@@ -206,27 +237,49 @@ def _context(config: WebConfig) -> ssl.SSLContext | None:
     if tls is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = VERSIONS[tls.min_version], VERSIONS[tls.max_version]
+    context.minimum_version, context.maximum_version = (
+        VERSIONS[tls.min_version],
+        VERSIONS[tls.max_version],
+    )
     if tls.prefer_server_cipher_suites:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.cipher_suites:
-        context.set_ciphers(":".join(OPENSSL_NAMES[name] for name in tls.cipher_suites if name in OPENSSL_NAMES))
+        context.set_ciphers(
+            ":".join(
+                OPENSSL_NAMES[name]
+                for name in tls.cipher_suites
+                if name in OPENSSL_NAMES
+            )
+        )
     _load_certificate(context, tls)
     _load_authorities(context, tls)
     return context
 
 
 def _load_certificate(context: ssl.SSLContext, tls: TlsServer) -> None:
-    cert_text, key_text = tls.cert, tls.key.get_secret_value() if tls.key is not None else None
-    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:  # only its owner can enter
-        cert, key = tls.cert_file or Path(directory, "cert"), tls.key_file or Path(directory, "key")
+    cert_text, key_text = (
+        tls.cert,
+        tls.key.get_secret_value() if tls.key is not None else None,
+    )
+    with tempfile.TemporaryDirectory(
+        prefix="penstock-"
+    ) as directory:  # only its owner can enter
+        cert, key = (
+            tls.cert_file or Path(directory, "cert"),
+            tls.key_file or Path(directory, "key"),
+        )
         try:
             for file, text in ((cert, cert_text), (key, key_text)):
                 if text is not None:
                     replace_file(file, text.encode())
             context.load_cert_chain(cert, key, password=_no_password)
         except (OSError, ValueError) as error:
-            named = " and ".join(str(file) for file in (tls.cert_file, tls.key_file) if file) or "cert and key"
+            named = (
+                " and ".join(
+                    str(file) for file in (tls.cert_file, tls.key_file) if file
+                )
+                or "cert and key"
+            )
             raise ConfigError(f"cannot use {named} for TLS: {_reason(error)}") from None
 
 
@@ -242,7 +295,9 @@ def _load_authorities(context: ssl.SSLContext, tls: TlsServer) -> None:
     try:
         context.load_verify_locations(cafile=tls.client_ca_file, cadata=tls.client_ca)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot use {tls.client_ca_file or 'client_ca'}: {_reason(error)}") from None
+        raise ConfigError(
+            f"cannot use {tls.client_ca_file or 'client_ca'}: {_reason(error)}"
+        ) from None
 
 
 def _reason(error: Exception) -> str:

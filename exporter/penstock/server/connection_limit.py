@@ -31,7 +31,9 @@ AT_ONCE = 2
 """Handlers that begin in one turn of the loop."""
 PROBE_PATHS = ("/-/healthy", "/-/ready")
 """What probes ask: these answers hold no data, and need no user."""
-_PROBES = tuple(f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in PROBE_PATHS)
+_PROBES = tuple(
+    f"{method} {path} ".encode() for method in ("GET", "HEAD") for path in PROBE_PATHS
+)
 
 
 def _last(status: bytes, text: bytes) -> bytes:
@@ -42,14 +44,24 @@ def _last(status: bytes, text: bytes) -> bytes:
     )
 
 
-_FULL = _last(b"503 Service Unavailable\r\nRetry-After: 1", b"Too many connections; try again in a second.\n")
-_TOO_LONG = _last(b"431 Request Header Fields Too Large", b"The request line and headers are too long.\n")
+_FULL = _last(
+    b"503 Service Unavailable\r\nRetry-After: 1",
+    b"Too many connections; try again in a second.\n",
+)
+_TOO_LONG = _last(
+    b"431 Request Header Fields Too Large",
+    b"The request line and headers are too long.\n",
+)
 
 
 def most_connections() -> int:
     """Half of the descriptors that the system allows, so that brokers and files never lack one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else max(min(MOST, soft // 2 - RESERVE), 8)
+    return (
+        MOST
+        if soft == resource.RLIM_INFINITY
+        else max(min(MOST, soft // 2 - RESERVE), 8)
+    )
 
 
 class ConnectionLimit:
@@ -62,7 +74,10 @@ class ConnectionLimit:
     """
 
     def __init__(
-        self, new_handler: Callable[[], asyncio.Protocol], most: int, head_seconds: float = HEAD_SECONDS
+        self,
+        new_handler: Callable[[], asyncio.Protocol],
+        most: int,
+        head_seconds: float = HEAD_SECONDS,
     ) -> None:
         self._new_handler = new_handler
         self._most = most
@@ -83,7 +98,12 @@ class ConnectionLimit:
         now = asyncio.get_running_loop().time()
         while self._handshaking and next(iter(self._handshaking.values())) < now:
             self._handshaking.pop(next(iter(self._handshaking)))
-        count = len(self._handled) + len(self._handshaking) + len(self._silent) + len(self._asking)
+        count = (
+            len(self._handled)
+            + len(self._handshaking)
+            + len(self._silent)
+            + len(self._asking)
+        )
         if count >= self._most and not self._make_room(count, now):
             return _Refused(self)
         waiting = _Waiting(self)
@@ -120,7 +140,9 @@ class ConnectionLimit:
             if connection.is_idle(now) and not connection.transport.is_closing():
                 connection.transport.close()
                 # It waits for its reader, and for the reader's farewell in TLS; some never take or send any.
-                asyncio.get_running_loop().call_later(SILENT_SECONDS, connection.transport.abort)
+                asyncio.get_running_loop().call_later(
+                    SILENT_SECONDS, connection.transport.abort
+                )
                 return True
         return False
 
@@ -172,9 +194,13 @@ class ConnectionLimit:
         connection.hand_over(self._new_handler())
 
     @web.middleware
-    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def middleware(
+        self, request: web.Request, handler: Handler
+    ) -> web.StreamResponse:
         """Notes that a request of the connection is under way."""
-        connection = None if request.transport is None else self._handled.get(request.transport)
+        connection = (
+            None if request.transport is None else self._handled.get(request.transport)
+        )
         if connection is None:
             return await handler(request)
         connection.use = _Use.BUSY
@@ -187,7 +213,9 @@ class ConnectionLimit:
 
     async def answers(self, request: web.Request, _: web.StreamResponse) -> None:
         """Notes an answer that is aiohttp's own and passes no middleware, as to an `Expect` that it does not know."""
-        connection = None if request.transport is None else self._handled.get(request.transport)
+        connection = (
+            None if request.transport is None else self._handled.get(request.transport)
+        )
         if connection is not None and connection.use is _Use.BEGINS:
             connection.use = _Use.IDLE
 
@@ -220,7 +248,9 @@ class _Connection(asyncio.Protocol):
 
     def is_idle(self, now: float) -> bool:
         """Whether no request is under way; one that has not begun in time is none, as half the preface of HTTP/2."""
-        return self.use is _Use.IDLE or (self.use is _Use.BEGINS and now - self.let_in_at >= SILENT_SECONDS)
+        return self.use is _Use.IDLE or (
+            self.use is _Use.BEGINS and now - self.let_in_at >= SILENT_SECONDS
+        )
 
     def has_unread(self) -> bool:
         """Whether something came that was not read yet."""
@@ -278,7 +308,9 @@ class _Waiting(_Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._end = asyncio.get_running_loop().call_later(self._limit.head_seconds, self.drop)
+        self._end = asyncio.get_running_loop().call_later(
+            self._limit.head_seconds, self.drop
+        )
         self._limit.connected(self)
 
     def gathered(self) -> None:
@@ -317,7 +349,10 @@ class _Refused(_Connection):
         if probe and _is_whole(self.head):
             self.left()
             self._limit.let_in(self)
-        elif not (probe and len(self.head) <= MAX_HEAD_BYTES) and not self.transport.is_closing():
+        elif (
+            not (probe and len(self.head) <= MAX_HEAD_BYTES)
+            and not self.transport.is_closing()
+        ):
             self.transport.write(_FULL)
             self.transport.close()
 

@@ -15,7 +15,12 @@ from aiohttp import web, web_response
 from penstock.config.values import plain_zone
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.tasks import end
-from penstock.server.connection_limit import HANDSHAKE_SECONDS, HEAD_SECONDS, ConnectionLimit, most_connections
+from penstock.server.connection_limit import (
+    HANDSHAKE_SECONDS,
+    HEAD_SECONDS,
+    ConnectionLimit,
+    most_connections,
+)
 
 if TYPE_CHECKING:  # without it its libraries are not needed
     from penstock.server.authentication import Authentication
@@ -36,7 +41,9 @@ ACCEPTED_AT_ONCE = 8
 SEND_BUFFER_BYTES = 256 * 1024
 """The kernel's buffer to one reader: of one that grows to megabytes it would not be seen that a slow one took some."""
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/]*)):(?P<port>[0-9]{1,5})"
+)
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _HINTS = {
     errno.EADDRINUSE: "; another process listens there (another Penstock?): give another address",
@@ -52,14 +59,20 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return (
+            f"[{self.host}]:{self.port}"
+            if ":" in self.host
+            else f"{self.host}:{self.port}"
+        )
 
 
 def parse_address(text: str) -> Address:
     """`:19771`, `host:19771`, `[::1]:19771`, `[fe80::1%eth0]:19771`. ConfigError says what is allowed."""
     found = _ADDRESS.fullmatch(plain_zone(text))
     if not found or int(found["port"]) > 65535:
-        raise ConfigError(f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port")
+        raise ConfigError(
+            f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port"
+        )
     return Address(found["v6"] or found["host"] or "", int(found["port"]))
 
 
@@ -83,19 +96,28 @@ async def serve(
         app,
         access_log=None,
         keepalive_timeout=idle_seconds,
-        shutdown_timeout=grace_seconds / 2,  # waited once for the handler, once more after it was cancelled
+        shutdown_timeout=grace_seconds
+        / 2,  # waited once for the handler, once more after it was cancelled
         lingering_time=0.0,  # a body that no one reads ends with the answer
     )
     if authentication is not None:
         authentication.guard(app)
     head_seconds = min(HEAD_SECONDS, idle_seconds)
-    limit = ConnectionLimit(partial(_handler, runner), max_connections or most_connections(), head_seconds)
+    limit = ConnectionLimit(
+        partial(_handler, runner), max_connections or most_connections(), head_seconds
+    )
     app.middlewares.insert(0, limit.middleware)
     app.on_response_prepare.append(limit.answers)
     with ExitStack() as opened:
-        sockets = [opened.enter_context(one) for text in listen_addresses for one in open_sockets(parse_address(text))]
+        sockets = [
+            opened.enter_context(one)
+            for text in listen_addresses
+            for one in open_sockets(parse_address(text))
+        ]
         for one in sockets:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # accepted ones inherit it
+            one.setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES
+            )  # accepted ones inherit it
         await runner.setup()
         async with AsyncExitStack() as closing:
             closing.push_async_callback(runner.cleanup)
@@ -105,7 +127,9 @@ async def serve(
             closing.callback(sites.close)
             if authentication is not None:
                 closing.callback(authentication.close)
-                await closing.enter_async_context(_running(authentication.watch(sites.renew)))
+                await closing.enter_async_context(
+                    _running(authentication.watch(sites.renew))
+                )
             yield tuple(Address(*one.getsockname()[:2]) for one in sockets)
 
 
@@ -123,7 +147,10 @@ class _Sites:
     """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
 
     def __init__(
-        self, limit: ConnectionLimit, sockets: Sequence[socket.socket], guard: "Authentication | None"
+        self,
+        limit: ConnectionLimit,
+        sockets: Sequence[socket.socket],
+        guard: "Authentication | None",
     ) -> None:
         self._limit = limit
         self._sockets = sockets
@@ -138,10 +165,16 @@ class _Sites:
         try:
             for one in self._sockets:
                 accepting = loop.create_server(
-                    self._limit, sock=one.dup(), ssl=context, ssl_handshake_timeout=handshake, backlog=ACCEPTED_AT_ONCE
+                    self._limit,
+                    sock=one.dup(),
+                    ssl=context,
+                    ssl_handshake_timeout=handshake,
+                    backlog=ACCEPTED_AT_ONCE,
                 )
                 begun.append(await accepting)
-                one.listen(BACKLOG)  # asyncio takes as many at once as may wait: the one few, the other many
+                one.listen(
+                    BACKLOG
+                )  # asyncio takes as many at once as may wait: the one few, the other many
         except OSError:
             for server in begun:
                 server.close()
@@ -172,11 +205,15 @@ def open_sockets(address: Address) -> list[socket.socket]:
     try:
         if not address.host:
             return [_everywhere(address.port)]
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
         raise _cannot_listen(address, error) from None
     sockets: list[socket.socket] = []
-    for family, name in dict.fromkeys((family, name) for family, _, _, _, name in found):
+    for family, name in dict.fromkeys(
+        (family, name) for family, _, _, _, name in found
+    ):
         try:
             sockets.append(socket.create_server(name, family=family))
         except OSError as error:
@@ -187,14 +224,18 @@ def open_sockets(address: Address) -> list[socket.socket]:
                 one.close()
             raise _cannot_listen(address, error) from None
     if not sockets:
-        raise PenstockError(f"cannot listen on {address}: this machine has no such address")
+        raise PenstockError(
+            f"cannot listen on {address}: this machine has no such address"
+        )
     return sockets
 
 
 def _everywhere(port: int) -> socket.socket:
     if socket.has_dualstack_ipv6():
         try:
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True
+            )
         except OSError as error:
             if error.errno not in _NO_SUCH_ADDRESS:
                 raise

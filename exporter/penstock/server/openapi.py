@@ -17,26 +17,48 @@ class Route:
     """A path, names in braces. answer: the type of what `look_up` returns. parameters: all that are allowed."""
 
     def __init__(
-        self, name: str, summary: str, answer: type, look_up: Callable[[AgentView, Given], object], *allowed: Parameter
+        self,
+        name: str,
+        summary: str,
+        answer: type,
+        look_up: Callable[[AgentView, Given], object],
+        *allowed: Parameter,
     ) -> None:
-        self.path, self.summary, self.answer, self.look_up = f"/api/v1/{name}", summary, answer, look_up
+        self.path, self.summary, self.answer, self.look_up = (
+            f"/api/v1/{name}",
+            summary,
+            answer,
+            look_up,
+        )
         self.parameters = allowed
 
 
 def described(routes: Sequence[Route]) -> Schema:
     answers, components = msgspec.json.schema_components(
-        [*(route.answer for route in routes), Error], ref_template="#/components/schemas/{name}"
+        [*(route.answer for route in routes), Error],
+        ref_template="#/components/schemas/{name}",
     )
     *of_routes, error = answers
-    paths = {route.path: {"get": _get(route, answer, error)} for route, answer in zip(routes, of_routes, strict=True)}
+    paths = {
+        route.path: {"get": _get(route, answer, error)}
+        for route, answer in zip(routes, of_routes, strict=True)
+    }
     about = "Flow-control health of JMS brokers: queues, clients, conditions and what changed."
     info = {"title": "Penstock", "version": __version__, "description": about}
-    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": components}}
+    return {
+        "openapi": "3.1.0",
+        "info": info,
+        "paths": paths,
+        "components": {"schemas": components},
+    }
 
 
 def _get(route: Route, answer: Schema, error: Schema) -> Schema:
     def response(meaning: str, schema: Schema) -> Schema:
-        return {"description": meaning, "content": {"application/json": {"schema": schema}}}
+        return {
+            "description": meaning,
+            "content": {"application/json": {"schema": schema}},
+        }
 
     return {
         "summary": route.summary,
@@ -44,12 +66,26 @@ def _get(route: Route, answer: Schema, error: Schema) -> Schema:
         "responses": {
             "200": response("It is there.", answer),
             "400": response("A parameter cannot be used.", error),
-            "404": response("There is no such thing; the hint names similar ones.", error),
-            "503": response("Too many look-ups at once; come again as Retry-After says.", error),
+            "404": response(
+                "There is no such thing; the hint names similar ones.", error
+            ),
+            "503": response(
+                "Too many look-ups at once; come again as Retry-After says.", error
+            ),
         },
     }
 
 
 def _parameter(one: Parameter) -> Schema:
-    schema = {"type": "string", **({"minLength": 1} if one.required and one.place == "query" else {}), **one.schema}
-    return {"name": one.name, "in": one.place, "required": one.required, "description": one.meaning, "schema": schema}
+    schema = {
+        "type": "string",
+        **({"minLength": 1} if one.required and one.place == "query" else {}),
+        **one.schema,
+    }
+    return {
+        "name": one.name,
+        "in": one.place,
+        "required": one.required,
+        "description": one.meaning,
+        "schema": schema,
+    }

@@ -31,23 +31,33 @@ class Parameter:
 
 
 def integer(name: str, meaning: str, least: int, most: int) -> Parameter:
-    return Parameter(name, meaning, {"type": "integer", "minimum": least, "maximum": most})
+    return Parameter(
+        name, meaning, {"type": "integer", "minimum": least, "maximum": most}
+    )
 
 
 LIMIT = integer("limit", f"Rows at most; default {DEFAULT_ROWS}.", 1, 1000)
 OFFSET = integer("offset", "Rows to pass over, for the next page.", 0, 9_999_999)
-POINTS = integer("points", "So many of the last values with each row; default none.", 0, 240)
+POINTS = integer(
+    "points", "So many of the last values with each row; default none.", 0, 240
+)
 
 RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86400.0, "7d": 7 * 86400.0}
 """Seconds."""
-RANGE = Parameter("range", "How far back the history is read; default the last hour, in memory.", {"enum": [*RANGES]})
+RANGE = Parameter(
+    "range",
+    "How far back the history is read; default the last hour, in memory.",
+    {"enum": [*RANGES]},
+)
 
 
 def span(given: Given) -> float:
     """Seconds of the range that is asked for, 0 where none is. Raises BadRequest."""
     name = given.get(RANGE.name)
     if name is not None and name not in RANGES:
-        raise BadRequest(f"range {name[:40]!r} is not known", f"one of {', '.join(RANGES)}")
+        raise BadRequest(
+            f"range {name[:40]!r} is not known", f"one of {', '.join(RANGES)}"
+        )
     return RANGES[name] if name else 0.0
 
 
@@ -56,20 +66,29 @@ def sort(sorts: Sequence[str]) -> Parameter:
     return Parameter("sort", meaning, {"enum": [*sorts, *(f"-{one}" for one in sorts)]})
 
 
-def list_query(given: Given, sorts: Sequence[str], rows: int = DEFAULT_ROWS) -> ListQuery:
+def list_query(
+    given: Given, sorts: Sequence[str], rows: int = DEFAULT_ROWS
+) -> ListQuery:
     """The rows that are asked for, `rows` unless given. Raises BadRequest."""
     sort = given.get("sort", WORST)
     if sort.removeprefix("-") not in sorts:
-        raise BadRequest(f"sort {sort[:40]!r} is not known", f"one of {', '.join(sorts)}; -NAME is the other way round")
+        raise BadRequest(
+            f"sort {sort[:40]!r} is not known",
+            f"one of {', '.join(sorts)}; -NAME is the other way round",
+        )
     texts = {name: given.get(name, "") for name in _TEXTS}
-    return ListQuery(**texts, sort=sort, limit=whole(given, LIMIT, rows), offset=whole(given, OFFSET))
+    return ListQuery(
+        **texts, sort=sort, limit=whole(given, LIMIT, rows), offset=whole(given, OFFSET)
+    )
 
 
 def required(given: Given, *names: str) -> list[str]:
     """Their values. Raises BadRequest where one is missing."""
     for name in names:
         if not given.get(name):
-            raise BadRequest(f"{name} is missing", "&".join(f"{one}=NAME" for one in names))
+            raise BadRequest(
+                f"{name} is missing", "&".join(f"{one}=NAME" for one in names)
+            )
     return [given[name] for name in names]
 
 
@@ -78,5 +97,7 @@ def whole(given: Given, parameter: Parameter, default: int = 0) -> int:
     text = given.get(parameter.name, str(default))
     least, most = parameter.schema["minimum"], parameter.schema["maximum"]
     if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
-        raise BadRequest(f"{parameter.name} cannot be used", f"a whole number from {least} to {most}")
+        raise BadRequest(
+            f"{parameter.name} cannot be used", f"a whole number from {least} to {most}"
+        )
     return int(text)

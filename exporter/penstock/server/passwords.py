@@ -64,13 +64,19 @@ class Passwords:
             return Login.WRONG
         user, password = sent
         hashed = self._hashes.get(user, UNKNOWN_USER)
-        digest = hmac.digest(self._key, b"\0".join((user.encode(), hashed, password)), "sha256")
+        digest = hmac.digest(
+            self._key, b"\0".join((user.encode(), hashed, password)), "sha256"
+        )
         if (known := self._known(user, digest)) is not None:
             return known
         try:
             # Guesses at a user, or from an address, delay one another.
-            async with self._lines.turn((user if user in self._hashes else None, request.remote)):
-                if (known := self._known(user, digest)) is not None or request.transport is None:
+            async with self._lines.turn(
+                (user if user in self._hashes else None, request.remote)
+            ):
+                if (
+                    known := self._known(user, digest)
+                ) is not None or request.transport is None:
                     return known or Login.MISSING
                 return await self._checked(user, hashed, password, digest)
         except LineFull:
@@ -81,10 +87,16 @@ class Passwords:
             return Login.RIGHT
         return Login.WRONG if digest in self._wrong else None
 
-    async def _checked(self, user: str, hashed: bytes, password: bytes, digest: bytes) -> Login:
+    async def _checked(
+        self, user: str, hashed: bytes, password: bytes, digest: bytes
+    ) -> Login:
         loop = asyncio.get_running_loop()
-        right = await loop.run_in_executor(self._executor, bcrypt.checkpw, password, hashed)
-        if right and self._hashes.get(user) == hashed:  # the file may have changed meanwhile
+        right = await loop.run_in_executor(
+            self._executor, bcrypt.checkpw, password, hashed
+        )
+        if (
+            right and self._hashes.get(user) == hashed
+        ):  # the file may have changed meanwhile
             self._right[user] = digest
             return Login.RIGHT
         self._wrong[digest] = None
@@ -140,7 +152,9 @@ class Lines:
         try:
             await mine
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled() and mine.exception() is None:  # it had the turn just now
+            if (
+                mine.done() and not mine.cancelled() and mine.exception() is None
+            ):  # it had the turn just now
                 self._next()
             raise
         finally:
@@ -173,7 +187,9 @@ def _credentials(header: str) -> tuple[str, bytes] | None:
     if scheme.lower() != "basic":
         return None
     try:
-        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        user, colon, password = base64.b64decode(
+            encoded.strip(), validate=True
+        ).partition(b":")
         name = user.decode()
     except (binascii.Error, ValueError):
         return None

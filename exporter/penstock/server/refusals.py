@@ -35,7 +35,9 @@ class Refusals:
         self._own = self._allowed | {"localhost", _plain(socket.gethostname())}
 
     @web.middleware
-    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def middleware(
+        self, request: web.Request, handler: Handler
+    ) -> web.StreamResponse:
         """Lets a request through, or answers 403, 413 or 421."""
         if request.body_exists and not await _is_empty(request):
             refused = web.Response(status=413, text="No request takes a body here.\n")
@@ -49,7 +51,10 @@ class Refusals:
             text = f"The host name {_name(host)[:100]!r} is foreign here; allow it with --web.allowed-host.\n"
             return web.Response(status=421, text=text)
         if acts and not self._same_site(request, host):
-            return web.Response(status=403, text="Requests that another site's page causes are refused.\n")
+            return web.Response(
+                status=403,
+                text="Requests that another site's page causes are refused.\n",
+            )
         return await handler(request)
 
     def _is_own(self, name: str) -> bool:
@@ -69,7 +74,9 @@ class Refusals:
         if origin is None:  # as programs send none
             return True
         where = origin.partition("://")[2]
-        return bool(where) and (where.lower() == host.lower() or _name(where) in self._allowed)
+        return bool(where) and (
+            where.lower() == host.lower() or _name(where) in self._allowed
+        )
 
 
 async def _is_empty(request: web.Request) -> bool:
@@ -88,7 +95,9 @@ def _configured(name: str) -> str:
     try:
         return _plain(ascii_host(name))
     except ValueError:
-        raise ConfigError(f"--web.allowed-host {name!r}: is no name of a host") from None
+        raise ConfigError(
+            f"--web.allowed-host {name!r}: is no name of a host"
+        ) from None
 
 
 def _name(host: str) -> str:

@@ -21,14 +21,19 @@ class RequestLimit:
     """AT_ONCE at a time, WAITING more in line: polls need the threads, and the processor, too."""
 
     def __init__(self) -> None:
-        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONCE))
+        self._turns = defaultdict[str, asyncio.Semaphore](
+            lambda: asyncio.Semaphore(AT_ONCE)
+        )
         self._under_way = Counter[str]()
 
     @asynccontextmanager
     async def turn(self, line: str = "") -> AsyncIterator[None]:
         """Wait for a turn among those of this line, and have it while the context lasts. Raises Busy."""
         if self._under_way[line] >= AT_ONCE + WAITING:
-            raise Busy(f"{self._under_way[line]} requests are under way", "try again in a second")
+            raise Busy(
+                f"{self._under_way[line]} requests are under way",
+                "try again in a second",
+            )
         self._under_way[line] += 1
         try:
             async with self._turns[line]:

@@ -11,7 +11,9 @@ from penstock.insight.lists import ListQuery
 
 
 class Body(Protocol):
-    def chunks(self, form: Format, *, gzip: bool, choice: FamilyFilter) -> Iterator[bytes]: ...
+    def chunks(
+        self, form: Format, *, gzip: bool, choice: FamilyFilter
+    ) -> Iterator[bytes]: ...
 
 
 class AgentView(Protocol):
@@ -36,20 +38,30 @@ class AgentView(Protocol):
     async def reload(self) -> None:
         """Read the configuration again, the web configuration too. ConfigError: it is refused and the old one stays."""
 
-    def queues(self, broker: str, query: ListQuery, points: int = 0) -> answers.QueueList: ...
-    def clients(self, broker: str, query: ListQuery, points: int = 0) -> answers.ClientList: ...
+    def queues(
+        self, broker: str, query: ListQuery, points: int = 0
+    ) -> answers.QueueList: ...
+    def clients(
+        self, broker: str, query: ListQuery, points: int = 0
+    ) -> answers.ClientList: ...
     def conditions(self, broker: str, query: ListQuery) -> answers.ConditionList: ...
     def incidents(self, broker: str, query: ListQuery) -> answers.IncidentList: ...
     def consumers(self, broker: str, query: ListQuery) -> answers.ConsumerList: ...
-    def explain(self, broker: str, queue: str, address: str | None, client: str | None) -> answers.Explanation: ...
+    def explain(
+        self, broker: str, queue: str, address: str | None, client: str | None
+    ) -> answers.Explanation: ...
     def account(self, broker: str, name: str) -> answers.AccountList: ...
     def client(self, broker: str, client: str) -> answers.ClientView: ...
-    def recent(self, broker: str, queue: str, address: str | None, seconds: float = 0.0) -> answers.Recent:
+    def recent(
+        self, broker: str, queue: str, address: str | None, seconds: float = 0.0
+    ) -> answers.Recent:
         """Of a queue, or of the broker where it is empty. seconds: from the history; 0: the last hour in memory."""
 
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         """All about a broker, or its address or connection (`kind`) of this name. No broker: the cluster of `name`."""
 
     def clusters(self) -> Sequence[answers.ObjectView]: ...
-    def events(self, *, since: float, limit: int, broker: str, queue: str) -> Sequence[Event]:
+    def events(
+        self, *, since: float, limit: int, broker: str, queue: str
+    ) -> Sequence[Event]:
         """The newest changes, at most `limit`, oldest first."""

@@ -11,7 +11,9 @@ _TEXT = re.compile(
     rf"(?P<days>(?:{_DAY})(?:-(?:{_DAY}))?(?:,(?:{_DAY})(?:-(?:{_DAY}))?)*)"
     r" (?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?: (?P<zone>[A-Za-z0-9_+/-]{1,64}))?"
 )
-ALLOWED = "write days, times and, when not UTC, a zone: Mon-Fri 08:00-18:00 Europe/Berlin"
+ALLOWED = (
+    "write days, times and, when not UTC, a zone: Mon-Fri 08:00-18:00 Europe/Berlin"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,18 @@ class Hours:
         minute, day = at.hour * 60 + at.minute, at.weekday()
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
-        return (day in self.days and minute >= self.begin) or ((day - 1) % 7 in self.days and minute < self.end)
+        return (day in self.days and minute >= self.begin) or (
+            (day - 1) % 7 in self.days and minute < self.end
+        )
 
 
 @cache
 def time_zone(name: str) -> tzinfo:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - most agents have no hours to keep
 
-    return UTC if name == "UTC" else ZoneInfo(name)  # the one that a machine without a database of zones has
+    return (
+        UTC if name == "UTC" else ZoneInfo(name)
+    )  # the one that a machine without a database of zones has
 
 
 def parse_hours(text: object) -> Hours:
@@ -51,7 +57,13 @@ def parse_hours(text: object) -> Hours:
         zone = check_zone(found["zone"] or "UTC")
     except ValueError as error:
         raise ValueError(f"{error}; {ALLOWED}") from None
-    return Hours(found[0], _days(found["days"]), _minutes(found["begin"]), _minutes(found["end"], last=24), zone)
+    return Hours(
+        found[0],
+        _days(found["days"]),
+        _minutes(found["begin"]),
+        _minutes(found["end"], last=24),
+        zone,
+    )
 
 
 def check_zone(zone: str) -> str:
@@ -62,7 +74,9 @@ def check_zone(zone: str) -> str:
     except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
         raise ValueError("name no time zone that is known here") from None
     except KeyError:
-        raise ValueError(f"name the zone {zone}, which is not known here (is tzdata installed?)") from None
+        raise ValueError(
+            f"name the zone {zone}, which is not known here (is tzdata installed?)"
+        ) from None
     return zone
 
 

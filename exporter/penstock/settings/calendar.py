@@ -42,8 +42,16 @@ class Calendar:
     def last_holiday(self, now: float) -> float:
         """The end of the last holiday that has begun, seconds since 1970."""
         zone = time_zone(self.zone)
-        begun = [day for day in self.holidays if day <= datetime.fromtimestamp(now, zone).date()]
-        midnight = datetime.combine(max(begun) + timedelta(1), time(tzinfo=zone)) if begun else None
+        begun = [
+            day
+            for day in self.holidays
+            if day <= datetime.fromtimestamp(now, zone).date()
+        ]
+        midnight = (
+            datetime.combine(max(begun) + timedelta(1), time(tzinfo=zone))
+            if begun
+            else None
+        )
         return midnight.timestamp() if midnight else float("-inf")
 
     def in_maintenance(self, now: float) -> bool:
@@ -54,7 +62,10 @@ class Calendar:
 def parse_maintenance(text: object) -> Maintenance:
     """ValueError says what is allowed."""
     try:
-        begin, end = (datetime.strptime(one.strip(), "%Y-%m-%d %H:%M") for one in str(text).split("/"))  # noqa: DTZ007
+        begin, end = (
+            datetime.strptime(one.strip(), "%Y-%m-%d %H:%M")  # noqa: DTZ007
+            for one in str(text).split("/")
+        )
     except ValueError:
         raise ValueError(f"is no time of maintenance; {_MAINTENANCE}") from None
     if end <= begin:

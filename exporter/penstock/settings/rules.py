@@ -38,7 +38,11 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     if not rest:
         return re.compile(rf"{first}\Z")
     *middle, last = rest
-    return re.compile(first + "".join(rf"(?>(?:\.[^.]*)*?{run})" for run in middle) + rf"(?:\.[^.]*)*{last}\Z")
+    return re.compile(
+        first
+        + "".join(rf"(?>(?:\.[^.]*)*?{run})" for run in middle)
+        + rf"(?:\.[^.]*)*{last}\Z"
+    )
 
 
 def _word(word: str) -> str:
@@ -57,12 +61,18 @@ class Match:
     address: str = "*"
     queue: str = "*"
     client: str = "*"
-    _tests: tuple[tuple[int, re.Pattern[str]], ...] = field(init=False, repr=False, compare=False)
+    _tests: tuple[tuple[int, re.Pattern[str]], ...] = field(
+        init=False, repr=False, compare=False
+    )
     """Position in `Names` and pattern, of those that are not plain `*`."""
 
     def __post_init__(self) -> None:
         patterns = (self.broker, self.address, self.queue, self.client)
-        tests = tuple((at, compile_pattern(pattern)) for at, pattern in enumerate(patterns) if pattern != "*")
+        tests = tuple(
+            (at, compile_pattern(pattern))
+            for at, pattern in enumerate(patterns)
+            if pattern != "*"
+        )
         object.__setattr__(self, "_tests", tests)
 
     def __call__(self, names: "Names") -> bool:
@@ -80,7 +90,12 @@ Names = tuple[str, str, str, str | None]
 
 def dotted(broker: str, address: str, queue: str, client: str | None = None) -> Names:
     """The names of a queue, or of one of its clients."""
-    return f".{broker}", f".{address}", f".{queue}", None if client is None else f".{client}"
+    return (
+        f".{broker}",
+        f".{address}",
+        f".{queue}",
+        None if client is None else f".{client}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +140,9 @@ class Resolved(RuleSettings):
 
 
 @lru_cache(maxsize=1024)
-def _resolved(values: tuple[tuple[str, Any], ...], given_by: tuple[tuple[str, int], ...]) -> Resolved:
+def _resolved(
+    values: tuple[tuple[str, Any], ...], given_by: tuple[tuple[str, int], ...]
+) -> Resolved:
     """One object for all queues and clients of which the rules say the same: there may be many."""
     return Resolved(**dict(values), given_by=dict(given_by))
 
@@ -136,7 +153,9 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
 
-    def resolve(self, broker: str, address: str, queue: str, client: str | None = None) -> Resolved:
+    def resolve(
+        self, broker: str, address: str, queue: str, client: str | None = None
+    ) -> Resolved:
         """The value of each key from the first matching rule that sets it."""
         if not self.rules:
             return _resolved((), ())
@@ -145,7 +164,9 @@ class Rules:
         names = dotted(broker, address, queue, client)
         for number, rule in enumerate(self.rules, 1):
             if rule.match(names):
-                says = {key: getattr(rule.says, key) for key in KEYS if key not in values}
+                says = {
+                    key: getattr(rule.says, key) for key in KEYS if key not in values
+                }
                 new = {key: value for key, value in says.items() if value is not None}
                 values |= new
                 given_by |= dict.fromkeys(new, number)
@@ -161,6 +182,6 @@ class Selection:
 
     def __call__(self, address: str, queue: str) -> bool:
         names = dotted("", address, queue)
-        return (not self.include or any(match(names) for match in self.include)) and not any(
-            match(names) for match in self.exclude
-        )
+        return (
+            not self.include or any(match(names) for match in self.include)
+        ) and not any(match(names) for match in self.exclude)

@@ -27,7 +27,10 @@ PROXY = "org.jolokia.service.jsr160.Jsr160RequestHandler"
 policy file is asked only when the connection is there, and an empty list of allowed targets allows all.
 """
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_MATCH = re.compile(r'(<match\s+domain="org\.apache\.activemq\.artemis"[^>]*>)(.*?)(\s*</match>)', re.DOTALL)
+_MATCH = re.compile(
+    r'(<match\s+domain="org\.apache\.activemq\.artemis"[^>]*>)(.*?)(\s*</match>)',
+    re.DOTALL,
+)
 _ACCESS = re.compile(r'<access\s+method="([^"]+)"\s+roles="([^"]*)"\s*/>')
 _WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104 - what a console may be bound to
 
@@ -51,26 +54,47 @@ class Instance:
 
 def etc_of(directory: Path) -> Path | None:
     """The `etc/` of an instance's directory, or that directory itself; None where it is none."""
-    return next((one for one in (directory / "etc", directory) if (one / "broker.xml").is_file()), None)
+    return next(
+        (
+            one
+            for one in (directory / "etc", directory)
+            if (one / "broker.xml").is_file()
+        ),
+        None,
+    )
 
 
 def instance(etc: Path, name: str | None, url: str | None) -> Instance:
     """Called and reached as given, else as the files say. PenstockError where they do not say where the console is."""
-    called = re.search(r"<name>\s*([^<\s]+)\s*</name>", _blank(_needed(etc / "broker.xml")))
-    return Instance(etc, name or (called[1] if called else "artemis"), url or _console(etc / "bootstrap.xml"))
+    called = re.search(
+        r"<name>\s*([^<\s]+)\s*</name>", _blank(_needed(etc / "broker.xml"))
+    )
+    return Instance(
+        etc,
+        name or (called[1] if called else "artemis"),
+        url or _console(etc / "bootstrap.xml"),
+    )
 
 
 def _console(bootstrap: Path) -> str:
     bound = re.search(r'\b(?:uri|bind)="(https?://[^"$]+)"', _blank(_needed(bootstrap)))
     if bound is None:
-        raise PenstockError(f"{bootstrap}: names no address of the console; give it with --url")
+        raise PenstockError(
+            f"{bootstrap}: names no address of the console; give it with --url"
+        )
     parts = urlsplit(bound[1].split(",")[0])
-    host = "localhost" if (parts.hostname or "") in _WILDCARDS else parts.netloc.rpartition(":")[0]
+    host = (
+        "localhost"
+        if (parts.hostname or "") in _WILDCARDS
+        else parts.netloc.rpartition(":")[0]
+    )
     default = 443 if parts.scheme == "https" else 80
     return f"{parts.scheme}://{host}:{parts.port or default}/console/jolokia/"
 
 
-def plan(found: Instance, account: Account, *, keep_proxy: bool = False) -> Iterator[FileChange]:
+def plan(
+    found: Instance, account: Account, *, keep_proxy: bool = False
+) -> Iterator[FileChange]:
     """What to change of the instance's files. PenstockError where one has a form that is not known.
 
     keep_proxy: Jolokia may go on opening connections for its users.
@@ -78,15 +102,28 @@ def plan(found: Instance, account: Account, *, keep_proxy: bool = False) -> Iter
     etc = found.etc
     login, profile = _needed(etc / "login.config"), _needed(etc / "artemis.profile")
     if "PropertiesLoginModule" not in login:
-        raise PenstockError(f"{etc / 'login.config'}: users are in no file of the broker; {BY_HAND}")
+        raise PenstockError(
+            f"{etc / 'login.config'}: users are in no file of the broker; {BY_HAND}"
+        )
     if "ArtemisRbacMBeanServerBuilder" in re.sub(r"(?m)^\s*#.*", "", profile):
-        raise PenstockError(f"{etc / 'artemis.profile'}: rights are in broker.xml, not in management.xml; {BY_HAND}")
-    users, roles = (_named(login, kind, f"artemis-{kind}s.properties") for kind in ("user", "role"))
+        raise PenstockError(
+            f"{etc / 'artemis.profile'}: rights are in broker.xml, not in management.xml; {BY_HAND}"
+        )
+    users, roles = (
+        _named(login, kind, f"artemis-{kind}s.properties") for kind in ("user", "role")
+    )
     yield _users(etc / users, account)
-    yield FileChange(etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles))
+    yield FileChange(
+        etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles)
+    )
     profile = _with_console(profile, account.user, etc / "artemis.profile")
-    yield FileChange(etc / "artemis.profile", profile if keep_proxy else _without_proxy(profile))
-    yield FileChange(etc / "management.xml", _with_rights(_needed(etc / "management.xml"), account.user, etc))
+    yield FileChange(
+        etc / "artemis.profile", profile if keep_proxy else _without_proxy(profile)
+    )
+    yield FileChange(
+        etc / "management.xml",
+        _with_rights(_needed(etc / "management.xml"), account.user, etc),
+    )
     access = etc / "jolokia-access.xml"
     if (text := read_lines(access)) is not None:
         yield FileChange(access, _with_origin(text, found.url))
@@ -95,7 +132,9 @@ def plan(found: Instance, account: Account, *, keep_proxy: bool = False) -> Iter
 def _needed(path: Path) -> str:
     text = read_lines(path)
     if text is None:
-        raise PenstockError(f"{path}: is not there; is {path.parent} the etc/ of a broker's instance?")
+        raise PenstockError(
+            f"{path}: is not there; is {path.parent} the etc/ of a broker's instance?"
+        )
     return text
 
 
@@ -105,7 +144,9 @@ def _blank(xml: str) -> str:
 
 
 def _named(login: str, kind: str, default: str) -> str:
-    found = re.search(rf'org\.apache\.activemq\.jaas\.properties\.{kind}\s*=\s*"([^"]+)"', login)
+    found = re.search(
+        rf'org\.apache\.activemq\.jaas\.properties\.{kind}\s*=\s*"([^"]+)"', login
+    )
     return found[1] if found else default
 
 
@@ -116,10 +157,14 @@ def _ended(text: str) -> str:
 
 def _users(path: Path, account: Account) -> FileChange:
     text = _needed(path)
-    line = re.search(rf"(?m)^[ \t]*{re.escape(account.user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text)
+    line = re.search(
+        rf"(?m)^[ \t]*{re.escape(account.user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text
+    )
     if line is None:
         hashed = hashed_password(account.password)
-        return FileChange(path, f"{_ended(text)}{account.user} = {hashed}\n", secret=hashed)
+        return FileChange(
+            path, f"{_ended(text)}{account.user} = {hashed}\n", secret=hashed
+        )
     if not _is_password(account.password, line[1]):
         raise PenstockError(
             f"{path}: the user {account.user} is there already, with another password; give that in the password"
@@ -137,7 +182,9 @@ def hashed_password(password: str, salt: bytes = b"") -> str:
 
 def _is_password(password: str, written: str) -> bool:
     hashed = re.fullmatch(r"ENC\(1024:([0-9A-F]+):[0-9A-F]+\)", written)
-    return written == (hashed_password(password, bytes.fromhex(hashed[1])) if hashed else password)
+    return written == (
+        hashed_password(password, bytes.fromhex(hashed[1])) if hashed else password
+    )
 
 
 def _with_member(text: str, user: str, path: Path) -> str:
@@ -146,13 +193,17 @@ def _with_member(text: str, user: str, path: Path) -> str:
     if line is None:
         return f"{_ended(text)}{user} = {user}\n"
     if line[1] != user:
-        raise PenstockError(f"{path}: the role {user} is there already, for others; give another user with --user")
+        raise PenstockError(
+            f"{path}: the role {user} is there already, for others; give another user with --user"
+        )
     return text
 
 
 def _with_console(profile: str, role: str, path: Path) -> str:
     """The role may use the console; `HAWTIO_ROLE` up to 2.28, `HAWTIO_ROLES` after it. None and * let every role."""
-    found = re.search(r"""(?m)^(\s*(?:export\s+)?HAWTIO_ROLES?=)(["']?)([\w, .*-]*)\2\s*?$""", profile)
+    found = re.search(
+        r"""(?m)^(\s*(?:export\s+)?HAWTIO_ROLES?=)(["']?)([\w, .*-]*)\2\s*?$""", profile
+    )
     if found is None:
         raise PenstockError(f"{path}: has no line HAWTIO_ROLES='…'; {BY_HAND}")
     roles = [one.strip() for one in found[3].split(",") if one.strip()]
@@ -163,7 +214,9 @@ def _with_console(profile: str, role: str, path: Path) -> str:
 
 def _without_proxy(profile: str) -> str:
     """Jolokia opens no connection for its users. Artemis before 2.40 has a Jolokia that never does; it ignores this."""
-    switched_off = re.search(r"(?m)^[^#\n]*-Djolokia\.disabledServices=([\w.,]*)", profile)
+    switched_off = re.search(
+        r"(?m)^[^#\n]*-Djolokia\.disabledServices=([\w.,]*)", profile
+    )
     if switched_off is None:
         reason = "# Jolokia must not open connections to hosts that a request names (`target`)."
         return f'{_ended(profile)}\n{reason}\nJAVA_ARGS="$JAVA_ARGS -Djolokia.disabledServices={PROXY}"\n'
@@ -177,19 +230,29 @@ def _with_rights(xml: str, role: str, etc: Path) -> str:
     """In each match of the broker's own MBeans the role may read, and nothing else; others may what they could."""
     found = list(_MATCH.finditer(_blank(xml)))
     if not found:
-        raise PenstockError(f'{etc / "management.xml"}: has no <match domain="org.apache.activemq.artemis">; {BY_HAND}')
+        raise PenstockError(
+            f'{etc / "management.xml"}: has no <match domain="org.apache.activemq.artemis">; {BY_HAND}'
+        )
     for match in reversed(found):
-        rules = [(one[1], [part.strip() for part in one[2].split(",")]) for one in _ACCESS.finditer(match[2])]
+        rules = [
+            (one[1], [part.strip() for part in one[2].split(",")])
+            for one in _ACCESS.finditer(match[2])
+        ]
         made = _rights(rules, role)
         if made != rules:
             indent = re.search(r"\n([ \t]*)<access", match[2])
             lead = f"\n{indent[1] if indent else ' ' * 12}"
-            lines = "".join(f'{lead}<access method="{method}" roles="{",".join(roles)}"/>' for method, roles in made)
+            lines = "".join(
+                f'{lead}<access method="{method}" roles="{",".join(roles)}"/>'
+                for method, roles in made
+            )
             xml = f"{xml[: match.start(2)]}{lines}{xml[match.end(2) :]}"
     return xml
 
 
-def _rights(rules: list[tuple[str, list[str]]], role: str) -> list[tuple[str, list[str]]]:
+def _rights(
+    rules: list[tuple[str, list[str]]], role: str
+) -> list[tuple[str, list[str]]]:
     """The first pattern that fits a method decides, so what is guarded comes before what may be read."""
 
     def allowed(pattern: str) -> list[str]:
@@ -199,18 +262,30 @@ def _rights(rules: list[tuple[str, list[str]]], role: str) -> list[tuple[str, li
         return [one for one in next(fitting, []) if one != role]
 
     known = {method for method, _ in rules}
-    guarded = {method for method in known if any(fnmatch.fnmatchcase(method, guard) for guard in GUARDED)}
+    guarded = {
+        method
+        for method in known
+        if any(fnmatch.fnmatchcase(method, guard) for guard in GUARDED)
+    }
     rules = [(method, [one for one in roles if one != role]) for method, roles in rules]
     narrow = [(method, roles) for method, roles in rules if method in guarded]
     guards = [(guard, allowed(guard)) for guard in GUARDED if guard not in known]
-    reading = [(method, [*allowed(method), role]) for method in READ if method not in known]
+    reading = [
+        (method, [*allowed(method), role]) for method in READ if method not in known
+    ]
     rest = [
         (method, [*roles, role] if method.startswith(("list", "get", "is")) else roles)
         for method, roles in rules
         if method not in guarded
     ]
     named = [rule for rule in rest if rule[0] != "*"]
-    return [*narrow, *guards, *named, *reading, *(rule for rule in rest if rule[0] == "*")]
+    return [
+        *narrow,
+        *guards,
+        *named,
+        *reading,
+        *(rule for rule in rest if rule[0] == "*"),
+    ]
 
 
 def _with_origin(xml: str, url: str) -> str:
@@ -218,7 +293,11 @@ def _with_origin(xml: str, url: str) -> str:
     plain, parts = _blank(xml), urlsplit(url)
     host = parts.netloc.removesuffix(f":{parts.port}")
     patterns = re.findall(r"<allow-origin>\s*([^<\s]+)\s*</allow-origin>", plain)
-    if "<cors>" not in plain or any(fnmatch.fnmatchcase(f"{parts.scheme}://{host}", one) for one in patterns):
+    if "<cors>" not in plain or any(
+        fnmatch.fnmatchcase(f"{parts.scheme}://{host}", one) for one in patterns
+    ):
         return xml
     place = plain.index("<cors>") + len("<cors>")
-    return f"{xml[:place]}\n        <allow-origin>*://{host}*</allow-origin>{xml[place:]}"
+    return (
+        f"{xml[:place]}\n        <allow-origin>*://{host}*</allow-origin>{xml[place:]}"
+    )

@@ -33,7 +33,9 @@ class FileChange:
         before = read_lines(self.path)
         old, new = (before or "").splitlines(), self.text.splitlines()
         names = (str(self.path) if before is not None else "(new file)", str(self.path))
-        for line in difflib.unified_diff(old, new, *names, lineterm="", n=0 if self.secret else 2):
+        for line in difflib.unified_diff(
+            old, new, *names, lineterm="", n=0 if self.secret else 2
+        ):
             yield line.replace(self.secret, "(not shown)") if self.secret else line
 
     def needed(self) -> bool:
@@ -43,13 +45,19 @@ class FileChange:
         """The text with the line ends and the byte order mark of the file that is there."""
         before = read_text(self.path) or ""
         mark = BYTE_ORDER_MARK if before.startswith(BYTE_ORDER_MARK) else ""
-        return mark + (self.text.replace("\n", "\r\n") if "\r\n" in before else self.text)
+        return mark + (
+            self.text.replace("\n", "\r\n") if "\r\n" in before else self.text
+        )
 
 
 def read_lines(path: Path) -> str | None:
     """As `read_text`, without a byte order mark, each line ended by a newline alone."""
     text = read_text(path)
-    return None if text is None else text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
+    return (
+        None
+        if text is None
+        else text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
+    )
 
 
 def read_text(path: Path) -> str | None:
@@ -59,7 +67,9 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise PenstockError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        raise PenstockError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        ) from None
 
 
 def apply(changes: Sequence[FileChange], record: Path) -> None:
@@ -69,7 +79,9 @@ def apply(changes: Sequence[FileChange], record: Path) -> None:
     for change in changes:
         before = read_text(change.path)
         kept = done.get(str(change.path))
-        if kept is None:  # the first time: a later backup would not be of the operator's own text
+        if (
+            kept is None
+        ):  # the first time: a later backup would not be of the operator's own text
             backup = None if before is None else f"{change.path}{BACKUP}"
             kept = done[str(change.path)] = {"backup": backup}
             if backup is not None and before is not None:
@@ -102,7 +114,10 @@ def undo(record: Path) -> Iterator[str]:
         yield f"{name}: {'as it was' if before is not None else 'removed'}"
     if left:
         _write(record, json.dumps(left, indent=1) + "\n", like=record)
-        backups = ", ".join(f"{name} (before: {kept['backup'] or 'not there'})" for name, kept in left.items())
+        backups = ", ".join(
+            f"{name} (before: {kept['backup'] or 'not there'})"
+            for name, kept in left.items()
+        )
         raise PenstockError(f"changed since penstock init, left as they are: {backups}")
     record.unlink(missing_ok=True)
 
@@ -119,6 +134,8 @@ def _write(path: Path, text: str, *, like: Path) -> None:
             file.write(text.encode())
             if os.geteuid() == 0:
                 os.fchown(file.fileno(), found.st_uid, found.st_gid)
-            os.fchmod(file.fileno(), OWNER_ONLY if like.is_dir() else found.st_mode & 0o777)
+            os.fchmod(
+                file.fileno(), OWNER_ONLY if like.is_dir() else found.st_mode & 0o777
+            )
     except OSError as error:
         raise PenstockError(f"cannot write {path}: {error.strerror or error}") from None

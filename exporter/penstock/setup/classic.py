@@ -20,7 +20,9 @@ def instance(directory: Path, name: str | None, url: str | None) -> Instance | N
     if text is None:
         return None
     called = re.search(r'brokerName="([^"$]+)"', text)
-    port = re.search(r'name="port"\s+value="(\d+)"', read_lines(conf / "jetty.xml") or "")
+    port = re.search(
+        r'name="port"\s+value="(\d+)"', read_lines(conf / "jetty.xml") or ""
+    )
     url = url or f"http://127.0.0.1:{port[1] if port else 8161}/api/jolokia/"
     return Instance(conf, name or (called[1] if called else "activemq"), url)
 
@@ -30,10 +32,16 @@ def plan(found: Instance, account: Account) -> Iterator[FileChange]:
     path = found.etc / REALM
     realm = read_lines(path)
     if realm is None:
-        raise PenstockError(f"{path}: is not there; see docs/classic.md for what to add by hand")
+        raise PenstockError(
+            f"{path}: is not there; see docs/classic.md for what to add by hand"
+        )
     # Jetty takes a hash in place of the password.
     hashed = hashlib.md5(account.password.encode(), usedforsecurity=False).hexdigest()
-    others = [line for line in realm.splitlines() if line.partition(":")[0].strip() != account.user]
+    others = [
+        line
+        for line in realm.splitlines()
+        if line.partition(":")[0].strip() != account.user
+    ]
     line = f"{account.user}: MD5:{hashed}, user"
     yield FileChange(found.etc / POLICY, policy("classic"))
     yield FileChange(path, "\n".join([*others, line, ""]), secret=hashed)

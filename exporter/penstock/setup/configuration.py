@@ -40,18 +40,33 @@ def entry(path: Path, broker: dict[str, Any]) -> FileChange:
     if broker["url"] in known:
         return FileChange(path, text)
     if broker["name"] in known.values():
-        raise ConfigError(f"{path}: has another broker called {broker['name']}; give this one another --name")
-    head = re.search(r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text)
-    made = f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}" if head else text
+        raise ConfigError(
+            f"{path}: has another broker called {broker['name']}; give this one another --name"
+        )
+    head = re.search(
+        r"(?m)^brokers:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*(?=([ \t]*)- )", text
+    )
+    made = (
+        f"{text[: head.end()]}{_item(lines, head[1])}{text[head.end() :]}"
+        if head
+        else text
+    )
     if _parsed(made, path) != {**before, "brokers": [broker, *brokers]}:
-        raise ConfigError(f"{path}: cannot be added to; put this below `brokers:`", *_item(lines, "  ").splitlines())
+        raise ConfigError(
+            f"{path}: cannot be added to; put this below `brokers:`",
+            *_item(lines, "  ").splitlines(),
+        )
     return FileChange(path, made)
 
 
 def _names(config: dict[str, Any]) -> dict[Any, Any]:
     """URL → name of each broker."""
     brokers = config.get("brokers") or []
-    return {broker.get("url"): broker.get("name") for broker in brokers if isinstance(broker, dict)}
+    return {
+        broker.get("url"): broker.get("name")
+        for broker in brokers
+        if isinstance(broker, dict)
+    }
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
@@ -60,7 +75,9 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     except yaml.YAMLError:
         found = None
     if not isinstance(found, dict):
-        raise ConfigError(f"{path}: is no configuration of Penstock; name another file with --config.file")
+        raise ConfigError(
+            f"{path}: is no configuration of Penstock; name another file with --config.file"
+        )
     return found
 
 

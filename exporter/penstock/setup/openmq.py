@@ -16,12 +16,18 @@ JAR = "jolokia-agent-jvm-2.6.0-javaagent.jar"
 
 
 def is_home(directory: Path) -> bool:
-    return any((directory / place / "imqbrokerd").exists() for place in ("bin", "mq/bin"))
+    return any(
+        (directory / place / "imqbrokerd").exists() for place in ("bin", "mq/bin")
+    )
 
 
 def policy(kind: str = "openmq") -> str:
     """Of Jolokia in a broker of this kind."""
-    return files(f"penstock.brokers.{kind}").joinpath("jolokia-policy.xml").read_text(encoding="utf-8")
+    return (
+        files(f"penstock.brokers.{kind}")
+        .joinpath("jolokia-policy.xml")
+        .read_text(encoding="utf-8")
+    )
 
 
 def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
@@ -29,7 +35,9 @@ def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
     parts, path = urlsplit(url), folder / OPTIONS
     given = re.search(r"(?m)^password=(.*)$", read_lines(path) or "")
     if given is not None and given[1] != account.password:
-        raise PenstockError(f"{path}: has another password; give that in the password file, or remove {path}")
+        raise PenstockError(
+            f"{path}: has another password; give that in the password file, or remove {path}"
+        )
     options = {
         "host": parts.hostname,
         "port": parts.port,
@@ -40,7 +48,11 @@ def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
         "policyLocation": (folder / POLICY).absolute().as_uri(),
     }
     yield FileChange(folder / POLICY, policy())
-    yield FileChange(path, "".join(f"{key}={value}\n" for key, value in options.items()), secret=account.password)
+    yield FileChange(
+        path,
+        "".join(f"{key}={value}\n" for key, value in options.items()),
+        secret=account.password,
+    )
 
 
 def next_steps(home: Path, folder: Path) -> Iterator[str]:

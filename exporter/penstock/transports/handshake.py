@@ -48,7 +48,9 @@ def try_handshake(url: str, ca_file: Path | None) -> Handshake:
             return Handshake(answered=True)
     except ssl.SSLCertVerificationError as error:
         unknown = error.verify_code in UNKNOWN_AUTHORITY
-        return Handshake(answered=True, problem=reason(error), unknown_authority=unknown)
+        return Handshake(
+            answered=True, problem=reason(error), unknown_authority=unknown
+        )
     except ssl.SSLError as error:
         return Handshake(answered=True, problem=reason(error))
     except OSError as error:

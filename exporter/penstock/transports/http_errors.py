@@ -6,7 +6,14 @@ import ssl
 
 import aiohttp
 
-NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
+NO_TLS = frozenset(
+    {
+        "WRONG_VERSION_NUMBER",
+        "RECORD_LAYER_FAILURE",
+        "HTTP_REQUEST",
+        "PACKET_LENGTH_TOO_LONG",
+    }
+)
 """OpenSSL's reasons where what answers does not speak TLS."""
 TEXTS: tuple[tuple[type[Exception], str], ...] = (
     (TimeoutError, "no answer in time"),
@@ -27,9 +34,17 @@ def reason(error: BaseException) -> str:
     if isinstance(cause, ssl.SSLError) and cause.reason in NO_TLS:
         return "this port does not speak TLS: write http:// in place of https://"
     if isinstance(cause, ssl.SSLError):
-        return f"TLS: {(cause.reason or 'the handshake failed').replace('_', ' ').lower()}"
+        return (
+            f"TLS: {(cause.reason or 'the handshake failed').replace('_', ' ').lower()}"
+        )
     text = next((text for kind, text in TEXTS if isinstance(error, kind)), "")
     if not text and isinstance(cause, OSError):
-        numbers = re.findall(r"\[Errno (\d+)\]", str(cause))  # of each address that was tried
-        text = ", ".join(dict.fromkeys(os.strerror(int(one)).lower() for one in numbers)) or cause.strerror or ""
+        numbers = re.findall(
+            r"\[Errno (\d+)\]", str(cause)
+        )  # of each address that was tried
+        text = (
+            ", ".join(dict.fromkeys(os.strerror(int(one)).lower() for one in numbers))
+            or cause.strerror
+            or ""
+        )
     return text or str(cause) or "no reason was given"

@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.core.errors import BadAnswer, ConfigError, Refused, SourceError, Unreachable
+from penstock.core.errors import (
+    BadAnswer,
+    ConfigError,
+    Refused,
+    SourceError,
+    Unreachable,
+)
 from penstock.core.watched_files import Contents, FileContents
 from penstock.transports.portmapper import ask_port_mapper
 from penstock.transports.transport import Answer, Request, Target, check_size
@@ -44,7 +50,9 @@ def find_java(configured: Path | None) -> str:
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:
         where = f"there is none at JAVA_HOME={home}" if home else "none is installed"
-        raise ConfigError(f"JMX needs a Java 11 or later: {where}; install one, or name it as `java:` of the broker")
+        raise ConfigError(
+            f"JMX needs a Java 11 or later: {where}; install one, or name it as `java:` of the broker"
+        )
     return java
 
 
@@ -75,29 +83,42 @@ _head = msgspec.json.Decoder(_Head)
 class Helper:
     """A running program. Not to be asked twice at once."""
 
-    def __init__(self, process: asyncio.subprocess.Process, max_answer_bytes: int) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, max_answer_bytes: int
+    ) -> None:
         self._process = process
         self._max = max_answer_bytes
         self._said = ""
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, java: str, jars: Sequence[Path], max_answer_bytes: int) -> "Helper":
+    async def start(
+        cls, java: str, jars: Sequence[Path], max_answer_bytes: int
+    ) -> "Helper":
         """Raises ConfigError when the program is not there or no Java can be started."""
         if not JAR.exists():
             hint = "install one and run pip install again, or use transport: jolokia"
-            raise ConfigError(f"{JAR} is missing: this Penstock was built without a JDK; {hint}")
+            raise ConfigError(
+                f"{JAR} is missing: this Penstock was built without a JDK; {hint}"
+            )
         classes = ":".join(str(jar) for jar in (JAR, *jars))
         command, pipe = (java, *_JVM, "-cp", classes, MAIN), asyncio.subprocess.PIPE
         passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
             # In a session of its own: a Control-C is for the agent, which ends it then.
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=passed_on, start_new_session=True
+                *command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=passed_on,
+                start_new_session=True,
             )
         except OSError as error:
             why = error.strerror or error
-            raise ConfigError(f"{java} cannot be started: {why}; see `java:` of the broker") from error
+            raise ConfigError(
+                f"{java} cannot be started: {why}; see `java:` of the broker"
+            ) from error
         return cls(process, max_answer_bytes)
 
     @property
@@ -122,10 +143,14 @@ class Helper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await asyncio.shield(self._listening)
-            raise Ended(f"the JMX helper has ended: {self._said.strip() or 'it said nothing'}") from error
+            raise Ended(
+                f"the JMX helper has ended: {self._said.strip() or 'it said nothing'}"
+            ) from error
         except (msgspec.DecodeError, asyncio.LimitOverrunError) as error:
             await self.kill()
-            raise Ended(f"the JMX helper does not answer as it should: {error}") from error
+            raise Ended(
+                f"the JMX helper does not answer as it should: {error}"
+            ) from error
         return head.kind, body[:-1]
 
     async def close(self) -> None:
@@ -213,7 +238,9 @@ class JmxTransport:
             raise Unreachable(f"{self._target.url}: {error}") from error
         except TimeoutError as error:
             await self._drop()  # what it would still answer has no reader
-            raise Unreachable(f"{self._target.url}: no answer within {timeout:.1f} s") from error
+            raise Unreachable(
+                f"{self._target.url}: no answer within {timeout:.1f} s"
+            ) from error
         except asyncio.CancelledError:
             await self._drop()
             raise
@@ -231,14 +258,24 @@ class JmxTransport:
         """A helper that is connected."""
         if self._helper is not None and self.pid and self._connected:
             return self._helper
-        url = await service_url(self._target.url, min(PORT_MAPPER_SECONDS, deadline - time.monotonic()))
+        url = await service_url(
+            self._target.url, min(PORT_MAPPER_SECONDS, deadline - time.monotonic())
+        )
         if not self.pid:
             await self._start()
         helper = self._helper
         if helper is None:
             raise Ended("the JMX helper was closed")
         password = self._target.password() if self._target.password else None
-        kind, body = await helper.ask({"connect": {"url": url, "user": self._target.username, "password": password}})
+        kind, body = await helper.ask(
+            {
+                "connect": {
+                    "url": url,
+                    "user": self._target.username,
+                    "password": password,
+                }
+            }
+        )
         self._raise(kind, body)
         self._connected = True
         return helper
@@ -248,11 +285,15 @@ class JmxTransport:
         await self._drop()
         wait = self._started + self._pause - time.monotonic()
         if wait > 0:
-            raise Unreachable(f"{self._target.url}: {self._why}; it is started again in {wait:.0f} s")
+            raise Unreachable(
+                f"{self._target.url}: {self._why}; it is started again in {wait:.0f} s"
+            )
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._started = time.monotonic()
         self._started_with = self._contents.of(self._files)
-        self._helper = await Helper.start(self._java, self._target.jars, self._target.max_answer_bytes)
+        self._helper = await Helper.start(
+            self._java, self._target.jars, self._target.max_answer_bytes
+        )
 
     def _raise(self, kind: AnswerKind, body: bytes) -> None:
         """A SourceError unless the helper answered."""
@@ -267,7 +308,9 @@ class JmxTransport:
         self._connected = False
         if kind == "refused":
             who = f"user {user!r}" if user else "no user"
-            raise Refused(f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}")
+            raise Refused(
+                f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}"
+            )
         if "MQRMIClientSocketFactory" in text:
             text += "; the broker runs with imq.hostname: give its lib/imqjmx.jar as imqjmx_jar"
         raise Unreachable(f"{url}: JMX: {text}")

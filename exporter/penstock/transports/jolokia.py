@@ -36,7 +36,11 @@ class JolokiaTransport:
     def __init__(self, target: JolokiaTarget) -> None:
         self._target = target
         self._url = URL(target.url)
-        self._tls = RenewedContext(target.tls or TlsFiles()) if self._url.scheme == "https" else None
+        self._tls = (
+            RenewedContext(target.tls or TlsFiles())
+            if self._url.scheme == "https"
+            else None
+        )
         self._session: aiohttp.ClientSession | None = None
 
     async def begin_poll(self) -> None:
@@ -66,37 +70,64 @@ class JolokiaTransport:
         how: Any = {"allow_redirects": False}
         if self._tls is not None:
             how["ssl"] = self._tls.context
-            how["server_hostname"] = self._target.tls.server_name if self._target.tls else None
+            how["server_hostname"] = (
+                self._target.tls.server_name if self._target.tls else None
+            )
         try:
             async with asyncio.timeout(timeout):
-                async with self._open().post(self._url, data=body, headers=self._headers(), **how) as response:
+                async with self._open().post(
+                    self._url, data=body, headers=self._headers(), **how
+                ) as response:
                     self._check(response)
-                    answer = await read_capped(response, self._target.max_answer_bytes, self._target.url)
+                    answer = await read_capped(
+                        response, self._target.max_answer_bytes, self._target.url
+                    )
         except TimeoutError as error:
-            raise Unreachable(f"{self._target.url}: no answer within {timeout:.1f} s") from error
+            raise Unreachable(
+                f"{self._target.url}: no answer within {timeout:.1f} s"
+            ) from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             raise self._lost(error) from error
         except aiohttp.ClientError as error:
-            raise BadAnswer(f"{self._target.url}: the answer breaks HTTP: {reason(error)}") from error
+            raise BadAnswer(
+                f"{self._target.url}: the answer breaks HTTP: {reason(error)}"
+            ) from error
         except (UnicodeError, ValueError) as error:
-            raise Unreachable(f"{self._target.url}: cannot be asked: {reason(error)}") from error
+            raise Unreachable(
+                f"{self._target.url}: cannot be asked: {reason(error)}"
+            ) from error
         seconds = time.monotonic() - began
         return Answer(answer, wall + seconds / 2, seconds)
 
     def _lost(self, error: aiohttp.ClientError) -> SourceError:
-        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        if isinstance(
+            error,
+            aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError,
+        ):
             why = f"{self._target.url}: TLS failed: {reason(error)}; see tls: ca_file, server_name"
             fault = self._tls.fault if self._tls is not None else ""
-            return Unreachable(f"{why}. What was read before is in use, because {fault}" if fault else why)
+            return Unreachable(
+                f"{why}. What was read before is in use, because {fault}"
+                if fault
+                else why
+            )
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Unreachable(f"{self._target.url}: cannot connect: {reason(error)}; is the broker's web server up?")
+            return Unreachable(
+                f"{self._target.url}: cannot connect: {reason(error)}; is the broker's web server up?"
+            )
         return _Dropped(f"{self._target.url}: the connection was lost: {reason(error)}")
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            lasting: Any = {"keepalive_timeout": 75} if self._target.reuse_connections else {"force_close": True}
+            lasting: Any = (
+                {"keepalive_timeout": 75}
+                if self._target.reuse_connections
+                else {"force_close": True}
+            )
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=2, ttl_dns_cache=DNS_SECONDS, **lasting),
+                connector=aiohttp.TCPConnector(
+                    limit=2, ttl_dns_cache=DNS_SECONDS, **lasting
+                ),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
@@ -104,14 +135,22 @@ class JolokiaTransport:
         return self._session
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": "penstock"}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": "penstock",
+        }
         if self._target.origin:
             headers["Origin"] = self._target.origin
-        if "%" in (self._url.raw_host or ""):  # a zone holds on this machine only, and Jetty refuses it in a header
+        if "%" in (
+            self._url.raw_host or ""
+        ):  # a zone holds on this machine only, and Jetty refuses it in a header
             headers["Host"] = re.sub("%[^]]*", "", self._url.raw_authority)
         if self._target.username is not None:
             password = self._target.password() if self._target.password else ""
-            headers["Authorization"] = aiohttp.encode_basic_auth(self._target.username, password)
+            headers["Authorization"] = aiohttp.encode_basic_auth(
+                self._target.username, password
+            )
         return headers
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
@@ -125,14 +164,18 @@ class JolokiaTransport:
                 if self._tls and self._target.username is None:
                     file = self._target.tls and self._target.tls.cert_file
                     said = (
-                        f"the certificate {file}: {hint.certificate}" if file else f"no user: {hint.refused}; or {SHOW}"
+                        f"the certificate {file}: {hint.certificate}"
+                        if file
+                        else f"no user: {hint.refused}; or {SHOW}"
                     )
                     raise Refused(f"{what} for {said}")
                 raise Refused(f"{what} for {user}: {hint.refused}")
             case 429:
                 why = "after failed logins; check the password and give Penstock an account of its own"
                 wait = _seconds(response.headers.get("Retry-After"))
-                raise Refused(f"{what}: the broker throttles {user} {why}", retry_after=wait)
+                raise Refused(
+                    f"{what}: the broker throttles {user} {why}", retry_after=wait
+                )
             case 404:
                 raise BadAnswer(f"{what}: no Jolokia here; {hint.path}")
             case status if 300 <= status < 400:
@@ -147,7 +190,11 @@ class _Dropped(SourceError):
 
 async def read_capped(response: aiohttp.ClientResponse, cap: int, url: str) -> bytes:
     """The body, unpacked; `BadAnswer` above `cap` bytes, before they are in memory. url: as errors name it."""
-    unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
+    unpack = (
+        zlib.decompressobj(31)
+        if response.headers.get("Content-Encoding", "").lower() == "gzip"
+        else None
+    )
     body = io.BytesIO()  # joined parts would be there twice for a moment
     size = 0
     async for chunk in response.content.iter_any():

@@ -30,7 +30,9 @@ def parse(text: str) -> PortMap:
     """Raises BadAnswer for what is no answer of a port mapper."""
     lines = text.splitlines()
     if not lines or not lines[0].startswith("101 "):
-        raise BadAnswer(f"not an OpenMQ port mapper: {text[:60]!r}; give the broker's own port, 7676 unless changed")
+        raise BadAnswer(
+            f"not an OpenMQ port mapper: {text[:60]!r}; give the broker's own port, 7676 unless changed"
+        )
     services: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for line in lines[1:]:
         words, _, said = line.partition(" [")
@@ -38,7 +40,9 @@ def parse(text: str) -> PortMap:
         if len(parts) >= 4 and parts[3].isdigit():
             pairs = (pair.partition("=") for pair in said.removesuffix("]").split(","))
             services[parts[0]] = {key.strip(): value for key, _, value in pairs if key}
-    return PortMap(services["portmapper"].get("sessionid", ""), services["jmxrmi"].get("url", ""))
+    return PortMap(
+        services["portmapper"].get("sessionid", ""), services["jmxrmi"].get("url", "")
+    )
 
 
 async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:
@@ -55,12 +59,20 @@ async def ask_port_mapper(host: str, port: int, timeout: float) -> PortMap:
     except TimeoutError as error:
         raise Unreachable(f"{where}: no answer within {timeout:.1f} s") from error
     except asyncio.LimitOverrunError as error:
-        raise BadAnswer(f"{where}: an endless answer; give the broker's own port, 7676 unless changed") from error
+        raise BadAnswer(
+            f"{where}: an endless answer; give the broker's own port, 7676 unless changed"
+        ) from error
     except asyncio.IncompleteReadError as error:
-        parse(error.partial.decode(errors="replace"))  # raises where it is something else
-        raise Unreachable(f"{where}: the answer breaks off; is the broker stopping?") from error
+        parse(
+            error.partial.decode(errors="replace")
+        )  # raises where it is something else
+        raise Unreachable(
+            f"{where}: the answer breaks off; is the broker stopping?"
+        ) from error
     except (OSError, UnicodeError) as error:
-        raise Unreachable(f"{where}: cannot connect: {error}; is the broker up?") from error
+        raise Unreachable(
+            f"{where}: cannot connect: {error}; is the broker up?"
+        ) from error
     return parse(text)
 
 
@@ -77,9 +89,13 @@ class WithPortMapper(PassingOn):
         if len(requests) != 1 or requests[0].get("type") != ASKED:
             return await self._inner.ask(requests, timeout)
         began, wall = time.monotonic(), time.time()
-        found = await ask_port_mapper(self._host, self._port or requests[0]["port"], timeout)
+        found = await ask_port_mapper(
+            self._host, self._port or requests[0]["port"], timeout
+        )
         seconds = time.monotonic() - began
-        body = msgspec.json.encode([{"status": 200, "value": {"session": found.session}}])
+        body = msgspec.json.encode(
+            [{"status": 200, "value": {"session": found.session}}]
+        )
         return Answer(body, wall + seconds / 2, seconds)
 
 
@@ -95,6 +111,9 @@ class _Answered(msgspec.Struct):
 def read_epoch(body: bytes) -> str | None:
     """The session in an answer to `request_epoch`; None where the broker says none."""
     try:
-        return msgspec.json.decode(body, type=list[_Answered])[0].value.get("session") or None
+        return (
+            msgspec.json.decode(body, type=list[_Answered])[0].value.get("session")
+            or None
+        )
     except (msgspec.DecodeError, IndexError) as error:
         raise BadAnswer(f"not an answer about the port mapper: {error}") from error

@@ -18,7 +18,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from penstock.core.errors import BadAnswer, ConfigError, NotRecorded, PenstockError, SourceError, Unreachable
+from penstock.core.errors import (
+    BadAnswer,
+    ConfigError,
+    NotRecorded,
+    PenstockError,
+    SourceError,
+    Unreachable,
+)
 from penstock.core.safe_files import Unfit, create_named
 from penstock.transports.transport import Answer, PassingOn, Request, Transport
 
@@ -70,7 +77,9 @@ class RecordingFile:
             self._file = create_named(self.path)
         except OSError as error:
             hint = "; name another file" if isinstance(error, Unfit) else ""
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}{hint}") from error
+            raise ConfigError(
+                f"{self.path}: cannot be written: {error.strerror}{hint}"
+            ) from error
 
     def begin_poll(self) -> None:
         self.end_poll()
@@ -126,13 +135,17 @@ class RecordingFile:
         try:
             yield
         except OSError as error:
-            raise PenstockError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+            raise PenstockError(
+                f"{self.path}: cannot be written: {error.strerror or error}"
+            ) from error
 
 
 class Recorder(PassingOn):
     """Writes what another transport answers."""
 
-    def __init__(self, inner: Transport, file: RecordingFile, kind: str, broker: str) -> None:
+    def __init__(
+        self, inner: Transport, file: RecordingFile, kind: str, broker: str
+    ) -> None:
         super().__init__(inner)
         self._file = file
         self._polls = 0
@@ -151,10 +164,18 @@ class Recorder(PassingOn):
             answer = await self._inner.ask(requests, timeout)
         except SourceError as error:
             seconds = time.monotonic() - began
-            self._file.write(RecordedCall(stamp=time.time(), seconds=seconds, requests=asked, error=str(error)))
+            self._file.write(
+                RecordedCall(
+                    stamp=time.time(), seconds=seconds, requests=asked, error=str(error)
+                )
+            )
             raise
         body = _one_line(answer.body)
-        self._file.write(RecordedCall(stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=body))
+        self._file.write(
+            RecordedCall(
+                stamp=answer.stamp, seconds=answer.seconds, requests=asked, answer=body
+            )
+        )
         return answer
 
     async def close(self) -> None:
@@ -175,11 +196,17 @@ class RecordingTransport:
             self._file = gzip.open(path, "rb")  # noqa: SIM115 - closed in close()
             self.header = msgspec.json.decode(self._line(), type=Header)
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be read as a recording: {error.strerror or error}") from error
+            raise ConfigError(
+                f"{path}: cannot be read as a recording: {error.strerror or error}"
+            ) from error
         except (*UNREADABLE, EOFError, zlib.error) as error:
-            raise ConfigError(f"{path}: not a recording: {error}; `penstock record` writes one") from error
+            raise ConfigError(
+                f"{path}: not a recording: {error}; `penstock record` writes one"
+            ) from error
         if self.header.penstock != FORMAT:
-            raise ConfigError(f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}")
+            raise ConfigError(
+                f"{path}: recording format {self.header.penstock}; this version reads {FORMAT}"
+            )
         self._polls = self._read_polls()
         self._calls: list[RecordedCall] = []
         self._whole_polls = 0
@@ -204,16 +231,23 @@ class RecordingTransport:
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:  # noqa: ARG002
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
-        call = next(same, None) or next((one for one in self._calls if asked_for_less(requests, one)), None)
+        call = next(same, None) or next(
+            (one for one in self._calls if asked_for_less(requests, one)), None
+        )
         if call is not None:
             self._calls.remove(call)
             if not (answer := bytes(call.answer)):
-                raise Unreachable(call.error or f"{self._path}: a failed call was recorded without its error")
+                raise Unreachable(
+                    call.error
+                    or f"{self._path}: a failed call was recorded without its error"
+                )
             return self._answer(answer, call)
         for call in self._calls:
             if (found := by_pattern(requests, call)) is not None:
                 return self._answer(found, call)
-        raise NotRecorded(f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}")
+        raise NotRecorded(
+            f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}"
+        )
 
     def _answer(self, content: bytes, call: RecordedCall) -> Answer:
         self.last_stamp = call.stamp
@@ -254,7 +288,11 @@ class RecordingTransport:
             self._is_damaged(str(error))
         except UNREADABLE as error:
             is_cut = not line.endswith(b"\n")
-            self._is_damaged("the file is cut off" if is_cut else f"a line is no recorded call: {error}")
+            self._is_damaged(
+                "the file is cut off"
+                if is_cut
+                else f"a line is no recorded call: {error}"
+            )
 
     def _is_damaged(self, why: str) -> None:
         polls = f"{self._whole_polls} whole poll{'' if self._whole_polls == 1 else 's'}"
@@ -279,7 +317,8 @@ def asked_for_less(requests: Sequence[Request], call: RecordedCall) -> bool:
     except UNREADABLE:
         return False
     return len(before) == len(requests) and all(
-        {**was, "attribute": now.get("attribute")} == now and set(was.get("attribute", ())) <= set(now["attribute"])
+        {**was, "attribute": now.get("attribute")} == now
+        and set(was.get("attribute", ())) <= set(now["attribute"])
         if "attribute" in now
         else was == now
         for was, now in zip(before, requests, strict=True)
@@ -293,7 +332,10 @@ def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
     """
     try:
         (pattern,) = _REQUESTS.decode(call.requests)
-        same = all({**pattern, "mbean": request.get("mbean")} == request for request in requests)
+        same = all(
+            {**pattern, "mbean": request.get("mbean")} == request
+            for request in requests
+        )
         if "*" not in pattern.get("mbean", "") or not requests or not same:
             return None
         (named,) = _NAMED.decode(call.answer)
@@ -301,9 +343,15 @@ def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
         return None
     if named.status not in (200, 404):
         return None
-    gone = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "not in the recording"}
+    gone = {
+        "status": 404,
+        "error_type": "javax.management.InstanceNotFoundException",
+        "error": "not in the recording",
+    }
     values = [named.value.get(request["mbean"]) for request in requests]
-    return msgspec.json.encode([gone if value is None else {"status": 200, "value": value} for value in values])
+    return msgspec.json.encode(
+        [gone if value is None else {"status": 200, "value": value} for value in values]
+    )
 
 
 def _one_line(body: bytes) -> msgspec.Raw:

@@ -26,7 +26,11 @@ class TlsFiles:
     def paths(self) -> Sequence[Path]:
         """All files that are read; without `ca_file` the system's authorities, where they are one file."""
         ca_file = self.ca_file or ssl.get_default_verify_paths().cafile
-        return [Path(file) for file in (ca_file, self.cert_file, self.key_file) if file is not None]
+        return [
+            Path(file)
+            for file in (ca_file, self.cert_file, self.key_file)
+            if file is not None
+        ]
 
 
 class RenewedContext:
@@ -67,13 +71,17 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {error}") from error
+        raise ConfigError(
+            f"tls.ca_file {tls.ca_file}: no usable CA certificates in PEM: {error}"
+        ) from error
     if tls.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.cert_file:
         try:
-            context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_passphrase)
+            context.load_cert_chain(
+                tls.cert_file, tls.key_file, password=_no_passphrase
+            )
         except (OSError, ssl.SSLError, ValueError) as error:
             why = f"certificate and key cannot be used: {_reason(error)}"
             raise ConfigError(f"tls.cert_file {tls.cert_file}: {why}") from error

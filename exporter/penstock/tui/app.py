@@ -19,13 +19,30 @@ from textual.widgets import Footer, Input, Static
 
 from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
-from penstock.insight.answers import LISTS, BrokerList, BrokerState, EventList, Explanation, IncidentList
+from penstock.insight.answers import (
+    LISTS,
+    BrokerList,
+    BrokerState,
+    EventList,
+    Explanation,
+    IncidentList,
+)
 from penstock.insight.lists import WORST
 from penstock.insight.text import event_line, explanation, incident_lines
 from penstock.tui import screens
 from penstock.tui.grid import Grid
 from penstock.tui.lines import LEAST, folded, state_word
-from penstock.tui.screens import BROKERS, CONSUMERS, LEVELS, QUEUES, STYLES, Column, Level, Listed, Row
+from penstock.tui.screens import (
+    BROKERS,
+    CONSUMERS,
+    LEVELS,
+    QUEUES,
+    STYLES,
+    Column,
+    Level,
+    Listed,
+    Row,
+)
 from penstock.tui.sparkline import STEP, RecentValues
 from penstock.tui.styled import Line, stacked, styled
 
@@ -37,7 +54,10 @@ class FilterEntry(Input):
     """
 
     def __init__(self, done: Callable[[str | None], None]) -> None:
-        super().__init__(placeholder="part of a name or of a condition; Enter keeps it, Esc ends it", id="filter")
+        super().__init__(
+            placeholder="part of a name or of a condition; Enter keeps it, Esc ends it",
+            id="filter",
+        )
         self._done = done
 
     def open(self, text: str) -> None:
@@ -124,7 +144,9 @@ class Place:
         inner = LEVELS[LEVELS.index(self.level) + 1]
         if isinstance(row, BrokerState):
             return Place(inner, row.name)
-        return Place(inner, row.broker, row.address, row.queue, getattr(row, "client", ""))
+        return Place(
+            inner, row.broker, row.address, row.queue, getattr(row, "client", "")
+        )
 
 
 @dataclass(slots=True)
@@ -148,7 +170,9 @@ class Look:
         return (
             place == self.place
             and up == {one.name: one.up for one in brokers}
-            and all(abs(stamp - stamps[name]) < STEP for name, stamp in now.stamps().items())
+            and all(
+                abs(stamp - stamps[name]) < STEP for name, stamp in now.stamps().items()
+            )
         )
 
 
@@ -229,7 +253,10 @@ class Top(App[None]):
             self._trail.note(
                 {
                     (level.name, level.key(row)): (
-                        stamps.get(row.name if isinstance(row, BrokerState) else row.broker, look.at),
+                        stamps.get(
+                            row.name if isinstance(row, BrokerState) else row.broker,
+                            look.at,
+                        ),
                         values,
                     )
                     for row in look.rows
@@ -257,7 +284,9 @@ class Top(App[None]):
         # The last hour is kept of the others.
         points = {} if place.level is CONSUMERS else {"points": screens.POINTS}
         name = place.level.name
-        page = await self._get(f"/api/v1/{name}", LISTS[name], **place.query(), **points)
+        page = await self._get(
+            f"/api/v1/{name}", LISTS[name], **place.query(), **points
+        )
         return Look(time.time(), brokers, page.rows, page.total, place)
 
     # --- drawing
@@ -270,19 +299,39 @@ class Top(App[None]):
         keys: list[Hashable] = [level.key(row) for row in rows]
 
         def cell(column: Column, i: int) -> tuple[str, str]:
-            context = screens.CellContext(rows[i], (level.name, keys[i]), self._trail, self._look.at, column.width)
-            return column.show(context), screens.style_of(rows[i]) if column.title == columns[0].title else ""
+            context = screens.CellContext(
+                rows[i], (level.name, keys[i]), self._trail, self._look.at, column.width
+            )
+            return column.show(context), screens.style_of(
+                rows[i]
+            ) if column.title == columns[0].title else ""
 
         named = {"broker": place.broker, "queue": place.queue, "client": place.client}
         columns = [column for column in level.columns if not named.get(column.given)]
         fits = f" match {place.text!r}; Esc clears the filter" if place.text else ""
-        self._grid.show(columns, keys, cell, place.sort, "" if self._coming else f"No {level.name}{fits}.")
-        base.query_one("#keys", Static).update(stacked(map(styled, screens.key_lines(self.size.width))))
+        self._grid.show(
+            columns,
+            keys,
+            cell,
+            place.sort,
+            "" if self._coming else f"No {level.name}{fits}.",
+        )
+        base.query_one("#keys", Static).update(
+            stacked(map(styled, screens.key_lines(self.size.width)))
+        )
 
     def _title_line(self) -> Line:
-        at = datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC") if self._look.at else "not asked yet"
+        at = (
+            datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC")
+            if self._look.at
+            else "not asked yet"
+        )
         every = "paused" if self._paused else f"every {self._seconds:g} s"
-        return styled(f"penstock top  {self._where}  {at}, {every}".ljust(500), "reverse", no_wrap=True)
+        return styled(
+            f"penstock top  {self._where}  {at}, {every}".ljust(500),
+            "reverse",
+            no_wrap=True,
+        )
 
     def _told_lines(self) -> Line:
         lines = [self._place_line(), *self._broker_lines()]
@@ -292,10 +341,18 @@ class Top(App[None]):
 
     def _place_line(self) -> Line:
         place, look = self._place, self._look
-        names = [] if place.level is BROKERS else [place.broker or "all brokers", place.queue, place.client]
+        names = (
+            []
+            if place.level is BROKERS
+            else [place.broker or "all brokers", place.queue, place.client]
+        )
         parts = [" > ".join([*(name for name in names if name), place.level.name])]
         shown = len(look.rows)
-        parts.append(f"{shown:,}" if shown == look.total else f"{shown:,} of {look.total:,}: filter with /")
+        parts.append(
+            f"{shown:,}"
+            if shown == look.total
+            else f"{shown:,} of {look.total:,}: filter with /"
+        )
         if place.level is not BROKERS:
             turned = "" if place.sort in (WORST, *place.level.sorts) else " reversed"
             parts.append(f"by {place.sort.removeprefix('-')}{turned}")
@@ -305,15 +362,28 @@ class Top(App[None]):
 
     def _broker_lines(self) -> Iterable[Line]:
         """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
-        chosen = [one for one in self._look.brokers if self._place.broker in ("", one.name)]
+        chosen = [
+            one for one in self._look.brokers if self._place.broker in ("", one.name)
+        ]
         down = [one for one in chosen if one.up is False]
-        most = self.size.width if len(down) > 1 else None  # a line each: all names are seen
+        most = (
+            self.size.width if len(down) > 1 else None
+        )  # a line each: all names are seen
         for one in down[:MOST_DOWN]:
-            yield styled(f"!! {one.name} DOWN{old(one)}: {one.error}"[:most], STYLES["down"])
+            yield styled(
+                f"!! {one.name} DOWN{old(one)}: {one.error}"[:most], STYLES["down"]
+            )
         if len(down) > MOST_DOWN:
-            yield styled(f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"])
+            yield styled(
+                f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"]
+            )
         if self._place.broker and not down:
-            yield from (styled(about(one), screens.style_of(one), overflow="ellipsis", no_wrap=True) for one in chosen)
+            yield from (
+                styled(
+                    about(one), screens.style_of(one), overflow="ellipsis", no_wrap=True
+                )
+                for one in chosen
+            )
 
     # --- keys
 
@@ -360,7 +430,14 @@ class Top(App[None]):
         sorts = self._place.level.sorts
         if sorts:
             now = self._place.sort
-            at = next((i for i, one in enumerate(sorts) if one.removeprefix("-") == now.removeprefix("-")), 0)
+            at = next(
+                (
+                    i
+                    for i, one in enumerate(sorts)
+                    if one.removeprefix("-") == now.removeprefix("-")
+                ),
+                0,
+            )
             self._go(replace(self._place, sort=sorts[(at + step) % len(sorts)]))
 
     def on_grid_headed(self, event: Grid.Headed) -> None:
@@ -372,7 +449,12 @@ class Top(App[None]):
     def action_turn(self) -> None:
         if self._place.level.sorts:
             sort = self._place.sort
-            self._go(replace(self._place, sort=sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"))
+            self._go(
+                replace(
+                    self._place,
+                    sort=sort.removeprefix("-") if sort.startswith("-") else f"-{sort}",
+                )
+            )
 
     def action_pause(self) -> None:
         self._paused = not self._paused
@@ -406,18 +488,30 @@ class Top(App[None]):
         elif isinstance(row, BrokerState):
             self.push_screen(TextPage(f"{row.name}   q: back", broker_lines(row)))
         else:
-            self._page(f"{row.broker} / {row.queue}", explanation, "explain", Explanation, **names_of(row))
+            self._page(
+                f"{row.broker} / {row.queue}",
+                explanation,
+                "explain",
+                Explanation,
+                **names_of(row),
+            )
 
     def action_copy(self) -> None:
         """The name under the cursor, to the clipboard of the terminal."""
         if row := self._row():
-            self._copy(row.name if isinstance(row, BrokerState) else getattr(row, self._place.level.name[:-1]))
+            self._copy(
+                row.name
+                if isinstance(row, BrokerState)
+                else getattr(row, self._place.level.name[:-1])
+            )
 
     def action_browse(self) -> None:
         """The page of what is under the cursor; its address is copied where no browser can be opened."""
         row = self._row()
         if row is None or not self._where.startswith("http"):
-            self.notify("No agent is asked that would have a page of it.", severity="warning")
+            self.notify(
+                "No agent is asked that would have a page of it.", severity="warning"
+            )
             return
         names = {"broker": row.name} if isinstance(row, BrokerState) else names_of(row)
         kind = next(name for name in ("client", "queue", "broker") if names.get(name))
@@ -432,17 +526,34 @@ class Top(App[None]):
 
     def action_events(self) -> None:
         """What changed on what is looked at, the newest first."""
-        given = {"broker": self._place.broker, "queue": self._place.queue, "limit": EVENTS}
-        self._page("events, the newest first", event_lines, "events", EventList, **given)
+        given = {
+            "broker": self._place.broker,
+            "queue": self._place.queue,
+            "limit": EVENTS,
+        }
+        self._page(
+            "events, the newest first", event_lines, "events", EventList, **given
+        )
 
     def action_incidents(self) -> None:
         """Roots with what comes of them, the worst first."""
         broker = self._place.broker
-        self._page("incidents, the worst first", incidents_shown, "incidents", IncidentList, broker=broker)
+        self._page(
+            "incidents, the worst first",
+            incidents_shown,
+            "incidents",
+            IncidentList,
+            broker=broker,
+        )
 
     @work(exclusive=True, group="page")
     async def _page(
-        self, title: str, lines: Callable[[Any], Iterable[str]], path: str, kind: type, **given: str | int
+        self,
+        title: str,
+        lines: Callable[[Any], Iterable[str]],
+        path: str,
+        kind: type,
+        **given: str | int,
     ) -> None:
         """A page of the lines that an answer makes."""
         try:
@@ -460,14 +571,21 @@ class Top(App[None]):
 
 
 def names_of(row: Listed) -> dict[str, str]:
-    return {name: getattr(row, name, "") for name in ("broker", "address", "queue", "client")}
+    return {
+        name: getattr(row, name, "")
+        for name in ("broker", "address", "queue", "client")
+    }
 
 
 def about(broker: BrokerState) -> str:
     """One line on a broker that is up, or was not asked yet."""
     if broker.up is None:
         return f"{broker.name}: not asked yet"
-    found = [f"{broker.numbers[name]} {name}" for name in ("critical", "warning") if broker.numbers.get(name)]
+    found = [
+        f"{broker.numbers[name]} {name}"
+        for name in ("critical", "warning")
+        if broker.numbers.get(name)
+    ]
     worst = ", ".join(found) or "no warning"
     return f"{broker.name} up: {broker.kind} {broker.version} {broker.role}{old(broker)}; {worst}"
 
@@ -487,7 +605,9 @@ def broker_lines(broker: BrokerState) -> Iterable[str]:
 
 
 def event_lines(found: EventList) -> Iterable[str]:
-    return [event_line(event) for event in reversed(found.events)] or ["Nothing has changed since the agent began."]
+    return [event_line(event) for event in reversed(found.events)] or [
+        "Nothing has changed since the agent began."
+    ]
 
 
 def incidents_shown(found: IncidentList) -> Iterable[str]:

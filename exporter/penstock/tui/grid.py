@@ -46,10 +46,23 @@ class Grid(ScrollView, can_focus=True):
         self._cell: Cell = lambda *_: ("", "")
         self._empty = ""
 
-    def show(self, columns: Sequence[Column], keys: Sequence[Hashable], cell: Cell, sort: str, empty: str) -> None:
+    def show(
+        self,
+        columns: Sequence[Column],
+        keys: Sequence[Hashable],
+        cell: Cell,
+        sort: str,
+        empty: str,
+    ) -> None:
         """Other rows, or `empty`; the cursor stays on its row where that is still there, else at its place."""
         under = self.keys[self.cursor] if self.keys else None
-        self.keys, self._columns, self._cell, self._sort, self._empty = keys, columns, cell, sort, empty
+        self.keys, self._columns, self._cell, self._sort, self._empty = (
+            keys,
+            columns,
+            cell,
+            sort,
+            empty,
+        )
         if under in keys:
             self.cursor = keys.index(under)
         self._fit()
@@ -71,7 +84,11 @@ class Grid(ScrollView, can_focus=True):
     def _to(self, row: int) -> None:
         self.cursor = min(max(row, 0), max(len(self.keys) - 1, 0))
         self.scroll_to_region(
-            Region(0, self.cursor, 1, 1 + HEAD), animate=False, force=True, immediate=True, x_axis=False
+            Region(0, self.cursor, 1, 1 + HEAD),
+            animate=False,
+            force=True,
+            immediate=True,
+            x_axis=False,
         )
         self.refresh()
 
@@ -100,16 +117,23 @@ class Grid(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         if y < HEAD:
-            return self._strip([(self._heading(column), "bold underline") for column in self._fitted], Style.null())
+            return self._strip(
+                [(self._heading(column), "bold underline") for column in self._fitted],
+                Style.null(),
+            )
         row = round(self.scroll_offset.y) + y - HEAD
         if row >= len(self.keys):
             empty = visible(self._empty) if row == 0 else ""
             return Strip([Segment(empty)]).adjust_cell_length(self.size.width)
         cells = [self._cell(column, row) for column in self._fitted]
-        return self._strip(cells, Style(reverse=True) if row == self.cursor else Style.null())
+        return self._strip(
+            cells, Style(reverse=True) if row == self.cursor else Style.null()
+        )
 
     def _heading(self, column: Column) -> str:
-        if not column.sort or column.sort.removeprefix("-") != self._sort.removeprefix("-"):
+        if not column.sort or column.sort.removeprefix("-") != self._sort.removeprefix(
+            "-"
+        ):
             return column.title
         return f"{column.title}{'*' if column.sort == self._sort else '-'}"
 
@@ -126,4 +150,8 @@ def sized(text: str, column: Column) -> str:
     text = visible(text)
     if cell_len(text) > column.width:
         text = set_cell_size(text, column.width - 1) + "…"
-    return " " * (column.width - cell_len(text)) + text if column.right else set_cell_size(text, column.width)
+    return (
+        " " * (column.width - cell_len(text)) + text
+        if column.right
+        else set_cell_size(text, column.width)
+    )

@@ -45,7 +45,9 @@ def say(*lines: str, err: bool = False) -> None:
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
     """The value as JSON, what would act on a terminal in the escapes that JSON has for it. indent: None in one line."""
-    for line in json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=indent).split("\n"):
+    for line in json.dumps(
+        msgspec.to_builtins(value), ensure_ascii=False, indent=indent
+    ).split("\n"):
         _write(visible(line))
 
 
@@ -62,7 +64,11 @@ def folded(line: str, width: int) -> Iterator[str]:
         hang = HANG
     part, used = "", 0
     for word in _WORD.findall(line):
-        if part and used + columns(word) > width and hang + columns(word.lstrip(" ")) <= width:
+        if (
+            part
+            and used + columns(word) > width
+            and hang + columns(word.lstrip(" ")) <= width
+        ):
             yield part
             part, used, word = " " * hang, hang, word.lstrip(" ")  # noqa: PLW2901
         for one in word:
@@ -78,7 +84,11 @@ def columns(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.category(one) in ("Mn", "Me") else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        0
+        if unicodedata.category(one) in ("Mn", "Me")
+        else 2
+        if unicodedata.east_asian_width(one) in "WF"
+        else 1
         for one in text
     )
 
@@ -91,6 +101,15 @@ def state_word(line: str) -> str:
 def coloured(line: str) -> str:
     word = state_word(line)
     if not word:
-        return click.style(line, bold=True) if re.match(r"[A-Z]\w+( [\w ]+)?$", line) else line
+        return (
+            click.style(line, bold=True)
+            if re.match(r"[A-Z]\w+( [\w ]+)?$", line)
+            else line
+        )
     style = COLOURS[word.lower()]
-    return re.sub(rf"(?<!\S){word}(?!\S)", lambda found: click.style(found[0], **style), line, count=1)
+    return re.sub(
+        rf"(?<!\S){word}(?!\S)",
+        lambda found: click.style(found[0], **style),
+        line,
+        count=1,
+    )

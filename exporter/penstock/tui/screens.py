@@ -11,7 +11,13 @@ from msgspec import UNSET
 from textual.binding import Binding, BindingType
 
 from penstock.core.catalogues import read_toml
-from penstock.insight.answers import BrokerState, Client, ConditionSummary, Consumer, Queue
+from penstock.insight.answers import (
+    BrokerState,
+    Client,
+    ConditionSummary,
+    Consumer,
+    Queue,
+)
 from penstock.insight.formatting import duration
 from penstock.tui.sparkline import RecentValues, sparkline
 
@@ -69,7 +75,10 @@ def fitted(columns: Sequence[Column], width: int) -> list[Column]:
     """The columns that fit `width`, the most needed ones, each as wide as there is room: names before the state."""
     chosen: list[int] = []
     for i in sorted(range(len(columns)), key=lambda i: columns[i].rank):
-        if not chosen or _needed([*(columns[one] for one in chosen), columns[i]]) <= width:
+        if (
+            not chosen
+            or _needed([*(columns[one] for one in chosen), columns[i]]) <= width
+        ):
             chosen.append(i)
     shown = [columns[i] for i in sorted(chosen)]
     spare = width - _needed(shown)
@@ -103,7 +112,9 @@ def ago(name: str) -> Show:
 
 def rate(name: str) -> Show:
     """Of a counter, from what was seen."""
-    return lambda seen: "" if (found := seen.trail.rate(seen.key, name)) is None else per_second(found)
+    return lambda seen: (
+        "" if (found := seen.trail.rate(seen.key, name)) is None else per_second(found)
+    )
 
 
 def spark(name: str) -> Show:
@@ -119,7 +130,9 @@ def time_series(name: str, of_client: str) -> Show:
             return ""
         worst = next(iter(active(seen.row)), None)
         values = getattr(seen.row.recent, of_client if worst and worst.client else name)
-        return sparkline([math.nan if value is None else value for value in values][-seen.width :])
+        return sparkline(
+            [math.nan if value is None else value for value in values][-seen.width :]
+        )
 
     return show
 
@@ -156,7 +169,9 @@ def state(seen: CellContext[Listed]) -> str:
     if len(line) <= seen.width or not others:
         return line
     lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
-    more = (" +lost" if lost else "") + (f" +{len(others) - lost}" if len(others) > lost else "")
+    more = (" +lost" if lost else "") + (
+        f" +{len(others) - lost}" if len(others) > lost else ""
+    )
     return line[: min(3 + len(worst), max(seen.width - len(more), 3))] + more
 
 
@@ -177,7 +192,11 @@ def broker_state(seen: CellContext[BrokerState]) -> str:
     if not row.up:
         return f"{MARKS[row.state]} DOWN"
     count = row.numbers.get(row.state)
-    return f"{MARKS[row.state]} {count} {row.state}" if count else f"{MARKS[row.state]} {row.state}"
+    return (
+        f"{MARKS[row.state]} {count} {row.state}"
+        if count
+        else f"{MARKS[row.state]} {row.state}"
+    )
 
 
 def style_of(row: Row) -> str:
@@ -186,7 +205,9 @@ def style_of(row: Row) -> str:
 
 
 def _of(name: str) -> Show:
-    return lambda seen: short(seen.row.numbers[name]) if name in seen.row.numbers else ""
+    return lambda seen: (
+        short(seen.row.numbers[name]) if name in seen.row.numbers else ""
+    )
 
 
 def _notes(seen: CellContext[BrokerState]) -> str:
@@ -208,7 +229,11 @@ class Level:
 
     def numbers(self, row: Row) -> Mapping[str, Any]:
         """What sparklines and rates are drawn from."""
-        return row.numbers if isinstance(row, BrokerState) else {name: getattr(row, name) for name in self.counted}
+        return (
+            row.numbers
+            if isinstance(row, BrokerState)
+            else {name: getattr(row, name) for name in self.counted}
+        )
 
     @property
     def sorts(self) -> list[str]:
@@ -216,7 +241,12 @@ class Level:
         return [column.sort for column in self.columns if column.sort]
 
 
-_STATES: Mapping[str, Show] = {"state": state, "since": since, "broker_state": broker_state, "notes": _notes}
+_STATES: Mapping[str, Show] = {
+    "state": state,
+    "since": since,
+    "broker_state": broker_state,
+    "notes": _notes,
+}
 SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "show": _STATES.__getitem__,
     "text": lambda name: cell(name, str),
@@ -231,7 +261,10 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "kept": lambda names: time_series(*names),
 }
 """How a cell is made of what its row has under a name."""
-_LEVELS, _KEYS = read_toml("penstock.tui", "levels.toml"), read_toml("penstock.tui", "keys.toml")
+_LEVELS, _KEYS = (
+    read_toml("penstock.tui", "levels.toml"),
+    read_toml("penstock.tui", "keys.toml"),
+)
 LOSSES: Final = frozenset[str](_LEVELS["losses"])
 """Conditions by which messages are lost."""
 
@@ -244,7 +277,10 @@ def bindings(of: str) -> list[BindingType]:
 def key_lines(width: int) -> list[str]:
     """What each key of the view does, in lines of that width."""
     rows = [row for row in _KEYS["view"] if row.get("show", True)]
-    text = "  ".join(f"{row.get('key_display', row['key'])}\0{row['description']}".replace(" ", "\0") for row in rows)
+    text = "  ".join(
+        f"{row.get('key_display', row['key'])}\0{row['description']}".replace(" ", "\0")
+        for row in rows
+    )
     return [line.replace("\0", " ") for line in wrap(text, max(width, 1))]
 
 
@@ -253,7 +289,12 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
     found = []
     for row in rows:
         kind = next(name for name in SHOWS if name in row)
-        found.append(Column(show=SHOWS[kind](row[kind]), **{name: row[name] for name in row if name != kind}))
+        found.append(
+            Column(
+                show=SHOWS[kind](row[kind]),
+                **{name: row[name] for name in row if name != kind},
+            )
+        )
     return tuple(found)
 
 

@@ -30,7 +30,11 @@ class RecentValues:
             points = self._points.setdefault(key, deque(maxlen=MOST))
             self._missed[key] = 0
             if not points or stamp - points[-1][0] > STEP:
-                numbers = {name: float(one) for name, one in values.items() if isinstance(one, int | float)}
+                numbers = {
+                    name: float(one)
+                    for name, one in values.items()
+                    if isinstance(one, int | float)
+                }
                 points.append((stamp, numbers))
         for key in self._points.keys() - rows.keys():
             self._missed[key] += 1
@@ -54,4 +58,7 @@ class RecentValues:
 def sparkline(values: Sequence[float]) -> str:
     """Bars from zero to the largest, or to `LEAST`; a blank where a value is not known."""
     top = max([LEAST, *(value for value in values if not math.isnan(value))])
-    return "".join(" " if math.isnan(value) else BARS[round(value / top * (len(BARS) - 1))] for value in values)
+    return "".join(
+        " " if math.isnan(value) else BARS[round(value / top * (len(BARS) - 1))]
+        for value in values
+    )

@@ -24,5 +24,10 @@ def stacked(lines: Iterable[Line]) -> Line:
 def add_row(table: Table, *cells: str | Line) -> None:
     """A `str` is one line, cut where its column has no room; left to rich, it would be read as markup."""
     table.add_row(
-        *(styled(cell, no_wrap=True, overflow="ellipsis") if isinstance(cell, str) else cell for cell in cells)
+        *(
+            styled(cell, no_wrap=True, overflow="ellipsis")
+            if isinstance(cell, str)
+            else cell
+            for cell in cells
+        )
     )

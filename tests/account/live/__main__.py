@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from account.live.compare import Lawful, Result, as_metrics, compared, conditions, of_broker
+from account.live.compare import (
+    Lawful,
+    Result,
+    as_metrics,
+    compared,
+    conditions,
+    of_broker,
+)
 from account.live.situations import SITUATIONS, Situation
 from account.live.stage import Counts, Stage, Watch
 from penstock_demo.artemis import VERSION
@@ -62,10 +69,16 @@ def play(
             counts = {key: n for key, n in counts.items() if key[1] != "open"}
         stage.settle()
         results = {
-            watch.name: judged(stage, number, counts, sending, restart=restart) for number, watch in enumerate(watches)
+            watch.name: judged(stage, number, counts, sending, restart=restart)
+            for number, watch in enumerate(watches)
         }
         sent = sum(n for (_, what), n in counts.items() if what == "sent")
-        return results, {"sent": sent, "per_second": round(sent / sending), "load": load, "trouble": stage.trouble}
+        return results, {
+            "sent": sent,
+            "per_second": round(sent / sending),
+            "load": load,
+            "trouble": stage.trouble,
+        }
 
 
 def lost_by_the_kill(stage: Stage) -> dict[tuple[str, str], int]:
@@ -79,20 +92,32 @@ def until(moment: float) -> None:
     time.sleep(max(moment - time.monotonic(), 0))
 
 
-def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart: bool) -> list[Result]:
+def judged(
+    stage: Stage, number: int, counts: Counts, seconds: float, *, restart: bool
+) -> list[Result]:
     """By the command for the first agent, by the API for the others. seconds: of sending."""
     agent, watch, found = stage.agents[number], stage.watches[number], []
     missed = 0.0 if number or restart else seconds
     lawful = Lawful(watch.killed)
     if restart:
-        lawful = Lawful(cut=True, unsure=unsure(counts), unseen=(watch.interval + UNDER_WAY) / seconds)
+        lawful = Lawful(
+            cut=True,
+            unsure=unsure(counts),
+            unseen=(watch.interval + UNDER_WAY) / seconds,
+        )
     shown = {
         (labels["address"], labels["queue"], labels["fate"]): value
         for labels, value in stage.scrape(agent).find("mq_account_messages_total")
     }
     raised = stage.raised(agent)
     for situation in stage.situations:
-        addresses = {situation.name, *(options.get("address", queue) for queue, options in situation.of_queues.items())}
+        addresses = {
+            situation.name,
+            *(
+                options.get("address", queue)
+                for queue, options in situation.of_queues.items()
+            ),
+        }
         sheets = {
             sheet["queue"]: sheet
             for address in [*sorted(addresses - {situation.name}), situation.name]
@@ -104,8 +129,14 @@ def judged(stage: Stage, number: int, counts: Counts, seconds: float, *, restart
         found.append(result)
     if SAFE in stage.sentence(agent):
         found[0].wrong.append(f"the broker: {SAFE}")
-    due = {name for situation in stage.situations for name in (*situation.raises, *situation.also)}
-    found[0].wrong += [f"{name} on the broker" for name in sorted(of_broker(raised).keys() - due)]
+    due = {
+        name
+        for situation in stage.situations
+        for name in (*situation.raises, *situation.also)
+    }
+    found[0].wrong += [
+        f"{name} on the broker" for name in sorted(of_broker(raised).keys() - due)
+    ]
     return found
 
 
@@ -122,7 +153,9 @@ def unsure(counts: Counts) -> dict[str, float]:
 
 def report(results: dict[str, list[Result]]) -> None:
     for name, of in results.items():
-        print(f"\nPolled {name}\n\n| situation | truth/told | unexplained | | |\n|---|---|---|---|---|")  # noqa: T201
+        print(  # noqa: T201
+            f"\nPolled {name}\n\n| situation | truth/told | unexplained | | |\n|---|---|---|---|---|"
+        )
         for result in of:
             print(result.line())  # noqa: T201
 
@@ -131,14 +164,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=360)
     parser.add_argument("--only", default="", help="parts of names, by commas")
-    parser.add_argument("--intervals", default=",".join(f"{one:g}" for one in INTERVALS))
-    parser.add_argument("--variant", choices=["agent", "broker", "both"], default="both", help="what is killed midway")
     parser.add_argument(
-        "--version", default=VERSION, help=f"of the broker; {NEWEST} is embedded, and has fewer protocols"
+        "--intervals", default=",".join(f"{one:g}" for one in INTERVALS)
+    )
+    parser.add_argument(
+        "--variant",
+        choices=["agent", "broker", "both"],
+        default="both",
+        help="what is killed midway",
+    )
+    parser.add_argument(
+        "--version",
+        default=VERSION,
+        help=f"of the broker; {NEWEST} is embedded, and has fewer protocols",
     )
     said = parser.parse_args()
     wanted = [one for one in said.only.split(",") if one]
-    chosen = [one for one in SITUATIONS if not wanted or any(part in one.name for part in wanted)]
+    chosen = [
+        one
+        for one in SITUATIONS
+        if not wanted or any(part in one.name for part in wanted)
+    ]
     missing = {NEWEST: {"mqtt", "openwire"}, VERSION: set[str]()}.get(
         said.version, {"mqtt"}
     )  # 2.28 names queues otherwise
@@ -159,10 +205,17 @@ def main() -> int:
         figures[variant] = run | {
             "situations": len(played),
             "faults": sum(not one.healthy for one in played),
-            "wrong": {name: [one.situation.name for one in of if not one.right] for name, of in results.items()},
-            "not_told": sorted({name for of in results.values() for one in of for name in one.untold}),
+            "wrong": {
+                name: [one.situation.name for one in of if not one.right]
+                for name, of in results.items()
+            },
+            "not_told": sorted(
+                {name for of in results.values() for one in of for name in one.untold}
+            ),
         }
-    figures["ok"] = not any(wrong for run in figures.values() for wrong in run["wrong"].values())
+    figures["ok"] = not any(
+        wrong for run in figures.values() for wrong in run["wrong"].values()
+    )
     print(json.dumps(figures))  # noqa: T201
     return 0 if figures["ok"] else 1
 

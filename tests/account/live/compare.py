@@ -57,9 +57,15 @@ class Result:
 
     def line(self) -> str:
         told = "; ".join(
-            f"{row.what} {row.truth:g}/{row.told}" for row in self.rows if row.truth or row.verdict == WRONG
+            f"{row.what} {row.truth:g}/{row.told}"
+            for row in self.rows
+            if row.truth or row.verdict == WRONG
         )
-        notes = [*self.wrong, *self.conditions, *(f"not told: {name}" for name in self.untold)]
+        notes = [
+            *self.wrong,
+            *self.conditions,
+            *(f"not told: {name}" for name in self.untold),
+        ]
         verdict = "right" if self.right else "WRONG"
         return f"| {self.situation.name} | {told} | {self.unexplained:g} | {verdict} | {'; '.join(notes)} |"
 
@@ -80,10 +86,16 @@ class Lawful:
     unseen: float = 0.0
 
 
-def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawful: Lawful) -> Result:
+def compared(
+    situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawful: Lawful
+) -> Result:
     result = Result(situation)
     by_queue = {sheet["queue"]: sheet for sheet in sheets}
-    known = {name for sheet in sheets for name in numbers_of(sheet)} | {*QUEUE_FATES, *ADDRESS_FATES, "given_back"}
+    known = {name for sheet in sheets for name in numbers_of(sheet)} | {
+        *QUEUE_FATES,
+        *ADDRESS_FATES,
+        "given_back",
+    }
     for queue, truth in expected(situation).items():
         sheet = by_queue.get(queue)
         if sheet is None:
@@ -104,14 +116,21 @@ def compared(situation: Situation, counts: Counts, sheets: Sequence[Sheet], lawf
 
 def stays(situation: Situation) -> bool:
     """Whether no consumer goes before it has settled what it was given."""
-    return not any({"life_ms", "limit", "hold"} & one.keys() or one["role"] == "ring" for one in situation.clients)
+    return not any(
+        {"life_ms", "limit", "hold"} & one.keys() or one["role"] == "ring"
+        for one in situation.clients
+    )
 
 
 def expected(situation: Situation) -> dict[str, dict[str, str]]:
     """The truth by queue, the address under ""; what does not stand there is 0."""
     found: dict[str, dict[str, str]] = {"": dict(situation.truth.get("", {}))}
     for queue in situation.of_queues:
-        found[queue] = {"came": "sent", "acknowledged": "settled", **situation.truth.get(queue, {})}
+        found[queue] = {
+            "came": "sent",
+            "acknowledged": "settled",
+            **situation.truth.get(queue, {}),
+        }
     return found
 
 
@@ -126,12 +145,23 @@ def value_of(text: str, place: str, counts: Counts) -> float:
 
 def numbers_of(sheet: Sheet) -> dict[str, object]:
     """All amounts of a sheet by name, but those by client."""
-    parts = [part for name, part in sheet.items() if isinstance(part, dict) and name not in {"lost_by", "reasons"}]
+    parts = [
+        part
+        for name, part in sheet.items()
+        if isinstance(part, dict) and name not in {"lost_by", "reasons"}
+    ]
     inner = sheet.get("buffered") or {}
-    return {name: value for part in parts for name, value in part.items() if part is not inner}
+    return {
+        name: value
+        for part in parts
+        for name, value in part.items()
+        if part is not inner
+    }
 
 
-def complete(values: dict[str, float], sheet: Sheet, known: set[str], result: Result) -> None:
+def complete(
+    values: dict[str, float], sheet: Sheet, known: set[str], result: Result
+) -> None:
     """With what is there; moved messages are acknowledged ones to a version that does not tell them apart."""
     left = {name for name in values if name in sheet["left"] or name in SPLIT}
     values.setdefault("there", values["came"] - sum(values[name] for name in left))
@@ -158,12 +188,20 @@ class Comparison:
         for name, truth in values.items():
             names = [one for one in (name, *STANDS_FOR.get(name, ())) if one in told]
             if names:
-                self._judge(name, truth, told[names[0]], values["came"] if name == "there" else truth)
+                self._judge(
+                    name,
+                    truth,
+                    told[names[0]],
+                    values["came"] if name == "there" else truth,
+                )
             elif truth and name in STANDS_FOR and name not in self.known:
                 self.result.untold.append(name)
             elif truth:
                 self._wrong(f"nothing of {name}, {truth:g} by the clients")
-        mine = {*values, *(other for name in values for other in STANDS_FOR.get(name, ()))}
+        mine = {
+            *values,
+            *(other for name in values for other in STANDS_FOR.get(name, ())),
+        }
         for name in LOSSES - mine:
             if bounds(told.get(name, 0))[0] > self._unsure:
                 self._wrong(f"{name} {shown(told[name])}, none by the clients")
@@ -174,20 +212,41 @@ class Comparison:
 
     def _judge(self, name: str, truth: float, value: object, traffic: float) -> None:
         situation, (low, high) = self.result.situation, bounds(value)
-        lawful = self.lawful.cut and (not self.queue or self.lawful.unseen > 0 or name in BY_TARGETS)
-        unseen = self._unsure + math.ceil(traffic * self.lawful.unseen) + (ODD if self.lawful.unseen else 0)
+        lawful = self.lawful.cut and (
+            not self.queue or self.lawful.unseen > 0 or name in BY_TARGETS
+        )
+        unseen = (
+            self._unsure
+            + math.ceil(traffic * self.lawful.unseen)
+            + (ODD if self.lawful.unseen else 0)
+        )
         if low == high == truth:
             verdict = EXACT
         elif low <= truth <= high:
-            allowed = (*situation.unknown, *(situation.wide if value is not None else ()))
+            allowed = (
+                *situation.unknown,
+                *(situation.wide if value is not None else ()),
+            )
             # Beside senders that name no address what a consumer settled as it went may have been moved by an operator.
-            in_hand = name in {"acknowledged", "moved"} and high - low <= situation.in_hand
+            in_hand = (
+                name in {"acknowledged", "moved"} and high - low <= situation.in_hand
+            )
             lawful = lawful or name in allowed or in_hand or not truth
             verdict = (BOUNDS if value is not None else UNKNOWN) if lawful else WRONG
         else:
-            more = unseen if name == "there" else self._unsure  # what was acknowledged just then comes once more
-            verdict = SHORT if self.lawful.unseen and low - more <= truth <= high + unseen else WRONG
-        what = f"{self.queue} {name}" if self.queue and self.queue != situation.name else name
+            more = (
+                unseen if name == "there" else self._unsure
+            )  # what was acknowledged just then comes once more
+            verdict = (
+                SHORT
+                if self.lawful.unseen and low - more <= truth <= high + unseen
+                else WRONG
+            )
+        what = (
+            f"{self.queue} {name}"
+            if self.queue and self.queue != situation.name
+            else name
+        )
         self.result.rows.append(Row(what, truth, shown(value), verdict))
         if verdict == WRONG:
             self._wrong(f"{name} {truth:g} by the clients, told {shown(value)}")
@@ -206,7 +265,14 @@ def compare_culprits(result: Result, queue: str, counts: Counts, sheet: Sheet) -
         low, high = told.get(name, (0.0, 0.0))
         inside = low <= truth <= high + (0 if name == "arrivals" else unnamed)
         said = shown([low, high])
-        result.rows.append(Row(name, truth, said, EXACT if low == high == truth else BOUNDS if inside else WRONG))
+        result.rows.append(
+            Row(
+                name,
+                truth,
+                said,
+                EXACT if low == high == truth else BOUNDS if inside else WRONG,
+            )
+        )
         if not inside:
             result.wrong.append(f"by {name}: {truth:g}, told {said}")
 
@@ -221,7 +287,11 @@ def bounds(value: object) -> Bounds:
 
 
 def summed(amounts: Mapping[str, object]) -> list[float]:
-    low, high = (sum(ends) for ends in zip(*map(bounds, amounts.values()), strict=True)) if amounts else (0.0, 0.0)
+    low, high = (
+        (sum(ends) for ends in zip(*map(bounds, amounts.values()), strict=True))
+        if amounts
+        else (0.0, 0.0)
+    )
     return [low, high]
 
 
@@ -232,7 +302,9 @@ def shown(value: object) -> str:
     return f"{low:g}" if low == high else f"{low:g}..{high:g}"
 
 
-def conditions(result: Result, raised: Sequence[Mapping[str, str]], seconds: float) -> None:
+def conditions(
+    result: Result, raised: Sequence[Mapping[str, str]], seconds: float
+) -> None:
     """
     Into the result: conditions that must not have been raised, and those that are missing.
 
@@ -240,26 +312,51 @@ def conditions(result: Result, raised: Sequence[Mapping[str, str]], seconds: flo
     """
     situation = result.situation
     places = {situation.name, *situation.of_queues}
-    mine = {one["condition"]: one["severity"] for one in raised if places & {one.get("queue"), one.get("address")}}
+    mine = {
+        one["condition"]: one["severity"]
+        for one in raised
+        if places & {one.get("queue"), one.get("address")}
+    }
     lawful = {*situation.raises, *situation.also}
-    mine |= {name: severity for name, severity in of_broker(raised).items() if name in lawful}
+    mine |= {
+        name: severity for name, severity in of_broker(raised).items() if name in lawful
+    }
     result.conditions += [name for name in sorted(mine) if name in lawful]
-    result.wrong += [f"{severity} {name}" for name, severity in sorted(mine.items()) if name not in lawful]
-    due = [name for name, after in situation.raises.items() if name in CONDITIONS and seconds >= after]
+    result.wrong += [
+        f"{severity} {name}"
+        for name, severity in sorted(mine.items())
+        if name not in lawful
+    ]
+    due = [
+        name
+        for name, after in situation.raises.items()
+        if name in CONDITIONS and seconds >= after
+    ]
     result.wrong += [f"no {name}" for name in due if name not in mine]
 
 
 def of_broker(raised: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Severities of conditions on no queue, no address: what it is about is in their texts."""
-    return {one["condition"]: one["severity"] for one in raised if not one.get("queue") and not one.get("address")}
+    return {
+        one["condition"]: one["severity"]
+        for one in raised
+        if not one.get("queue") and not one.get("address")
+    }
 
 
-def as_metrics(sheets: Iterator[Sheet], scrape_rows: Mapping[tuple[str, str, str], float]) -> list[str]:
+def as_metrics(
+    sheets: Iterator[Sheet], scrape_rows: Mapping[tuple[str, str, str], float]
+) -> list[str]:
     """Where mq_account_messages_total does not say the least amount of the sheets."""
     wrong = []
     for sheet in sheets:
         for name, value in sheet["left"].items():
-            low, metric = bounds(value)[0], scrape_rows.get((sheet["address"], sheet["queue"], name))
+            low, metric = (
+                bounds(value)[0],
+                scrape_rows.get((sheet["address"], sheet["queue"], name)),
+            )
             if metric is not None and metric != low:
-                wrong.append(f"{sheet['address']} {sheet['queue']} {name}: metric {metric:g}, sheet {low:g}")
+                wrong.append(
+                    f"{sheet['address']} {sheet['queue']} {name}: metric {metric:g}, sheet {low:g}"
+                )
     return wrong

@@ -46,11 +46,17 @@ class Seen:
         return found
 
     def start(self, client: str, **options: Any) -> None:
-        self.clients.ask("start", client, *(f"{key}={value}" for key, value in options.items()))
+        self.clients.ask(
+            "start", client, *(f"{key}={value}" for key, value in options.items())
+        )
 
     def truth(self, place: str) -> Mapping[str, int]:
         said = (one.rpartition("=") for one in self.clients.ask("truth"))
-        return {key.removeprefix(f"{place} "): int(n) for key, _, n in said if key.startswith(f"{place} ")}
+        return {
+            key.removeprefix(f"{place} "): int(n)
+            for key, _, n in said
+            if key.startswith(f"{place} ")
+        }
 
     def number(self, queue: str, attribute: str) -> int:
         return int(self.broker.manage.queue(queue, attribute))
@@ -67,8 +73,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 
 def observed(folder: Path, stack: ExitStack, broker: Broker, *polled: Broker) -> Seen:
-    agent = stack.enter_context(Agent(folder / "agent", brokers=[entry(one) for one in polled]))
-    agent.until(lambda scrape: bool(scrape.find("mq_queue_messages", broker=broker.name)), expected=True, timeout=60)
+    agent = stack.enter_context(
+        Agent(folder / "agent", brokers=[entry(one) for one in polled])
+    )
+    agent.until(
+        lambda scrape: bool(scrape.find("mq_queue_messages", broker=broker.name)),
+        expected=True,
+        timeout=60,
+    )
     clients = stack.enter_context(CoreProcess(folder / "clients", main=MAIN))
     account = broker.endpoint().account
     clients.ask("broker", broker.host, str(broker.port), account.user, account.password)
@@ -82,25 +94,46 @@ def made(seen: Seen, queue: str, **options: Any) -> None:
 
 def left(sheet: Sheet) -> dict[str, Any]:
     """Fates with messages."""
-    return {name: value for name, value in sheet["left"].items() if value and name != "duplicate"}
+    return {
+        name: value
+        for name, value in sheet["left"].items()
+        if value and name != "duplicate"
+    }
 
 
 def test_amqp_at_a_full_address_with_fail(seen: Seen) -> None:
     """One message is refused, then the broker gives the sender no credit: it waits, and goes on when there is room."""
     seen.broker.manage.add_settings("fail", **SMALL, addressFullMessagePolicy="FAIL")
     made(seen, "fail")
-    seen.start("qpid", role="send", protocol="amqp", place="fail", rate=50, size=1000, limit=150, refused=1)
+    seen.start(
+        "qpid",
+        role="send",
+        protocol="amqp",
+        place="fail",
+        rate=50,
+        size=1000,
+        limit=150,
+        refused=1,
+    )
     eventually(lambda: seen.truth("fail").get("refused", 0), 1, timeout=20)
     time.sleep(3)
     truth = seen.truth("fail")
-    assert truth["tried"] == truth["sent"] + truth["refused"] + 1, "one waits for credit"
+    assert truth["tried"] == truth["sent"] + truth["refused"] + 1, (
+        "one waits for credit"
+    )
     seen.polls()
     low, high = bounds(seen.sheet("fail", address=True)["left"]["rejected"])
     assert low <= truth["refused"] <= high
     assert summed(seen.sheet("fail")["there"]) == [truth["sent"]] * 2
     seen.start("taker", role="take", place="fail")
-    eventually(lambda: sum(seen.truth("fail").get(what, 0) for what in ("sent", "refused")), 150, timeout=30)
-    eventually(lambda: seen.truth("fail")["settled"], seen.truth("fail")["sent"], timeout=20)
+    eventually(
+        lambda: sum(seen.truth("fail").get(what, 0) for what in ("sent", "refused")),
+        150,
+        timeout=30,
+    )
+    eventually(
+        lambda: seen.truth("fail")["settled"], seen.truth("fail")["sent"], timeout=20
+    )
     seen.polls()
     assert left(seen.sheet("fail")) == {"acknowledged": seen.truth("fail")["sent"]}
     assert seen.sheet("fail")["unexplained"] == 0
@@ -110,7 +143,11 @@ def test_a_producer_that_blocks_loses_nothing(seen: Seen) -> None:
     seen.broker.manage.add_settings("block", **SMALL, addressFullMessagePolicy="BLOCK")
     made(seen, "block")
     seen.start("blocked", role="send", place="block", rate=50, size=1000, limit=150)
-    eventually(lambda: (truth := seen.truth("block")).get("tried", 0) - truth.get("sent", 0), 1, timeout=20)
+    eventually(
+        lambda: (truth := seen.truth("block")).get("tried", 0) - truth.get("sent", 0),
+        1,
+        timeout=20,
+    )
     time.sleep(2)
     waiting = seen.truth("block")["sent"]
     assert 0 < waiting < 150
@@ -149,18 +186,40 @@ def test_a_queue_made_again_has_a_new_account(seen: Seen) -> None:
         producer.send(3)
     seen.polls()
     sheet = seen.sheet("again")
-    assert (summed(sheet["came"]), summed(sheet["there"]), left(sheet)) == ([3, 3], [3, 3], {})
+    assert (summed(sheet["came"]), summed(sheet["there"]), left(sheet)) == (
+        [3, 3],
+        [3, 3],
+        {},
+    )
     assert not left(seen.sheet("again", address=True))
 
 
 def test_large_messages(seen: Seen) -> None:
     made(seen, "large")
-    seen.start("sends large", role="send", place="large", rate=10, size=300_000, large=1, limit=6)
-    seen.start("takes large", role="take", place="large", limit=2, pause_ms=600_000, window=0)
-    eventually(lambda: [seen.truth("large").get(what, 0) for what in ("sent", "settled")], [6, 2], timeout=20)
+    seen.start(
+        "sends large",
+        role="send",
+        place="large",
+        rate=10,
+        size=300_000,
+        large=1,
+        limit=6,
+    )
+    seen.start(
+        "takes large", role="take", place="large", limit=2, pause_ms=600_000, window=0
+    )
+    eventually(
+        lambda: [seen.truth("large").get(what, 0) for what in ("sent", "settled")],
+        [6, 2],
+        timeout=20,
+    )
     seen.polls()
     sheet = seen.sheet("large")
-    assert (summed(sheet["there"]), left(sheet), sheet["unexplained"]) == ([4, 4], {"acknowledged": 2}, 0)
+    assert (summed(sheet["there"]), left(sheet), sheet["unexplained"]) == (
+        [4, 4],
+        {"acknowledged": 2},
+        0,
+    )
 
 
 def test_a_core_consumer_takes_from_a_queue_that_keeps_all(seen: Seen) -> None:
@@ -173,13 +232,22 @@ def test_a_core_consumer_takes_from_a_queue_that_keeps_all(seen: Seen) -> None:
     eventually(lambda: seen.number("kept", "ConsumerCount"), 1)
     seen.start("sends kept", role="send", place="kept", rate=50, limit=20)
     eventually(lambda: seen.truth("kept").get("settled", 0), 20, timeout=20)
-    numbers = {name: seen.number("kept", name) for name in ("MessagesAdded", "MessageCount", "MessagesAcknowledged")}
-    assert numbers == {"MessagesAdded": 20, "MessageCount": 0, "MessagesAcknowledged": 0}
+    numbers = {
+        name: seen.number("kept", name)
+        for name in ("MessagesAdded", "MessageCount", "MessagesAcknowledged")
+    }
+    assert numbers == {
+        "MessagesAdded": 20,
+        "MessageCount": 0,
+        "MessagesAcknowledged": 0,
+    }
     seen.polls(5)
     assert seen.sheet("kept")["unexplained"] == 20
 
 
-@pytest.mark.parametrize("replicated", [False, True], ids=["shared store", "replicated"])
+@pytest.mark.parametrize(
+    "replicated", [False, True], ids=["shared store", "replicated"]
+)
 def test_the_backup_takes_over(tmp_path: Path, *, replicated: bool) -> None:
     """
     Its counters begin: A is what it loaded, K what is in doubt, R, U and attempts 0. The account begins with the
@@ -192,20 +260,32 @@ def test_the_backup_takes_over(tmp_path: Path, *, replicated: bool) -> None:
             broker.start()
         live.manage.create_queue("q")
         if replicated:
-            eventually(lambda: backup.manage.read(backup.manage.broker, "ReplicaSync"), expected=True, timeout=60)
+            eventually(
+                lambda: backup.manage.read(backup.manage.broker, "ReplicaSync"),
+                expected=True,
+                timeout=60,
+            )
         before = observed(tmp_path, stack, live, live, backup)
         with AmqpProducer(live.endpoint(), "q") as producer:
             producer.send(100)
         take(live, 60)
         before.start("xa", role="xa", place="q", in_doubt=5)
-        eventually(lambda: before.number("q", "PreparedTransactionMessageCount"), 5, timeout=20)
+        eventually(
+            lambda: before.number("q", "PreparedTransactionMessageCount"), 5, timeout=20
+        )
         before.polls()
         assert left(before.sheet("q")) == {"acknowledged": 60}
         live.kill()
         backup.wait_until_active()
         after = Seen(backup, before.agent, before.clients)
         after.polls()
-        names = ("MessagesAdded", "MessageCount", "DeliveringCount", "MessagesAcknowledged", "AcknowledgeAttempts")
+        names = (
+            "MessagesAdded",
+            "MessageCount",
+            "DeliveringCount",
+            "MessagesAcknowledged",
+            "AcknowledgeAttempts",
+        )
         assert [after.number("q", name) for name in names] == [40, 40, 5, 5, 0]
         assert after.number("q", "PreparedTransactionMessageCount") == 5
         with AmqpProducer(backup.endpoint(), "q") as producer:
@@ -213,7 +293,11 @@ def test_the_backup_takes_over(tmp_path: Path, *, replicated: bool) -> None:
         take(backup, 4)
         after.polls()
         sheet = after.sheet("q")
-        assert (sheet["came"]["at_start"], summed(sheet["came"]), left(sheet)) == (40, [50, 50], {"acknowledged": 4})
+        assert (sheet["came"]["at_start"], summed(sheet["came"]), left(sheet)) == (
+            40,
+            [50, 50],
+            {"acknowledged": 4},
+        )
         assert (summed(sheet["there"]), sheet["unexplained"]) == ([46, 46], 0)
         assert not left(after.sheet("q", address=True))
         assert left(before.sheet("q")) == {"acknowledged": 60}
@@ -222,7 +306,9 @@ def test_the_backup_takes_over(tmp_path: Path, *, replicated: bool) -> None:
 def take(broker: Broker, number: int) -> None:
     with AmqpHolder(broker.endpoint(), "q", credit=number) as holder:
         eventually(lambda: holder.counts.received, number, timeout=20)
-        before: Callable[[], int] = lambda: int(broker.manage.queue("q", "MessagesAcknowledged"))  # noqa: E731
+        before: Callable[[], int] = lambda: int(  # noqa: E731
+            broker.manage.queue("q", "MessagesAcknowledged")
+        )
         wanted = before() + number
         holder.acknowledge(number)
         eventually(before, wanted)

@@ -56,7 +56,9 @@ class Situation:
 
     @property
     def protocols(self) -> frozenset[str]:
-        return frozenset(one.get("protocol", one["role"].partition("-")[0]) for one in self.clients)
+        return frozenset(
+            one.get("protocol", one["role"].partition("-")[0]) for one in self.clients
+        )
 
     @property
     def of_queues(self) -> Mapping[str, Mapping[str, Any]]:
@@ -69,11 +71,17 @@ MEBIBYTE = 1 << 20
 
 
 def settled_last(client: Client) -> float:
-    if client["role"] in {"ring", "rpc"} or (client["role"] == "take" and GOES & client.keys()):
+    if client["role"] in {"ring", "rpc"} or (
+        client["role"] == "take" and GOES & client.keys()
+    ):
         return math.inf
     if client.get("mode") == "dups":  # acknowledges each mebibyte
         return MEBIBYTE / 100
-    return float(max(client.get("batch", 1), client.get("shuffle", 1))) if client["role"] != "send" else 0.0
+    return (
+        float(max(client.get("batch", 1), client.get("shuffle", 1)))
+        if client["role"] != "send"
+        else 0.0
+    )
 
 
 def send(rate: float, **options: Any) -> Client:
@@ -93,7 +101,11 @@ def ring(name: str, size: int, **options: Any) -> Situation:
     )  # fmt: skip
 
 
-DROP = {"maxSizeBytes": 60_000, "pageSizeBytes": 20_000, "addressFullMessagePolicy": "DROP"}
+DROP = {
+    "maxSizeBytes": 60_000,
+    "pageSizeBytes": 20_000,
+    "addressFullMessagePolicy": "DROP",
+}
 FAIL = {**DROP, "addressFullMessagePolicy": "FAIL"}
 PAGE = {**DROP, "addressFullMessagePolicy": "PAGE"}
 PAGE_LIMIT = {**PAGE, "pageLimitBytes": 100_000}

@@ -60,7 +60,11 @@ class Stage:
     """All situations on one broker. The clients log what they did; the agents are real processes."""
 
     def __init__(
-        self, folder: Path, situations: Sequence[Situation], watches: Sequence[Watch], version: str = VERSION
+        self,
+        folder: Path,
+        situations: Sequence[Situation],
+        watches: Sequence[Watch],
+        version: str = VERSION,
     ) -> None:
         self._version = version
         self._folder, self.situations = folder, situations
@@ -71,25 +75,37 @@ class Stage:
 
     def __enter__(self) -> Self:
         # Java compiles it while the broker starts.
-        self._process = self._stack.enter_context(CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384))
+        self._process = self._stack.enter_context(
+            CoreProcess(self._folder / "clients", main=MAIN, heap_mb=384)
+        )
         folder = self._folder / "broker"
         newest = self._version == NEWEST
         self.broker: Broker = (
             embedded_broker(folder, heap_mb=768)
             if newest
-            else ArtemisBroker.create(folder, version=self._version, heap_mb=768, edit=self._with_settings)
+            else ArtemisBroker.create(
+                folder, version=self._version, heap_mb=768, edit=self._with_settings
+            )
         )
         self._stack.callback(self.broker.kill)
         self.broker.start()
         for situation in self.situations:
             self._prepare(situation)
-        self.agents = [self._stack.enter_context(self._agent(watch)) for watch in self.watches]
+        self.agents = [
+            self._stack.enter_context(self._agent(watch)) for watch in self.watches
+        ]
         for agent in self.agents:  # which know the queues before a message
-            agent.until(lambda scrape: bool(scrape.find("mq_queue_messages")), expected=True, timeout=60)
+            agent.until(
+                lambda scrape: bool(scrape.find("mq_queue_messages")),
+                expected=True,
+                timeout=60,
+            )
         self.settle(2)
         endpoint = self.broker.endpoint()
         account = endpoint.account
-        self._process.ask("broker", endpoint.host, str(endpoint.port), account.user, account.password)
+        self._process.ask(
+            "broker", endpoint.host, str(endpoint.port), account.user, account.password
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,10 +115,17 @@ class Stage:
         """2.28 takes no settings as JSON."""
         for situation in self.situations:
             said = {dashed(name): value for name, value in situation.settings.items()}
-            texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in said.items()}
-            lines = "".join(f"<{name}>{value}</{name}>" for name, value in texts.items())
+            texts = {
+                name: str(value).lower() if isinstance(value, bool) else value
+                for name, value in said.items()
+            }
+            lines = "".join(
+                f"<{name}>{value}</{name}>" for name, value in texts.items()
+            )
             one = f'<address-settings><address-setting match="{situation.name}">{lines}</address-setting>'
-            broker_xml = broker_xml.replace("<address-settings>", one) if said else broker_xml
+            broker_xml = (
+                broker_xml.replace("<address-settings>", one) if said else broker_xml
+            )
         return broker_xml
 
     def _agent(self, watch: Watch) -> Agent:
@@ -127,7 +150,12 @@ class Stage:
         manage, account = self.broker.manage, self.broker.admin
         url = f"tcp://{self.broker.host}:{self.broker.port}"
         with contextlib.suppress(DemoError):  # it is there
-            manage.call(manage.broker, "addConnector(java.lang.String,java.lang.String)", "itself", url)
+            manage.call(
+                manage.broker,
+                "addConnector(java.lang.String,java.lang.String)",
+                "itself",
+                url,
+            )
         bridge = {
             "name": f"to.{target}", "queue-name": source, "forwarding-address": target, "user": account.user,
             "password": account.password, "static-connectors": ["itself"], "confirmation-window-size": 1_000_000,
@@ -141,12 +169,15 @@ class Stage:
                 for number, options in enumerate(situation.clients):
                     if last(options) is sends:
                         self._start(
-                            f"{situation.name}#{number}", {"place": situation.name, "seed": number + 1, **options}
+                            f"{situation.name}#{number}",
+                            {"place": situation.name, "seed": number + 1, **options},
                         )
             time.sleep(0 if sends else AHEAD)
 
     def _start(self, client: str, said: Mapping[str, Any]) -> None:
-        self._process.ask("start", client, *(f"{key}={value}" for key, value in said.items()))
+        self._process.ask(
+            "start", client, *(f"{key}={value}" for key, value in said.items())
+        )
         self._clients.append((client, said))
 
     def operate(self) -> dict[tuple[str, str], int]:
@@ -156,12 +187,18 @@ class Stage:
             for operation, arguments in situation.operator:
                 mbean = self.broker.manage.queue_mbean(situation.name)
                 what = "moved" if operation.startswith("move") else "purged"
-                done[situation.name, what] = int(self.broker.manage.call(mbean, operation, *arguments))
+                done[situation.name, what] = int(
+                    self.broker.manage.call(mbean, operation, *arguments)
+                )
         return done
 
     def end(self) -> None:
         """Producers stop, consumers take what is left and stop, too; all is at rest."""
-        first = [one for one, said in self._clients if said["role"] in FIRST or {"hold", "limit"} & said.keys()]
+        first = [
+            one
+            for one, said in self._clients
+            if said["role"] in FIRST or {"hold", "limit"} & said.keys()
+        ]
         self._stop(first)
         self._drain()
         self._stop([one for one, _ in self._clients if one not in first])
@@ -170,7 +207,9 @@ class Stage:
         """All at once: each comes back when it is at rest."""
         with ThreadPoolExecutor(max(len(clients), 1)) as pool:
             for client, said in zip(
-                clients, pool.map(lambda one: self._process.ask("stop", one), clients), strict=True
+                clients,
+                pool.map(lambda one: self._process.ask("stop", one), clients),
+                strict=True,
             ):
                 self.trouble += [f"{client}: {said[0]}"] if said and said[0] else []
 
@@ -195,7 +234,11 @@ class Stage:
             if watch.interval == slowest:
                 self._polls(agent, polls, slowest)
         for agent, watch in zip(self.agents, self.watches, strict=True):
-            self._polls(agent, max(polls - round((polls - 1) * slowest / watch.interval), 1), watch.interval)
+            self._polls(
+                agent,
+                max(polls - round((polls - 1) * slowest / watch.interval), 1),
+                watch.interval,
+            )
 
     def _polls(self, agent: Agent, polls: int, interval: float) -> None:
         for _ in range(polls):
@@ -203,7 +246,11 @@ class Stage:
 
     def kill_agents(self) -> None:
         """Those that are to be killed; they run again after a while."""
-        killed = [agent for agent, watch in zip(self.agents, self.watches, strict=True) if watch.killed]
+        killed = [
+            agent
+            for agent, watch in zip(self.agents, self.watches, strict=True)
+            if watch.killed
+        ]
         for agent in killed:
             agent.kill()
         time.sleep(AWAY if killed else 0)
@@ -214,17 +261,28 @@ class Stage:
         """Of an address and its queues: from `penstock account`, or from the API."""
         if by_command:
             url = f"http://127.0.0.1:{agent.port}"
-            said = CliRunner().invoke(main, ["account", self.broker.name, name, "--format", "json", "--url", url])
-            yield from json.loads(said.output)["accounts"] if said.exit_code == 0 else ()
+            said = CliRunner().invoke(
+                main,
+                ["account", self.broker.name, name, "--format", "json", "--url", url],
+            )
+            yield from (
+                json.loads(said.output)["accounts"] if said.exit_code == 0 else ()
+            )
         else:
-            path = f"/api/v1/account?broker={quote(self.broker.name)}&name={quote(name)}"
+            path = (
+                f"/api/v1/account?broker={quote(self.broker.name)}&name={quote(name)}"
+            )
             status, body = agent.request(path)
-            yield from json.loads(body)["accounts"] if status == http.HTTPStatus.OK else ()
+            yield from (
+                json.loads(body)["accounts"] if status == http.HTTPStatus.OK else ()
+            )
 
     def sentence(self, agent: Agent) -> str:
         """What `penstock account BROKER` says."""
         url = f"http://127.0.0.1:{agent.port}"
-        return CliRunner().invoke(main, ["account", self.broker.name, "--url", url]).output
+        return (
+            CliRunner().invoke(main, ["account", self.broker.name, "--url", url]).output
+        )
 
     def scrape(self, agent: Agent) -> Scrape:
         return agent.fresh(self.broker.name, timeout=60)
@@ -233,14 +291,20 @@ class Stage:
         """Events of conditions that were raised."""
         status, body = agent.request("/api/v1/events?limit=1000")
         assert status == 200, body
-        return [one for one in json.loads(body)["events"] if one["change"] == "condition_on"]
+        return [
+            one for one in json.loads(body)["events"] if one["change"] == "condition_on"
+        ]
 
 
 def last(options: Mapping[str, Any]) -> bool:
     """Whether a client begins with the producers."""
-    return "late" in options or (options["role"].endswith("send") and "early" not in options)
+    return "late" in options or (
+        options["role"].endswith("send") and "early" not in options
+    )
 
 
 def dashed(name: str) -> str:
     """Of a setting: its name in broker.xml, by that in JSON."""
-    return re.sub("[A-Z]", lambda found: "-" + found[0].lower(), name).replace("-message-policy", "-policy")
+    return re.sub("[A-Z]", lambda found: "-" + found[0].lower(), name).replace(
+        "-message-policy", "-policy"
+    )

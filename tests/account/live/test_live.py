@@ -17,5 +17,8 @@ def test_what_clients_know_is_what_the_account_says(tmp_path: Path) -> None:
     results, run = play(tmp_path, chosen, 12, [Watch(1), Watch(2)])
     assert run["sent"] > 10_000
     assert not {
-        f"{name}: {one.situation.name}": one.line() for name, of in results.items() for one in of if not one.right
+        f"{name}: {one.situation.name}": one.line()
+        for name, of in results.items()
+        for one in of
+        if not one.right
     }

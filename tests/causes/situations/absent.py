@@ -36,7 +36,9 @@ def its_login_is_refused(scene: Scene) -> None:
     queue = scene.queue()
     reads(scene, queue).close()
     scene.begin()
-    wrong_password = replace(scene.load.endpoint, account=Account("billing", "no longer"))
+    wrong_password = replace(
+        scene.load.endpoint, account=Account("billing", "no longer")
+    )
     while scene.wait(5):
         with suppress(ClientError):
             AmqpConsumer(wrong_password, queue).close()
@@ -51,7 +53,9 @@ def nobody_was_meant_to_read_it(scene: Scene) -> None:
 @situation("holder_gone", "connection_died")
 def the_connection_of_a_holder_dies(scene: Scene) -> None:
     queue = scene.queue()
-    holder = AmqpHolder(scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder")
+    holder = AmqpHolder(
+        scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder"
+    )
     begins(scene, queue, 5)
     scene.wait(COLD)
     holder.drop()

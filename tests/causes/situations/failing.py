@@ -16,7 +16,12 @@ def openwire_rolls_back(scene: Scene) -> None:
     queue = scene.queue()
     scene.settings(queue, maxDeliveryAttempts=-1)
     scene.jms(
-        queue, openwire=1, mode="transacted", returns=1, work=100, url="jms.redeliveryPolicy.maximumRedeliveries=-1"
+        queue,
+        openwire=1,
+        mode="transacted",
+        returns=1,
+        work=100,
+        url="jms.redeliveryPolicy.maximumRedeliveries=-1",
     )
     begins(scene, queue, 2)
 
@@ -60,7 +65,9 @@ def restarts(scene: Scene, queue: str, **options: Any) -> None:
     """A consumer that is closed by the broker, or leaves after a while, and comes again."""
     while scene.wait(1):
         with suppress(ClientError):
-            client = AmqpConsumer(scene.load.endpoint, queue, client_id=f"{queue}.consumer", **options)
+            client = AmqpConsumer(
+                scene.load.endpoint, queue, client_id=f"{queue}.consumer", **options
+            )
             scene.wait(5)
             client.close()
 
@@ -101,10 +108,14 @@ def attempts_are_used_up(scene: Scene) -> None:
 def reconnects_with_messages_in_hand(scene: Scene) -> None:
     """It acknowledges a few each time, and so is no client that makes no progress."""
     queue, dead = scene.queue(), scene.queue()
-    scene.settings(queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0)
+    scene.settings(
+        queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0
+    )
     begins(scene, queue, 20)
     while scene.wait(1):
-        holder = AmqpHolder(scene.load.endpoint, queue, credit=40, client_id=f"{queue}.consumer")
+        holder = AmqpHolder(
+            scene.load.endpoint, queue, credit=40, client_id=f"{queue}.consumer"
+        )
         scene.wait(4)
         holder.acknowledge(min(5, holder.counts.received))
         scene.wait(1)
@@ -114,7 +125,9 @@ def reconnects_with_messages_in_hand(scene: Scene) -> None:
 @situation("dead_lettering", "attempts_used_up", "reconnects")
 def core_reconnects_with_messages_in_hand(scene: Scene) -> None:
     queue, dead = scene.queue(), scene.queue()
-    scene.settings(queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0)
+    scene.settings(
+        queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0
+    )
     begins(scene, queue, 20)
     while scene.wait(1):
         scene.jms(queue, mode="individual", settles=5, url="consumerWindowSize=20000")
@@ -127,7 +140,9 @@ def an_operator_purges(scene: Scene) -> None:
     queue = scene.queue()
     begins(scene, queue, 5)
     while scene.wait(4):
-        scene.broker.manage.call(scene.broker.manage.queue_mbean(queue), "removeAllMessages()")
+        scene.broker.manage.call(
+            scene.broker.manage.queue_mbean(queue), "removeAllMessages()"
+        )
 
 
 @situation("expiring", "time_to_live")
@@ -170,7 +185,9 @@ def it_comes_again_and_again(scene: Scene) -> None:
     queue = scene.queue()
     begins(scene, queue, 2)
     while scene.wait(1):
-        holder = AmqpHolder(scene.load.endpoint, queue, credit=10, client_id=f"{queue}.consumer")
+        holder = AmqpHolder(
+            scene.load.endpoint, queue, credit=10, client_id=f"{queue}.consumer"
+        )
         scene.wait(4)
         holder.drop()
 
@@ -181,12 +198,16 @@ def one_crashes_beside_one_that_works(scene: Scene) -> None:
     scene.open(AmqpConsumer, queue, client="works", credit=5, work=0.05)
     begins(scene, queue, 20)
     while scene.wait(1):
-        holder = AmqpHolder(scene.load.endpoint, queue, credit=10, client_id=f"{queue}.crashes")
+        holder = AmqpHolder(
+            scene.load.endpoint, queue, credit=10, client_id=f"{queue}.crashes"
+        )
         scene.wait(4)
         holder.drop()
 
 
-@situation("dead_letters_lost", "no_dead_letter_queue", proves=("no_dead_letter_queue",))
+@situation(
+    "dead_letters_lost", "no_dead_letter_queue", proves=("no_dead_letter_queue",)
+)
 def dead_letters_have_no_queue(scene: Scene) -> None:
     queue = scene.queue()
     scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=f"{queue}.nowhere")
@@ -194,10 +215,16 @@ def dead_letters_have_no_queue(scene: Scene) -> None:
     begins(scene, queue, 5)
 
 
-@situation("dead_letters_lost", "dead_letter_address_full", proves=("dead_letter_address_full",))
+@situation(
+    "dead_letters_lost",
+    "dead_letter_address_full",
+    proves=("dead_letter_address_full",),
+)
 def dead_letters_are_dropped(scene: Scene) -> None:
     queue, dead = scene.queue(), scene.queue()
-    scene.settings(dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="DROP")
+    scene.settings(
+        dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="DROP"
+    )
     scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=dead)
     scene.jms(queue, mode="transacted", returns=1, work=50)
     begins(scene, queue, 5, 1000)
@@ -206,7 +233,9 @@ def dead_letters_are_dropped(scene: Scene) -> None:
 @situation("unheld", "dead_letter_address_full")
 def dead_letters_are_refused(scene: Scene) -> None:
     queue, dead = scene.queue(), scene.queue()
-    scene.settings(dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="FAIL")
+    scene.settings(
+        dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="FAIL"
+    )
     scene.settings(queue, maxDeliveryAttempts=1, deadLetterAddress=dead)
     with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:
         producer.send(300)

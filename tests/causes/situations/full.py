@@ -7,7 +7,12 @@ from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, StompProducer
 
 def full(scene: Scene, policy: str) -> None:
     queue = scene.queue()
-    scene.settings(queue, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy=policy)
+    scene.settings(
+        queue,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy=policy,
+    )
     scene.begin()
     if policy == "BLOCK":
         sends(scene, queue, 20, 5000)
@@ -40,7 +45,9 @@ def a_ring_is_too_small(scene: Scene) -> None:
 @situation("ring_lost_by_consumer", "returned")
 def a_consumer_returns_more_than_its_ring_takes(scene: Scene) -> None:
     queue = scene.queue(ring_size=10)
-    holder = AmqpHolder(scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder")
+    holder = AmqpHolder(
+        scene.load.endpoint, queue, credit=30, client_id=f"{queue}.holder"
+    )
     with AmqpProducer(scene.load.endpoint, queue) as producer:
         producer.send(30)
         scene.until("it holds them", lambda: holder.counts.received == 30)

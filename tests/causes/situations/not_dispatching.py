@@ -69,7 +69,11 @@ def core_asks_for_none_beside_one_that_works(scene: Scene) -> None:
     begins(scene, queue, 3)
 
 
-@situation("not_dispatching", "consumers_before_dispatch", proves=("consumers_before_dispatch",))
+@situation(
+    "not_dispatching",
+    "consumers_before_dispatch",
+    proves=("consumers_before_dispatch",),
+)
 def waits_for_more_consumers(scene: Scene) -> None:
     queue = scene.queue(consumers_before_dispatch=3)
     scene.open(AmqpConsumer, queue)
@@ -91,7 +95,11 @@ def one_prefetched_all(scene: Scene) -> None:
 @situation("depaging_frozen", "page_limit")
 def pages_are_read_no_more(scene: Scene) -> None:
     queue = scene.queue()
-    small = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000, "maxReadPageBytes": 400_000}
+    small = {
+        "maxSizeBytes": 200_000,
+        "pageSizeBytes": 100_000,
+        "maxReadPageBytes": 400_000,
+    }
     scene.settings(queue, addressFullMessagePolicy="PAGE", **small)
     scene.open(AmqpHolder, queue, credit=5000, client="holder")
     with AmqpProducer(scene.load.endpoint, queue, size=1000) as producer:

@@ -5,7 +5,12 @@ from flowbench.scene import Scene
 from rig.drivers import AmqpTransaction
 
 
-@situation("open_transaction", "never_commits", "acknowledges_one_by_one", proves=("acknowledges_one_by_one",))
+@situation(
+    "open_transaction",
+    "never_commits",
+    "acknowledges_one_by_one",
+    proves=("acknowledges_one_by_one",),
+)
 def core_transaction_with_a_batch_of_none(scene: Scene) -> None:
     queue = scene.queue()
     scene.jms(queue, mode="transacted", batch=0, url="transactionBatchSize=0")
@@ -29,7 +34,9 @@ def core_client_acknowledge_beyond_a_batch(scene: Scene) -> None:
 @situation("open_transaction", "listener_hangs", "acknowledges_one_by_one")
 def core_hangs_within_a_transaction(scene: Scene) -> None:
     queue = scene.queue()
-    scene.jms(queue, mode="transacted", batch=0, stuck_after=50, url="transactionBatchSize=0")
+    scene.jms(
+        queue, mode="transacted", batch=0, stuck_after=50, url="transactionBatchSize=0"
+    )
     begins(scene, queue)
 
 

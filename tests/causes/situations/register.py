@@ -33,11 +33,17 @@ PLAYS: dict[str, Play] = {}
 
 
 def situation(
-    condition: str, *true: str, proves: tuple[str, ...] = (), place: Place = Place.FAULTS
+    condition: str,
+    *true: str,
+    proves: tuple[str, ...] = (),
+    place: Place = Place.FAULTS,
 ) -> Callable[[Play], Play]:
     def register(play: Play) -> Play:
         name = play.__name__.replace("_", "-")
-        TRUTHS[name], PLAYS[name] = Truth(condition, frozenset(true), frozenset(proves), place), play
+        TRUTHS[name], PLAYS[name] = (
+            Truth(condition, frozenset(true), frozenset(proves), place),
+            play,
+        )
         return play
 
     return register

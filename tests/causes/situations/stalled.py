@@ -67,14 +67,18 @@ def core_never_acknowledges_one_by_one(scene: Scene) -> None:
 def core_never_acknowledges_and_is_slow(scene: Scene) -> None:
     """Its window is full although it receives: it asks for more when it has worked through half of it."""
     queue = scene.queue()
-    scene.jms(queue, mode="individual", batch=0, work=3000, url="consumerWindowSize=20000")
+    scene.jms(
+        queue, mode="individual", batch=0, work=3000, url="consumerWindowSize=20000"
+    )
     begins(scene, queue)
 
 
 @situation("stalled", "never_acknowledges")
 def core_acknowledges_no_more_and_is_slow(scene: Scene) -> None:
     queue = scene.queue()
-    scene.jms(queue, mode="individual", settles=5, work=3000, url="consumerWindowSize=20000")
+    scene.jms(
+        queue, mode="individual", settles=5, work=3000, url="consumerWindowSize=20000"
+    )
     begins(scene, queue)
 
 
@@ -88,8 +92,18 @@ def core_never_commits(scene: Scene) -> None:
 @situation("stalled", "blocked_in_send", proves=("blocked_in_send",))
 def core_blocked_in_send(scene: Scene) -> None:
     queue, reply = scene.queue(), scene.queue()
-    scene.settings(reply, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="BLOCK")
-    scene.jms(queue, reply=reply, size=5000, url="consumerWindowSize=10000&producerWindowSize=10000")
+    scene.settings(
+        reply,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy="BLOCK",
+    )
+    scene.jms(
+        queue,
+        reply=reply,
+        size=5000,
+        url="consumerWindowSize=10000&producerWindowSize=10000",
+    )
     begins(scene, queue)
 
 
@@ -97,7 +111,12 @@ def core_blocked_in_send(scene: Scene) -> None:
 def core_hangs_though_an_address_is_full(scene: Scene) -> None:
     """Filled by another, long before."""
     queue, reply = scene.queue(), scene.queue()
-    scene.settings(reply, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="BLOCK")
+    scene.settings(
+        reply,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy="BLOCK",
+    )
     sends(scene, reply, 200, 5000)
     scene.wait(15)
     scene.jms(queue, stuck_after=100, work=20, url="consumerWindowSize=10000")
@@ -108,7 +127,12 @@ def core_hangs_though_an_address_is_full(scene: Scene) -> None:
 def core_is_frozen(scene: Scene) -> None:
     queue = scene.queue()
     process = scene.own_process()
-    client = scene.jms(queue, process=process, work=20, url="consumerWindowSize=10000&connectionTTL=600000")
+    client = scene.jms(
+        queue,
+        process=process,
+        work=20,
+        url="consumerWindowSize=10000&connectionTTL=600000",
+    )
     begins(scene, queue)
     scene.until("it works", lambda: client.counts()["acknowledged"] > 20)
     process.pause()
@@ -140,7 +164,9 @@ def openwire_never_acknowledges(scene: Scene) -> None:
 @situation("stalled", "never_acknowledges")
 def openwire_acknowledges_by_client_never(scene: Scene) -> None:
     queue = scene.queue()
-    scene.jms(queue, openwire=1, mode="client", batch=0, url="jms.prefetchPolicy.all=20")
+    scene.jms(
+        queue, openwire=1, mode="client", batch=0, url="jms.prefetchPolicy.all=20"
+    )
     begins(scene, queue)
 
 
@@ -186,9 +212,13 @@ def stomp_never_acknowledges(scene: Scene) -> None:
 def mqtt_without_puback(scene: Scene) -> None:
     topic = scene.name().replace(".", "")
     client = f"m{topic}"
-    scene.load.running.enter_context(MqttHolder(scene.load.endpoint, topic, client_id=client))
+    scene.load.running.enter_context(
+        MqttHolder(scene.load.endpoint, topic, client_id=client)
+    )
     scene.queues.append(f"{client}.{topic}")
-    scene.load.client(topic, AmqpProducer, topic, client_id=f"{topic}.p", topic=True).run(10)
+    scene.load.client(
+        topic, AmqpProducer, topic, client_id=f"{topic}.p", topic=True
+    ).run(10)
     scene.begin()
 
 
@@ -197,7 +227,12 @@ def three_wait_for_something_outside(scene: Scene) -> None:
     """One process with three clients, frozen in place of their common database."""
     queues = [scene.queue() for _ in range(3)]
     for number, queue in enumerate(queues):
-        scene.jms(queue, client_id=f"{queue}.{number}", stuck_after=100, url="consumerWindowSize=10000")
+        scene.jms(
+            queue,
+            client_id=f"{queue}.{number}",
+            stuck_after=100,
+            url="consumerWindowSize=10000",
+        )
         sends(scene, queue)
     scene.begin()
 
@@ -207,8 +242,16 @@ def core_hangs_in_a_pool_of_one_connection(scene: Scene) -> None:
     """Raised after 15 s of evidence, not after patience."""
     queue = scene.queue()
     begins(scene, queue, 50)
-    client = scene.jms(queue, stuck_after=20, beside=queue, beside_work=50, url="consumerWindowSize=5000")
+    client = scene.jms(
+        queue,
+        stuck_after=20,
+        beside=queue,
+        beside_work=50,
+        url="consumerWindowSize=5000",
+    )
     scene.until("it hangs", lambda: client.counts()["stuck_since"] > 0)
     scene.wait(PROOF + 5 * INTERVAL)
     active = scene.poller.assessor.state.judgement.conditions
-    scene.attest("raised before patience is over", any(one.queue == queue for one in active))
+    scene.attest(
+        "raised before patience is over", any(one.queue == queue for one in active)
+    )

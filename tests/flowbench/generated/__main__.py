@@ -21,7 +21,15 @@ from flowbench.bench import Run, play
 from flowbench.generated import artemis, openmq
 from flowbench.generated.clients import queue_of
 from flowbench.generated.grammar import Situation, situations
-from flowbench.generated.score import Outcome, Seen, Watch, bound_of, by_dimension, figures, outcome
+from flowbench.generated.score import (
+    Outcome,
+    Seen,
+    Watch,
+    bound_of,
+    by_dimension,
+    figures,
+    outcome,
+)
 from flowbench.scene import Place
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.normal import profile_of
@@ -39,9 +47,15 @@ def profiles(chosen: Sequence[Situation], file: Path) -> None:
     hours = Calendar("UTC").hour(time.time()) - np.arange(4 * HOURS, 0, -1)
     rows = []
     for one in chosen:
-        rate = {"trickle": 0.25}.get(one.rhythm, round(one.rate) if one.client == "openmq" else one.rate)
+        rate = {"trickle": 0.25}.get(
+            one.rhythm, round(one.rate) if one.client == "openmq" else one.rate
+        )
         flow = np.full(len(hours), 3600.0 * rate)
-        columns = {"inflow": flow, "outflow": flow, "pause": np.full(len(hours), LONGEST[one.rhythm])}
+        columns = {
+            "inflow": flow,
+            "outflow": flow,
+            "pause": np.full(len(hours), LONGEST[one.rhythm]),
+        }
         broker = openmq.BROKER if one.client == "openmq" else Place.FAULTS.value
         rows.append((broker, (one.name, queue_of(one)), profile_of(hours, columns)))
     pq.write_table(profile_table(rows), file)
@@ -50,7 +64,10 @@ def profiles(chosen: Sequence[Situation], file: Path) -> None:
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
     """So many processes that only compute."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(processes)
+    ]
     try:
         yield
     finally:
@@ -59,7 +76,9 @@ def busy(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def played(chosen: Sequence[Situation], run: Run, folder: Path) -> tuple[list[Outcome], set[str]]:
+def played(
+    chosen: Sequence[Situation], run: Run, folder: Path
+) -> tuple[list[Outcome], set[str]]:
     """One batch, on an Artemis and an OpenMQ."""
     folder.mkdir(parents=True)
     watch = Watch({one.name: one for one in chosen})
@@ -81,7 +100,9 @@ def played(chosen: Sequence[Situation], run: Run, folder: Path) -> tuple[list[Ou
         beside.start()
     if on_artemis:
         scenarios = [artemis.scenario_of(one) for one in on_artemis]
-        for result in play(scenarios, run, folder / "artemis", watch.take, normal=normal):
+        for result in play(
+            scenarios, run, folder / "artemis", watch.take, normal=normal
+        ):
             begins[result.name] = result.begin
             void[result.name] = list(result.untrue)
     if on_openmq:
@@ -104,22 +125,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="flowbench.generated")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--load", type=int, default=0, help="processes that only compute, beside")
-    parser.add_argument("--only", default="", help="parts of failures or names, by commas")
-    parser.add_argument("--healthy", action="store_true", help="healthy situations only")
-    parser.add_argument("--keep", type=Path, help="a new folder for recordings and logs")
+    parser.add_argument(
+        "--load", type=int, default=0, help="processes that only compute, beside"
+    )
+    parser.add_argument(
+        "--only", default="", help="parts of failures or names, by commas"
+    )
+    parser.add_argument(
+        "--healthy", action="store_true", help="healthy situations only"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for recordings and logs"
+    )
     wanted = parser.parse_args()
     made = situations(wanted.seed, wanted.count, only_healthy=wanted.healthy)
-    chosen = [one for one in made if any(part in f"{one.failure} {one.name}" for part in wanted.only.split(","))]
+    chosen = [
+        one
+        for one in made
+        if any(part in f"{one.failure} {one.name}" for part in wanted.only.split(","))
+    ]
     outcomes: list[Outcome] = []
     others: set[str] = set()
     with ExitStack() as stack:
-        folder = wanted.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-generated-")))
+        folder = wanted.keep or Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="penstock-generated-")
+            )
+        )
         stack.enter_context(busy(wanted.load))
         say("| situation | failure | | told | |\n|---|---|---|---|---|")
         for begin in range(0, len(chosen), AT_ONCE):
             run = Run(wanted.seed, INTERVAL, SECONDS, COLD, TREND, START)
-            found, more = played(chosen[begin : begin + AT_ONCE], run, folder / str(begin))
+            found, more = played(
+                chosen[begin : begin + AT_ONCE], run, folder / str(begin)
+            )
             outcomes, others = outcomes + found, others | more
             for one in found:
                 say(one.line())
@@ -129,10 +168,30 @@ def main() -> int:
         say(line)
     for alarm in sorted(others):
         say(f"elsewhere: {alarm}")
-    said = {"bench": "flowbench-generated", "seed": wanted.seed, "situations": len(outcomes), "load": wanted.load}
+    said = {
+        "bench": "flowbench-generated",
+        "seed": wanted.seed,
+        "situations": len(outcomes),
+        "load": wanted.load,
+    }
     told = figures(counted)
-    say(json.dumps({**said, "void": len(outcomes) - len(counted), **told, "elsewhere": len(others)}))
-    wrong = told["faults"] - told["right_condition"] + told["false_alarms"] + told["wrong_advice"] + len(others)
+    say(
+        json.dumps(
+            {
+                **said,
+                "void": len(outcomes) - len(counted),
+                **told,
+                "elsewhere": len(others),
+            }
+        )
+    )
+    wrong = (
+        told["faults"]
+        - told["right_condition"]
+        + told["false_alarms"]
+        + told["wrong_advice"]
+        + len(others)
+    )
     return int(wrong > 0)
 
 

@@ -36,7 +36,12 @@ FRESH = 60.0
 
 def scenario_of(one: Situation) -> Scenario:
     """As `flowbench.bench` plays it."""
-    return Scenario(one.name, Label(), Place.FAULTS, lambda scene: FAILURES[one.failure](Play(scene, one)))
+    return Scenario(
+        one.name,
+        Label(),
+        Place.FAULTS,
+        lambda scene: FAILURES[one.failure](Play(scene, one)),
+    )
 
 
 class Sender:
@@ -50,12 +55,26 @@ class Sender:
         by_stomp = dice.random() < 0.4
         name = f"{one.name}-producer{times:g}"
         self.client: Any = scene.load.running.enter_context(
-            StompProducer(endpoint, address, client_id=name, routing_type="MULTICAST" if topic else "ANYCAST")
+            StompProducer(
+                endpoint,
+                address,
+                client_id=name,
+                routing_type="MULTICAST" if topic else "ANYCAST",
+            )
             if by_stomp
             else AmqpProducer(endpoint, address, client_id=name, topic=topic)
         )
-        each, rate = {"steady": (1, one.rate), "bursts": (int(10 * one.rate), 0.1), "trickle": (1, 0.25)}[one.rhythm]
-        run = threading.Thread(target=self._run, args=(each, times * rate), name=f"sender {one.name}", daemon=True)
+        each, rate = {
+            "steady": (1, one.rate),
+            "bursts": (int(10 * one.rate), 0.1),
+            "trickle": (1, 0.25),
+        }[one.rhythm]
+        run = threading.Thread(
+            target=self._run,
+            args=(each, times * rate),
+            name=f"sender {one.name}",
+            daemon=True,
+        )
         run.start()
         scene.load.running.callback(run.join, 15)
         scene.load.running.callback(self._stopped.set)
@@ -78,9 +97,13 @@ class Sender:
             named = {"_AMQ_LVQ_NAME": f"k{number % KEYS}"}
         group = f"g{number % 4}" if self._one.queue == "groups" else ""
         if isinstance(self.client, StompProducer):
-            self.client.send(headers={**named, **({"JMSXGroupID": group} if group else {})})
+            self.client.send(
+                headers={**named, **({"JMSXGroupID": group} if group else {})}
+            )
         else:
-            self.client.send(properties=named, wait=False, **({"group_id": group} if group else {}))
+            self.client.send(
+                properties=named, wait=False, **({"group_id": group} if group else {})
+            )
 
 
 class Play:
@@ -95,7 +118,11 @@ class Play:
             self.work = 0.7 * self.many / one.rate
         self.endpoint: Endpoint = scene.load.endpoint
         self._make_queue()
-        self.clients = [self.open(number) for number in range(self.many)] if not one.truth.early else []
+        self.clients = (
+            [self.open(number) for number in range(self.many)]
+            if not one.truth.early
+            else []
+        )
         if one.truth.early and one.failure != "leak":
             self.clients = [self.open(number) for number in range(self.many)]
         if self.clients:
@@ -117,16 +144,36 @@ class Play:
             self.scene.settings(name, maxDeliveryAttempts=-1)
 
     def open(
-        self, number: int, *, endpoint: Endpoint | None = None, process: CoreProcess | None = None, **faults: Any
+        self,
+        number: int,
+        *,
+        endpoint: Endpoint | None = None,
+        process: CoreProcess | None = None,
+        **faults: Any,
     ) -> Any:
         faults = {"work": self.work, **faults}
-        return opened(self.scene, self.one, number, Faults(**faults), endpoint or self.endpoint, process)
+        return opened(
+            self.scene,
+            self.one,
+            number,
+            Faults(**faults),
+            endpoint or self.endpoint,
+            process,
+        )
 
     def warm(self) -> None:
         """All works for a while."""
         self.scene.until("all is delivered", lambda: self.sum("acknowledged") > 0)
         self.scene.wait(
-            self.dice.uniform(*(EARLY if self.one.truth.early else LATE if self.one.failure == "slow" else WARM))
+            self.dice.uniform(
+                *(
+                    EARLY
+                    if self.one.truth.early
+                    else LATE
+                    if self.one.failure == "slow"
+                    else WARM
+                )
+            )
         )
 
     def deploy(self, *, whole: bool = False, **broken: Any) -> Any:
@@ -136,7 +183,9 @@ class Play:
         for number in at:
             self.clients[number].close()
         for number in at:
-            self.clients[number] = self.open(number, **(broken if whole or number == 0 else {}))
+            self.clients[number] = self.open(
+                number, **(broken if whole or number == 0 else {})
+            )
         return self.clients[0]
 
     def sum(self, name: str) -> float:
@@ -152,7 +201,9 @@ class Play:
         self.scene.attest(what, counted(client, "acknowledged") <= acknowledged)
         self.scene.attest("messages are sent", self.sender.sent > sent + 5)
         if self.many > 1 and self.one.queue not in ("exclusive", "groups"):
-            self.scene.attest("a peer works", any(self.works([peer]) for peer in self.clients[1:]))
+            self.scene.attest(
+                "a peer works", any(self.works([peer]) for peer in self.clients[1:])
+            )
 
 
 FAILURES: dict[str, Callable[[Play], None]] = {}
@@ -192,7 +243,10 @@ def rollout(play: Play) -> None:
 def attest_healthy(play: Play) -> None:
     working = [client for client in play.clients if counted(client, "acknowledged")]
     play.scene.attest("messages are sent", play.sender.sent > 20)
-    play.scene.attest("consumers work to the end", bool(working) and any(play.works([one]) for one in working))
+    play.scene.attest(
+        "consumers work to the end",
+        bool(working) and any(play.works([one]) for one in working),
+    )
     play.scene.attest("nothing is given back", play.sum("returned") == 0)
 
 
@@ -204,7 +258,9 @@ def hang(play: Play) -> None:
     play.warm()
     after = play.dice.randint(3, 15)
     client = play.deploy(hangs_after=after)
-    play.scene.until("it hangs", lambda: counted(client, "received") > after, timeout=150)
+    play.scene.until(
+        "it hangs", lambda: counted(client, "received") > after, timeout=150
+    )
     play.scene.begin()
     play.attest_idle("it settles nothing any more", client, after)
 
@@ -231,13 +287,20 @@ def never_receives(play: Play) -> None:
 def full_target(play: Play) -> None:
     play.warm()
     reply = f"{play.one.name}.reply"
-    play.scene.settings(reply, maxSizeBytes=200_000, pageSizeBytes=100_000, addressFullMessagePolicy="BLOCK")
+    play.scene.settings(
+        reply,
+        maxSizeBytes=200_000,
+        pageSizeBytes=100_000,
+        addressFullMessagePolicy="BLOCK",
+    )
     play.scene.broker.manage.create_queue(reply)
     play.scene.queues.append(reply)
     client = play.deploy(reply=reply)
     play.scene.until("it blocks", lambda: still(play, client, 10), timeout=120)
     play.scene.begin(at=counted(client, "last_ack"))
-    play.attest_idle("nothing is settled any more", client, counted(client, "acknowledged"))
+    play.attest_idle(
+        "nothing is settled any more", client, counted(client, "acknowledged")
+    )
 
 
 def still(play: Play, client: Any, seconds: float) -> bool:
@@ -263,14 +326,20 @@ def frozen(play: Play) -> None:
 @failure("cut")
 def cut(play: Play) -> None:
     """What the broker answers does not reach the client any more."""
-    proxy = play.scene.load.running.enter_context(Proxy((play.endpoint.host, play.endpoint.port)))
+    proxy = play.scene.load.running.enter_context(
+        Proxy((play.endpoint.host, play.endpoint.port))
+    )
     play.clients[0].close()
-    play.clients[0] = client = play.open(0, endpoint=replace(play.endpoint, host=proxy.host, port=proxy.port))
+    play.clients[0] = client = play.open(
+        0, endpoint=replace(play.endpoint, host=proxy.host, port=proxy.port)
+    )
     play.warm()
     proxy.fault = Fault.HANG
     play.scene.begin()
     play.scene.wait(20)  # it works through what it has
-    play.attest_idle("it settles nothing any more", client, counted(client, "acknowledged"))
+    play.attest_idle(
+        "it settles nothing any more", client, counted(client, "acknowledged")
+    )
 
 
 # --- who comes and goes, leaves some, gives all back
@@ -343,7 +412,10 @@ def overload(play: Play) -> None:
     sent, settled = play.sender.sent, play.sum("acknowledged")
     play.scene.rest()
     came = play.sender.sent + more.sent - sent
-    play.scene.attest("more comes than they can do", 0.2 < (play.sum("acknowledged") - settled) / max(came, 1) < 0.8)
+    play.scene.attest(
+        "more comes than they can do",
+        0.2 < (play.sum("acknowledged") - settled) / max(came, 1) < 0.8,
+    )
 
 
 @failure("idle producer")
@@ -365,7 +437,9 @@ def refused_login(play: Play) -> None:
     play.warm()
     close_all(play)
     play.scene.begin()
-    wrong = replace(play.endpoint, account=Account(play.endpoint.account.user, "not-the-password"))
+    wrong = replace(
+        play.endpoint, account=Account(play.endpoint.account.user, "not-the-password")
+    )
     refused = 0
     while True:
         try:
@@ -397,7 +471,11 @@ def close_all(play: Play) -> None:
 @failure("no credit")
 def gets_nothing(play: Play) -> None:
     play.warm()
-    wrong = {"selector": "kind = 'nothing'"} if play.one.failure == "wrong selector" else {"started": False}
+    wrong = (
+        {"selector": "kind = 'nothing'"}
+        if play.one.failure == "wrong selector"
+        else {"started": False}
+    )
     play.deploy(whole=True, **wrong)
     play.scene.begin()
     sent = play.sender.sent

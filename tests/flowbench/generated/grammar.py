@@ -21,11 +21,31 @@ MODES: Final = {
     "mqtt": ("qos1",),
     "openmq": ("auto", "client", "dups", "transacted"),
 }
-QUEUES: Final = ("anycast", "subscription", "ring", "last-value", "exclusive", "groups", "selector")
+QUEUES: Final = (
+    "anycast",
+    "subscription",
+    "ring",
+    "last-value",
+    "exclusive",
+    "groups",
+    "selector",
+)
 NEIGHBOURS: Final = ("alone", "pool")
 RHYTHMS: Final = ("steady", "bursts", "trickle")
 FLOWING: Final = frozenset({"steady"})
-WORDS: Final = ("orders", "stock", "claims", "audit", "mail", "rates", "trades", "parcels", "meter", "ledger", "seats")
+WORDS: Final = (
+    "orders",
+    "stock",
+    "claims",
+    "audit",
+    "mail",
+    "rates",
+    "trades",
+    "parcels",
+    "meter",
+    "ledger",
+    "seats",
+)
 CLOSE: Final = (
     "close_connection close_connection_of_others close_connection_of_mqtt close_consumer destroy_connection"
     " destroy_connection_in_transaction "
@@ -198,7 +218,15 @@ class Situation:
         return not self.truth.need
 
 
-DIMENSIONS: Final = ("failure", "client", "mode", "queue", "neighbours", "rhythm", "history")
+DIMENSIONS: Final = (
+    "failure",
+    "client",
+    "mode",
+    "queue",
+    "neighbours",
+    "rhythm",
+    "history",
+)
 assert {*DIMENSIONS} <= {one.name for one in fields(Situation)}
 
 
@@ -207,7 +235,10 @@ def situations(seed: int, count: int, *, only_healthy: bool = False) -> list[Sit
     dice = random.Random(f"grammar {seed}")  # noqa: S311 - the same run for the same seed
     faults = _in_turn(dice, [name for name, one in FAILURES.items() if one.need])
     healthy = _in_turn(dice, HEALTHY)
-    order = [next(healthy) if only_healthy or i % 3 == 0 else next(faults) for i in range(count)]
+    order = [
+        next(healthy) if only_healthy or i % 3 == 0 else next(faults)
+        for i in range(count)
+    ]
     return [_situation(dice, number, failure) for number, failure in enumerate(order)]
 
 
@@ -220,7 +251,9 @@ Choice = tuple[str, str, str, str, str]
 """Client, mode, kind of queue, neighbours, rhythm."""
 
 
-def fits(failure: str, client: str, mode: str, queue: str, neighbours: str, rhythm: str) -> bool:
+def fits(
+    failure: str, client: str, mode: str, queue: str, neighbours: str, rhythm: str
+) -> bool:
     """Whether these make a situation of which it is known what is true."""
     made, said = FAILURES[failure], (client, mode, queue, neighbours, rhythm)
     allowed = (made.clients, made.modes, made.queues, made.neighbours, made.rhythms)
@@ -228,9 +261,15 @@ def fits(failure: str, client: str, mode: str, queue: str, neighbours: str, rhyt
         return False
     if client == "openmq":  # its clients have one rhythm
         return queue == "anycast" and rhythm == "steady"
-    if (queue == "subscription" and neighbours == "pool") or (client == "mqtt" and queue != "subscription"):
+    if (queue == "subscription" and neighbours == "pool") or (
+        client == "mqtt" and queue != "subscription"
+    ):
         return False
-    if queue in ("exclusive", "groups") and neighbours == "alone" and not made.neighbours:
+    if (
+        queue in ("exclusive", "groups")
+        and neighbours == "alone"
+        and not made.neighbours
+    ):
         return False
     return (client, mode) != ("amqp", "transacted") or failure == "never commits"
 
@@ -247,7 +286,9 @@ def choices(failure: str) -> dict[str, list[Choice]]:
 
 def _situation(dice: random.Random, number: int, failure: str) -> Situation:
     by_client, made = choices(failure), FAILURES[failure]
-    client, mode, queue, neighbours, rhythm = dice.choice(by_client[dice.choice(sorted(by_client))])
+    client, mode, queue, neighbours, rhythm = dice.choice(
+        by_client[dice.choice(sorted(by_client))]
+    )
     return Situation(
         name=f"{dice.choice(WORDS)}_{number}",
         client=client,

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from flowbench.generated.grammar import Situation
-from flowbench.openmq import Options, Scenario, clients_of, compiled, consume, observed, prepare, produce
+from flowbench.openmq import (
+    Options,
+    Scenario,
+    clients_of,
+    compiled,
+    consume,
+    observed,
+    prepare,
+    produce,
+)
 from penstock.agent import Poller
 from penstock_demo.openmq import OpenMQBroker
 
@@ -23,7 +32,10 @@ Counts = Mapping[str, int]
 
 def scenario_of(one: Situation) -> Scenario:
     dice = random.Random(one.seed)  # noqa: S311
-    many, rate = (dice.randint(2, 3) if one.neighbours == "pool" else 1), round(one.rate)
+    many, rate = (
+        (dice.randint(2, 3) if one.neighbours == "pool" else 1),
+        round(one.rate),
+    )
     later, said = int(BEFORE * rate), {"ack": one.mode, "delay": int(300 / rate)}
     broken: dict[str, Options] = {
         "hang": {"hang": later // many},
@@ -35,9 +47,21 @@ def scenario_of(one: Situation) -> Scenario:
         "not started": {"start": "false"},
         "never receives": {"receive": "never"},
     }
-    sends = {"rate": rate, **({"count": later} if one.failure == "idle producer" else {})}
+    sends = {
+        "rate": rate,
+        **({"count": later} if one.failure == "idle producer" else {}),
+    }
     consumers = [
-        consume(**{**said, **(broken.get(one.failure, {}) if one.truth.whole or number == 0 else {})})
+        consume(
+            **{
+                **said,
+                **(
+                    broken.get(one.failure, {})
+                    if one.truth.whole or number == 0
+                    else {}
+                ),
+            }
+        )
         for number in range(many)
     ]
     return Scenario(
@@ -58,7 +82,11 @@ def untrue(one: Situation, counts: Counts) -> list[str]:
     """What the clients' counts contradict. Those of a frozen process cannot be asked."""
 
     def of(name: str) -> list[int]:
-        return [value for key, value in counts.items() if key.startswith(f"{one.name}-") and key.endswith(f".{name}")]
+        return [
+            value
+            for key, value in counts.items()
+            if key.startswith(f"{one.name}-") and key.endswith(f".{name}")
+        ]
 
     sent, got, done = sum(of("sent")), of("got"), of("done")
     many = len(got)
@@ -68,7 +96,8 @@ def untrue(one: Situation, counts: Counts) -> list[str]:
         "never commits": bool(done) and done[0] == 0 < got[0],
         "never acknowledges": bool(done) and done[0] == 0 < got[0],
         "rejects": bool(done) and done[0] == 0 and got[0] > 20,
-        "idle producer": sent <= BEFORE * round(one.rate) and sum(done) >= 0.8 * sent - 5,
+        "idle producer": sent <= BEFORE * round(one.rate)
+        and sum(done) >= 0.8 * sent - 5,
         "gone": many > 0 and sum(done) < 0.8 * sent,
         "wrong selector": sum(got) == 0,
         "not started": sum(got) == 0,
@@ -76,7 +105,11 @@ def untrue(one: Situation, counts: Counts) -> list[str]:
         "paused": sum(got) < 0.5 * sent,
         "frozen": True,
     }
-    found = [] if holds[one.failure] else [f"clients say sent {sent}, got {got}, done {done}"]
+    found = (
+        []
+        if holds[one.failure]
+        else [f"clients say sent {sent}, got {got}, done {done}"]
+    )
     return found + ([] if sent > 20 else ["few messages are sent"])
 
 
@@ -88,16 +121,22 @@ def play(
     scenarios = [scenario_of(one) for one in chosen]
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=384, name=BROKER)
+        broker = OpenMQBroker.create(
+            folder / "broker", read_only=False, heap_mb=384, name=BROKER
+        )
         stack.callback(broker.kill)
         broker.start()
         classes = compiled(broker, folder / "classes")
         prepare(broker, scenarios)
         said = broker, folder, each, interval, seconds, cold
-        run = threading.Thread(target=observed, args=said, kwargs=configuration, name="openmq")
+        run = threading.Thread(
+            target=observed, args=said, kwargs=configuration, name="openmq"
+        )
         run.start()
         ready = time.time() + 5
-        clients = stack.enter_context(clients_of(broker, scenarios, classes, folder / "clients.log"))
+        clients = stack.enter_context(
+            clients_of(broker, scenarios, classes, folder / "clients.log")
+        )
         run.join(seconds - (time.time() - ready) - 15)
         counts = clients.counts()
         run.join()

@@ -53,7 +53,9 @@ class Watch:
             elif one.severity is not Severity.INFO:
                 self.others.add(f"{one.name} of {one.broker} {one.address}")
 
-    def _note(self, situation: Situation, one: ActiveCondition, actions: Actions, kind: str) -> None:
+    def _note(
+        self, situation: Situation, one: ActiveCondition, actions: Actions, kind: str
+    ) -> None:
         seen, truth = self.seen.setdefault(situation.name, Seen()), situation.truth
         seen.first.setdefault(one.name, time.time())
         seen.worst[one.name] = max(one.severity, seen.worst.get(one.name, one.severity))
@@ -63,8 +65,13 @@ class Watch:
         true = causes & about.causes.keys()
         seen.causes |= {f"{one.name}: {what}" for what in wrong_causes(one, causes)}
         if not true:
-            seen.causes.add(f"{one.name}: none of {', '.join(sorted(causes))} is a cause of it")
-        if any(one.verdicts[name].state is CauseState.PROVEN for name in true & one.verdicts.keys()):
+            seen.causes.add(
+                f"{one.name}: none of {', '.join(sorted(causes))} is a cause of it"
+            )
+        if any(
+            one.verdicts[name].state is CauseState.PROVEN
+            for name in true & one.verdicts.keys()
+        ):
             seen.proven.add(one.name)
         offered = {action.name for action in actions.of(one, about)}
         helps, harmless = set(truth.helps.split()), set(truth.harmless.split())
@@ -72,7 +79,9 @@ class Watch:
         if wrong := offered - helps - harmless:
             seen.advice.add(f"{one.name}: {', '.join(sorted(wrong))}")
         if not offered & helps:
-            seen.advice.add(f"{one.name}: of {', '.join(sorted(offered)) or 'nothing'} none helps")
+            seen.advice.add(
+                f"{one.name}: of {', '.join(sorted(offered)) or 'nothing'} none helps"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +119,27 @@ class Outcome:
         return f"| {one.name} | {one.failure} | {what} | {self.told} | {'; '.join(trouble) or 'right'} |"
 
 
-def outcome(one: Situation, seen: Seen, begin: float, bound: float, void: Iterable[str]) -> Outcome:
+def outcome(
+    one: Situation, seen: Seen, begin: float, bound: float, void: Iterable[str]
+) -> Outcome:
     """bound: seconds from the begin within which it has to be told."""
     truth = one.truth
     need, lawful = truth.need.split(), {*truth.need.split(), *truth.also.split()}
     if one.queue == "groups":  # who holds up its groups is not seen
         lawful |= {"not_dispatching"} if need else set()
-    loud = {name for name, severity in seen.worst.items() if severity is not Severity.INFO}
-    hits = [seen.first[name] - begin for name in need if name in seen.first and (name in loud or truth.notice)]
+    loud = {
+        name for name, severity in seen.worst.items() if severity is not Severity.INFO
+    }
+    hits = [
+        seen.first[name] - begin
+        for name in need
+        if name in seen.first and (name in loud or truth.notice)
+    ]
     marks = {True: "", False: " (notice)"}
-    told = [f"{name}{marks[name in loud]} {seen.first[name] - begin:.0f} s" for name in seen.first]
+    told = [
+        f"{name}{marks[name in loud]} {seen.first[name] - begin:.0f} s"
+        for name in seen.first
+    ]
     return Outcome(
         situation=one,
         told=", ".join(told) or "nothing",
@@ -157,7 +177,9 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "alarms_beside": sum(bool(one.alarms) for one in faults),
         "healthy": len(healthy),
         "false_alarms": sum(bool(one.alarms) for one in healthy),
-        "median_seconds": round(median(one.seconds or 0.0 for one in found), 1) if found else None,
+        "median_seconds": round(median(one.seconds or 0.0 for one in found), 1)
+        if found
+        else None,
     }
 
 
@@ -167,8 +189,16 @@ def by_dimension(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for dimension in DIMENSIONS:
         values = sorted({str(getattr(one.situation, dimension)) for one in outcomes})
         for value in values:
-            of = figures([one for one in outcomes if str(getattr(one.situation, dimension)) == value])
-            seconds = "-" if of["median_seconds"] is None else f"{of['median_seconds']:.0f}"
+            of = figures(
+                [
+                    one
+                    for one in outcomes
+                    if str(getattr(one.situation, dimension)) == value
+                ]
+            )
+            seconds = (
+                "-" if of["median_seconds"] is None else f"{of['median_seconds']:.0f}"
+            )
             cells = [
                 f"{dimension}: {value}", of["faults"], of["right_condition"], of["right_cause"], of["proven_cause"],
                 of["wrong_advice"], seconds, f"{of['false_alarms'] + of['alarms_beside']}",

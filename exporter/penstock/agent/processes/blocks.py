@@ -14,8 +14,14 @@ _NONE = Samples((), 0)
 def changed(before: Published, now: Published) -> Families:
     found = {}
     for name, samples in now.families.items():
-        places = {id(one): at for at, one in enumerate(before.families.get(name, _NONE).fragments)}
-        found[name] = [places.get(id(one), one) for one in samples.fragments], samples.count
+        places = {
+            id(one): at
+            for at, one in enumerate(before.families.get(name, _NONE).fragments)
+        }
+        found[name] = (
+            [places.get(id(one), one) for one in samples.fragments],
+            samples.count,
+        )
     return found
 
 
@@ -23,6 +29,10 @@ def applied(before: Published, families: Families) -> Published:
 
     def samples(name: str, parts: Sequence[int | Fragment], count: int) -> Samples:
         old = before.families.get(name, _NONE).fragments
-        return Samples(tuple(old[one] if isinstance(one, int) else one for one in parts), count)
+        return Samples(
+            tuple(old[one] if isinstance(one, int) else one for one in parts), count
+        )
 
-    return Published({name: samples(name, *family) for name, family in families.items()})
+    return Published(
+        {name: samples(name, *family) for name, family in families.items()}
+    )

@@ -54,13 +54,23 @@ class WorkerProcess:
         self._received: dict[str, Published] = {}
         """What the process sent; it does not know what is shown once it has ended."""
         self._waiting: dict[int, Future[Any]] = {}
-        self._numbers, self._sending, self._stopping = count(), threading.Lock(), threading.Event()
+        self._numbers, self._sending, self._stopping = (
+            count(),
+            threading.Lock(),
+            threading.Event(),
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
-    def ask(self, what: str, *given: Any, seconds: float = 0.0, named: Mapping[str, Any] | None = None) -> Any:
+    def ask(
+        self,
+        what: str,
+        *given: Any,
+        seconds: float = 0.0,
+        named: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Raises Busy: there is no answer in time; or what the worker raised."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
@@ -71,7 +81,9 @@ class WorkerProcess:
                 if self._connection is None or (self.silent and what != "status"):
                     raise ConnectionError
                 self._connection.send((number, what, given, named or {}))
-            except BlockingIOError:  # it has a part of the question, and would take the next for the rest
+            except (
+                BlockingIOError
+            ):  # it has a part of the question, and would take the next for the rest
                 self.kill()
                 raise
             finally:
@@ -81,7 +93,10 @@ class WorkerProcess:
             if late := isinstance(error, TimeoutError):
                 self.silent, self.unanswered = True, self.unanswered + 1
             why = "did not answer in time" if late else "has ended, or does not answer"
-            raise Busy(f"{self.name}, the process that polls this, {why}", "try again in some seconds") from None
+            raise Busy(
+                f"{self.name}, the process that polls this, {why}",
+                "try again in some seconds",
+            ) from None
         finally:
             del self._waiting[number]
         if isinstance(value, PenstockError):
@@ -117,13 +132,25 @@ class WorkerProcess:
                 why = f"cannot be started: {error.strerror}"
             if self._stopping.is_set():
                 return
-            pause = PAUSE if time.monotonic() - began > STEADY else min(2 * pause, MOST_PAUSE)
-            log.error("%s ended (%s); it is started again in %g s", self.name, why, pause)
-            self._journal.add([Event(time.time(), Change.WORKER_END, detail=f"{self.name}: {why}")])
-            for name, blocks in list(self.blocks.items()):  # as after a poll that failed, the rest stays for a while
+            pause = (
+                PAUSE
+                if time.monotonic() - began > STEADY
+                else min(2 * pause, MOST_PAUSE)
+            )
+            log.error(
+                "%s ended (%s); it is started again in %g s", self.name, why, pause
+            )
+            self._journal.add(
+                [Event(time.time(), Change.WORKER_END, detail=f"{self.name}: {why}")]
+            )
+            for name, blocks in list(
+                self.blocks.items()
+            ):  # as after a poll that failed, the rest stays for a while
                 before = blocks.published
                 self.withdraw(name)
-                blocks.published = Published({**before.families, **blocks.published.families})
+                blocks.published = Published(
+                    {**before.families, **blocks.published.families}
+                )
             self._stopping.wait(pause)
 
     def _live(self) -> str:
@@ -135,10 +162,17 @@ class WorkerProcess:
                     limit = struct.pack("@ll", int(HUNG_SECONDS), 0)
                     sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
                 command = (*self._command, str(theirs.fileno()))
-                self._process = process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+                self._process = process = subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()]
+                )
             self._received.clear()
             self.silent = False
-            self.starts, self.answered, self.ended, self._connection = self.starts + 1, time.monotonic(), np.inf, ours
+            self.starts, self.answered, self.ended, self._connection = (
+                self.starts + 1,
+                time.monotonic(),
+                np.inf,
+                ours,
+            )
             try:
                 while True:
                     self._take(*ours.recv())
@@ -154,7 +188,11 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-        return f"killed by signal {-status}" if status < 0 else f"exit status {status}; the log says why"
+        return (
+            f"killed by signal {-status}"
+            if status < 0
+            else f"exit status {status}; the log says why"
+        )
 
     def _take(self, number: int | None, *content: Any) -> None:
         """The answer to a question; without a number what brokers show now, and events."""

@@ -99,9 +99,13 @@ class WorkerPool:
 
     def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
         """Those of the configuration that are large by what an earlier agent left."""
-        self._intervals = intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        self._intervals = intervals = {
+            broker.name: config.interval_of(broker) for broker in config.brokers
+        }
         for one in (one for one in known if one.broker in intervals):
-            self._shares[one.broker] = share_of(len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker])
+            self._shares[one.broker] = share_of(
+                len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker]
+            )
             self._nodes[one.broker] = one.node
         return self._large(intervals)
 
@@ -112,7 +116,10 @@ class WorkerPool:
             self._nodes[name] = poller.assessor.node
             by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)
             self._shares[name] = max(self._shares.get(name, 0.0), by_rows)
-            lane, done = poller.assessor.lane, poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
+            lane, done = (
+                poller.assessor.lane,
+                poller.polls[Result.OK] + poller.polls[Result.PARTIAL],
+            )
             used = lane.used if lane else 0.0
             polls, before = self._measured.setdefault(name, (done, used))
             if done - polls >= POLLS:
@@ -128,26 +135,43 @@ class WorkerPool:
         """
         if not self.most or len(self._intervals) < 2:
             return []
-        found = {name for name in names if self._shares.get(name, 0.0) > LARGE} | self.assigned.keys()
+        found = {
+            name for name in names if self._shares.get(name, 0.0) > LARGE
+        } | self.assigned.keys()
         nodes = {self._nodes[name] for name in found if name in self._nodes}
         found |= {name for name in names if self._nodes.get(name) in nodes}
-        return sorted(found.intersection(names) - self.assigned.keys(), key=lambda name: -self._shares.get(name, 0.0))
+        return sorted(
+            found.intersection(names) - self.assigned.keys(),
+            key=lambda name: -self._shares.get(name, 0.0),
+        )
 
     def assign(self, names: Iterable[str], shown: Mapping[str, Published]) -> None:
         """To the process that has least to do, or a new one. shown: stays shown until that one shows more."""
         for name in names:
             node = self._nodes.get(name)
-            mates = (worker for other, worker in self.assigned.items() if node and self._nodes.get(other) == node)
+            mates = (
+                worker
+                for other, worker in self.assigned.items()
+                if node and self._nodes.get(other) == node
+            )
             worker = next(mates, None) or self._least()
             worker.blocks[name].published = shown.get(name, NOTHING)
             self.assigned = {**self.assigned, name: worker}
             share = 100 * self._shares.get(name, 0.0)
-            log.info("broker %s takes %.0f %% of a processor: %s polls it from now on", name, share, worker.name)
+            log.info(
+                "broker %s takes %.0f %% of a processor: %s polls it from now on",
+                name,
+                share,
+                worker.name,
+            )
 
     def _least(self) -> WorkerProcess:
         if len(self.workers) < self.most and self.storage is not None:
             place = self.storage / f"worker-{len(self.workers) + 1}"
-            self.workers = [*self.workers, WorkerProcess(place, self.command, self.journal)]
+            self.workers = [
+                *self.workers,
+                WorkerProcess(place, self.command, self.journal),
+            ]
             return self.workers[-1]
         shares = dict.fromkeys(self.workers, 0.0)
         for name, worker in self.assigned.items():
@@ -159,7 +183,9 @@ class WorkerPool:
     def show(self, config: Config) -> None:
         """Of these brokers those that they poll."""
         self._config = config
-        self._intervals = {broker.name: config.interval_of(broker) for broker in config.brokers}
+        self._intervals = {
+            broker.name: config.interval_of(broker) for broker in config.brokers
+        }
         for name, worker in self.assigned.items():
             if name in self._intervals:
                 self.exposition.set_broker(name, worker.blocks[name])
@@ -188,12 +214,16 @@ class WorkerPool:
                 nodes, self._numbers[worker.name], *used = worker.ask("status")
                 self._nodes |= {name: node for name, node in nodes.items() if node}
                 now, before = time.monotonic(), self._missing.get(worker.name, {})
-                self._missing[worker.name] = {one: before.get(one, now) for one in names if one not in nodes}
+                self._missing[worker.name] = {
+                    one: before.get(one, now) for one in names if one not in nodes
+                }
                 self._give(worker)
             except PenstockError as error:
                 why = str(error)
                 log.debug("%s", error)
-                if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(worker.ended):
+                if time.monotonic() - worker.answered > HUNG_SECONDS and np.isinf(
+                    worker.ended
+                ):
                     worker.kill()
             missing = self._missing.get(worker.name, {})
             for name in names:
@@ -201,28 +231,61 @@ class WorkerPool:
                 if time.monotonic() - since > keep_seconds(self._intervals[name]):
                     worker.withdraw(name)
                     if missing.get(name, -np.inf) > -np.inf:
-                        log.error("%s does not poll broker %s (%s); please report this", worker.name, name, why)
+                        log.error(
+                            "%s does not poll broker %s (%s); please report this",
+                            worker.name,
+                            name,
+                            why,
+                        )
                         missing[name] = -np.inf
-            rows.append((np.isinf(worker.ended) and not worker.silent, worker.starts, worker.unanswered, *used))
-        columns = zip(("up", "starts", "unanswered", "cpu", "memory"), np.array(rows, np.float64).T, strict=False)
+            rows.append(
+                (
+                    np.isinf(worker.ended) and not worker.silent,
+                    worker.starts,
+                    worker.unanswered,
+                    *used,
+                )
+            )
+        columns = zip(
+            ("up", "starts", "unanswered", "cpu", "memory"),
+            np.array(rows, np.float64).T,
+            strict=False,
+        )
         self._metrics.update(
-            {"worker": Table(Index.of([WorkerSeries(one.name) for one in self.workers]), dict(columns))}
+            {
+                "worker": Table(
+                    Index.of([WorkerSeries(one.name) for one in self.workers]),
+                    dict(columns),
+                )
+            }
         )
 
     def _names_of(self, worker: WorkerProcess) -> list[str]:
-        return [name for name, other in self.assigned.items() if other is worker and name in self._intervals]
+        return [
+            name
+            for name, other in self.assigned.items()
+            if other is worker and name in self._intervals
+        ]
 
     def _give(self, worker: WorkerProcess) -> None:
         """Its part of the configuration in force, over the private socket: secrets are in it."""
         with self._giving:
             names = self._names_of(worker)
             assert self._config is not None  # noqa: S101 - shown before the first look
-            brokers = tuple(broker for broker in self._config.brokers if broker.name in names)
-            config = self._config.model_copy(update={"brokers": brokers, "discovery": Discovery()})
+            brokers = tuple(
+                broker for broker in self._config.brokers if broker.name in names
+            )
+            config = self._config.model_copy(
+                update={"brokers": brokers, "discovery": Discovery()}
+            )
             if self._given.get(worker.name) == (wanted := (worker.starts, config)):
                 return
             known, since = self.checkpoints.of(names), time.time() - HOUR
-            events = [one for name in names for one in self.journal.last(MOST_EVENTS, since=since, broker=name)]
+            events = [
+                one
+                for name in names
+                for one in self.journal.last(MOST_EVENTS, since=since, broker=name)
+            ]
             worker.ask("give", config, known, events, seconds=GIVE_SECONDS)
             self.checkpoints.drop(known)
             self._tidy = TIDY
@@ -231,12 +294,22 @@ class WorkerPool:
     def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
         """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""
         found = dict(here)
-        for name, value in (pair for numbers in self._numbers.copy().values() for pair in numbers.items()):
+        for name, value in (
+            pair
+            for numbers in self._numbers.copy().values()
+            for pair in numbers.items()
+        ):
             least = name.endswith(("success", "timestamp"))
-            found[name] = min(found.get(name, value), value) if least else found.get(name, 0.0) + value
+            found[name] = (
+                min(found.get(name, value), value)
+                if least
+                else found.get(name, 0.0) + value
+            )
         return found
 
     def stop(self) -> None:
         if self.workers:
             with ThreadPoolExecutor(len(self.workers)) as threads:
-                list(threads.map(lambda worker: worker.stop(STOP_SECONDS), self.workers))
+                list(
+                    threads.map(lambda worker: worker.stop(STOP_SECONDS), self.workers)
+                )

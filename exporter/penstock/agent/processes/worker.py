@@ -45,9 +45,14 @@ class WorkerAgent(Agent):
 
     async def _take(self, config: Config) -> None:
         """From now on this one is in force. Its history goes where the agent's goes."""
-        agent, url = f"{config.history.agent}-{self._place.name}", str(self._place.parent / PUBLISHED)
+        agent, url = (
+            f"{config.history.agent}-{self._place.name}",
+            str(self._place.parent / PUBLISHED),
+        )
         own = {"agent": agent, "url": config.history.url or url, "trends": None}
-        config = config.model_copy(update={"history": config.history.model_copy(update=own)})
+        config = config.model_copy(
+            update={"history": config.history.model_copy(update=own)}
+        )
         await self._put_in_force(config, await self._look(config))
         self._written = config
         await self._fleet.settled()
@@ -67,8 +72,12 @@ class WorkerAgent(Agent):
                 except PenstockError as error:
                     value = error
                 except Exception as error:
-                    log.exception("a question could not be answered; please report this")
-                    value = PenstockError(f"unexpected {type(error).__name__}; the log has the details")
+                    log.exception(
+                        "a question could not be answered; please report this"
+                    )
+                    value = PenstockError(
+                        f"unexpected {type(error).__name__}; the log has the details"
+                    )
                 with self._sending:
                     self._connection.send((number, value))
                 if what == "stop":
@@ -76,19 +85,31 @@ class WorkerAgent(Agent):
         except (EOFError, OSError):
             os._exit(1)  # what no kill may take back is in the state database
 
-    def _answered(self, what: str, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    def _answered(
+        self, what: str, given: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
         if what in ("give", "stop"):
-            return asyncio.run_coroutine_threadsafe(getattr(self, what)(*given), self._loop).result()
-        return getattr(self if what == "status" else self.lookups, what)(*given, **named)
+            return asyncio.run_coroutine_threadsafe(
+                getattr(self, what)(*given), self._loop
+            ).result()
+        return getattr(self if what == "status" else self.lookups, what)(
+            *given, **named
+        )
 
-    async def give(self, config: Config, known: Sequence[Checkpoint], events: Sequence[Event]) -> None:
+    async def give(
+        self, config: Config, known: Sequence[Checkpoint], events: Sequence[Event]
+    ) -> None:
         """Poll as this says, which names all brokers and none to be found; known, events: of those that come here."""
         await self._checkpoints.take_in(known, self._assessors())
         await asyncio.to_thread(self._journal.add_missing, events)
         await self._turns.run("give", partial(self._take, config))
         # A process before this one may have recorded some and not sent them.
-        recorded = await asyncio.to_thread(self._journal.last, MOST_EVENTS, since=time.time() - HOUR)
-        await asyncio.to_thread(self._send, [event for event in recorded if event.broker])
+        recorded = await asyncio.to_thread(
+            self._journal.last, MOST_EVENTS, since=time.time() - HOUR
+        )
+        await asyncio.to_thread(
+            self._send, [event for event in recorded if event.broker]
+        )
 
     def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
         """By broker it polls the node id, "" while unknown; what it counts of the agent's own metrics; CPU s, bytes."""
@@ -96,7 +117,12 @@ class WorkerAgent(Agent):
         saved = float(self._checkpoints.success)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         numbers = {"state_save_success": saved, **self._history.numbers()}
-        return nodes, numbers, time.process_time(), float(pages * os.sysconf("SC_PAGE_SIZE"))
+        return (
+            nodes,
+            numbers,
+            time.process_time(),
+            float(pages * os.sysconf("SC_PAGE_SIZE")),
+        )
 
     def _on_change(self, events: Iterable[Event]) -> None:
         found = list(events)
@@ -106,8 +132,15 @@ class WorkerAgent(Agent):
     def _send(self, events: Sequence[Event]) -> None:
         """What all brokers show, as far as it is not known, and these."""
         with self._sending:
-            shown = {poller.name: poller.assessor.blocks.published for poller in self.pollers()}
-            shown = {name: one for name, one in shown.items() if one.families or name in self._sent}
+            shown = {
+                poller.name: poller.assessor.blocks.published
+                for poller in self.pollers()
+            }
+            shown = {
+                name: one
+                for name, one in shown.items()
+                if one.families or name in self._sent
+            }
             shown |= dict.fromkeys(self._sent.keys() - shown.keys(), NOTHING)
             parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in shown.items()
                      if now is not self._sent.get(name)}  # fmt: skip

@@ -17,9 +17,15 @@ def section(page: str, title: str) -> str:
 
 def part(text: str, title: str) -> str:
     """One part of a section as a plain sentence of one line: such as `Impact` or `Do`."""
-    found = re.search(rf"(?s)\*\*{title}\*\*:? *(.*?)(?=\s\*\*[A-Z][\w ]*\*\*:?|\n\n|\Z)", text)
+    found = re.search(
+        rf"(?s)\*\*{title}\*\*:? *(.*?)(?=\s\*\*[A-Z][\w ]*\*\*:?|\n\n|\Z)", text
+    )
     if not found:
         return ""
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"\*\*|(?<!\w)\*|\*(?!\w)", "", found[1]))
+    plain = re.sub(
+        r"\[([^\]]*)\]\([^)]*\)",
+        r"\1",
+        re.sub(r"\*\*|(?<!\w)\*|\*(?!\w)", "", found[1]),
+    )
     words = re.sub(r"\s+", " ", plain).strip()
     return words[:1].upper() + words[1:]

@@ -52,7 +52,9 @@ class TextReply(shared.Response):
         """A listing that broke because a session or queue went away while it ran; worth asking again at once."""
         said = f"{self.error_type} {self.error}"
         # The second: rows whose session is gone compare as equal to all others, which ends a sort; Jolokia says 400.
-        return (self.status == 500 and "NullPointer" in said) or "Comparison method violates" in said
+        return (
+            self.status == 500 and "NullPointer" in said
+        ) or "Comparison method violates" in said
 
 
 _PATH = "Artemis: /console/jolokia/"
@@ -69,7 +71,9 @@ def readable(reply: Reply) -> bool:
         value = msgspec.json.decode(reply.value)
     except UNREADABLE:
         return False
-    return isinstance(value, dict) and all(one is None or isinstance(one, int | float) for one in value.values())
+    return isinstance(value, dict) and all(
+        one is None or isinstance(one, int | float) for one in value.values()
+    )
 
 
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
@@ -298,7 +302,9 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     own_expiry_delay: Setting = named("expiryDelay", default=-1)
     max_expiry_delay: Setting = -1
     non_destructive: bool = named("defaultNonDestructive", default=False)
-    makes_dead_letter_queues: bool = named("autoCreateDeadLetterResources", default=False)
+    makes_dead_letter_queues: bool = named(
+        "autoCreateDeadLetterResources", default=False
+    )
     makes_expiry_queues: bool = named("autoCreateExpiryResources", default=False)
     slow_consumer_threshold: Setting = -1
     slow_consumer_threshold_measurement_unit: str = "MESSAGES_PER_SECOND"
@@ -322,7 +328,11 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     @property
     def expiry_delay(self) -> float:
         """Milliseconds of a message without a time to live, below 0 where none are set."""
-        return self.own_expiry_delay if self.own_expiry_delay >= 0 else self.max_expiry_delay
+        return (
+            self.own_expiry_delay
+            if self.own_expiry_delay >= 0
+            else self.max_expiry_delay
+        )
 
     @property
     def slow_consumer_kills(self) -> bool:
@@ -332,7 +342,11 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
     def slow_consumer_rate(self) -> float:
         """Messages per second; NaN where consumers are not watched, or in a unit that is not known."""
         unit = _PER_SECOND.get(self.slow_consumer_threshold_measurement_unit, NAN)
-        return self.slow_consumer_threshold * unit if self.slow_consumer_threshold > 0 else NAN
+        return (
+            self.slow_consumer_threshold * unit
+            if self.slow_consumer_threshold > 0
+            else NAN
+        )
 
     @property
     def dead_letters(self) -> str:
@@ -347,7 +361,9 @@ _PER_SECOND = {
     "MESSAGES_PER_DAY": 1 / 86_400,
 }
 _read = RowByRow(AddressSettings)
-_settings = lru_cache(1024)(lambda text: _read([msgspec.Raw(text.encode())]))  # most addresses have the same
+_settings = lru_cache(1024)(
+    lambda text: _read([msgspec.Raw(text.encode())])
+)  # most addresses have the same
 
 
 def settings(reply: Reply, what: str) -> tuple[AddressSettings, Unread]:

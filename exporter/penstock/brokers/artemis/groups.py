@@ -11,7 +11,9 @@ AT_ONCE = 50
 """Queues that are asked in one poll."""
 
 
-def uneven(queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:
+def uneven(
+    queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys
+) -> Positions:
     """Queues whose messages may have groups: these go to one consumer each, whatever the others have."""
     at, held = queues.index.positions(queue_of), consumers["buffered"]
     most, least = np.zeros(len(queues)), np.full(len(queues), np.inf)

@@ -18,8 +18,12 @@ _LINK = re.compile(
     re.DOTALL,
 )
 _RETROACTIVE = re.compile(r"\$\.artemis\.internal\..*\.retro", re.DOTALL)
-_INTERNAL = re.compile(r"\$\.artemis\.internal\..*|\$sys\.mqtt\..*|notif\..*", re.DOTALL)
-_INTERNAL_ADDRESS = re.compile(r"activemq\.notifications|ActiveMQ\.Advisory\..*|\$sys\.mqtt\..*", re.DOTALL)
+_INTERNAL = re.compile(
+    r"\$\.artemis\.internal\..*|\$sys\.mqtt\..*|notif\..*", re.DOTALL
+)
+_INTERNAL_ADDRESS = re.compile(
+    r"activemq\.notifications|ActiveMQ\.Advisory\..*|\$sys\.mqtt\..*", re.DOTALL
+)
 
 STORE_AND_FORWARD = "$.artemis.internal.sf."
 MIRROR = "$ACTIVEMQ_ARTEMIS_MIRROR_"
@@ -44,7 +48,13 @@ class Roles:
 
 
 def queue_kind(
-    name: str, address: str, routing_type: str, *, temporary: bool, internal: bool, retroactive: bool
+    name: str,
+    address: str,
+    routing_type: str,
+    *,
+    temporary: bool,
+    internal: bool,
+    retroactive: bool,
 ) -> QueueKind | None:
     """The kind by the queue's own name and flags; None: an ordinary queue, whose kind depends on others' settings."""
     if retroactive or _RETROACTIVE.fullmatch(name):
@@ -58,7 +68,9 @@ def queue_kind(
     return None
 
 
-def ordinary_kind(address: str, routing_type: str, dead: AbstractSet[str], expiry: AbstractSet[str]) -> QueueKind:
+def ordinary_kind(
+    address: str, routing_type: str, dead: AbstractSet[str], expiry: AbstractSet[str]
+) -> QueueKind:
     """The kind of an ordinary queue; a dead-letter queue may be multicast (auto-created ones are)."""
     if address in dead:
         return QueueKind.DEAD_LETTER
@@ -67,7 +79,9 @@ def ordinary_kind(address: str, routing_type: str, dead: AbstractSet[str], expir
     return QueueKind.SUBSCRIPTION if routing_type == "multicast" else QueueKind.USER
 
 
-def ring_source(ring_size: int, default: int | None, *, auto_created: bool) -> RingSource:
+def ring_source(
+    ring_size: int, default: int | None, *, auto_created: bool
+) -> RingSource:
     """Where a ring size comes from. The same number on both sides is clear only for an auto-created queue."""
     if ring_size < 0:
         return RingSource.NONE

@@ -16,7 +16,16 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.budget import Budget
-from penstock.brokers.rows import ROW, UNREADABLE, RowByRow, Rows, RowT, Unread, decoded, octets
+from penstock.brokers.rows import (
+    ROW,
+    UNREADABLE,
+    RowByRow,
+    Rows,
+    RowT,
+    Unread,
+    decoded,
+    octets,
+)
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions, pieces
 
@@ -59,16 +68,27 @@ class ListingPage:
         # As the first one begins: in a text within a row the quotes of the field's name would be escaped twice.
         begin = octets[first : self.body.find(b":", first, last) + 1]
         braces = octets[first : last - len(begin)]
-        places = (np.flatnonzero(braces[some] == _BEGIN) + some.start for some in pieces(len(braces), 8 * TEXT_BYTES))
+        places = (
+            np.flatnonzero(braces[some] == _BEGIN) + some.start
+            for some in pieces(len(braces), 8 * TEXT_BYTES)
+        )
         at = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
             at = at[octets[at + offset] == begin[offset]]
         ends = np.append(at[1:], last)
         # A row must end before each of these places, and a comma be at all but the last.
         behind = np.append(at[1:] - 1, last)
-        if not len(at) or at[0] != first or (octets[behind - 1] != _END).any() or (octets[behind[:-1]] != _COMMA).any():
+        if (
+            not len(at)
+            or at[0] != first
+            or (octets[behind - 1] != _END).any()
+            or (octets[behind[:-1]] != _COMMA).any()
+        ):
             return ()
-        return [body[start:end] for start, end in zip(at.tolist(), ends.tolist(), strict=True)]
+        return [
+            body[start:end]
+            for start, end in zip(at.tolist(), ends.tolist(), strict=True)
+        ]
 
     def texts(self) -> Iterator[str]:
         """The JSON texts of listings that are the page behind each other; none where the page cannot be cut."""
@@ -77,7 +97,9 @@ class ListingPage:
         while first < last:
             end = self.body.find(begin, first + TEXT_BYTES, last)
             end = last + 1 if end < 0 else end
-            yield _listing(self.body[first : end - 1])  # without the comma; with anything else there it is none
+            yield _listing(
+                self.body[first : end - 1]
+            )  # without the comma; with anything else there it is none
             first = end
 
     def whole(self) -> wire.TextReply:
@@ -92,7 +114,9 @@ class ListingPage:
         """64 bits of each row: another one has the same once in 10¹⁰ polls of 50,000 rows."""
         found = np.empty(len(self.rows), np.uint64)
         for some in pieces(len(found)):
-            found[some] = np.fromiter(map(xxh3_64_intdigest, self.rows[some]), np.uint64)
+            found[some] = np.fromiter(
+                map(xxh3_64_intdigest, self.rows[some]), np.uint64
+            )
         return found.view(np.int64)
 
 
@@ -107,7 +131,9 @@ def listing_page(body: bytes) -> ListingPage:
     if len(_FIRST) <= first < last:
         (reply,) = wire.text_replies(body[:first] + body[last:], 1)
         try:
-            return ListingPage(reply, body, (first, last), _raw.decode(reply.value or "").count)
+            return ListingPage(
+                reply, body, (first, last), _raw.decode(reply.value or "").count
+            )
         except UNREADABLE:
             pass
     return ListingPage(wire.text_replies(body, 1)[0])
@@ -140,7 +166,9 @@ class ListingDecoder(Generic[RowT]):
             pass  # read as a whole, it may be
         reply = page.whole()
         if reply.value is None:
-            raise BadAnswer(f"{self._what}: a text with JSON in it was expected, there is none")
+            raise BadAnswer(
+                f"{self._what}: a text with JSON in it was expected, there is none"
+            )
         try:
             listing = self._strict.decode(reply.value)
             rows = Rows(listing.data, listing.count)
@@ -208,10 +236,22 @@ class Numbers:
 
     @classmethod
     def of(
-        cls, found: Rows[Any], keys: NDArray[Any], values: NDArray[np.float64], fresh: Mapping[int, Any] | None = None
+        cls,
+        found: Rows[Any],
+        keys: NDArray[Any],
+        values: NDArray[np.float64],
+        fresh: Mapping[int, Any] | None = None,
     ) -> "Numbers":
         """Of rows that are to be read again at the next poll."""
-        return cls(keys, values, NO_HASHES, found.total, found.unread, found.lost, fresh=fresh or {})
+        return cls(
+            keys,
+            values,
+            NO_HASHES,
+            found.total,
+            found.unread,
+            found.lost,
+            fresh=fresh or {},
+        )
 
     def without(self, at: Sequence[int]) -> "Numbers":
         """Those at these positions could not be read after all."""
@@ -228,7 +268,14 @@ class Numbers:
             return self
         keys, kept = self.keys[at], set(self.keys[at].tolist()) if self.fresh else ()
         fresh = {key: texts for key, texts in self.fresh.items() if key in kept}
-        return replace(self, keys=keys, values=self.values[:, at], hashes=NO_HASHES, found=0, fresh=fresh)
+        return replace(
+            self,
+            keys=keys,
+            values=self.values[:, at],
+            hashes=NO_HASHES,
+            found=0,
+            fresh=fresh,
+        )
 
 
 NO_HASHES: Keys = np.empty(0, np.int64)
@@ -237,7 +284,9 @@ NO_HASHES: Keys = np.empty(0, np.int64)
 class _Remembered:
     """The rows of a poll, to be found by their hashes."""
 
-    def __init__(self, hashes: Keys, keys: NDArray[Any], values: NDArray[np.float64]) -> None:
+    def __init__(
+        self, hashes: Keys, keys: NDArray[Any], values: NDArray[np.float64]
+    ) -> None:
         self.hashes = hashes
         self.keys = keys
         self.values = values
@@ -288,30 +337,44 @@ class NumbersReader(Generic[RowT]):
             if rows is not None:
                 keys, values = self._keys(rows), self._values(rows)
                 if len(changed) < len(before):
-                    read, keys, values = (keys, values), self._before.keys[before], self._before.values[:, before]
+                    read, keys, values = (
+                        (keys, values),
+                        self._before.keys[before],
+                        self._before.values[:, before],
+                    )
                     keys[changed], values[:, changed] = read
-                return Numbers(keys, values, hashes, page.total, found=len(hashes) - len(changed))
+                return Numbers(
+                    keys, values, hashes, page.total, found=len(hashes) - len(changed)
+                )
         found = self._decoder(page)
         return Numbers.of(found, self._keys(found.rows), self._values(found.rows))
 
-    def together(self, pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def together(
+        self, pages: Sequence[Numbers]
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Keys and values of all pages of a poll, read-only; what can be found by its hash is remembered."""
         keys, values = _joined(pages)
         compared = [page for page in pages if len(page.hashes)]
         if self._resting:
             self._resting -= 1
-        elif compared and sum(page.found for page in compared) < WORTH * len(self._before):
+        elif compared and sum(page.found for page in compared) < WORTH * len(
+            self._before
+        ):
             self._resting = RESTING
         self._before = _NOTHING
         if compared and not self._resting:
             known = (keys, values) if len(compared) == len(pages) else _joined(compared)
-            self._before = _Remembered(np.concatenate([page.hashes for page in compared]), *known)
+            self._before = _Remembered(
+                np.concatenate([page.hashes for page in compared]), *known
+            )
         return keys, values
 
 
 def _joined(pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     keys = np.concatenate([page.keys for page in pages])
     values = np.empty((len(pages[0].values), len(keys)))
-    np.concatenate([page.values for page in pages], axis=1, out=values)  # each column in one piece
+    np.concatenate(
+        [page.values for page in pages], axis=1, out=values
+    )  # each column in one piece
     keys.flags.writeable = values.flags.writeable = False
     return keys, values

@@ -23,7 +23,9 @@ MOST_QUEUES = 500
 """Queues that are asked in one poll."""
 
 _TEXTS = msgspec.json.Decoder(list[str])
-_XID = re.compile(r"base64: ?(\S+)")  # before it is a time in the form of the broker's country
+_XID = re.compile(
+    r"base64: ?(\S+)"
+)  # before it is a time in the form of the broker's country
 _COUNT = Decoder(wire.QueueInDoubt)
 
 
@@ -34,13 +36,19 @@ class PreparedBuilder:
         self._keys = KeyAllocator[str]()
         self._index: Index[TransactionRow] = Index.empty()
 
-    def suspects(self, queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys) -> Positions:
+    def suspects(
+        self, queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys
+    ) -> Positions:
         """Queues that deliver more than their consumers have; none while nothing was prepared at the poll before."""
         if not len(self._index):
             return np.empty(0, np.intp)
         at = queues.index.positions(queue_of)
-        held = np.nan_to_num(consumers["buffered"]) + np.nan_to_num(consumers["awaiting_commit"])
-        beyond = queues["delivering"] - np.bincount(at[at >= 0], weights=held[at >= 0], minlength=len(queues))
+        held = np.nan_to_num(consumers["buffered"]) + np.nan_to_num(
+            consumers["awaiting_commit"]
+        )
+        beyond = queues["delivering"] - np.bincount(
+            at[at >= 0], weights=held[at >= 0], minlength=len(queues)
+        )
         suspects = np.flatnonzero(beyond > 0)
         return suspects[np.argsort(-beyond[suspects], kind="stable")[:MOST_QUEUES]]
 
@@ -49,18 +57,27 @@ class PreparedBuilder:
         try:
             texts = _TEXTS.decode(reply.value)
         except UNREADABLE as error:
-            raise BadAnswer("listPreparedTransactions: the answer has another form than expected") from error
+            raise BadAnswer(
+                "listPreparedTransactions: the answer has another form than expected"
+            ) from error
         found = [xid[1] for text in texts[:MOST] if (xid := _XID.search(text))]
         if len(found) < min(len(texts), MOST):
             raise BadAnswer("listPreparedTransactions: a transaction without an Xid")
         xids = list(dict.fromkeys(found))
         keys = self._keys(xids)
-        self._index, _ = self._index.advance(keys, lambda new: [TransactionRow(xids[i], "", "") for i in new])
+        self._index, _ = self._index.advance(
+            keys, lambda new: [TransactionRow(xids[i], "", "") for i in new]
+        )
         same = np.ones(len(self._index))
-        return Table(self._index, {"state": TransactionState.PREPARED * same, "distributed": same})
+        return Table(
+            self._index,
+            {"state": TransactionState.PREPARED * same, "distributed": same},
+        )
 
 
-def in_doubt(replies: Sequence[wire.Reply], at: Positions, size: int) -> tuple[Column, Unread]:
+def in_doubt(
+    replies: Sequence[wire.Reply], at: Positions, size: int
+) -> tuple[Column, Unread]:
     """By queue the messages of prepared transactions, NaN where it was not asked; which could not be read."""
     found = np.full(size, np.nan)
     unread: Unread = Counter()

@@ -36,9 +36,24 @@ from penstock.brokers.rows import Rows, Unread, limit, matrix, together
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import NameJoin
 from penstock.core.catalogues import read_toml
-from penstock.core.errors import BadAnswer, OverBudget, Refused, SourceError, Unreachable
+from penstock.core.errors import (
+    BadAnswer,
+    OverBudget,
+    Refused,
+    SourceError,
+    Unreachable,
+)
 from penstock.core.table import Column, Index, Keys, Positions, Table
-from penstock.model import AddressRow, Broker, BrokerKind, ConsumerRow, Process, QueueRow, Role, Snapshot
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    ConsumerRow,
+    Process,
+    QueueRow,
+    Role,
+    Snapshot,
+)
 from penstock.transports.transport import Request
 
 Poll = AnyPoll[wire.Reply]
@@ -81,7 +96,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     def forget(self) -> None:
         names = self.options.names
-        self._consumers = tables.ConsumerBuilder(names, numbers=self._version >= versions.CONSUMER_NUMBERS)
+        self._consumers = tables.ConsumerBuilder(
+            names, numbers=self._version >= versions.CONSUMER_NUMBERS
+        )
         self._queues = tables.QueueBuilder()
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
@@ -104,30 +121,54 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._diverts_read = Cadence()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
-        self._rest = np.inf  # seconds that the parts after the consumers took at the last poll
+        self._rest = (
+            np.inf
+        )  # seconds that the parts after the consumers took at the last poll
         self._queue_join, self._connection_join = NameJoin(), NameJoin()
 
     async def read(self, poll: Poll) -> Snapshot:
-        about, *links = await poll.begin([ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS])
+        about, *links = await poll.begin(
+            [ask.BROKERS, ask.BRIDGES, ask.BROKER_CONNECTIONS]
+        )
         self._name, attributes, missing = _one_broker(about)
         poll.leave_out(missing)
         self._version = versions.parse(attributes.version)
         broker = _broker(attributes)
         # A replica learns its node id with the first copy, which is no restart.
-        self.begins(Process(f"{self._name} {broker.version}", broker.clock, broker.uptime, broker.node_id))
+        self.begins(
+            Process(
+                f"{self._name} {broker.version}",
+                broker.clock,
+                broker.uptime,
+                broker.node_id,
+            )
+        )
         if broker.role is Role.PASSIVE:
             self.start_again()
-            return Snapshot(poll.now, broker, collectors=poll.collectors, notes=("a passive broker has no queues",))
+            return Snapshot(
+                poll.now,
+                broker,
+                collectors=poll.collectors,
+                notes=("a passive broker has no queues",),
+            )
         return await self._read(poll, broker, links)
 
-    async def _read(self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]) -> Snapshot:
-        consumers = await poll.collect("consumers", self._read_consumers(poll), poll.share_leaving(3 * self._rest))
-        addresses = await poll.collect("addresses", self._read_addresses(poll), WITH_PATTERN)
+    async def _read(
+        self, poll: Poll, broker: Broker, links: Sequence[wire.Reply]
+    ) -> Snapshot:
+        consumers = await poll.collect(
+            "consumers", self._read_consumers(poll), poll.share_leaving(3 * self._rest)
+        )
+        addresses = await poll.collect(
+            "addresses", self._read_addresses(poll), WITH_PATTERN
+        )
         soon = self._unknown_roles and not self._too_many_for_patterns
         refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
         if refresh and len(self._judged[0]):
             refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
-        queues = await poll.collect("queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN)
+        queues = await poll.collect(
+            "queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN
+        )
         sizes = None
         if not self._too_many_for_patterns:
             sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
@@ -138,29 +179,53 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
             await self._try_guard(poll, queues)
         if self._connections_read.due(poll.now):  # on a large broker not at every poll
-            self._connection_tables = await poll.collect("connections", self._read_connections(poll))
+            self._connection_tables = await poll.collect(
+                "connections", self._read_connections(poll)
+            )
         connections = self._connection_tables
         await self._read_diverts(poll)
         link_table = await poll.collect("links", self._links(poll, links, queues))
 
         def joined() -> tuple[Keys, Keys, str]:
             return (
-                self._queue_join(consumers, queues and queues.index, lambda row: row.queue, self._queues.keys_of),
-                self._connection_join(consumers, connections, lambda row: row.session, self._connections.keys_of),
+                self._queue_join(
+                    consumers,
+                    queues and queues.index,
+                    lambda row: row.queue,
+                    self._queues.keys_of,
+                ),
+                self._connection_join(
+                    consumers,
+                    connections,
+                    lambda row: row.session,
+                    self._connections.keys_of,
+                ),
                 tables.mirror_of(connections[1] if connections else None, link_table),
             )
 
         consumer_queue, consumer_connection, mirror_of = await poll.work(joined)
-        prepared = await poll.collect("transactions", self._read_prepared(poll, queues, consumers, consumer_queue))
+        prepared = await poll.collect(
+            "transactions", self._read_prepared(poll, queues, consumers, consumer_queue)
+        )
         if queues is not None and prepared is not None and prepared[1] is not None:
             queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
         queues = await self._with_groups(poll, queues, consumers, consumer_queue)
-        self._rest = sum(one.seconds for name, one in poll.collectors.items() if name not in ("broker", "consumers"))
-        notes = {"oldest": self._version < versions.CONSUMER_NUMBERS, "too_many": self._too_many_for_patterns}
+        self._rest = sum(
+            one.seconds
+            for name, one in poll.collectors.items()
+            if name not in ("broker", "consumers")
+        )
+        notes = {
+            "oldest": self._version < versions.CONSUMER_NUMBERS,
+            "too_many": self._too_many_for_patterns,
+        }
         return Snapshot(
             stamp=poll.now,
             broker=replace(
-                broker, unguarded=self._unguarded, object_name=ask.object_name(self._name), mirror_of=mirror_of
+                broker,
+                unguarded=self._unguarded,
+                object_name=ask.object_name(self._name),
+                mirror_of=mirror_of,
             ),
             addresses=addresses,
             queues=queues,
@@ -190,7 +255,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
         async def page(number: int, rows: int) -> PageT:
             nonlocal read
-            request = ask.listing(self._name, operation, number, rows, largest_first=budget.over)
+            request = ask.listing(
+                self._name, operation, number, rows, largest_first=budget.over
+            )
             for _ in range(tries):
                 body = (await poll.call([request])).body
                 read = len(body) if number == 1 else read + len(body)
@@ -219,24 +286,34 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """
         rows, began = self.options.page_rows, poll.asked
         pages = await self._pages(poll, operation, rows, decode, sight)
-        if len(pages) > 1 and not sight.began and poll.left() > MUCH_LEFT * (poll.asked - began):
+        if (
+            len(pages) > 1
+            and not sight.began
+            and poll.left() > MUCH_LEFT * (poll.asked - began)
+        ):
             await poll.work(table, pages)
             pages = await self._pages(poll, operation, rows, decode, sight)
         return pages
 
     async def _read_consumers(self, poll: Poll) -> tuple[Table[ConsumerRow], str]:
         consumers = self._consumers
-        pages = await self._all_pages(poll, "listConsumers", consumers.page, consumers.table, consumers.sight)
+        pages = await self._all_pages(
+            poll, "listConsumers", consumers.page, consumers.table, consumers.sight
+        )
         table = await poll.work(consumers.table, pages)
         poll.note("consumers", consumers.sight)
         self.budgets["consumers"].shown(table.index)
         return table, unreadable(pages)
 
-    async def _read_queues(self, poll: Poll, *, refresh: bool) -> tuple[Table[QueueRow], str]:
+    async def _read_queues(
+        self, poll: Poll, *, refresh: bool
+    ) -> tuple[Table[QueueRow], str]:
         before, budget = self._queues, self.budgets["queues"]
 
         async def roles() -> None:
-            if refresh and not len(self._judged[0]):  # until now it was not known whether a pattern may be asked
+            if refresh and not len(
+                self._judged[0]
+            ):  # until now it was not known whether a pattern may be asked
                 await poll.collect("roles", self._refresh_roles(poll))
 
         try:
@@ -254,21 +331,31 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         await roles()
 
         def build() -> Table[QueueRow]:
-            table = before.table(pages, self._roles, from_attributes=replaced, by_size=budget.was_over)
+            table = before.table(
+                pages, self._roles, from_attributes=replaced, by_size=budget.was_over
+            )
             if table.index is not self._judged[0] or self._roles is not self._judged[1]:
                 self._judged = table.index, self._roles
-                self._unknown_roles = any(row.name not in self._roles.dead_letters for row in table.index)
+                self._unknown_roles = any(
+                    row.name not in self._roles.dead_letters for row in table.index
+                )
             return table
 
         known, table = len(self._judged[0]), await poll.work(build)
         if known and not len(table):  # the next poll believes it
-            raise BadAnswer("no queue is listed any more: the broker is stopping, or all were deleted")
+            raise BadAnswer(
+                "no queue is listed any more: the broker is stopping, or all were deleted"
+            )
         budget.shown(table.index)
         poll.note("queues", before.sight)
         return table, unreadable(pages)
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
-        before, settings, blocked = self._addresses, self._settings.values, self._blocked
+        before, settings, blocked = (
+            self._addresses,
+            self._settings.values,
+            self._blocked,
+        )
         settings_read = self._settings.read_at
         budget = self.budgets["addresses"]
         pages, _ = await self._unless_locked(
@@ -280,7 +367,11 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             _MEMORY,
             listed=self._version >= versions.FULL_ADDRESS_ROWS,
         )
-        table = await poll.work(lambda: before.table(pages, settings, blocked, settings_read, by_size=budget.was_over))
+        table = await poll.work(
+            lambda: before.table(
+                pages, settings, blocked, settings_read, by_size=budget.was_over
+            )
+        )
         poll.note("addresses", before.sight)
         return table, unreadable(pages)
 
@@ -302,20 +393,30 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
             try:
                 with poll.share(SHARE / WITH_PATTERN):
-                    return await self._pages(poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2), False
+                    return await self._pages(
+                        poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2
+                    ), False
             except (Unreachable, BadAnswer) as failed:
-                if budget.over or isinstance(failed, OverBudget):  # over: this listing may just have shown it
+                if budget.over or isinstance(
+                    failed, OverBudget
+                ):  # over: this listing may just have shown it
                     raise
                 if isinstance(failed, Unreachable):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
                     self._avoid[operation] = poll.now + AFTER_LOCK
         (reply,) = await poll.ask([pattern])
-        return [await poll.work(lambda: made.attributes(reply).largest(budget, size))], True
+        return [
+            await poll.work(lambda: made.attributes(reply).largest(budget, size))
+        ], True
 
-    async def _read_sizes(self, poll: Poll, queues: Table[QueueRow] | None) -> tuple[dict[str, Column], str]:
+    async def _read_sizes(
+        self, poll: Poll, queues: Table[QueueRow] | None
+    ) -> tuple[dict[str, Column], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read")
-        at = await poll.work(self._sizes.due, queues, self._queues.sight.hidden, poll.now)
+        at = await poll.work(
+            self._sizes.due, queues, self._queues.sight.hidden, poll.now
+        )
         if at is not None:
             error = await self._sizes_by_name(poll, queues.index, at)
             return self._sizes.columns(), error
@@ -333,11 +434,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
         known = self._queue_names
-        names = [known.get(hash(one)) or intern(key_if_any(one, "queue") or "") for one in mbeans]
+        names = [
+            known.get(hash(one)) or intern(key_if_any(one, "queue") or "")
+            for one in mbeans
+        ]
         self._queue_names = dict(zip(map(hash, mbeans), names, strict=True))
         return names
 
-    async def _sizes_by_name(self, poll: Poll, index: Index[QueueRow], at: Positions) -> str:
+    async def _sizes_by_name(
+        self, poll: Poll, index: Index[QueueRow], at: Positions
+    ) -> str:
         rows: Sequence[QueueRow] = index.rows[at].tolist()
         bulks = ask.in_bulks(self._of_each(rows, wire.QueueSizes))
         replies = [reply for bulk in bulks for reply in await poll.ask(bulk)]
@@ -346,7 +452,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             # A queue that went away since it was listed is no error.
             here = [i for i, reply in enumerate(replies) if not reply.nothing_found]
             read, error = read_each(
-                here, [replies[i] for i in here], lambda reply, i: _SIZES.counted(reply, f"sizes of {rows[i].name!r}")
+                here,
+                [replies[i] for i in here],
+                lambda reply, i: _SIZES.counted(reply, f"sizes of {rows[i].name!r}"),
             )
             if error and not read:
                 raise BadAnswer(error)
@@ -366,9 +474,13 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
         if self._too_many_for_patterns:
             self._blocked = None
-            if len(self._judged[0]):  # else no settings are known either: again at the next poll
+            if len(
+                self._judged[0]
+            ):  # else no settings are known either: again at the next poll
                 self._roles_read = Cadence(poll.now)
-            self._roles = self._roles_with(await poll.work(self._dead_letters_by_settings))
+            self._roles = self._roles_with(
+                await poll.work(self._dead_letters_by_settings)
+            )
             return self._roles, ""
         requests = [ask.queues(self._name, wire.QueueDeadLetters)]
         if self._version >= versions.BLOCKED_ATTRIBUTE:
@@ -399,45 +511,76 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """The same as far as the settings of addresses are known; else as it was."""
         settings, before = self._settings.values, self._roles.dead_letters
         found = [(row.name, settings.get(row.address)) for row in self._judged[0]]
-        known = {name: before[name] for name, one in found if one is None and name in before}
-        return known | {name: (one.dead_letters, one.expiry_address or "") for name, one in found if one is not None}
+        known = {
+            name: before[name] for name, one in found if one is None and name in before
+        }
+        return known | {
+            name: (one.dead_letters, one.expiry_address or "")
+            for name, one in found
+            if one is not None
+        }
 
     def _roles_with(self, dead_letters: Mapping[str, tuple[str, str]]) -> Roles:
         """The roles in force; the same object when nothing changed, so that rows are not made again for nothing."""
-        rings = {name: settings.default_ring_size for name, settings in self._settings.values.items()}
+        rings = {
+            name: settings.default_ring_size
+            for name, settings in self._settings.values.items()
+        }
         roles = Roles(dead_letters, self._addresses.retroactive, rings)
         return self._roles if roles == self._roles else roles
 
-    async def _refresh_settings(self, poll: Poll, addresses: Table[AddressRow]) -> tuple[None, str]:
+    async def _refresh_settings(
+        self, poll: Poll, addresses: Table[AddressRow]
+    ) -> tuple[None, str]:
         """Settings of the addresses that are new or were read longest ago, a bounded number a poll."""
         index = addresses.index
-        due = await poll.work(lambda: self._settings.due((row.name for row in index), poll.now, index))
+        due = await poll.work(
+            lambda: self._settings.due((row.name for row in index), poll.now, index)
+        )
         if not (due := due[:SETTINGS_AT_ONCE]):
             return None, ""
         found = await poll.ask([ask.address_settings(self._name, name) for name in due])
 
         def decode() -> str:
-            read, error = read_each(due, found, lambda r, name: wire.settings(r, f"settings of {name!r}"))
-            if self._settings.note(due, {name: one for name, (one, _) in read.items()}, poll.now):
+            read, error = read_each(
+                due, found, lambda r, name: wire.settings(r, f"settings of {name!r}")
+            )
+            if self._settings.note(
+                due, {name: one for name, (one, _) in read.items()}, poll.now
+            ):
                 self._roles = self._roles_with(self._roles.dead_letters)
-            return error or left_out(together(missing for _, missing in read.values()), all_rows=False)
+            return error or left_out(
+                together(missing for _, missing in read.values()), all_rows=False
+            )
 
         return None, await poll.work(decode)
 
     async def _read_connections(self, poll: Poll) -> tuple[ConnectionTables, str]:
         began, rows = poll.asked, self.options.page_rows
         made, addresses = self._connections, self._addresses.names
-        sessions = await self._pages(poll, "listSessions", rows, made.sessions, made.session_sight)
+        sessions = await self._pages(
+            poll, "listSessions", rows, made.sessions, made.session_sight
+        )
         connections: list[Numbers] = []
-        if made.unknown() or self.budgets["connections"].over:  # else nothing would show that it is over no more
-            connections = await self._pages(poll, "listConnections", rows, made.connections)
+        if (
+            made.unknown() or self.budgets["connections"].over
+        ):  # else nothing would show that it is over no more
+            connections = await self._pages(
+                poll, "listConnections", rows, made.connections
+            )
 
-        def producer_table(pages: Sequence[Rows[wire.ProducerListed]]) -> Table[model.ProducerRow]:
+        def producer_table(
+            pages: Sequence[Rows[wire.ProducerListed]],
+        ) -> Table[model.ProducerRow]:
             return made.producer_table(pages, addresses)
 
-        producers = await self._all_pages(poll, "listProducers", made.producers, producer_table, made.producer_sight)
+        producers = await self._all_pages(
+            poll, "listProducers", made.producers, producer_table, made.producer_sight
+        )
         self._connections_read = Cadence(poll.now, poll.asked - began)
-        tables = await poll.work(lambda: (made.table(sessions, connections), producer_table(producers)))
+        tables = await poll.work(
+            lambda: (made.table(sessions, connections), producer_table(producers))
+        )
         self.budgets["producers"].shown(tables[1].index)
         poll.note("connections", made.session_sight)
         poll.note("producers", made.producer_sight)
@@ -445,42 +588,68 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     async def _read_diverts(self, poll: Poll) -> None:
         """As they were where they cannot be read: only texts need them."""
-        if self._too_many_for_patterns or not self._diverts_read.due(poll.now, ROLES_AGE):
+        if self._too_many_for_patterns or not self._diverts_read.due(
+            poll.now, ROLES_AGE
+        ):
             return
         self._diverts_read = Cadence(poll.now)
         with suppress(SourceError), poll.share():
             (reply,) = await poll.ask([ask.diverts(self._name)])
             found = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
-            self._diverts = tuple((row.address, row.forwarding_address) for row in found if row.forwarding_address)
+            self._diverts = tuple(
+                (row.address, row.forwarding_address)
+                for row in found
+                if row.forwarding_address
+            )
 
     async def _with_groups(
-        self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
+        self,
+        poll: Poll,
+        queues: Table[QueueRow] | None,
+        consumers: Table[ConsumerRow] | None,
+        queue_of: Keys,
     ) -> Table[QueueRow] | None:
         if queues is None or consumers is None:
             return queues
         index = queues.index
 
         def asked() -> tuple[dict[str, QueueRow], list[str]]:
-            rows = {row.name: row for row in index.rows[uneven(queues, consumers, queue_of)]}
+            rows = {
+                row.name: row for row in index.rows[uneven(queues, consumers, queue_of)]
+            }
             return rows, self._groups.due(rows, poll.now)[:AT_ONCE]
 
         rows, due = await poll.work(asked)
         if due:
-            self._groups.note(due, {}, poll.now)  # also where it fails: not at every poll
+            self._groups.note(
+                due, {}, poll.now
+            )  # also where it fails: not at every poll
             with suppress(SourceError), poll.share():
-                found = await poll.ask(self._of_each([rows[name] for name in due], wire.QueueGroups))
+                found = await poll.ask(
+                    self._of_each([rows[name] for name in due], wire.QueueGroups)
+                )
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
             return queues
-        at, groups = queues.index.positions(self._queues.keys_of([*known])), np.full(len(queues), np.nan)
+        at, groups = (
+            queues.index.positions(self._queues.keys_of([*known])),
+            np.full(len(queues), np.nan),
+        )
         groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
         return Table(queues.index, {**queues.columns, "groups": groups})
 
     def _of_each(self, rows: Sequence[QueueRow], of: type[Struct]) -> list[Request]:
-        return [ask.of_queue(self._name, row.address, row.name, row.routing_type, of) for row in rows]
+        return [
+            ask.of_queue(self._name, row.address, row.name, row.routing_type, of)
+            for row in rows
+        ]
 
     async def _read_prepared(
-        self, poll: Poll, queues: Table[QueueRow] | None, consumers: Table[ConsumerRow] | None, queue_of: Keys
+        self,
+        poll: Poll,
+        queues: Table[QueueRow] | None,
+        consumers: Table[ConsumerRow] | None,
+        queue_of: Keys,
     ) -> tuple[tuple[Table[model.TransactionRow], Column | None], str]:
         """Prepared transactions, and by queue the messages in them, None where no queue was to be asked."""
         rows: Sequence[QueueRow] = ()
@@ -504,7 +673,10 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             return
         self._guard_tried = Cadence(poll.now)
         row: QueueRow = queues.index.rows[empty[0]]
-        with suppress(SourceError), poll.share():  # else nothing is known; what is needed is read by others
+        with (
+            suppress(SourceError),
+            poll.share(),
+        ):  # else nothing is known; what is needed is read by others
             (reply,) = await poll.ask([ask.first_message_age(self._name, row)])
             self._unguarded = float(wire.readable(reply))
 
@@ -512,7 +684,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None
     ) -> tuple[Table[model.LinkRow], str]:
         if queues is None:
-            raise BadAnswer("not known while the queues cannot be read: what waits for a peer is the depth of a queue")
+            raise BadAnswer(
+                "not known while the queues cannot be read: what waits for a peer is the depth of a queue"
+            )
         states: list[LinkState] = []
         pages = []
         for reply, kind in zip(found, ("bridge", "federation"), strict=True):
@@ -523,20 +697,28 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 for mbean, link in zip(mbeans, links.rows, strict=True)
                 if (name := key_if_any(mbean, "name"))
             ]
-        return await poll.work(self._link_tables.table, states, queues, self._queues.keys_of), unreadable(pages)
+        return await poll.work(
+            self._link_tables.table, states, queues, self._queues.keys_of
+        ), unreadable(pages)
 
 
 def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, Unread]:
     """Its name, its own values, and which of them could not be read."""
     names, found = _BROKER.many(reply, "broker attributes")
     if not names:
-        raise BadAnswer("Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis")
+        raise BadAnswer(
+            "Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis"
+        )
     if len(names) > 1:
-        raise BadAnswer(f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM")
+        raise BadAnswer(
+            f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM"
+        )
     attributes = found.rows[0]
     if not attributes.version:
         why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
-        raise BadAnswer(f"the broker did not return its version: it is starting or stopping; if that lasts: {why}")
+        raise BadAnswer(
+            f"the broker did not return its version: it is starting or stopping; if that lasts: {why}"
+        )
     return key_of(names[0], "broker"), attributes, found.unread
 
 
@@ -555,7 +737,9 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
         memory_limit_bytes=limit(attributes.global_max_size),
         # A passive broker reports 0 whatever is on the disk.
         disk_used_ratio=attributes.disk_store_usage if active else np.nan,
-        disk_limit_ratio=attributes.max_disk_usage / 100 if attributes.max_disk_usage > 0 else np.nan,
+        disk_limit_ratio=attributes.max_disk_usage / 100
+        if attributes.max_disk_usage > 0
+        else np.nan,
         authentication_failures=attributes.authentication_failure_count,
         sessions_made=attributes.total_session_count,
     )
@@ -563,4 +747,8 @@ def _broker(attributes: wire.BrokerAttributes) -> Broker:
 
 def _groups_of(reply: wire.Reply, queue: str) -> float | None:
     """None where the queue is gone."""
-    return None if reply.nothing_found else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
+    return (
+        None
+        if reply.nothing_found
+        else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
+    )

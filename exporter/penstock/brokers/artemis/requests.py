@@ -17,7 +17,14 @@ from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq.artemis"
 
-LISTINGS = ("listConsumers", "listQueues", "listAddresses", "listConnections", "listSessions", "listProducers")
+LISTINGS = (
+    "listConsumers",
+    "listQueues",
+    "listAddresses",
+    "listConnections",
+    "listSessions",
+    "listProducers",
+)
 LARGEST_FIRST = {"listQueues": "messageCount", "listAddresses": "addressSize"}
 """Field by which listings are sorted that have more rows than are read; others keep their order, the oldest first."""
 ALL_ROWS = 100_000
@@ -39,12 +46,18 @@ def _read(mbean: str, attributes: Sequence[str]) -> Request:
 
 BROKERS = _read("broker=*", attributes(wire.BrokerAttributes))
 BRIDGES = _read("broker=*,component=bridges,name=*", attributes(wire.BridgeAttributes))
-BROKER_CONNECTIONS = _read("broker=*,component=broker-connections,name=*", ("Started", "Connected"))
+BROKER_CONNECTIONS = _read(
+    "broker=*,component=broker-connections,name=*", ("Started", "Connected")
+)
 
 
-def addresses(broker: str, row: type[Struct] = wire.AddressAttributes, below: str = "") -> Request:
+def addresses(
+    broker: str, row: type[Struct] = wire.AddressAttributes, below: str = ""
+) -> Request:
     """Of all addresses, or of what is below all of them, the attributes of a row."""
-    return _read(f"broker={quote(broker)},component=addresses,address=*{below}", attributes(row))
+    return _read(
+        f"broker={quote(broker)},component=addresses,address=*{below}", attributes(row)
+    )
 
 
 def queues(broker: str, row: type[Struct]) -> Request:
@@ -57,11 +70,19 @@ def diverts(broker: str) -> Request:
 
 def first_message_age(broker: str, queue: QueueRow) -> Request:
     """An attribute that an exporter's role must be denied; asked now and then, of an empty queue."""
-    name = queue_object(f"broker={quote(broker)}", queue.address, queue.routing_type, queue.name)
+    name = queue_object(
+        f"broker={quote(broker)}", queue.address, queue.routing_type, queue.name
+    )
     return _read(name, ("FirstMessageAge",))
 
 
-def of_queue(broker: str, address: str, queue: str, routing_type: str, row: type[Struct] = wire.QueueSizes) -> Request:
+def of_queue(
+    broker: str,
+    address: str,
+    queue: str,
+    routing_type: str,
+    row: type[Struct] = wire.QueueSizes,
+) -> Request:
     """Attributes of one queue. Its name has the order in which the answer to a pattern has it."""
     return _read(
         f"address={quote(address)},broker={quote(broker)},component=addresses,queue={quote(queue)},"
@@ -75,7 +96,9 @@ def in_bulks(requests: Iterable[Request]) -> Iterator[list[Request]]:
     bulk: list[Request] = []
     length = 0
     for request in requests:
-        if bulk and (len(bulk) == BULK or length + len(request["mbean"]) > BULK_CHARACTERS):
+        if bulk and (
+            len(bulk) == BULK or length + len(request["mbean"]) > BULK_CHARACTERS
+        ):
             yield bulk
             bulk, length = [], 0
         bulk.append(request)
@@ -85,7 +108,12 @@ def in_bulks(requests: Iterable[Request]) -> Iterator[list[Request]]:
 
 
 def listing(
-    broker: str, operation: str, page: int = 1, rows: int = ALL_ROWS, *, largest_first: bool = False
+    broker: str,
+    operation: str,
+    page: int = 1,
+    rows: int = ALL_ROWS,
+    *,
+    largest_first: bool = False,
 ) -> Request:
     """Page `page` (from 1) of one of `LISTINGS`. largest_first: as `LARGEST_FIRST` has it, where it does."""
     if operation not in LISTINGS:

@@ -9,7 +9,16 @@ import numpy as np
 
 from penstock.brokers.artemis.answers import QueueSizes
 from penstock.brokers.cadence import Cadence
-from penstock.core.table import Column, Index, Keys, Matrix, Positions, Table, positions, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Matrix,
+    Positions,
+    Table,
+    positions,
+    take_or_fill,
+)
 from penstock.model import QueueRow
 
 COLUMNS = QueueSizes.__struct_fields__
@@ -37,7 +46,9 @@ class Sizes:
         """Not found by their names at the last reading."""
         self._all_read = Cadence()
 
-    def due(self, queues: Table[QueueRow], hidden: Keys, now: float) -> Positions | None:
+    def due(
+        self, queues: Table[QueueRow], hidden: Keys, now: float
+    ) -> Positions | None:
         """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll. hidden: keys of
         rows that the listing did not show, whose counters may be old.
         """
@@ -53,11 +64,17 @@ class Sizes:
         due = np.flatnonzero(~self._settled)
         # One that is listed and has no MBean of its name: the pattern finds it, whatever its name is.
         absent = (positions(index.keys, self._absent) >= 0).any()
-        if absent or self._all_read.due(now, ALL_AGE) or len(due) > BY_NAME * len(index):
+        if (
+            absent
+            or self._all_read.due(now, ALL_AGE)
+            or len(due) > BY_NAME * len(index)
+        ):
             return None
         return due
 
-    def found(self, at: Positions, values: Matrix, absent: Positions, now: float) -> None:
+    def found(
+        self, at: Positions, values: Matrix, absent: Positions, now: float
+    ) -> None:
         """Those at `at` were asked by name. values: of shape (3, len(at)), NaN where they could not be read. absent:
         positions of those that were not there.
         """
@@ -78,4 +95,6 @@ class Sizes:
 
     def _set(self, at: Positions, values: Matrix, now: float) -> None:
         self._values[:, at] = values
-        self._settled[at] = ~np.isnan(values).any(axis=0) & (now - self._since[at] >= SETTLES)
+        self._settled[at] = ~np.isnan(values).any(axis=0) & (
+            now - self._since[at] >= SETTLES
+        )

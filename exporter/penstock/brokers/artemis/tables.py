@@ -13,14 +13,45 @@ from numpy.typing import NDArray
 
 from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis.answers import BridgeAttributes
-from penstock.brokers.artemis.kinds import MIRROR, STORE_AND_FORWARD, Roles, ordinary_kind, queue_kind, ring_source
-from penstock.brokers.artemis.listings import ListingDecoder, ListingPage, Numbers, NumbersReader
+from penstock.brokers.artemis.kinds import (
+    MIRROR,
+    STORE_AND_FORWARD,
+    Roles,
+    ordinary_kind,
+    queue_kind,
+    ring_source,
+)
+from penstock.brokers.artemis.listings import (
+    ListingDecoder,
+    ListingPage,
+    Numbers,
+    NumbersReader,
+)
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.replies import Decoder
-from penstock.brokers.rows import Rows, columns_of, integers, lost_rows, matrix, positive, present, seconds
+from penstock.brokers.rows import (
+    Rows,
+    columns_of,
+    integers,
+    lost_rows,
+    matrix,
+    positive,
+    present,
+    seconds,
+)
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import TableBuilder
-from penstock.core.table import EXACT, Column, Index, KeyAllocator, Keys, Positions, Table, looked_up, take_or_fill
+from penstock.core.table import (
+    EXACT,
+    Column,
+    Index,
+    KeyAllocator,
+    Keys,
+    Positions,
+    Table,
+    looked_up,
+    take_or_fill,
+)
 from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
@@ -59,7 +90,9 @@ class ConsumerBuilder:
     def __init__(self, names: NameMap, *, numbers: bool) -> None:
         self._names = names
         self._fields = CONSUMER_FIELDS if numbers else ()
-        self._numbers = NumbersReader(ListingDecoder(wire.ConsumerNumbers, "listConsumers"), _ids, self._values)
+        self._numbers = NumbersReader(
+            ListingDecoder(wire.ConsumerNumbers, "listConsumers"), _ids, self._values
+        )
         self._texts = ListingDecoder(wire.ConsumerTexts, "listConsumers")
         self._index: Index[ConsumerRow] = Index.empty()
         # Two proofs: while sessions are closed the broker may sort the listing wrongly.
@@ -70,18 +103,26 @@ class ConsumerBuilder:
         at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
         wanted = set(numbers.keys[at].tolist())
         texts = self._texts.at_least(listing, at, len(numbers))
-        return replace(numbers, fresh={row.id: self._row(row) for row in texts if row.id in wanted})
+        return replace(
+            numbers, fresh={row.id: self._row(row) for row in texts if row.id in wanted}
+        )
 
     def table(self, pages: Sequence[Numbers]) -> Table[ConsumerRow]:
         fresh = {key: row for page in pages for key, row in page.fresh.items()}
         listed = self._numbers.together(pages)
-        keys, numbers = self.sight.whole([len(page) for page in pages], *listed, lost=lost_rows(pages))
-        self._index, order = self._index.advance(keys, lambda new: [fresh[int(keys[i])] for i in new])
+        keys, numbers = self.sight.whole(
+            [len(page) for page in pages], *listed, lost=lost_rows(pages)
+        )
+        self._index, order = self._index.advance(
+            keys, lambda new: [fresh[int(keys[i])] for i in new]
+        )
         columns = columns_of([*self._fields, "orphaned"], numbers, order)
         if not columns["orphaned"].any():
             del columns["orphaned"]
         if len(self.sight.leaving):
-            columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(np.float64)
+            columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(
+                np.float64
+            )
         for time in ("last_delivery", "last_acknowledgement"):
             if time in columns:
                 columns[time] = seconds(columns[time])
@@ -94,7 +135,9 @@ class ConsumerBuilder:
 
     def _row(self, row: wire.ConsumerTexts) -> ConsumerRow:
         user = row.user or row.validated_user
-        client = client_name(row.client_id, user, row.remote_address, row.protocol, self._names)
+        client = client_name(
+            row.client_id, user, row.remote_address, row.protocol, self._names
+        )
         # Thousands of rows hold the same names: each is kept once.
         return ConsumerRow(
             id=str(row.id),
@@ -114,7 +157,9 @@ class QueueBuilder:
 
     def __init__(self) -> None:
         self._numbers = NumbersReader(
-            ListingDecoder(wire.QueueNumbers, "listQueues"), _ids, lambda rows: matrix(rows, QUEUE_FIELDS)
+            ListingDecoder(wire.QueueNumbers, "listQueues"),
+            _ids,
+            lambda rows: matrix(rows, QUEUE_FIELDS),
         )
         self._texts = ListingDecoder(wire.QueueTexts, "listQueues")
         self._attributes = Decoder(wire.QueueAttributes)
@@ -125,39 +170,63 @@ class QueueBuilder:
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
         self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
-        self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = None, self._roles, {}
+        self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = (
+            None,
+            self._roles,
+            {},
+        )
 
     def page(self, listing: ListingPage, *, refresh: bool) -> Numbers:
         """`refresh`: read the texts of known queues again, too, for what an operator may have changed."""
         numbers = self._numbers(listing)
         new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
-        found = self._texts(listing).rows if refresh else self._texts.at_least(listing, new, len(numbers))
+        found = (
+            self._texts(listing).rows
+            if refresh
+            else self._texts.at_least(listing, new, len(numbers))
+        )
         texts = {row.id: row for row in found}
         nameless = [at for at in new.tolist() if int(numbers.keys[at]) not in texts]
         return replace(numbers.without(nameless), fresh=texts)
 
     def attributes(self, reply: wire.Reply) -> Numbers:
         found = self._attributes.many(reply, "queue attributes")[1]
-        values, fresh = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS), {r.id: r for r in found.rows}
+        values, fresh = (
+            _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS),
+            {r.id: r for r in found.rows},
+        )
         return Numbers.of(found, _ids(found.rows), values, fresh)
 
     def table(
-        self, pages: Sequence[Numbers], roles: Roles, *, from_attributes: bool, by_size: bool = False
+        self,
+        pages: Sequence[Numbers],
+        roles: Roles,
+        *,
+        from_attributes: bool,
+        by_size: bool = False,
     ) -> Table[QueueRow]:
         """by_size: the listing is not sorted as usual, and not whole."""
         listed = self._numbers.together(pages)
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
         replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
         sizes = [len(page) for page in pages]
-        keys, numbers = self.sight.whole(sizes, *listed, replaced, lost=lost_rows(pages), by_size=by_size)
+        keys, numbers = self.sight.whole(
+            sizes, *listed, replaced, lost=lost_rows(pages), by_size=by_size
+        )
         changed = self._changed(roles, fresh)
-        index, order = self._index.advance(keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed)
+        index, order = self._index.advance(
+            keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed
+        )
         if index is not self._index:
-            self._texts_by_id = {int(key): self._texts_by_id[int(key)] for key in index.keys}
+            self._texts_by_id = {
+                int(key): self._texts_by_id[int(key)] for key in index.keys
+            }
         self._index = index
         columns = columns_of(QUEUE_FIELDS, numbers, order)
         if (limit := columns.get("ring_limit")) is not None:
-            columns["ring_limit"] = np.where((limit < 0) | (limit >= EXACT), np.nan, limit)
+            columns["ring_limit"] = np.where(
+                (limit < 0) | (limit >= EXACT), np.nan, limit
+            )
         before, paused = self._paused
         if from_attributes:
             # The pattern read cannot ask for it; a queue that was paused a moment ago is not set free by that.
@@ -168,13 +237,20 @@ class QueueBuilder:
 
     def _told(self, fresh: Mapping[int, QueueText]) -> Keys:
         """Keep the texts of queues that are new; keys of those that had their names before, else -1."""
-        new = {key: _interned(text) for key, text in fresh.items() if key not in self._texts_by_id}
+        new = {
+            key: _interned(text)
+            for key, text in fresh.items()
+            if key not in self._texts_by_id
+        }
         self._texts_by_id |= new
         return self.keys_of([text.name for text in new.values()])
 
     def _ranks(self, keys: Keys, _: object) -> NDArray[np.object_]:
         """The names: listQueues is sorted by them, as Java does it."""
-        names = [self._texts_by_id[key].name.encode("utf-16-be", "surrogatepass") for key in keys.tolist()]
+        names = [
+            self._texts_by_id[key].name.encode("utf-16-be", "surrogatepass")
+            for key in keys.tolist()
+        ]
         ranks = np.empty(len(names), np.object_)
         ranks[:] = names
         return ranks
@@ -185,15 +261,27 @@ class QueueBuilder:
             known = self._roles.dead_letters
             said = [known.get(row.name) for row in index]
             flags = [
-                np.fromiter((bool(one[n]) if one else np.nan for one in said), np.float64, len(said)) for n in (0, 1)
+                np.fromiter(
+                    (bool(one[n]) if one else np.nan for one in said),
+                    np.float64,
+                    len(said),
+                )
+                for n in (0, 1)
             ]
-            self._role_flags = index, self._roles, {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]}
+            self._role_flags = (
+                index,
+                self._roles,
+                {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]},
+            )
         return self._role_flags[2]
 
     def keys_of(self, names: Sequence[str]) -> Keys:
         """Keys of queues by name (unique on a broker), -1 where there is none now."""
         if self._named is not self._index:
-            self._keys_by_name = {row.name: int(key) for key, row in zip(self._index.keys, self._index, strict=True)}
+            self._keys_by_name = {
+                row.name: int(key)
+                for key, row in zip(self._index.keys, self._index, strict=True)
+            }
             self._named = self._index
         return looked_up(self._keys_by_name, names)
 
@@ -202,21 +290,38 @@ class QueueBuilder:
         before = self._texts_by_id
         other = {key: text for key, text in texts.items() if before.get(key) != text}
         before.update({key: _interned(text) for key, text in other.items()})
-        suspects = np.array(list(other), dtype=np.int64) if roles is self._roles else self._index.keys
+        suspects = (
+            np.array(list(other), dtype=np.int64)
+            if roles is self._roles
+            else self._index.keys
+        )
         self._roles = roles
         at = self._index.positions(suspects)
         at = at[at >= 0]
         keys = self._index.keys[at]
         rows = self._rows(keys.tolist())
-        return keys[np.array([old != new for old, new in zip(self._index.rows[at], rows, strict=True)], dtype=np.bool_)]
+        return keys[
+            np.array(
+                [
+                    old != new
+                    for old, new in zip(self._index.rows[at], rows, strict=True)
+                ],
+                dtype=np.bool_,
+            )
+        ]
 
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
         if not ids:
             return []
-        dead, expiry = self._roles.dead_letter_addresses(), self._roles.expiry_addresses()
+        dead, expiry = (
+            self._roles.dead_letter_addresses(),
+            self._roles.expiry_addresses(),
+        )
         return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]
 
-    def _row(self, row: QueueText, dead: frozenset[str], expiry: frozenset[str]) -> QueueRow:
+    def _row(
+        self, row: QueueText, dead: frozenset[str], expiry: frozenset[str]
+    ) -> QueueRow:
         roles = self._roles
         routing_type = row.routing_type.lower()
         kind = queue_kind(
@@ -227,7 +332,10 @@ class QueueBuilder:
             internal=row.internal_queue,
             retroactive=row.address in roles.retroactive,
         ) or ordinary_kind(row.address, routing_type, dead, expiry)
-        dead_letter, expires_to = ("" if to == row.address else to for to in roles.dead_letters.get(row.name, ("", "")))
+        dead_letter, expires_to = (
+            "" if to == row.address else to
+            for to in roles.dead_letters.get(row.name, ("", ""))
+        )
         return QueueRow(
             name=intern(row.name),
             address=intern(row.address),
@@ -237,7 +345,9 @@ class QueueBuilder:
             filter=row.filter or "",
             kind=kind,
             ring_source=ring_source(
-                row.ring_limit, roles.ring_defaults.get(row.address), auto_created=row.auto_created
+                row.ring_limit,
+                roles.ring_defaults.get(row.address),
+                auto_created=row.auto_created,
             ),
             dead_letter_address=dead_letter,
             expiry_address=expires_to,
@@ -278,7 +388,10 @@ class AddressBuilder:
         """Of all addresses that were listed last."""
         self._parts: tuple[object, object, object] = (None, None, None)
         self._order: Positions = np.empty(0, np.intp)
-        self._said: Mapping[str, Column] = {"limit_bytes": np.empty(0), "limit_messages": np.empty(0)}
+        self._said: Mapping[str, Column] = {
+            "limit_bytes": np.empty(0),
+            "limit_messages": np.empty(0),
+        }
         self.retroactive: frozenset[str] = frozenset()
 
     def attributes(self, reply: wire.Reply) -> Numbers:
@@ -299,10 +412,14 @@ class AddressBuilder:
         """
         sizes = [len(page) for page in pages]
         listed = self.page.together(pages)
-        keys, numbers = self.sight.whole(sizes, *listed, lost=lost_rows(pages), by_size=by_size)
+        keys, numbers = self.sight.whole(
+            sizes, *listed, lost=lost_rows(pages), by_size=by_size
+        )
         names: list[str] = keys.tolist()
         parts = (settings, blocked, settings_read)
-        if names != self.names or any(now is not then for now, then in zip(parts, self._parts, strict=True)):
+        if names != self.names or any(
+            now is not then for now, then in zip(parts, self._parts, strict=True)
+        ):
             self._advance(names, settings, blocked, settings_read or {})
             self.names, self._parts = names, parts
         index = self._made.index
@@ -311,7 +428,9 @@ class AddressBuilder:
         self.retroactive = frozenset(row.name for row in index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(index), np.nan))
         # The broker reports 0 % also where there is no limit.
-        limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(self._said["limit_messages"])
+        limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(
+            self._said["limit_messages"]
+        )
         columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
         return Table(index, present({**columns, **self._said}))
 
@@ -330,14 +449,20 @@ class AddressBuilder:
         stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p] != rows[i]]]
 
         def said(name: str) -> Column:
-            return np.array([getattr(one, name) if one else np.nan for one in of], np.float64)
+            return np.array(
+                [getattr(one, name) if one else np.nan for one in of], np.float64
+            )
 
         columns = {name: said(name) for name in SETTINGS_FIELDS}
         columns |= {"limit_bytes": positive(said("max_size_bytes"))}
         columns |= {"limit_messages": positive(said("max_size_messages"))}
-        columns["settings_stamp"] = np.array([settings_read.get(name, np.nan) for name in names], np.float64)
+        columns["settings_stamp"] = np.array(
+            [settings_read.get(name, np.nan) for name in names], np.float64
+        )
         if blocked is not None:
-            columns["producers_paused"] = np.array([blocked.get(name, np.nan) for name in names], np.float64)
+            columns["producers_paused"] = np.array(
+                [blocked.get(name, np.nan) for name in names], np.float64
+            )
         table, self._order = self._made(keys, lambda i: rows[i], columns, stale)
         self._said = table.columns
 
@@ -346,7 +471,11 @@ def address_row(name: str, settings: wire.AddressSettings | None) -> AddressRow:
     """settings: of this address; None while they are not known."""
     if settings is None:
         return AddressRow(intern(name), "")
-    return AddressRow(intern(name), settings.address_full_message_policy.lower(), settings.page_full_policy)
+    return AddressRow(
+        intern(name),
+        settings.address_full_message_policy.lower(),
+        settings.page_full_policy,
+    )
 
 
 LinkState = tuple[str, str, BridgeAttributes]
@@ -360,7 +489,10 @@ class LinkBuilder:
         self._index: Index[LinkRow] = Index.empty()
 
     def table(
-        self, states: Sequence[LinkState], queues: Table[QueueRow], keys_of: Callable[[Sequence[str]], Keys]
+        self,
+        states: Sequence[LinkState],
+        queues: Table[QueueRow],
+        keys_of: Callable[[Sequence[str]], Keys],
     ) -> Table[LinkRow]:
         """A cluster connection has no state and keeps dead peers in its list: its store-and-forward queue has a
         consumer exactly while the peer is connected. Bridges before 2.41 are judged so, too. keys_of: queues by name.
@@ -378,9 +510,23 @@ class LinkBuilder:
             connected = seen if state.connected is None else float(state.connected)
             mirror = keys_of([MIRROR + name])[0] >= 0
             queue = MIRROR + name if mirror else state.queue_name
-            link = LinkRow(name, "mirror" if mirror else kind, queue, state.forwarding_address or "")
-            found[link] = (connected if state.started else 0.0, number("messages", queue), float(state.started))
-        forwards = queues.index.column("forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)) > 0
+            link = LinkRow(
+                name,
+                "mirror" if mirror else kind,
+                queue,
+                state.forwarding_address or "",
+            )
+            found[link] = (
+                connected if state.started else 0.0,
+                number("messages", queue),
+                float(state.started),
+            )
+        forwards = (
+            queues.index.column(
+                "forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)
+            )
+            > 0
+        )
         for name in (row.name for row in queues.index.rows[forwards]):
             up = number("consumers", name)
             link = LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster", name)
@@ -389,12 +535,21 @@ class LinkBuilder:
         if list(self._index) != rows:
             self._index = Index.of(rows)
         values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 3)
-        return Table(self._index, {"up": values[:, 0], "pending": values[:, 1], "started": values[:, 2]})
+        return Table(
+            self._index,
+            {"up": values[:, 0], "pending": values[:, 1], "started": values[:, 2]},
+        )
 
 
-def mirror_of(producers: Table[ProducerRow] | None, links: Table[LinkRow] | None) -> str:
+def mirror_of(
+    producers: Table[ProducerRow] | None, links: Table[LinkRow] | None
+) -> str:
     """Node id of the broker whose mirror sends to this one; empty where this one mirrors, too."""
-    if producers is None or (links is not None and any(row.kind == "mirror" for row in links.index)):
+    if producers is None or (
+        links is not None and any(row.kind == "mirror" for row in links.index)
+    ):
         return ""
-    at = np.flatnonzero(producers.index.column("mirrors", lambda row: row.address.startswith(MIRROR)))
+    at = np.flatnonzero(
+        producers.index.column("mirrors", lambda row: row.address.startswith(MIRROR))
+    )
     return producers.index.rows[at[0]].client if len(at) else ""

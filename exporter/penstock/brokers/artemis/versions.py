@@ -15,7 +15,13 @@ BLOCKED_ATTRIBUTE: Version = (2, 50, 0)
 """BlockedViaManagement of an address."""
 
 # The vendor's own tables; 2.18 (7.9) is not in them.
-_AMQ_BROKER = {(2, 16): "7.8", (2, 21): "7.10", (2, 28): "7.11", (2, 33): "7.12", (2, 40): "7.13"}
+_AMQ_BROKER = {
+    (2, 16): "7.8",
+    (2, 21): "7.10",
+    (2, 28): "7.11",
+    (2, 33): "7.12",
+    (2, 40): "7.13",
+}
 
 
 def parse(text: str) -> Version:
@@ -24,7 +30,9 @@ def parse(text: str) -> Version:
     """
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None:
-        raise BadAnswer(f"the broker returned {text[:40]!r} as its version: it is starting or stopping; poll again")
+        raise BadAnswer(
+            f"the broker returned {text[:40]!r} as its version: it is starting or stopping; poll again"
+        )
     version = (int(match[1]), int(match[2]), int(match[3] or 0))
     if version < OLDEST:
         raise Unsupported(

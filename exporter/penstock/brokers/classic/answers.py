@@ -16,7 +16,9 @@ class ClassicReply(shared.Reply):
     def remedy(self) -> str:
         if "rigin" in (self.error or ""):
             return "give origin: as conf/jolokia-access.xml of the broker allows it"
-        return "conf/jolokia-access.xml of the broker must allow it, see docs/classic.md"
+        return (
+            "conf/jolokia-access.xml of the broker must allow it, see docs/classic.md"
+        )
 
 
 replies = shared.Replies(ClassicReply, "The console serves it at /api/jolokia/")

@@ -34,7 +34,11 @@ NOTHING = "NOTSET"
 NOTES = tuple(read_toml("penstock.brokers", "texts.toml")["classic"]["notes"]["always"])
 _ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
 _CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
-_DESTINATION, _SETTINGS, _TOPIC = Decoder(wire.Destination), Decoder(wire.Settings), Decoder(wire.Topic)
+_DESTINATION, _SETTINGS, _TOPIC = (
+    Decoder(wire.Destination),
+    Decoder(wire.Settings),
+    Decoder(wire.Topic),
+)
 _CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
 
 
@@ -56,7 +60,9 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         found, machine = await poll.begin(ask.ABOUT)
         names, about = _ABOUT.many(found, "broker attributes")
         if not names:
-            raise BadAnswer("the JVM answers, but shows no ActiveMQ broker: it is starting or stopping")
+            raise BadAnswer(
+                "the JVM answers, but shows no ActiveMQ broker: it is starting or stopping"
+            )
         # A policy may refuse it: then the clock is that of the answer.
         runtime, unread = wire.Machine(), about.unread
         if machine.status == 200:
@@ -72,17 +78,30 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
             self.start_again()
             return Snapshot(poll.now, broker, collectors=poll.collectors, notes=NOTES)
         listing = await poll.collect("consumers", self._read_consumers(poll, name))
-        linked = await poll.collect("connections", self._read(poll, [ask.connections(name)], [_CONNECTION], "clients"))
+        linked = await poll.collect(
+            "connections",
+            self._read(poll, [ask.connections(name)], [_CONNECTION], "clients"),
+        )
         await self._refresh_settings(poll, name)
         due = self._producers_read.due(poll.now)
-        producers = await poll.collect("producers", self._read_producers(poll, name)) if due else None
+        producers = (
+            await poll.collect("producers", self._read_producers(poll, name))
+            if due
+            else None
+        )
         rows = await poll.collect("queues", self._read_destinations(poll, name))
-        return await poll.work(self._snapshot, poll, broker, listing, linked, producers, rows)
+        return await poll.work(
+            self._snapshot, poll, broker, listing, linked, producers, rows
+        )
 
     # --- what is read
 
     async def _read(
-        self, poll: Poll, requests: Sequence[Request], decoders: Sequence[Decoder[Any]], what: str
+        self,
+        poll: Poll,
+        requests: Sequence[Request],
+        decoders: Sequence[Decoder[Any]],
+        what: str,
     ) -> tuple[list[tuple[MBeanName, Any]], str]:
         """The rows of several pattern reads, each with the name of its MBean."""
         replies = await poll.ask(requests)
@@ -94,17 +113,38 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
             pages.append(found)
         return rows, unreadable(pages)
 
-    async def _read_consumers(self, poll: Poll, name: str) -> tuple[list[Consuming], str]:
-        requests = [ask.consumers(name, ask.QUEUE, wire.Consumer), ask.consumers(name, ask.TOPIC, wire.Subscriber)]
-        found, error = await self._read(poll, requests, [_CONSUMER, _SUBSCRIBER], "consumers")
-        rows = [one for one in found if not one[0].destination.startswith(tables.ADVISORY)]
-        return list(self.budgets["consumers"].largest_of(rows, lambda _: 0.0)), error  # the first, in their order
+    async def _read_consumers(
+        self, poll: Poll, name: str
+    ) -> tuple[list[Consuming], str]:
+        requests = [
+            ask.consumers(name, ask.QUEUE, wire.Consumer),
+            ask.consumers(name, ask.TOPIC, wire.Subscriber),
+        ]
+        found, error = await self._read(
+            poll, requests, [_CONSUMER, _SUBSCRIBER], "consumers"
+        )
+        rows = [
+            one for one in found if not one[0].destination.startswith(tables.ADVISORY)
+        ]
+        return list(
+            self.budgets["consumers"].largest_of(rows, lambda _: 0.0)
+        ), error  # the first, in their order
 
-    async def _read_producers(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Producer]], str]:
+    async def _read_producers(
+        self, poll: Poll, name: str
+    ) -> tuple[list[tuple[MBeanName, wire.Producer]], str]:
         began = poll.asked
-        found, error = await self._read(poll, [ask.producers(name)], [_PRODUCER], "producers")
+        found, error = await self._read(
+            poll, [ask.producers(name)], [_PRODUCER], "producers"
+        )
         self._producers_read = Cadence(poll.now, poll.asked - began)
-        rows = [one for one in found if not (one[1].destination_name or NOTHING).startswith((tables.ADVISORY, NOTHING))]
+        rows = [
+            one
+            for one in found
+            if not (one[1].destination_name or NOTHING).startswith(
+                (tables.ADVISORY, NOTHING)
+            )
+        ]
         return list(self.budgets["producers"].largest_of(rows, lambda _: 0.0)), error
 
     async def _refresh_settings(self, poll: Poll, name: str) -> None:
@@ -115,34 +155,73 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         found = await poll.collect("settings", self._read_settings(poll, name))
         self._settings_read = Cadence(poll.now, poll.asked - began)
         if found is not None:
-            self._destinations.settings = {(at.kind, at.destination): row for at, row in found}
+            self._destinations.settings = {
+                (at.kind, at.destination): row for at, row in found
+            }
             self._destinations.settings_stamp = poll.now
 
-    async def _read_settings(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Settings]], str]:
+    async def _read_settings(
+        self, poll: Poll, name: str
+    ) -> tuple[list[tuple[MBeanName, wire.Settings]], str]:
         """Of topics the names first: most are the broker's own."""
-        requests = [ask.destinations(name, ask.QUEUE, wire.Settings), ask.destinations(name, ask.TOPIC, wire.Topic)]
+        requests = [
+            ask.destinations(name, ask.QUEUE, wire.Settings),
+            ask.destinations(name, ask.TOPIC, wire.Topic),
+        ]
         found, error = await self._read(poll, requests, [_SETTINGS, _TOPIC], "settings")
-        topics = [at for at, _ in found if at.kind == "t" and not at.destination.startswith(tables.ADVISORY)]
+        topics = [
+            at
+            for at, _ in found
+            if at.kind == "t" and not at.destination.startswith(tables.ADVISORY)
+        ]
         queues = [one for one in found if one[0].kind == "q"]
-        return [*queues, *await self._read_each(poll, name, topics, _SETTINGS, wire.Settings)], error
+        return [
+            *queues,
+            *await self._read_each(poll, name, topics, _SETTINGS, wire.Settings),
+        ], error
 
     async def _read_each(
-        self, poll: Poll, name: str, topics: Sequence[MBeanName], decoder: Decoder[RowT], row: type[RowT]
+        self,
+        poll: Poll,
+        name: str,
+        topics: Sequence[MBeanName],
+        decoder: Decoder[RowT],
+        row: type[RowT],
     ) -> list[tuple[MBeanName, RowT]]:
         """Topics by their names; one that is gone is passed over."""
-        requests = [ask.destinations(name, ask.TOPIC, row, at.destination) for at in topics]
+        requests = [
+            ask.destinations(name, ask.TOPIC, row, at.destination) for at in topics
+        ]
         replies = await poll.ask(requests) if requests else []
-        there = ((at, reply) for at, reply in zip(topics, replies, strict=True) if not reply.nothing_found)
-        return [(at, decoder.one(reply, f"topic {at.destination!r}")) for at, reply in there]
+        there = (
+            (at, reply)
+            for at, reply in zip(topics, replies, strict=True)
+            if not reply.nothing_found
+        )
+        return [
+            (at, decoder.one(reply, f"topic {at.destination!r}")) for at, reply in there
+        ]
 
-    async def _read_destinations(self, poll: Poll, name: str) -> tuple[list[tuple[MBeanName, wire.Destination]], str]:
+    async def _read_destinations(
+        self, poll: Poll, name: str
+    ) -> tuple[list[tuple[MBeanName, wire.Destination]], str]:
         """Queues, and topics by their names."""
         request = ask.destinations(name, ask.QUEUE, wire.Destination)
         found, error = await self._read(poll, [request], [_DESTINATION], "destinations")
-        rows = list(self.budgets["queues"].largest_of(found, lambda one: one[1].messages))
-        topics = [MBeanName("Topic", at) for kind, at in self._destinations.settings if kind == "t"]
-        rows += await self._read_each(poll, name, topics, _DESTINATION, wire.Destination)
-        self._destinations.called = DestinationNames.of((at.kind, at.destination) for at, _ in rows)
+        rows = list(
+            self.budgets["queues"].largest_of(found, lambda one: one[1].messages)
+        )
+        topics = [
+            MBeanName("Topic", at)
+            for kind, at in self._destinations.settings
+            if kind == "t"
+        ]
+        rows += await self._read_each(
+            poll, name, topics, _DESTINATION, wire.Destination
+        )
+        self._destinations.called = DestinationNames.of(
+            (at.kind, at.destination) for at, _ in rows
+        )
         return rows, error
 
     # --- tables
@@ -158,12 +237,16 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
     ) -> Snapshot:
         """Without consumers, the subscriptions last seen stay with their last numbers, and so do producers."""
         if listing is not None:
-            self._subscribers = [(at, row) for at, row in listing if isinstance(row, wire.Subscriber)]
+            self._subscribers = [
+                (at, row) for at, row in listing if isinstance(row, wire.Subscriber)
+            ]
         read: dict[str, Any] = {}
         if linked is not None:
             read["connections"], self._links = self._connections(linked, broker.clock)
         if producers is not None:
-            table, of, self._blocked = self._producers(producers, self._links, self._destinations.called)
+            table, of, self._blocked = self._producers(
+                producers, self._links, self._destinations.called
+            )
             self._sending = {"producers": table, "producer_connection": of}
             self.budgets["producers"].shown(table.index)
         elif "producers" in poll.collectors:  # not read
@@ -173,13 +256,26 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
             read["addresses"], read["queues"] = found
             self.budgets["queues"].shown(found[1].index)
         if listing is not None:
-            read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers(
-                [one for one in listing if getattr(one[1], "active", True) is not False],
-                self._links,
-                self._destinations,
+            read["consumers"], read["consumer_queue"], read["consumer_connection"] = (
+                self._consumers(
+                    [
+                        one
+                        for one in listing
+                        if getattr(one[1], "active", True) is not False
+                    ],
+                    self._links,
+                    self._destinations,
+                )
             )
             self.budgets["consumers"].shown(read["consumers"].index)
-        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=NOTES, **read, **self._sending)
+        return Snapshot(
+            stamp=poll.now,
+            broker=broker,
+            collectors=poll.collectors,
+            notes=NOTES,
+            **read,
+            **self._sending,
+        )
 
 
 def _clock(runtime: wire.Machine, timestamp: float) -> float:

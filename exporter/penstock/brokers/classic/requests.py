@@ -14,7 +14,11 @@ QUEUE, TOPIC = "*Queue", "Topic"
 """Types of destinations; temporary queues are queues, too. Each pattern is compared with all MBeans of the broker."""
 ABOUT = (
     read(f"{DOMAIN}=*", attributes(wire.About)),
-    {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": list(attributes(wire.Machine))},
+    {
+        "type": "read",
+        "mbean": "java.lang:type=Runtime",
+        "attribute": list(attributes(wire.Machine)),
+    },
 )
 """The attributes of the broker itself; its name is in that of its MBean."""
 
@@ -26,7 +30,10 @@ def connections(broker: str) -> Request:
 
 def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> Request:
     """All of a kind, or that of this name as written in the name of its MBean."""
-    return read(f"{DOMAIN}={broker},destinationType={kind},destinationName={name}", attributes(row))
+    return read(
+        f"{DOMAIN}={broker},destinationType={kind},destinationName={name}",
+        attributes(row),
+    )
 
 
 def consumers(broker: str, kind: str, row: type[Struct]) -> Request:

@@ -50,7 +50,11 @@ def numbers(reply: Reply, what: str) -> frozenset[int]:
     """The numbers among the texts that an operation returns; none: nothing."""
     reply.raise_for_status(what)
     try:
-        return frozenset(int(text) for text in _texts.decode(reply.value) or () if _NUMBER.fullmatch(text))
+        return frozenset(
+            int(text)
+            for text in _texts.decode(reply.value) or ()
+            if _NUMBER.fullmatch(text)
+        )
     except UNREADABLE as error:
         raise BadAnswer(f"{what}: not a list of texts: {error}") from error
 
@@ -61,7 +65,9 @@ class About(msgspec.Struct, rename="pascal"):
     version: Text = ""
     host: Text | None = None
     port: Port = 0
-    resource_state: object = None  # an error, where the broker is in the JVM of an application server
+    resource_state: object = (
+        None  # an error, where the broker is in the JVM of an application server
+    )
     start_time: Millis = NAN
     uptime: Millis = NAN
     total_memory: Setting = NAN
@@ -90,8 +96,17 @@ def about(found: Sequence[Reply]) -> tuple[About, Unread]:
             "the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ; in GlassFish and"
             " Payara it starts at first use: run `asadmin jms-ping`, or set lazy-init=false on the jms-host"
         )
-    names = ("broker attributes", "runtime attributes", "heap", "totals", "limits", "number of connections")
-    parts = [_ABOUT.counted(reply, what) for reply, what in zip(found, names, strict=True)]
+    names = (
+        "broker attributes",
+        "runtime attributes",
+        "heap",
+        "totals",
+        "limits",
+        "number of connections",
+    )
+    parts = [
+        _ABOUT.counted(reply, what) for reply, what in zip(found, names, strict=True)
+    ]
     said = {
         name: value
         for part, _ in parts

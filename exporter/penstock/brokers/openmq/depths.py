@@ -67,8 +67,14 @@ class Depths:
     def may_read_all(self, messages: float) -> bool:
         """Whether every destination may be read in one call; messages: in the whole broker, NaN = unknown."""
         delayed = sum(known.depth.scheduled or 0.0 for known in self._known.values())
-        left_alone = any(known.not_before > self._stamp for known in self._known.values())
-        return not left_alone and not np.isnan(messages) and self._cost(messages, delayed) <= self._allowance
+        left_alone = any(
+            known.not_before > self._stamp for known in self._known.values()
+        )
+        return (
+            not left_alone
+            and not np.isnan(messages)
+            and self._cost(messages, delayed) <= self._allowance
+        )
 
     def spend_on_all(self, messages: float, rows: int, seconds: float) -> None:
         """All were read in one call that took `seconds`, of which some are for the rows themselves."""
@@ -96,7 +102,9 @@ class Depths:
 
         for row in sorted(rows, key=age):
             known, cost = self._known.get(row.key), self.cost_of(row)
-            if (known is not None and known.not_before > self._stamp) or cost > min(TOO_LONG, left):
+            if (known is not None and known.not_before > self._stamp) or cost > min(
+                TOO_LONG, left
+            ):
                 continue
             left -= cost
             if cost <= COSTLY:
@@ -110,30 +118,54 @@ class Depths:
         """CPU seconds that reading this destination will take, estimated; where its depth is unknown, a second."""
         known = self._known.get(row.key)
         delayed = known.depth.scheduled if known else 0.0
-        cost = self._cost(self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed)
+        cost = self._cost(
+            self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed
+        )
         return TOO_LONG if np.isnan(cost) else cost
 
     def note(self, row: Destination, depth: Depth) -> None:
         """`depth` of this destination was read now; `row` has its counters."""
         before = self._known.get(row.key)
-        self._known[row.key] = _Known(depth, row, self._stamp, before.not_before if before else -np.inf)
+        self._known[row.key] = _Known(
+            depth, row, self._stamp, before.not_before if before else -np.inf
+        )
 
     def carried(self, row: Destination) -> Carried:
         """The depth now: as read in this poll, else carried on from the counters."""
         known = self._known.get(row.key)
-        if known is None or row.messages_added < known.row.messages_added:  # never read, or destroyed and created again
+        if (
+            known is None or row.messages_added < known.row.messages_added
+        ):  # never read, or destroyed and created again
             return Carried(max(row.messages_added - row.removed, 0.0), exact=False)
         depth, was = known.depth, known.row
         grown = (row.messages_added - was.messages_added) - (row.removed - was.removed)
-        grown_bytes = (row.added_bytes - was.added_bytes) - (row.removed_bytes - was.removed_bytes)
-        messages, size = max(depth.messages + grown, 0.0), max(depth.bytes + grown_bytes, 0.0)
+        grown_bytes = (row.added_bytes - was.added_bytes) - (
+            row.removed_bytes - was.removed_bytes
+        )
+        messages, size = (
+            max(depth.messages + grown, 0.0),
+            max(depth.bytes + grown_bytes, 0.0),
+        )
         exact = known.stamp == self._stamp
-        return Carried(messages, depth.pending, depth.uncommitted, depth.scheduled, size, exact=exact)
+        return Carried(
+            messages,
+            depth.pending,
+            depth.uncommitted,
+            depth.scheduled,
+            size,
+            exact=exact,
+        )
 
     def forget_all_but(self, rows: Sequence[Destination]) -> None:
         if len(self._known) > 2 * len(rows) + SLACK:
             here = {row.key for row in rows}
-            self._known = {name: known for name, known in self._known.items() if name in here}
+            self._known = {
+                name: known for name, known in self._known.items() if name in here
+            }
 
     def _cost(self, messages: float, delayed: float) -> float:
-        return ATTRIBUTES * (PER_MESSAGE * messages + PER_DELAYED_SQUARED * delayed**2) * self._factor
+        return (
+            ATTRIBUTES
+            * (PER_MESSAGE * messages + PER_DELAYED_SQUARED * delayed**2)
+            * self._factor
+        )

@@ -25,7 +25,16 @@ from penstock.brokers.rows import Rows, RowT, limit
 from penstock.core.catalogues import read_toml
 from penstock.core.errors import SourceError
 from penstock.core.table import Table
-from penstock.model import AddressRow, Broker, BrokerKind, Process, QueueRow, ResourceState, Role, Snapshot
+from penstock.model import (
+    AddressRow,
+    Broker,
+    BrokerKind,
+    Process,
+    QueueRow,
+    ResourceState,
+    Role,
+    Snapshot,
+)
 from penstock.transports.portmapper import read_epoch, request_epoch
 from penstock.transports.transport import Request
 
@@ -72,15 +81,22 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         before = self.process
         session = await self._session(poll, said.port) or before.session
         # It may start again in its process, which the port mapper's session shows: its counters begin again.
-        if self.begins(Process("", *said.process, session)) and self.process.same_start(before):
+        if self.begins(Process("", *said.process, session)) and self.process.same_start(
+            before
+        ):
             self._session_since = poll.now
         broker = self._broker(said, poll.now, about[0].timestamp)
         self._depths.begin(poll.now)
-        linked = await poll.collect("connections", self._read_connections(poll, connections))
+        linked = await poll.collect(
+            "connections", self._read_connections(poll, connections)
+        )
         by_id = {row.connection_id: row for row in linked or ()}
         producers, transactions = await self._read_listings(poll)
         destinations = await poll.collect(
-            "queues", self._read_destinations(poll, said.num_msgs + np.nan_to_num(said.num_msgs_in_dmq), by_id)
+            "queues",
+            self._read_destinations(
+                poll, said.num_msgs + np.nan_to_num(said.num_msgs_in_dmq), by_id
+            ),
         )
         listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
         found = None
@@ -88,7 +104,16 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             await poll.collect("settings", self._refresh_settings(poll, destinations))
             self._called = DestinationNames.of(row.key for row in destinations)
             found = await poll.work(self._destination_tables, destinations, listing)
-        return await poll.work(self._snapshot, poll, broker, found, listing, linked, producers, transactions)
+        return await poll.work(
+            self._snapshot,
+            poll,
+            broker,
+            found,
+            listing,
+            linked,
+            producers,
+            transactions,
+        )
 
     # --- the broker itself
 
@@ -109,7 +134,11 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         if abs(clock - (timestamp + 0.5)) > 2.0:
             clock = timestamp + 0.5
         host = said.host or ""
-        known_as = self.options.name if host in ("", "localhost") or host.startswith("127.") else ""
+        known_as = (
+            self.options.name
+            if host in ("", "localhost") or host.startswith("127.")
+            else ""
+        )
         state = str(said.resource_state).strip().upper()
         return Broker(
             kind=BrokerKind.OPENMQ,
@@ -124,27 +153,40 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             memory_limit_bytes=limit(said.max_total_msg_bytes),
             heap_used_bytes=said.total_memory - said.free_memory,
             heap_limit_bytes=limit(said.max_memory),
-            resource_state=float(ResourceState[state]) if state in ResourceState.__members__ else np.nan,
+            resource_state=float(ResourceState[state])
+            if state in ResourceState.__members__
+            else np.nan,
         )
 
     async def _listed(
-        self, poll: Poll, request: Request, reply: wire.Reply, decoder: Decoder[RowT], what: str
+        self,
+        poll: Poll,
+        request: Request,
+        reply: wire.Reply,
+        decoder: Decoder[RowT],
+        what: str,
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time: it fails as a whole when one of its rows goes away meanwhile."""
         if reply.status == 500:
             (reply,) = await poll.ask([request])
         return await poll.work(decoder.listed, reply, what)
 
-    async def _read_connections(self, poll: Poll, reply: wire.Reply) -> tuple[list[wire.Connection], str]:
+    async def _read_connections(
+        self, poll: Poll, reply: wire.Reply
+    ) -> tuple[list[wire.Connection], str]:
         _, found = await poll.work(_CONNECTION.many, reply, "connections")
-        rows = self.budgets["connections"].largest_of(found.rows, lambda row: -row.connection_id)  # the oldest
+        rows = self.budgets["connections"].largest_of(
+            found.rows, lambda row: -row.connection_id
+        )  # the oldest
         return list(rows), unreadable([found])
 
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
         (reply,) = await poll.ask([ask.CONSUMERS])
-        found = await self._listed(poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo")
+        found = await self._listed(
+            poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo"
+        )
         rows = [row for row in found.rows if row.service_name != tables.ADMIN]
         behind: list[tuple[int, int]] = []
         members: list[tables.Member] = []
@@ -153,29 +195,46 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         try:
             if active:
                 behind = await self._member_ids(
-                    poll, connections, [row for row in found.rows if not row.is_subscription]
+                    poll,
+                    connections,
+                    [row for row in found.rows if not row.is_subscription],
                 )
         except SourceError as failed:
             error = f"members of subscriptions: {failed}"
         ids = [*(row.consumer_id for row in rows), *(one for _, one in behind)]
-        kept = set(self.budgets["consumers"].largest_of(ids, lambda one: -one))  # the oldest
-        single = [row for row in rows if row.consumer_id in kept and not row.is_subscription]
-        subscriptions = [row for row in rows if row.consumer_id in kept and row.is_subscription]
+        kept = set(
+            self.budgets["consumers"].largest_of(ids, lambda one: -one)
+        )  # the oldest
+        single = [
+            row for row in rows if row.consumer_id in kept and not row.is_subscription
+        ]
+        subscriptions = [
+            row for row in rows if row.consumer_id in kept and row.is_subscription
+        ]
         try:
-            members = await self._read_members(poll, connections, [one for one in behind if one[1] in kept], active)
+            members = await self._read_members(
+                poll, connections, [one for one in behind if one[1] in kept], active
+            )
         except SourceError as failed:
             error = f"members of subscriptions: {failed}"
-        listed = {member.subscription.consumer_id for member in members if member.subscription}
+        listed = {
+            member.subscription.consumer_id for member in members if member.subscription
+        }
         unclear = {m.row.destination_name for m in members if not m.subscription}
         stand_in = [
             row
             for row in subscriptions
-            if row.is_active and row.consumer_id not in listed and row.destination_name not in unclear
+            if row.is_active
+            and row.consumer_id not in listed
+            and row.destination_name not in unclear
         ]
         return tables.Listing([*single, *stand_in], subscriptions, members), error
 
     async def _member_ids(
-        self, poll: Poll, connections: Mapping[int, wire.Connection], single: Sequence[wire.Consumer]
+        self,
+        poll: Poll,
+        connections: Mapping[int, wire.Connection],
+        single: Sequence[wire.Consumer],
     ) -> list[tuple[int, int]]:
         """Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their
         own. They are asked where the number of a connection's consumers says that there are others than known.
@@ -183,9 +242,18 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         alone: dict[int, set[int]] = {}
         for row in single:
             alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
-        counted = {key: row.consumers - len(alone.get(key, ())) for key, row in connections.items()}
-        known = {key: (count, ids) for key, (count, ids) in self._members.items() if counted.get(key, 0) == count > 0}
-        fresh = [key for key, count in counted.items() if count > 0 and key not in known]
+        counted = {
+            key: row.consumers - len(alone.get(key, ()))
+            for key, row in connections.items()
+        }
+        known = {
+            key: (count, ids)
+            for key, (count, ids) in self._members.items()
+            if counted.get(key, 0) == count > 0
+        }
+        fresh = [
+            key for key, count in counted.items() if count > 0 and key not in known
+        ]
         if fresh:
             found = await poll.ask([ask.consumer_ids(key) for key in fresh])
             for key, reply in zip(fresh, found, strict=True):
@@ -206,29 +274,49 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         if wanted:
             found = await poll.ask([ask.consumer(one) for _, one in wanted])
             for (key, one), reply in zip(wanted, found, strict=True):
-                if reply.status != 200:  # it went away: what else this connection has is asked again
+                if (
+                    reply.status != 200
+                ):  # it went away: what else this connection has is asked again
                     self._members.pop(key, None)
                     continue
                 row = _CONSUMER.one(reply, f"consumer {one}")
                 via = connections.get(key)
-                members.append(tables.Member(row, via, tables.subscription_of(row, via, subscriptions)))
+                members.append(
+                    tables.Member(
+                        row, via, tables.subscription_of(row, via, subscriptions)
+                    )
+                )
         return members
 
-    async def _read_listings(self, poll: Poll) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
+    async def _read_listings(
+        self, poll: Poll
+    ) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
         """Both in one call; one that broke because something in it went away is asked again by itself."""
         requests = [ask.PRODUCERS, ask.TRANSACTIONS]
-        both = asyncio.ensure_future(poll.ask(requests))  # where it fails, it fails for each
+        both = asyncio.ensure_future(
+            poll.ask(requests)
+        )  # where it fails, it fails for each
 
-        async def listed(number: int, decoder: Decoder[RowT], what: str) -> tuple[Rows[RowT], str]:
-            found = await self._listed(poll, requests[number], (await both)[number], decoder, what)
+        async def listed(
+            number: int, decoder: Decoder[RowT], what: str
+        ) -> tuple[Rows[RowT], str]:
+            found = await self._listed(
+                poll, requests[number], (await both)[number], decoder, what
+            )
             return found, unreadable([found])
 
-        producers = await poll.collect("producers", listed(0, _PRODUCER, "getProducerInfo"))
+        producers = await poll.collect(
+            "producers", listed(0, _PRODUCER, "getProducerInfo")
+        )
         if producers is not None:
             rows = [row for row in producers.rows if row.service_name != tables.ADMIN]
-            kept = self.budgets["producers"].largest_of(rows, lambda row: -row.producer_id)
+            kept = self.budgets["producers"].largest_of(
+                rows, lambda row: -row.producer_id
+            )
             producers = Rows(list(kept), len(kept))
-        transactions = await poll.collect("transactions", listed(1, _TRANSACTION, "getTransactionInfo"))
+        transactions = await poll.collect(
+            "transactions", listed(1, _TRANSACTION, "getTransactionInfo")
+        )
         if transactions is not None:
             open_now = [row for row in transactions.rows if row.state is not None]
             transactions = Rows(open_now, len(open_now))
@@ -240,12 +328,17 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         """All destinations with their free counters; the expensive ones, of so many messages, as the budget goes."""
         depths = self._depths
         everything = depths.may_read_all(messages)
-        attributes = ask.CHEAP_ATTRIBUTES + ask.DEPTH_ATTRIBUTES if everything else ask.CHEAP_ATTRIBUTES
+        attributes = (
+            ask.CHEAP_ATTRIBUTES + ask.DEPTH_ATTRIBUTES
+            if everything
+            else ask.CHEAP_ATTRIBUTES
+        )
         began = poll.asked
         (reply,) = await poll.ask([ask.destinations(attributes)])
         _, found = await poll.work(_DESTINATION.many, reply, "destinations")
         rows = self.budgets["queues"].largest_of(
-            [row for row in found.rows if not _of_admin(row, connections)], lambda row: row.messages_added - row.removed
+            [row for row in found.rows if not _of_admin(row, connections)],
+            lambda row: row.messages_added - row.removed,
         )
         depths.forget_all_but(rows)
         if everything:
@@ -265,16 +358,23 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             found = await poll.ask([ask.depth(*name) for name in names])
             for name, reply in zip(names, found, strict=True):
                 if reply.status == 200:
-                    self._depths.note(by_name[name], _DEPTH.one(reply, f"depth of {name[1]!r}"))
+                    self._depths.note(
+                        by_name[name], _DEPTH.one(reply, f"depth of {name[1]!r}")
+                    )
             if names is not light:
                 self._depths.spend(names[0], poll.asked - began)
 
-    async def _refresh_settings(self, poll: Poll, rows: Sequence[wire.Destination]) -> tuple[None, str]:
+    async def _refresh_settings(
+        self, poll: Poll, rows: Sequence[wire.Destination]
+    ) -> tuple[None, str]:
         """Settings of the destinations that are new or were read longest ago, a bounded number a poll."""
         due = self._settings.due([row.key for row in rows], poll.now)
         if not due:
             return None, ""
-        if len(due) > SETTINGS_AT_ONCE and sum(self._depths.cost_of(row) for row in rows) < 0.5:
+        if (
+            len(due) > SETTINGS_AT_ONCE
+            and sum(self._depths.cost_of(row) for row in rows) < 0.5
+        ):
             (reply,) = await poll.ask([ask.ALL_SETTINGS])
             _, found = await poll.work(_SETTINGS.many, reply, "settings")
             read, error = {(one.type, one.name): one for one in found.rows}, ""
@@ -295,7 +395,13 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         single = None if listing is None else listing.single
         depths = [self._depths.carried(row) for row in rows]
         found = self._destinations.tables(
-            rows, depths, self._settings.values, self._settings.read_at, self._called, self._listing, single
+            rows,
+            depths,
+            self._settings.values,
+            self._settings.read_at,
+            self._called,
+            self._listing,
+            single,
         )
         self.budgets["queues"].shown(found[1].index)
         return found
@@ -313,31 +419,50 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         rows = [row for row in linked or () if row.service_name != tables.ADMIN]
         by_id = {row.connection_id: row for row in rows}
         by_end = {(row.host or "", row.port or 0): row for row in rows}
-        notes = [*NOTES["always"], *NOTES["in_server"] * any(row.service_name == EMBEDDED for row in rows)]
+        notes = [
+            *NOTES["always"],
+            *NOTES["in_server"] * any(row.service_name == EMBEDDED for row in rows),
+        ]
         made, called, read = self._connection_tables, self._called, dict[str, Any]()
         if found is not None:
             read["addresses"], read["queues"] = found
         if listing:
-            read["consumers"], read["consumer_queue"], read["consumer_connection"] = self._consumers.table(
-                listing, called, self._destinations.queue_keys
+            read["consumers"], read["consumer_queue"], read["consumer_connection"] = (
+                self._consumers.table(listing, called, self._destinations.queue_keys)
             )
         if linked is not None:
             read["connections"] = made.table(rows)
         if producers is not None:
-            read["producers"], read["producer_connection"] = made.producers(producers.rows, by_id, called)
+            read["producers"], read["producer_connection"] = made.producers(
+                producers.rows, by_id, called
+            )
         if transactions is not None:
-            read["transactions"], read["transaction_connection"] = made.transactions(transactions.rows, by_end)
+            read["transactions"], read["transaction_connection"] = made.transactions(
+                transactions.rows, by_end
+            )
         for name in read.keys() & {"consumers", "producers"}:
             self.budgets[name].shown(read[name].index)
-        return Snapshot(stamp=poll.now, broker=broker, collectors=poll.collectors, notes=tuple(notes), **read)
+        return Snapshot(
+            stamp=poll.now,
+            broker=broker,
+            collectors=poll.collectors,
+            notes=tuple(notes),
+            **read,
+        )
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
     """None of a destination that was destroyed a moment ago."""
-    return None if reply.nothing_found else _SETTINGS.one(reply, f"settings of {name[1]!r}")
+    return (
+        None
+        if reply.nothing_found
+        else _SETTINGS.one(reply, f"settings of {name[1]!r}")
+    )
 
 
-def _of_admin(row: wire.Destination, connections: Mapping[int, wire.Connection]) -> bool:
+def _of_admin(
+    row: wire.Destination, connections: Mapping[int, wire.Connection]
+) -> bool:
     """Whether it is a temporary queue of the broker's own bridges or of an administrator's tool."""
     via = connections.get(row.connection_id or -1)
     return via is not None and via.service_name == tables.ADMIN

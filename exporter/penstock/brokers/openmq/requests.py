@@ -30,9 +30,16 @@ def _call(mbean: str, operation: str, *arguments: str) -> Request:
 
 ABOUT = (
     _read("type=Broker,subtype=Monitor", ("Version", "Host", "Port", "ResourceState")),
-    {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": ["StartTime", "Uptime"]},
+    {
+        "type": "read",
+        "mbean": "java.lang:type=Runtime",
+        "attribute": ["StartTime", "Uptime"],
+    },
     _read("type=JVM,subtype=Monitor", ("TotalMemory", "FreeMemory", "MaxMemory")),
-    _read("type=DestinationManager,subtype=Monitor", ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes")),
+    _read(
+        "type=DestinationManager,subtype=Monitor",
+        ("NumMsgs", "NumMsgsInDMQ", "TotalMsgBytes"),
+    ),
     _read("type=DestinationManager,subtype=Config", ("MaxTotalMsgBytes",)),
     _read("type=ConnectionManager,subtype=Monitor", ("NumConnections",)),
 )
@@ -64,8 +71,12 @@ def _destination(subtype: str, kind: str, name: str) -> str:
 
 def consumer(consumer_id: int) -> Request:
     """One consumer; the only way to a member of a durable or shared subscription."""
-    return _call("type=ConsumerManager,subtype=Monitor", "getConsumerInfoByID", str(consumer_id))
+    return _call(
+        "type=ConsumerManager,subtype=Monitor", "getConsumerInfoByID", str(consumer_id)
+    )
 
 
 def consumer_ids(connection_id: int) -> Request:
-    return _call(f"type=Connection,subtype=Monitor,id={connection_id}", "getConsumerIDs")
+    return _call(
+        f"type=Connection,subtype=Monitor,id={connection_id}", "getConsumerIDs"
+    )

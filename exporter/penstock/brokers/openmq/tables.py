@@ -14,7 +14,15 @@ import numpy as np
 from penstock import model
 from penstock.brokers.clients import NameMap, client_name
 from penstock.brokers.destinations import DestinationNames
-from penstock.brokers.openmq.answers import Connection, Consumer, Destination, Producer, Settings, Transaction, sent_at
+from penstock.brokers.openmq.answers import (
+    Connection,
+    Consumer,
+    Destination,
+    Producer,
+    Settings,
+    Transaction,
+    sent_at,
+)
 from penstock.brokers.openmq.depths import Carried, Name
 from penstock.brokers.rows import columns, integers, matrix, positive, present, seconds
 from penstock.brokers.tables import TableBuilder, subscription_row
@@ -49,7 +57,9 @@ class Listing:
     members: Sequence[Member] = ()
 
 
-def subscription_of(member: Consumer, connection: Connection | None, rows: Sequence[Consumer]) -> Consumer | None:
+def subscription_of(
+    member: Consumer, connection: Connection | None, rows: Sequence[Consumer]
+) -> Consumer | None:
     """Whose member this is: by destination and name, then by client id; None where several would fit."""
     fitting = [
         row
@@ -60,7 +70,9 @@ def subscription_of(member: Consumer, connection: Connection | None, rows: Seque
         and row.is_active
     ]
     if len(fitting) > 1 and connection is not None:
-        fitting = [row for row in fitting if row.client_id == connection.client_id] or fitting
+        fitting = [
+            row for row in fitting if row.client_id == connection.client_id
+        ] or fitting
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -85,27 +97,62 @@ class ConsumerBuilder:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
         rows = [*listing.single, *(member.row for member in listing.members)]
         of: list[tuple[Connection | None, Consumer | None]] = [
-            *((None, None if row.destination_type == "q" else row) for row in listing.single),
+            *(
+                (None, None if row.destination_type == "q" else row)
+                for row in listing.single
+            ),
             *((member.connection, member.subscription) for member in listing.members),
         ]
         keys = integers(rows, "consumer_id")
         changed = keys if called.both != self._called.both else None
         self._called = called
-        said = columns(rows, "buffered", "delivered", "waiting", "last_acknowledgement", *_AS_THEY_ARE, "created")
+        said = columns(
+            rows,
+            "buffered",
+            "delivered",
+            "waiting",
+            "last_acknowledgement",
+            *_AS_THEY_ARE,
+            "created",
+        )
         sent, pending = unwrapped(said["delivered"]), said["buffered"]
-        said |= {name: seconds(said[name]) for name in ("last_acknowledgement", "created")}
+        said |= {
+            name: seconds(said[name]) for name in ("last_acknowledgement", "created")
+        }
         waiting = np.maximum(said["waiting"] - pending, 0.0)
-        said |= {"delivered": sent, "acknowledged": np.maximum(sent - pending, 0.0), "waiting": waiting}
-        table, order = self._table(keys, lambda i: self._row(rows[i], *of[i], called), said, changed)
-        queue = queues.find([queue_key(row, subscription) for row, (_, subscription) in zip(rows, of, strict=True)])
-        connection = [(via or row).connection_id or -1 for row, (via, _) in zip(rows, of, strict=True)]
+        said |= {
+            "delivered": sent,
+            "acknowledged": np.maximum(sent - pending, 0.0),
+            "waiting": waiting,
+        }
+        table, order = self._table(
+            keys, lambda i: self._row(rows[i], *of[i], called), said, changed
+        )
+        queue = queues.find(
+            [
+                queue_key(row, subscription)
+                for row, (_, subscription) in zip(rows, of, strict=True)
+            ]
+        )
+        connection = [
+            (via or row).connection_id or -1
+            for row, (via, _) in zip(rows, of, strict=True)
+        ]
         return table, queue[order], np.array(connection, np.int64)[order]
 
     def _row(
-        self, row: Consumer, via: Connection | None, subscription: Consumer | None, called: DestinationNames
+        self,
+        row: Consumer,
+        via: Connection | None,
+        subscription: Consumer | None,
+        called: DestinationNames,
     ) -> ConsumerRow:
         origin = via or row
-        host, user, service = origin.host or "", origin.user or "", origin.service_name or ""
+        host, user, service = (
+            origin.host or "",
+            origin.user or "",
+            origin.service_name or "",
+        )
         client_id = origin.client_id or (subscription.client_id if subscription else "")
         address = called.address(row.destination_type, row.destination_name)
         of_topic = subscription_name(subscription) if subscription else SHARED
@@ -141,10 +188,15 @@ class ConnectionBuilder:
 
     def table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
         said = columns(rows, "consumers", "producers")
-        return self._connections(integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said)[0]
+        return self._connections(
+            integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said
+        )[0]
 
     def producers(
-        self, rows: Sequence[Producer], by_id: Mapping[int, Connection], called: DestinationNames
+        self,
+        rows: Sequence[Producer],
+        by_id: Mapping[int, Connection],
+        called: DestinationNames,
     ) -> tuple[Table[model.ProducerRow], Keys]:
         """The table, and per producer the key of its connection, -1 where unknown."""
         keys = integers(rows, "producer_id")
@@ -154,7 +206,10 @@ class ConnectionBuilder:
         changed = keys if called.both != self._called.both else None
         self._called = called
         made, order = self._producers(
-            keys, lambda i: self._producer(rows[i], by_id.get(int(of[i])), called), said, changed
+            keys,
+            lambda i: self._producer(rows[i], by_id.get(int(of[i])), called),
+            said,
+            changed,
         )
         return made, of[order]
 
@@ -167,25 +222,49 @@ class ConnectionBuilder:
         said["created"] = seconds(said["created"])
         said["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
         keys = integers(rows, "transaction_id")
-        made, order = self._transactions(keys, lambda i: self._transaction(rows[i], of[i]), said)
-        connection = np.fromiter((one.connection_id if one else -1 for one in of), np.int64, len(rows))
+        made, order = self._transactions(
+            keys, lambda i: self._transaction(rows[i], of[i]), said
+        )
+        connection = np.fromiter(
+            (one.connection_id if one else -1 for one in of), np.int64, len(rows)
+        )
         return made, connection[order]
 
     def _connection(self, row: Connection) -> model.ConnectionRow:
         user, host, service = row.user or "", row.host or "", row.service_name or ""
         client = client_name(row.client_id, user, host, service, self._names)
-        return model.ConnectionRow(str(row.connection_id), intern(client), intern(service), intern(user), intern(host))
+        return model.ConnectionRow(
+            str(row.connection_id),
+            intern(client),
+            intern(service),
+            intern(user),
+            intern(host),
+        )
 
-    def _producer(self, row: Producer, via: Connection | None, called: DestinationNames) -> model.ProducerRow:
+    def _producer(
+        self, row: Producer, via: Connection | None, called: DestinationNames
+    ) -> model.ProducerRow:
         address = intern(called.address(row.destination_type, row.destination_name))
-        client = client_name(via.client_id if via else "", row.user, row.host, row.service_name, self._names)
+        client = client_name(
+            via.client_id if via else "",
+            row.user,
+            row.host,
+            row.service_name,
+            self._names,
+        )
         return model.ProducerRow(str(row.producer_id), address, intern(client), "")
 
-    def _transaction(self, row: Transaction, via: Connection | None) -> model.TransactionRow:
+    def _transaction(
+        self, row: Transaction, via: Connection | None
+    ) -> model.TransactionRow:
         host = row.remote[0] if row.remote else ""
         client_id = row.client_id or (via.client_id if via else "")
-        client = client_name(client_id, row.user, host, via.service_name if via else "", self._names)
-        return model.TransactionRow(str(row.transaction_id), intern(client), row.user or "")
+        client = client_name(
+            client_id, row.user, host, via.service_name if via else "", self._names
+        )
+        return model.TransactionRow(
+            str(row.transaction_id), intern(client), row.user or ""
+        )
 
 
 @dataclass(slots=True)
@@ -215,21 +294,40 @@ class Destinations:
         """
         said = [settings.get(row.key) for row in rows]
         found = destination_columns(rows, depths, said, held(rows, depths, single))
-        found["settings_stamp"] = np.array([settings_read.get(row.key, np.nan) for row in rows], np.float64)
+        found["settings_stamp"] = np.array(
+            [settings_read.get(row.key, np.nan) for row in rows], np.float64
+        )
         addresses: list[AddressRow] = [
-            self._once(AddressRow, called.address(row.type, row.name), one.limit_behavior.lower() if one else "")
+            self._once(
+                AddressRow,
+                called.address(row.type, row.name),
+                one.limit_behavior.lower() if one else "",
+            )
             for row, one in zip(rows, said, strict=True)
         ]
         at = [i for i, row in enumerate(rows) if row.type == "q"]
         subscriptions = [
             *listing.subscriptions,
-            *(row for row in listing.single if row.destination_type != "q" and not row.is_subscription),
+            *(
+                row
+                for row in listing.single
+                if row.destination_type != "q" and not row.is_subscription
+            ),
         ]
-        queues: list[QueueRow] = [self._once(_queue, rows[i].name, rows[i].temporary is True, said[i]) for i in at]
+        queues: list[QueueRow] = [
+            self._once(_queue, rows[i].name, rows[i].temporary is True, said[i])
+            for i in at
+        ]
         for row in subscriptions:
             address = called.address("t", row.destination_name)
-            name, durable, selector = subscription_name(row), bool(row.durable), row.selector or ""
-            queues.append(self._once(subscription_row, name, address, durable, selector))
+            name, durable, selector = (
+                subscription_name(row),
+                bool(row.durable),
+                row.selector or "",
+            )
+            queues.append(
+                self._once(subscription_row, name, address, durable, selector)
+            )
         if len(self._made) > 4 * (len(rows) + len(queues)) + SLACK:
             self._made.clear()
         of_queues = {name: found[name][at] for name in _OF_BOTH} | {
@@ -238,12 +336,23 @@ class Destinations:
             "scheduled": np.nan_to_num(found["scheduled"][at]),
             "last_acknowledgement": np.full(len(at), np.nan),
             "next_sent": next_sent([rows[i] for i in at]),
-            "active_consumers": columns([rows[i] for i in at], "num_active_consumers")["num_active_consumers"],
+            "active_consumers": columns([rows[i] for i in at], "num_active_consumers")[
+                "num_active_consumers"
+            ],
         }
-        behind, nothing = subscription_columns(subscriptions, listing), np.full(len(subscriptions), np.nan)
-        joined = {name: np.concatenate([column, behind.get(name, nothing)]) for name, column in of_queues.items()}
+        behind, nothing = (
+            subscription_columns(subscriptions, listing),
+            np.full(len(subscriptions), np.nan),
+        )
+        joined = {
+            name: np.concatenate([column, behind.get(name, nothing)])
+            for name, column in of_queues.items()
+        }
         keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        of = self.queue_keys([f"q {rows[i].name}" for i in at] + [f"s {row.consumer_id}" for row in subscriptions])
+        of = self.queue_keys(
+            [f"q {rows[i].name}" for i in at]
+            + [f"s {row.consumer_id}" for row in subscriptions]
+        )
         return (
             self._addresses.of_made(keys, addresses, present(found))[0],
             self._queues.of_made(of, queues, present(joined))[0],
@@ -259,14 +368,38 @@ class Destinations:
 
 
 _AS_THEY_ARE = ("flow_paused", "acknowledge_mode")
-_LIMITS = ("limit_messages", "limit_bytes", "message_limit_bytes", "consumer_flow_limit", "max_producers")
-_COUNTED = ("messages_added", "removed", "added_bytes", "removed_bytes", "producers", "consumers", "temporary")
-_OF_BOTH = ("messages", "delivering", "uncommitted", "exact", "paused", "removed", "consumers")
+_LIMITS = (
+    "limit_messages",
+    "limit_bytes",
+    "message_limit_bytes",
+    "consumer_flow_limit",
+    "max_producers",
+)
+_COUNTED = (
+    "messages_added",
+    "removed",
+    "added_bytes",
+    "removed_bytes",
+    "producers",
+    "consumers",
+    "temporary",
+)
+_OF_BOTH = (
+    "messages",
+    "delivering",
+    "uncommitted",
+    "exact",
+    "paused",
+    "removed",
+    "consumers",
+)
 """Columns of a queue, as of its destination."""
 
 
 def held(
-    rows: Sequence[Destination], depths: Sequence[Carried], consumers: Sequence[Consumer] | None
+    rows: Sequence[Destination],
+    depths: Sequence[Carried],
+    consumers: Sequence[Consumer] | None,
 ) -> dict[str, Column]:
     """delivering: buffered by consumers; scheduled: not due, and committed. NaN where unknown.
 
@@ -277,7 +410,9 @@ def held(
     by_queue: dict[str, float] = {}
     for row in consumers or ():
         if row.destination_type == "q" and row.destination_name:
-            by_queue[row.destination_name] = by_queue.get(row.destination_name, 0.0) + row.buffered
+            by_queue[row.destination_name] = (
+                by_queue.get(row.destination_name, 0.0) + row.buffered
+            )
 
     def one(row: Destination, depth: Carried) -> tuple[float, float]:
         # Versions before 5 know no delayed delivery: there is none of it in the sum.
@@ -288,18 +423,30 @@ def held(
         least = depth.pending - delayed - depth.uncommitted
         if np.isnan(least):
             return np.nan, depth.scheduled
-        in_both = min(max(held, 0.0) - least, delayed, depth.uncommitted) if least < held else 0.0
+        in_both = (
+            min(max(held, 0.0) - least, delayed, depth.uncommitted)
+            if least < held
+            else 0.0
+        )
         return max(least + in_both, 0.0), depth.scheduled - in_both
 
-    found = np.array([one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64).reshape(-1, 2)
+    found = np.array(
+        [one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64
+    ).reshape(-1, 2)
     return {"delivering": found[:, 0], "scheduled": found[:, 1]}
 
 
 def destination_columns(
-    rows: Sequence[Destination], depths: Sequence[Carried], said: Sequence[Settings | None], held: Mapping[str, Column]
+    rows: Sequence[Destination],
+    depths: Sequence[Carried],
+    said: Sequence[Settings | None],
+    held: Mapping[str, Column],
 ) -> dict[str, Column]:
     # The broker returns -1 where there is no limit, for some 0.
-    limits = {name: positive([np.nan if one is None else getattr(one, name) for one in said]) for name in _LIMITS}
+    limits = {
+        name: positive([np.nan if one is None else getattr(one, name) for one in said])
+        for name in _LIMITS
+    }
     depth = columns(depths, "bytes", "messages", "uncommitted", "exact")
     used = depth.pop("bytes")
     return {
@@ -308,26 +455,41 @@ def destination_columns(
         **limits,
         **depth,
         **held,
-        "dead_letters": np.array([np.nan if one is None else float(one.dead_letters) for one in said], np.float64),
+        "dead_letters": np.array(
+            [np.nan if one is None else float(one.dead_letters) for one in said],
+            np.float64,
+        ),
         "topic": np.array([float(row.type == "t") for row in rows], np.float64),
-        "internal": np.array([float(row.name.startswith("mq.")) for row in rows], np.float64),
+        "internal": np.array(
+            [float(row.name.startswith("mq.")) for row in rows], np.float64
+        ),
         **_states(rows),
         **columns(rows, *_COUNTED),
     }
 
 
-def subscription_columns(rows: Sequence[Consumer], listing: Listing) -> dict[str, Column]:
+def subscription_columns(
+    rows: Sequence[Consumer], listing: Listing
+) -> dict[str, Column]:
     """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
-    members = Counter(one.subscription.consumer_id for one in listing.members if one.subscription is not None)
+    members = Counter(
+        one.subscription.consumer_id
+        for one in listing.members
+        if one.subscription is not None
+    )
     members |= Counter(row.consumer_id for row in listing.single)
-    sent, pending, taken, settled = matrix(rows, ("delivered", "buffered", "waiting", "last_acknowledgement"))
+    sent, pending, taken, settled = matrix(
+        rows, ("delivered", "buffered", "waiting", "last_acknowledgement")
+    )
     # A subscription's backlog holds what is in delivery; so does a consumer's.
     return {
         "messages": np.maximum(taken, pending),
         "delivering": pending,
         "scheduled": np.zeros(len(rows)),
         "removed": np.maximum(unwrapped(sent) - pending, 0.0),
-        "consumers": np.array([float(members[row.consumer_id]) for row in rows], np.float64),
+        "consumers": np.array(
+            [float(members[row.consumer_id]) for row in rows], np.float64
+        ),
         "exact": np.ones(len(rows)),
         "last_acknowledgement": seconds(settled),
         "next_sent": next_sent(rows),
@@ -345,8 +507,23 @@ def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
         kind = QueueKind.INTERNAL
     else:
         kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
-    dead = DEAD_MESSAGES if said and said.dead_letters is True and kind is not QueueKind.DEAD_LETTER else ""
-    return QueueRow(name, name, "anycast", not temporary, temporary, "", kind, RingSource.NONE, dead, dead)
+    dead = (
+        DEAD_MESSAGES
+        if said and said.dead_letters is True and kind is not QueueKind.DEAD_LETTER
+        else ""
+    )
+    return QueueRow(
+        name,
+        name,
+        "anycast",
+        not temporary,
+        temporary,
+        "",
+        kind,
+        RingSource.NONE,
+        dead,
+        dead,
+    )
 
 
 def unwrapped(counter: Column) -> Column:
@@ -360,4 +537,7 @@ def _states(rows: Sequence[Destination]) -> dict[str, Column]:
     def one_of(*states: int) -> Matrix:
         return np.where(np.isnan(state), np.nan, np.isin(state, states))
 
-    return {"paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED), "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED)}
+    return {
+        "paused": one_of(CONSUMERS_PAUSED, BOTH_PAUSED),
+        "producers_paused": one_of(PRODUCERS_PAUSED, BOTH_PAUSED),
+    }

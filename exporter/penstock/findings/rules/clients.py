@@ -3,7 +3,15 @@
 import numpy as np
 
 from penstock.core.table import Keys, Positions
-from penstock.findings.finding import FEW, FindingRule, Found, finding_rule, of_client, of_clients, of_connection
+from penstock.findings.finding import (
+    FEW,
+    FindingRule,
+    Found,
+    finding_rule,
+    of_client,
+    of_clients,
+    of_connection,
+)
 from penstock.findings.usage import FindingContext, ready, sessions
 from penstock.model import ConsumerRow, Snapshot
 
@@ -34,10 +42,20 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
     clients = context.clients
     kills = context.of_address("slow_consumer_kills") > 0
-    limit = clients.of_queue(np.where(kills, context.of_address("slow_consumer_rate"), np.nan))
+    limit = clients.of_queue(
+        np.where(kills, context.of_address("slow_consumer_rate"), np.nan)
+    )
     gap = np.where(clients.longest > 0, clients.longest, np.nan)
     period = clients.of_queue(context.of_address("slow_consumer_period"))
-    yield from of_clients(rule, clients, gap * limit > 1, slow_rate=limit, gap=gap, rate=1 / gap, period=period)
+    yield from of_clients(
+        rule,
+        clients,
+        gap * limit > 1,
+        slow_rate=limit,
+        gap=gap,
+        rate=1 / gap,
+        period=period,
+    )
 
 
 LEAST_POLLS = 5
@@ -54,7 +72,11 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
     each = delivered / np.maximum(new, 1)
     often = (new >= FEW) & (polls >= LEAST_POLLS) & (new >= NEW_SHARE * seen)
     for i in np.flatnonzero(often & (each <= PER_MESSAGE)).tolist():
-        evidence = {"new": float(new[i]), "seconds": float(last[i] - begin[i]), "each": float(each[i])}
+        evidence = {
+            "new": float(new[i]),
+            "seconds": float(last[i] - begin[i]),
+            "each": float(each[i]),
+        }
         yield of_client(rule, came.clients[i], evidence, {})
 
 
@@ -62,14 +84,26 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
     clients = context.clients
     queues = context.queues
-    shared = context.applications & ~(queues["exclusive"] > 0) & ~(queues["grouped"] > 0) & (queues["consumers"] >= 2)
+    shared = (
+        context.applications
+        & ~(queues["exclusive"] > 0)
+        & ~(queues["grouped"] > 0)
+        & (queues["consumers"] >= 2)
+    )
     consumers = clients.of_queue(np.where(shared, queues["consumers"], np.nan))
     deepest = clients.of_queue(context.deepest)
     prefetch = np.fmax(clients.window, clients.largest)
     most, advised = prefetch * consumers, np.maximum(np.floor(deepest / consumers), 1)
     holds = (prefetch >= FEW) & (most > deepest)
     yield from of_clients(
-        rule, clients, holds, prefetch=prefetch, consumers=consumers, taken_most=most, deepest=deepest, advised=advised
+        rule,
+        clients,
+        holds,
+        prefetch=prefetch,
+        consumers=consumers,
+        taken_most=most,
+        deepest=deepest,
+        advised=advised,
     )
 
 
@@ -87,9 +121,17 @@ TEXTS = {
 }
 
 
-@finding_rule(evaluations=EVALUATIONS, of_session=LEAST_CONSUMERS[True], of_connection=LEAST_CONSUMERS[False])
+@finding_rule(
+    evaluations=EVALUATIONS,
+    of_session=LEAST_CONSUMERS[True],
+    of_connection=LEAST_CONSUMERS[False],
+)
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
-    snapshot, behind, shown = context.snapshot, context.usage.behind, context.broker.kind.shows_sessions
+    snapshot, behind, shown = (
+        context.snapshot,
+        context.usage.behind,
+        context.broker.kind.shows_sessions,
+    )
     if (consumers := snapshot.consumers) is None or not behind:
         return
     of = sessions(snapshot, consumers)
@@ -111,7 +153,9 @@ def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
 
 def waiting_for(context: FindingContext, members: Positions) -> float:
     """Ready messages in the queues of these consumers."""
-    at = np.unique(context.queues.index.positions(context.snapshot.consumer_queue[members]))
+    at = np.unique(
+        context.queues.index.positions(context.snapshot.consumer_queue[members])
+    )
     return float(np.nansum(ready(context.queues)[at[at >= 0]]))
 
 

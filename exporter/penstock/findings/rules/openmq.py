@@ -4,8 +4,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.table import Column
-from penstock.findings.finding import FEW, FindingRule, Found, finding_rule, of_client, of_connections, of_queues
-from penstock.findings.limits import CONNECTION_COUNT, DEFAULT_THRESHOLD, connection_limit_for_memory, limit_for_memory
+from penstock.findings.finding import (
+    FEW,
+    FindingRule,
+    Found,
+    finding_rule,
+    of_client,
+    of_connections,
+    of_queues,
+)
+from penstock.findings.limits import (
+    CONNECTION_COUNT,
+    DEFAULT_THRESHOLD,
+    connection_limit_for_memory,
+    limit_for_memory,
+)
 from penstock.findings.usage import CHANGES, VARIES, FindingContext, FlowControl
 from penstock.model import AcknowledgeMode
 from penstock.observation.flow_window import STEPS
@@ -15,15 +28,27 @@ EXTREME = 0.1
 SURE = 2 * STEPS
 """Moves between pauses until a measured limit is called extreme: a wrong one is by then as good as impossible."""
 RUNS_DRY = "the client has run dry before the next batch comes"
-SMALL_BATCHES = "batches are small, each with a request of its own, and nothing is won by it"
+SMALL_BATCHES = (
+    "batches are small, each with a request of its own, and nothing is won by it"
+)
 
 
-@finding_rule(share=100 * EXTREME, rest=100 - 100 * EXTREME, few=FEW, sure=SURE, threshold=DEFAULT_THRESHOLD)
+@finding_rule(
+    share=100 * EXTREME,
+    rest=100 - 100 * EXTREME,
+    few=FEW,
+    sure=SURE,
+    threshold=DEFAULT_THRESHOLD,
+)
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
     flow, windows, clients = context.flow, context.flow.windows, context.flow.clients
     limits, resumes = windows.limits()
     share = resumes / limits
-    extreme = (limits >= FEW) & (windows.steps >= SURE) & ((share <= EXTREME) | (share >= 1 - EXTREME))
+    extreme = (
+        (limits >= FEW)
+        & (windows.steps >= SURE)
+        & ((share <= EXTREME) | (share >= 1 - EXTREME))
+    )
     for i in np.flatnonzero(extreme).tolist():
         (at,) = clients.source.positions(windows.index.keys[i : i + 1])
         member = int(clients.member[at]) if at >= 0 else -1
@@ -50,8 +75,15 @@ def of_member(flow: FlowControl, member: int, values: Column) -> float:
 @finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
-    most, memory, of_one = most_bytes(flow), flow.least(flow.memory), flow.summed(flow.mean_bytes)
-    advised = [limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0 for m, s in zip(memory, of_one, strict=True)]
+    most, memory, of_one = (
+        most_bytes(flow),
+        flow.least(flow.memory),
+        flow.summed(flow.mean_bytes),
+    )
+    advised = [
+        limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0
+        for m, s in zip(memory, of_one, strict=True)
+    ]
     yield from of_connections(
         rule,
         flow,
@@ -77,12 +109,18 @@ def most_bytes(flow: FlowControl) -> Column:
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
     """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
     flow = context.flow
-    connections, memory, mean = flow.connections, flow.least(flow.memory), flow.average(flow.mean_bytes)
+    connections, memory, mean = (
+        flow.connections,
+        flow.least(flow.memory),
+        flow.average(flow.mean_bytes),
+    )
     limit = flow.average(flow.limit)
     most = connections.most * limit * mean
     beyond = np.where(np.isnan(memory), connections.most >= FEW, most > memory)
     advised = [
-        connection_limit_for_memory(m, s, CONNECTION_COUNT) if s > 0 and m > 0 else np.nan
+        connection_limit_for_memory(m, s, CONNECTION_COUNT)
+        if s > 0 and m > 0
+        else np.nan
         for m, s in zip(memory, mean, strict=True)
     ]
     yield from of_connections(
@@ -115,7 +153,11 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 @finding_rule(count=CONNECTION_COUNT, mebibytes=CONTROL_WAITS_BYTES / 2**20)
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
-    connections, mean, control = flow.connections, flow.average(flow.mean_bytes), controlled(flow)
+    connections, mean, control = (
+        flow.connections,
+        flow.average(flow.mean_bytes),
+        controlled(flow),
+    )
     ahead = CONNECTION_COUNT * mean
     churning = connections.came >= FEW
     waits = control.any(axis=0) | churning
@@ -124,8 +166,17 @@ def connection_count_advised(rule: FindingRule, context: FindingContext) -> Foun
     def texts(i: int) -> dict[str, str]:
         if higher[i]:
             return {"why": RARELY_CONTROLS, "change": "higher"}
-        modes = [mode for mode, used in zip(CONTROLS.values(), control[:, i], strict=True) if used]
-        return {"why": " and ".join(modes + ["consumers that come and go"] * bool(churning[i])), "change": "lower"}
+        modes = [
+            mode
+            for mode, used in zip(CONTROLS.values(), control[:, i], strict=True)
+            if used
+        ]
+        return {
+            "why": " and ".join(
+                modes + ["consumers that come and go"] * bool(churning[i])
+            ),
+            "change": "lower",
+        }
 
     yield from of_connections(
         rule,
@@ -138,7 +189,11 @@ def connection_count_advised(rule: FindingRule, context: FindingContext) -> Foun
         ahead_bytes=ahead,
         rate=connections.rate,
         came=connections.came,
-        advised=np.where(higher, np.ceil(connections.rate), np.maximum(np.floor(CONTROL_WAITS_BYTES / mean), 1)),
+        advised=np.where(
+            higher,
+            np.ceil(connections.rate),
+            np.maximum(np.floor(CONTROL_WAITS_BYTES / mean), 1),
+        ),
     )
 
 

@@ -26,20 +26,35 @@ class Sparkline:
     said: str
 
 
-def line(values: Values, step: float, most: float | None = None, *, stale: bool = False) -> Sparkline | None:
+def line(
+    values: Values, step: float, most: float | None = None, *, stale: bool = False
+) -> Sparkline | None:
     """The values, oldest first, `step` seconds apart; None: not read. most: of a shared scale. stale: not of now."""
     known = [value for value in values if value is not None]
     if not known:
         return None
     top = most or max(known) or 1.0
     drawn = [
-        None if value is None else (i * WIDTH / max(len(values) - 1, 1), HEIGHT - value / top * (HEIGHT - HEADROOM))
+        None
+        if value is None
+        else (
+            i * WIDTH / max(len(values) - 1, 1),
+            HEIGHT - value / top * (HEIGHT - HEADROOM),
+        )
         for i, value in enumerate(values)
     ]
-    runs = [[point for point in run if point] for there, run in groupby(drawn, bool) if there]
-    covered = (len(values) - next(i for i, value in enumerate(values) if value is not None)) * step
+    runs = [
+        [point for point in run if point]
+        for there, run in groupby(drawn, bool)
+        if there
+    ]
+    covered = (
+        len(values) - next(i for i, value in enumerate(values) if value is not None)
+    ) * step
     last = "last known" if stale or values[-1] is None else "now"
-    hour = f"the {duration(covered)} before" if stale else f"the last {duration(covered)}"
+    hour = (
+        f"the {duration(covered)} before" if stale else f"the last {duration(covered)}"
+    )
     area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
     least, most_ = number_text(min(known)), number_text(max(known))
     said = f"{last} {number_text(known[-1])}, lowest {least}, highest {most_} in {hour}"
@@ -55,12 +70,17 @@ def thinned(values: Values, points: int = 60) -> Values:
     """At most so many: of several neighbours the highest, so that no peak is lost."""
     each = -(-len(values) // points)
     groups = [values[max(end - each, 0) : end] for end in range(len(values), 0, -each)]
-    return [max((value for value in group if value is not None), default=None) for group in reversed(groups)]
+    return [
+        max((value for value in group if value is not None), default=None)
+        for group in reversed(groups)
+    ]
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     (x, y), *rest = points
-    drawn = "".join(f"L{a:.1f} {b:.1f}" for a, b in rest) or "h.01"  # one point alone is a dot
+    drawn = (
+        "".join(f"L{a:.1f} {b:.1f}" for a, b in rest) or "h.01"
+    )  # one point alone is a dot
     return f"M{x:.1f} {y:.1f}{drawn}"
 
 
@@ -68,7 +88,9 @@ Strip = tuple[str, str, list[tuple[float, float, SeverityEpisode]]]
 """A condition and its client; when it was active: left end and width, of STRIP."""
 
 
-def strips(episodes: Iterable[SeverityEpisode], begin: float, end: float) -> list[Strip]:
+def strips(
+    episodes: Iterable[SeverityEpisode], begin: float, end: float
+) -> list[Strip]:
     """One for each condition and client, in the order of their names."""
     name, span = attrgetter("condition", "client"), max(end - begin, 1.0)
 

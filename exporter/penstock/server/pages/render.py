@@ -24,7 +24,11 @@ from penstock.server.pages import last_hour
 
 REFRESH_SECONDS, RELOAD_SECONDS = 10, 30
 """Between two looks of the script, and of a browser without scripts."""
-STATIC: Mapping[str, str] = {"penstock.css": "text/css", "penstock.js": "text/javascript", "icon.svg": "image/svg+xml"}
+STATIC: Mapping[str, str] = {
+    "penstock.css": "text/css",
+    "penstock.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 
 @cache
@@ -41,7 +45,13 @@ def static_link(name: str) -> str:
 
 def link(path: str, /, **given: object) -> str:
     """A relative link, so that it holds behind a proxy's prefix; what is empty is left out."""
-    query = urlencode({name: str(value) for name, value in given.items() if value not in (None, "", 0)})
+    query = urlencode(
+        {
+            name: str(value)
+            for name, value in given.items()
+            if value not in (None, "", 0)
+        }
+    )
     return f"{path}?{query}" if query else path
 
 
@@ -79,10 +89,23 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    own = (amount, words, with_code, last_hour.percent, text.impact, text.watched, text.worth_telling)
+    own = (
+        amount,
+        words,
+        with_code,
+        last_hour.percent,
+        text.impact,
+        text.watched,
+        text.worth_telling,
+    )
     made.filters |= {one.__name__: one for one in own}
-    made.filters |= {name: getattr(formatting, name) for name in ("amount_text", "duration", "moment", "name_text")}
-    made.globals |= {one.__name__: one for one in (link, links, last_hour.line, last_hour.thinned)}
+    made.filters |= {
+        name: getattr(formatting, name)
+        for name in ("amount_text", "duration", "moment", "name_text")
+    }
+    made.globals |= {
+        one.__name__: one for one in (link, links, last_hour.line, last_hour.thinned)
+    }
     made.globals |= {
         "static": static_link,
         "as_text": formatting.formatted,
@@ -92,11 +115,20 @@ def _environment() -> Environment:
         "reload_seconds": RELOAD_SECONDS,
         "condition_names": CONDITION_NAMES,
         "losses": LOSSES,
-        "chart": {"width": last_hour.WIDTH, "height": last_hour.HEIGHT, "strip": last_hour.STRIP},
+        "chart": {
+            "width": last_hour.WIDTH,
+            "height": last_hour.HEIGHT,
+            "strip": last_hour.STRIP,
+        },
     }
     return made
 
 
 def page(template: str, context: Mapping[str, Any]) -> bytes:
     """A page in UTF-8; what UTF-8 cannot hold becomes a question mark."""
-    return _environment().get_template(template).render(context, now=time.time()).encode("utf-8", "replace")
+    return (
+        _environment()
+        .get_template(template)
+        .render(context, now=time.time())
+        .encode("utf-8", "replace")
+    )

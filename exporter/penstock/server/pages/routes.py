@@ -24,29 +24,51 @@ TITLES = {400: "Bad request", 404: "Not found", 503: "Too many requests"}
 
 def page_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
     return [
-        *(web.get(path, partial(_page, agent, look_ups, view)) for path, view in VIEWS.items()),
-        web.get("/{page:[^/]+}", partial(_nowhere, agent, look_ups)),  # relative links of deeper paths would fail
+        *(
+            web.get(path, partial(_page, agent, look_ups, view))
+            for path, view in VIEWS.items()
+        ),
+        web.get(
+            "/{page:[^/]+}", partial(_nowhere, agent, look_ups)
+        ),  # relative links of deeper paths would fail
         *(web.get(f"/static/{name}", partial(_static, name)) for name in render.STATIC),
     ]
 
 
-async def _page(agent: AgentView, look_ups: RequestLimit, view: View, request: web.Request) -> web.Response:
+async def _page(
+    agent: AgentView, look_ups: RequestLimit, view: View, request: web.Request
+) -> web.Response:
     status = 200
     try:
         async with look_ups.turn(line_of(request.query)):
-            body = await asyncio.to_thread(lambda: render.page(*view(agent, request.query)))
+            body = await asyncio.to_thread(
+                lambda: render.page(*view(agent, request.query))
+            )
     except Hinted as error:
         status = status_of(error)
-        shown = {"title": TITLES[status], "error": str(error), "hint": error.hint, "reloads": False}
+        shown = {
+            "title": TITLES[status],
+            "error": str(error),
+            "hint": error.hint,
+            "reloads": False,
+        }
         shown |= {"given": known_of(request.query), "path": request.path.lstrip("/")}
         body = render.page("error.html", shown)
     headers = RETRY.get(status)
-    response = web.Response(body=body, status=status, content_type="text/html", charset="utf-8", headers=headers)
+    response = web.Response(
+        body=body,
+        status=status,
+        content_type="text/html",
+        charset="utf-8",
+        headers=headers,
+    )
     response.enable_compression()
     return response
 
 
-async def _nowhere(agent: AgentView, look_ups: RequestLimit, request: web.Request) -> web.Response:
+async def _nowhere(
+    agent: AgentView, look_ups: RequestLimit, request: web.Request
+) -> web.Response:
     if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         raise web.HTTPNotFound
     return await _page(agent, look_ups, nowhere, request)
@@ -54,4 +76,6 @@ async def _nowhere(agent: AgentView, look_ups: RequestLimit, request: web.Reques
 
 async def _static(name: str, _: web.Request) -> web.Response:
     kind, headers = render.STATIC[name], {hdrs.CACHE_CONTROL: KEPT}
-    return web.Response(body=render.static(name), content_type=kind, charset="utf-8", headers=headers)
+    return web.Response(
+        body=render.static(name), content_type=kind, charset="utf-8", headers=headers
+    )

@@ -10,7 +10,15 @@ from penstock.insight.lists import CLIENT_SORTS, QUEUE_SORTS, WORST, ListQuery
 from penstock.server.api import ROUTES
 from penstock.server.pages import last_hour
 from penstock.server.pages.render import words
-from penstock.server.parameters import RANGES, Given, integer, list_query, required, span, whole
+from penstock.server.parameters import (
+    RANGES,
+    Given,
+    integer,
+    list_query,
+    required,
+    span,
+    whole,
+)
 from penstock.server.view import AgentView
 
 ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
@@ -43,9 +51,16 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     incidents = agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS))
     headline, told = _headline(brokers), incidents.rows
     return "overview.html", {
-        **_frame(given, agent, f"{headline}: {told[0].title} ({told[0].broker})" if told else headline, brokers),
+        **_frame(
+            given,
+            agent,
+            f"{headline}: {told[0].title} ({told[0].broker})" if told else headline,
+            brokers,
+        ),
         "headline": headline,
-        "state": worst_of([ObjectState(one.state) for one in brokers]) if brokers else ObjectState.UNKNOWN,
+        "state": worst_of([ObjectState(one.state) for one in brokers])
+        if brokers
+        else ObjectState.UNKNOWN,
         "incidents": incidents,
         "conditions": found.rows,
         **_pages("./", given, query, found.total),
@@ -58,7 +73,11 @@ def listed(name: str, sorts: Sequence[str]) -> View:
     def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
         query = list_query(given, sorts, ROWS)
         found = getattr(agent, name)(given.get("broker", ""), query, points=POINTS)
-        own = {"rows": found.rows, "sort": query.sort, **_pages(name, given, query, found.total)}
+        own = {
+            "rows": found.rows,
+            "sort": query.sort,
+            **_pages(name, given, query, found.total),
+        }
         return f"{name}.html", {**_frame(given, agent, name.capitalize()), **own}
 
     return shown
@@ -67,7 +86,9 @@ def listed(name: str, sorts: Sequence[str]) -> View:
 def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
     broker, name = required(given, "broker", "queue")
     found = agent.explain(broker, name, given.get("address"), None)
-    consumers = agent.consumers(broker, ListQuery(address=found.address, queue=name, limit=CONSUMERS))
+    consumers = agent.consumers(
+        broker, ListQuery(address=found.address, queue=name, limit=CONSUMERS)
+    )
     recent = agent.recent(broker, name, found.address, span(given))
     events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
     return "queue.html", {
@@ -86,7 +107,10 @@ def _charts(given: Given, recent: Recent) -> Context:
         "recent": recent,
         "range": given.get("range", "1h"),
         "ranges": list(RANGES),
-        "buffered_most": max((value for one in courses for value in one if value is not None), default=0.0),
+        "buffered_most": max(
+            (value for one in courses for value in one if value is not None),
+            default=0.0,
+        ),
         "strips": last_hour.strips(recent.episodes, recent.begin, recent.end),
     }
 
@@ -106,7 +130,9 @@ def client(agent: AgentView, given: Given) -> tuple[str, Context]:
     return "client.html", {
         **_frame(given, agent, _titled(name, found.knowledge)),
         "found": found,
-        "rows": agent.clients(broker, ListQuery(client=name, limit=ROWS), points=POINTS).rows,
+        "rows": agent.clients(
+            broker, ListQuery(client=name, limit=ROWS), points=POINTS
+        ).rows,
         "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
     }
 
@@ -117,7 +143,10 @@ def thing(kind: str) -> View:
     def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
         *_, name = required(given, *(["broker"] if kind == "connection" else []), kind)
         found = agent.thing(given.get("broker", ""), kind, name)
-        return "object.html", {**_frame(given, agent, _titled(found.name, found.knowledge)), "found": found}
+        return "object.html", {
+            **_frame(given, agent, _titled(found.name, found.knowledge)),
+            "found": found,
+        }
 
     return shown
 
@@ -126,10 +155,14 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
     (name,) = required(given, "broker")
     brokers = agent.brokers()
     states = [one for one in brokers if one.name == name]
-    found = None if states and states[0].age is None else agent.thing(name, "broker", name)
+    found = (
+        None if states and states[0].age is None else agent.thing(name, "broker", name)
+    )
     state = states[0]
     return "broker.html", {
-        **_frame(given, agent, _titled(name, found.knowledge) if found else name, brokers),
+        **_frame(
+            given, agent, _titled(name, found.knowledge) if found else name, brokers
+        ),
         **(_charts(given, agent.recent(name, "", None, span(given))) if found else {}),
         "state": state,
         "found": found,
@@ -142,7 +175,12 @@ def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
 def events(agent: AgentView, given: Given) -> tuple[str, Context]:
     offset = whole(given, EVENTS_OFFSET)
     last = offset + EVENTS
-    found = agent.events(since=0, limit=last + 1, broker=given.get("broker", ""), queue=given.get("queue", ""))
+    found = agent.events(
+        since=0,
+        limit=last + 1,
+        broker=given.get("broker", ""),
+        queue=given.get("queue", ""),
+    )
     return "events.html", {
         **_frame(given, agent, "Events"),
         "events": found[::-1][offset:last],
@@ -156,7 +194,10 @@ def api(agent: AgentView, given: Given) -> tuple[str, Context]:
 
 
 def nowhere(_: AgentView, __: Given) -> tuple[str, Context]:
-    raise NotFound("there is no page here", "the link may be cut off, or of another version of Penstock")
+    raise NotFound(
+        "there is no page here",
+        "the link may be cut off, or of another version of Penstock",
+    )
 
 
 VIEWS: Mapping[str, View] = {
@@ -182,7 +223,12 @@ def known_of(given: Given) -> Mapping[str, str]:
     return {name: given[name] for name in PARAMETERS if given.get(name)}
 
 
-def _frame(given: Given, agent: AgentView, title: str, brokers: Sequence[BrokerState] | None = None) -> Context:
+def _frame(
+    given: Given,
+    agent: AgentView,
+    title: str,
+    brokers: Sequence[BrokerState] | None = None,
+) -> Context:
     """What the frame of each page needs. reloads: whether a browser without scripts loads it again by itself."""
     return {
         "given": known_of(given),
@@ -201,7 +247,10 @@ def _titled(name: str, known: Knowledge) -> str:
 def _headline(brokers: Sequence[BrokerState]) -> str:
     """How it is, in a few words: for the title, which is what an operator sees of a tab."""
     down = sum(one.up is False for one in brokers)
-    critical, warnings = (sum(one.numbers.get(name, 0) for one in brokers) for name in ("critical", "warning"))
+    critical, warnings = (
+        sum(one.numbers.get(name, 0) for one in brokers)
+        for name in ("critical", "warning")
+    )
     counts = {
         f"broker{'s' if down > 1 else ''} down": down,
         "critical": critical,
