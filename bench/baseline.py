@@ -76,7 +76,8 @@ class Baseline:
                         )
                         for name, row in reply["value"].items()
                     }
-        self._consumers, self._queues = pages["listConsumers"], pages["listQueues"]
+        self._consumers = pages["listConsumers"]
+        self._queues = pages["listQueues"]
         self._addresses = pages["listAddresses"]
         self._producers = pages.get("listProducers", self._producers)
         self._add_up()

@@ -33,8 +33,10 @@ from rig.prometheus import Prometheus
 
 SCREEN = 20
 """Units of a dashboard's grid in a window of 1440 by 900 pixels."""
-MOST_MB, MOST_SECONDS = 2.0, 1.0
-STEP, PARTS = 120, 8
+MOST_MB = 2.0
+MOST_SECONDS = 1.0
+STEP = 120
+PARTS = 8
 """Seconds between two polls: a rate looks at four polls, whatever they are. Targets that the data is spread over."""
 LONG = (
     "--storage.tsdb.min-block-duration=12h",
@@ -43,7 +45,9 @@ LONG = (
 """Half of the first is how old a sample may be."""
 GIVE_UP = 1800
 """Seconds in which Prometheus must have taken the data."""
-CLIENTS, UNHEALTHY, CONSUMERS = 2, 50, 300
+CLIENTS = 2
+UNHEALTHY = 50
+CONSUMERS = 300
 """Of each queue; one queue in so many; of a broker, as the agent shows only the worst."""
 
 _VALUES: Mapping[str, tuple[str, ...]] = {
@@ -94,11 +98,14 @@ def _labelled(
     """Labels of each series of a family."""
     rare = "unhealthy" in name or "notice" in name or name in _ABSENT
     if "consumer" in labels or "connection" in labels:
-        number, each = CONSUMERS, 1
+        number = CONSUMERS
+        each = 1
     elif "address" in labels or name in _OF_BROKERS:
-        number, each = queues, CLIENTS if "client" in labels else 1
+        number = queues
+        each = CLIENTS if "client" in labels else 1
     else:
-        number, each = 1, 1
+        number = 1
+        each = 1
     for n in range(0, number, UNHEALTHY if rare or name in _OF_BROKERS else 1):
         own = {
             "broker": "b1",
@@ -135,7 +142,8 @@ class Part:
         self.names = [name.encode() for name in names]
         self._slope = np.random.default_rng(1).integers(1, 10, len(names))
         self._counts = np.array(["_total" in name for name in names])
-        self._stamps, self._at_once = iter(stamps), at_once
+        self._stamps = iter(stamps)
+        self._at_once = at_once
         self._next = b""
         self.last = 0
         """The time of the last sample so far."""
@@ -339,14 +347,16 @@ def cost(
     for _ in range(3):
         megabytes = seconds = 0.0
         for title, path, parameters in queries(document, end):
-            began, before = time.monotonic(), cpu(prometheus.pid)
+            began = time.monotonic()
+            before = cpu(prometheus.pid)
             opener = build_opener(ProxyHandler({}))
             with opener.open(
                 f"{prometheus.url}/api/v1/{path}?{urlencode(parameters)}", timeout=120
             ) as answer:
                 got = len(answer.read()) / 1e6
             spent = cpu(prometheus.pid) - before
-            megabytes, seconds = megabytes + got, seconds + spent
+            megabytes = megabytes + got
+            seconds = seconds + spent
             if details and (got > MOST_MB / 10 or spent > MOST_SECONDS / 10):
                 took = time.monotonic() - began
                 print(

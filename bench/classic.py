@@ -42,10 +42,8 @@ def make_queues(broker: ClassicBroker, count: int) -> None:
         "Authorization": f"Basic {login}",
         "Content-Type": "application/json",
     }
-    mbean, operation = (
-        f"org.apache.activemq:type=Broker,brokerName={broker.name}",
-        "addQueue",
-    )
+    mbean = f"org.apache.activemq:type=Broker,brokerName={broker.name}"
+    operation = "addQueue"
     for first in range(0, count, AT_ONCE):
         calls = [
             {
@@ -70,12 +68,10 @@ async def polled(
     target = JolokiaTarget(
         broker.jolokia_url, account.user, lambda: account.password, origin=broker.origin
     )
-    transport, few, whole, queues = (
-        Stepped(JolokiaTransport(target)),
-        list[float](),
-        list[float](),
-        0,
-    )
+    transport = Stepped(JolokiaTransport(target))
+    few = list[float]()
+    whole = list[float]()
+    queues = 0
     reader = ClassicReader(transport, ReaderOptions(name="c1"))
     for _ in range(polls):
         began = cpu(broker.pid)

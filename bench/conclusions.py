@@ -126,9 +126,14 @@ def states(found: Sequence[tuple[Any, float]]) -> str:
 
 def growths() -> Figures:
     """Whether the limits hold the truth, and how far the share is off."""
-    rows, held, errors, clear = {}, [], [], []
+    rows = {}
+    held = []
+    errors = []
+    clear = []
     for kind, cases in by_kind(list(growing())).items():
-        inside, off, sure = [], [], []
+        inside = []
+        off = []
+        sure = []
         for number, case in enumerate(cases):
             for draw in range(5 * DRAWS):
                 found = growth(
@@ -160,9 +165,12 @@ def growths() -> Figures:
 
 def jumps() -> Figures:
     """Whether the last jump is dated within a day, its size; and what is found where none is."""
-    rows, right, wrong = {}, [], []
+    rows = {}
+    right = []
+    wrong = []
     for kind, cases in by_kind(list(jumping())).items():
-        dated, off = [], []
+        dated = []
+        off = []
         for number, case in enumerate(cases):
             for draw in range(2 * DRAWS):
                 daily = case.daily(
@@ -220,9 +228,11 @@ def weeks() -> Figures:
 
 def consumers() -> Figures:
     """The pace of a consumer now, and its change in 30 days."""
-    rows, errors = {}, []
+    rows = {}
+    errors = []
     for case in paces():
-        off, held = [], []
+        off = []
+        held = []
         for draw in range(2 * DRAWS):
             found = pace(
                 **case.hours(np.random.default_rng([SEED, draw, hash_of(case.kind)]))
@@ -290,7 +300,8 @@ def looks() -> Figures:
     """One look a day for 60 days at what never fills up: how often a date is given all the same. Of waves apart: in
     the first period nothing tells them from a ramp.
     """
-    rows, flags = {}, []
+    rows = {}
+    flags = []
     for kind, cases in by_kind([case for case in fills() if not case.meets]).items():
         found = []
         for number, case in enumerate(cases[:2]):
@@ -322,7 +333,8 @@ def healed() -> Figures:
     """Episodes of rows made by hand: of some the end was seen, of others only silence says that they ended."""
     at = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     random = np.random.default_rng(SEED)
-    rows, truth = [], []
+    rows = []
+    truth = []
     for number in range(200):
         begin = float(random.integers(0, 20 * 86400))
         end = begin + float(random.integers(90, 3 * 86400))
@@ -386,10 +398,8 @@ def moment(seconds: float) -> datetime:
 
 def unseen() -> Figures:
     """What was not seen is unknown and no zero: share of the conclusions that say so."""
-    nothing, gone = (
-        np.full(2000, np.nan),
-        np.append(np.full(2000, 5.0), np.full(300, np.nan)),
-    )
+    nothing = np.full(2000, np.nan)
+    gone = np.append(np.full(2000, 5.0), np.full(300, np.nan))
     daily = np.append(np.full(70, 100.0), np.full(8, np.nan))
     first = 1_788_220_800
     checks = {

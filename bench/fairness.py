@@ -27,7 +27,9 @@ from bench.agent import Agent, Load, processes
 from bench.broker import Broker, running
 from bench.harness import facts, print_table
 
-SMALL, SMALL_QUEUES, SMALL_INTERVAL = 9, 100, 2
+SMALL = 9
+SMALL_QUEUES = 100
+SMALL_INTERVAL = 2
 LARGE = "large"
 LOOK = "/metrics?name[]=penstock_polls_total&name[]=penstock_poll_timestamp_seconds"
 """What the probe itself looks at; also the scrape that is timed: a few lines of each broker, large or small."""
@@ -133,7 +135,8 @@ def config(
 def started(folder: Path, text: str) -> Iterator[tuple[Agent, subprocess.Popen[bytes]]]:
     """`penstock run` in `folder`, its state beside its configuration; killed at the end where it still runs."""
     folder.mkdir(exist_ok=True)
-    file, log = folder / "penstock.yaml", folder / "log"
+    file = folder / "penstock.yaml"
+    log = folder / "log"
     file.write_text(text)
     command = [
         str(Path(sys.executable).with_name("penstock")),
@@ -186,7 +189,8 @@ def part(
     """How the nine fare for so many seconds, from when every broker was polled."""
     with started(folder, text) as (agent, _):
         wait_for_ready(agent, text.count("name:"))
-        first, last = Seen(), Seen()
+        first = Seen()
+        last = Seen()
         first.note(look(agent))
         began = time.monotonic()
         used = cpu(agent.pid)

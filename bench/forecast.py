@@ -81,7 +81,8 @@ def imagined() -> list[Series]:
     made = []
     for shape in shapes:
         hours = WEEKS * WEEK_AHEAD
-        noise, memory = random.uniform(0.05, 0.3), random.uniform(0.0, 0.8)
+        noise = random.uniform(0.05, 0.3)
+        memory = random.uniform(0.0, 0.8)
         steps = random.standard_normal(hours) * np.sqrt(1 - memory**2)
         for at in range(1, hours):
             steps[at] += memory * steps[at - 1]
@@ -109,10 +110,13 @@ def week_ahead(train: list[Series], test: list[Series]) -> dict[str, float]:
         for y, actual in zip(train, test, strict=True)
         if origins_of(len(y), WEEK_AHEAD)
     ]
-    train, test = [y for y, _ in long], [actual for _, actual in long]
+    train = [y for y, _ in long]
+    test = [actual for _, actual in long]
     made = [forecast(y, WEEK_AHEAD, season=WEEK_AHEAD) for y in train]
     width = pooled_quantile([one.scores for one in made])
-    hours, days, errors = [], [], []
+    hours = []
+    days = []
+    errors = []
     for y, actual, one in zip(train, test, made, strict=True):
         hours.append((np.abs(actual - one.values) <= width * one.scale).mean())
         off = np.abs((actual - one.values).reshape(-1, DAY).sum(axis=1))
@@ -148,7 +152,8 @@ def score(train: list[Series], test: list[Series]) -> dict[str, float]:
             rows[name].append(
                 (smape(actual, values), float(np.abs(actual - values).mean()) / unit)
             )
-        low, high = one.values - width * one.scale, one.values + width * one.scale
+        low = one.values - width * one.scale
+        high = one.values + width * one.scale
         low = np.maximum(low, 0.0) if y.min() >= 0 else low
         inside.append(float(((actual >= low) & (actual <= high)).mean()))
     mean = {name: np.mean(values, axis=0) for name, values in rows.items()}

@@ -235,10 +235,8 @@ async def measure(side: Side, attached: str, polls: int, interval: float) -> Win
     if agent:
         agent.go_on()
         before = await asyncio.to_thread(agent.polls)
-    cpu, agent_cpu = (
-        cpu_seconds(side.broker.pid),
-        cpu_seconds(agent.process.pid) if agent else 0.0,
-    )
+    cpu = cpu_seconds(side.broker.pid)
+    agent_cpu = cpu_seconds(agent.process.pid) if agent else 0.0
     began = time.monotonic()
     for poll in range(polls):
         if attached == "exporter" and side.exporter:

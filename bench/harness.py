@@ -178,7 +178,8 @@ class Polled:
         The settings of all addresses at once, which else takes a poll for each 500.
         """
         asked = []
-        at_once, reader.SETTINGS_AT_ONCE = reader.SETTINGS_AT_ONCE, 1_000_000
+        at_once = reader.SETTINGS_AT_ONCE
+        reader.SETTINGS_AT_ONCE = 1_000_000
         try:
             for _ in range(polls):
                 await self.poll()

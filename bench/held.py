@@ -203,7 +203,8 @@ def _agent(out: str, least: str, warm: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["agent"]:
-        told, sys.argv[1:] = sys.argv[2:5], sys.argv[5:]
+        told = sys.argv[2:5]
+        sys.argv[1:] = sys.argv[5:]
         _agent(*told)
     else:
         main()

@@ -94,7 +94,8 @@ def brokers(broker: OpenMQBroker, folder: Path) -> dict[str, Broker]:
 
 
 async def measured(broker: OpenMQBroker, folder: Path, destinations: int) -> Result:
-    result, by_name = Result(destinations), brokers(broker, folder)
+    result = Result(destinations)
+    by_name = brokers(broker, folder)
     await polls(folder, result)
     helper = open_transport(by_name["jmx"])
     try:
@@ -144,7 +145,8 @@ async def timed(transport: Transport, destinations: int) -> float:
 
 async def timed_peer(broker: Broker, destinations: int) -> float:
     """The same with jmxquery."""
-    target, began = jmx_target(broker), time.monotonic()
+    target = jmx_target(broker)
+    began = time.monotonic()
     (found,) = await jmxquery_peer.ask(
         target, find_java(target.java), [ask.destinations(ATTRIBUTES)], TIMEOUT
     )

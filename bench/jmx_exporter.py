@@ -77,7 +77,8 @@ class Exporter:
             {kind: attributes(manage, mbean) for kind, mbean in mbeans.items()}
         )
         text, excluded = config(broker, queues, all_unwanted)
-        self.queues, self.unwanted = len(queues), len(all_unwanted) - excluded
+        self.queues = len(queues)
+        self.unwanted = len(all_unwanted) - excluded
         self.config.write_text(text, encoding="utf-8")
 
     def scrape(self) -> int:

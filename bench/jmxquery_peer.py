@@ -58,7 +58,8 @@ def batches(requests: Sequence[Request]) -> Iterator[list[Request]]:
         )
         if batch and length + own > LONGEST:
             yield batch
-            batch, length = [], 0
+            batch = []
+            length = 0
         batch.append(request)
         length += own
     if batch:

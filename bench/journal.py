@@ -71,7 +71,10 @@ def measured(folder: Path, scene: Scene, polls: int) -> dict[str, float]:
     kept.load()
     store = kept._store  # noqa: SLF001 - how much was recorded is nobody else's concern
     assessor = Assessor(Policy("bench", limits=NO_LIMITS), SECONDS_A_POLL)
-    assess, record, first, save = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
+    assess = Stopwatch()
+    record = Stopwatch()
+    first = Stopwatch()
+    save = Stopwatch()
     sizes = []
     for number in range(WARM_UP + polls):
         snapshot = scene.step(0.01, 0.0)

@@ -136,7 +136,8 @@ class Scene:
         return self._snapshot()
 
     def _work(self) -> None:
-        random, size = self._random, len(self.queue_keys)
+        random = self._random
+        size = len(self.queue_keys)
         busy = self.busy & ~self.stalled
         taken = np.where(busy, random.integers(1, 300, len(busy)), 0.0)
         self.delivered += taken
@@ -214,7 +215,8 @@ class Scene:
                 for n in new
             ]  # fmt: skip
 
-        zeros, ones = np.zeros(len(names)), np.ones(len(names))
+        zeros = np.zeros(len(names))
+        ones = np.ones(len(names))
         queues = self._table("queues", self.queue_keys, queue, {
             "messages": self.waiting + self.in_hands, "delivering": self.in_hands, "scheduled": zeros,
             "bytes": self.waiting * 1_000, "delivering_bytes": self.in_hands * 1_000,
@@ -361,11 +363,9 @@ def main(
     queue_churn: float,
 ) -> None:
     process.tune()
-    scene, state, policy = (
-        Scene(queues, consumers),
-        State(),
-        Policy("bench", limits=NO_LIMITS),
-    )
+    scene = Scene(queues, consumers)
+    state = State()
+    policy = Policy("bench", limits=NO_LIMITS)
     polls: list[dict[str, float]] = []
     for poll in range(warm + runs):
         snapshot = scene.step(churn / 100, queue_churn / 100)
@@ -374,7 +374,8 @@ def main(
             state = advance(state, snapshot, policy)
         if poll >= warm:
             polls.append(seconds)
-    typical, memory = medians(polls), memory_mb(state.judgement)
+    typical = medians(polls)
+    memory = memory_mb(state.judgement)
     whole = typical.pop(WHOLE)
     rows = {name: [f"{1000 * value:.2f}"] for name, value in typical.items()}
     rows["other"] = [f"{1000 * (whole - sum(typical.values())):.2f}"]

@@ -42,12 +42,17 @@ from rig.waiting import eventually
 
 MOST_SECONDS = 1.0
 FIRING = 2_000
-SCRAPE, SELDOM, AHEAD, LONGEST = 15, 60, 540, 3600
+SCRAPE = 15
+SELDOM = 60
+AHEAD = 540
+LONGEST = 3600
 """Seconds between two samples, and of series of which no rule asks more than the last; how far ahead of the clock they
 are served, as Prometheus takes ten minutes; the longest look back that is served: a day is asked of agents only."""
-AT_ONCE, PART = 100, 5_000
+AT_ONCE = 100
+PART = 5_000
 """Samples of a series in one answer; series of a target."""
-EVERY, ROUNDS = 3, 5
+EVERY = 3
+ROUNDS = 5
 """Seconds between two evaluations; how many are measured."""
 PATIENCE = 120.0
 """Seconds for a group to fire."""
@@ -269,14 +274,16 @@ def firing(prometheus: Prometheus) -> dict[str, int]:
 def idle(prometheus: Prometheus, rules: Path) -> float:
     """What the server takes without rules, seconds of a processor a second."""
     load(prometheus, rules, [])
-    began, before = time.monotonic(), cpu(prometheus.pid)
+    began = time.monotonic()
+    before = cpu(prometheus.pid)
     time.sleep(EVERY * ROUNDS)
     return (cpu(prometheus.pid) - before) / (time.monotonic() - began)
 
 
 def cost(folder: Path, group: Group, queues: int) -> Cost:
     """Of a group, on a Prometheus of its own that has what it asks for."""
-    parts, rules = parts_of([group], queues), folder / "rules.yaml"
+    parts = parts_of([group], queues)
+    rules = folder / "rules.yaml"
     rules.write_text("{}")
     with (
         served(parts) as port,
@@ -317,12 +324,11 @@ def measured(prometheus: Prometheus, rules: Path, group: Group, beside: float) -
         raise click.ClickException(
             f"{group['name']}: other alerts fire than were meant to: {fired}"
         )
-    began, before, (first, _) = (
-        time.monotonic(),
-        cpu(prometheus.pid),
-        rounds(prometheus),
-    )
-    done, took = 0.0, list[float]()
+    began = time.monotonic()
+    before = cpu(prometheus.pid)
+    (first, _) = rounds(prometheus)
+    done = 0.0
+    took = list[float]()
     while done < ROUNDS:
         time.sleep(EVERY / 2)
         now, last = rounds(prometheus)

@@ -107,7 +107,8 @@ def _parallel(
 
 def _added_by_slow_readers(broker: Broker, scraped: Agent, polls: int) -> list[float]:
     """By how many MB the highest memory in `polls` polls is higher with them than right before and after."""
-    without, during = [_highest(broker, scraped, polls)], []
+    without = [_highest(broker, scraped, polls)]
+    during = []
     for _ in range(ROUNDS):
         with ExitStack() as stack:
             for number in range(SLOW_READERS):

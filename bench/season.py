@@ -60,12 +60,14 @@ from penstock_trends.normal import hours_of, profile_of
 ZONE = "Europe/Berlin"
 START = datetime(2026, 3, 2, tzinfo=time_zone(ZONE)).timestamp()
 HOLIDAYS = frozenset({date(2026, 4, 3), date(2026, 4, 6)})
-DAY, WEEK = 86400.0, 7 * 86400.0
+DAY = 86400.0
+WEEK = 7 * 86400.0
 FINE = 30.0
 """Seconds: what happens between two polls is made up so finely."""
 SAME = 7200.0
 """Alarms of a queue within it are one."""
-RESTART, AWAY = 180.0, 10800.0
+RESTART = 180.0
+AWAY = 10800.0
 JUDGED = [
     CONDITIONS[name]
     for name in (
@@ -296,12 +298,11 @@ class Season:
     def __post_init__(self) -> None:
         random = np.random.default_rng(self.seed)
         self.clock = clock = Polls.of(self.weeks, self.step)
-        fine, size = (
-            Polls.of(self.weeks, min(self.step, FINE)),
-            (len(clock.at), len(self.queues)),
-        )
+        fine = Polls.of(self.weeks, min(self.step, FINE))
+        size = (len(clock.at), len(self.queues))
         many = len(fine.at) // len(clock.at)
-        self.rates, self.serves = np.empty(size, np.float32), np.empty(size, np.float32)
+        self.rates = np.empty(size, np.float32)
+        self.serves = np.empty(size, np.float32)
         self.there = np.empty(size, np.bool_)
         for i, queue in enumerate(self.queues):
             self.rates[:, i] = (
@@ -351,13 +352,12 @@ class Season:
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Of the polls that are made."""
-        size, clock = len(self.queues), self.clock
+        size = len(self.queues)
+        clock = self.clock
         added, settled, expired, killed, depth = (np.zeros(size) for _ in range(5))
         delivered = np.zeros(size)
-        fault, begins = (
-            np.array([one.fault for one in self.queues]),
-            np.array([one.begins for one in self.queues]),
-        )
+        fault = np.array([one.fault for one in self.queues])
+        begins = np.array([one.begins for one in self.queues])
         index: Index[Any] = Index.of(
             [queue_row(i, one) for i, one in enumerate(self.queues)]
         )
@@ -372,7 +372,8 @@ class Season:
         zeros = np.zeros(size)
         for poll, now in enumerate(clock.at):
             came = self._random.poisson(self.rates[poll] * self.step).astype(np.float64)
-            broken, there = now >= begins, self.there[poll]
+            broken = now >= begins
+            there = self.there[poll]
             dies = self._random.binomial(
                 came.astype(np.int64),
                 np.where(broken & (fault == "dead letters"), 0.9, 0.001),
@@ -381,21 +382,17 @@ class Season:
                 (came - dies).astype(np.int64),
                 np.where(broken & (fault == "expires"), 0.9, 0),
             )
-            added, killed, expired, depth = (
-                added + came,
-                killed + dies,
-                expired + late,
-                depth + came - dies - late,
-            )
+            added = added + came
+            killed = killed + dies
+            expired = expired + late
+            depth = depth + came - dies - late
             pace = np.where(
                 broken & (fault == "slow"), self.rates[poll] * 0.3, 50.0
             )  # each has one consumer
             served = np.floor(np.minimum(depth, pace * self.step * self.serves[poll]))
-            depth, settled, delivered = (
-                depth - served,
-                settled + served,
-                delivered + served,
-            )
+            depth = depth - served
+            settled = settled + served
+            delivered = delivered + served
             if self.unread[poll]:
                 continue
             held = np.where(there, np.minimum(depth, 1000.0), 0.0)
@@ -513,7 +510,8 @@ class History:
         found = hourly(QUEUE, rows)
         gap = found["t0"][1:] - found["t1"][:-1] > GAP_POLLS * self.season.step
         for name in QUEUE.counters:
-            low, high = found[f"lo_{name}"], found[f"hi_{name}"]
+            low = found[f"lo_{name}"]
+            high = found[f"hi_{name}"]
             low[1:] = np.where(gap, low[1:], high[:-1])
             found[name] = high - low
         return found | {"complete": found["n"] >= found["expected"] / 2}
@@ -522,8 +520,10 @@ class History:
 def replay(season: Season, begin: float = 0.0) -> Result:
     """All polls since `begin` (seconds since 1970) through the agent's judgement, those before are its history."""
     policy = Policy("season", calendar=Calendar(ZONE, HOLIDAYS))
-    grouping, clients = Queues(), Consumers()
-    judgement, history = Judgement(), History(season)
+    grouping = Queues()
+    clients = Consumers()
+    judgement = Judgement()
+    history = History(season)
     before: dict[tuple[str, str], float] = {}
     alarms: dict[str, list[float]] = defaultdict(list)
     where: dict[str, int] = defaultdict(int)

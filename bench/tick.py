@@ -119,7 +119,10 @@ async def _ticks(
         families=families,
     )
     asked = await polled.warm_up()
-    seconds, baseline_seconds, stages, account = [], [], [], []
+    seconds = []
+    baseline_seconds = []
+    stages = []
+    account = []
     with other_process(broker.url) as other:
         # what later polls ask only of the queues that changed
         other.seconds([bulk for bulk in asked if bulk[0]["type"] == "read"])
@@ -201,7 +204,8 @@ def other_process(url: str) -> Iterator[OtherProcess]:
 
 def _answer(url: str, connection: Connection) -> None:
     async def answer() -> None:
-        transport, baseline = JolokiaTransport(JolokiaTarget(url)), Baseline("bench")
+        transport = JolokiaTransport(JolokiaTarget(url))
+        baseline = Baseline("bench")
         while (asked := connection.recv()) is not None:
             began = time.process_time()
             answers = [(await transport.ask(requests, 60)).body for requests in asked]

@@ -44,7 +44,8 @@ DAY = 86400.0
 SAMPLED = 50
 """Queues of which the generator's samples go into Prometheus."""
 CONSUMERS = 5
-PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE = 0.25
 """Seconds between two looks at the processes."""
 START = "from penstock_trends.session import spark_session; spark_session().range(1).count()"
@@ -122,7 +123,8 @@ def bench_daily(session: Any, folder: Path) -> dict[str, float]:
 
 def with_history(session: Any, folder: Path, days: int) -> tuple[Path, Path, str]:
     """History and results of so many days, and the name of the last one."""
-    history, out = folder / "history", folder / "out"
+    history = folder / "history"
+    out = folder / "out"
     store = Store(str(history))
     fleet = Fleet(brokers=2, queues=10, days=days, interval=300)
     generate(store, fleet)
@@ -143,7 +145,8 @@ def forget(out: Path, day: str) -> None:
 
 def bench_scale(folder: Path, queues: int) -> dict[str, Any]:
     """One day of a fleet; brokers have up to 2,500 queues each."""
-    history, out = folder / f"history-{queues}", folder / f"trends-{queues}"
+    history = folder / f"history-{queues}"
+    out = folder / f"trends-{queues}"
     brokers = -(-queues // 2500)
     fleet = Fleet(
         brokers=brokers,
@@ -165,7 +168,8 @@ def bench_scale(folder: Path, queues: int) -> dict[str, Any]:
         "--out",
         str(out),
     ]
-    first, again = observed(job_of), observed(job_of)
+    first = observed(job_of)
+    again = observed(job_of)
     theirs = observed(
         [sys.executable, "-m", "bench.trends_peer", str(history), str(folder / "peer")]
     )
@@ -222,7 +226,8 @@ def observed(command: list[str]) -> dict[str, float]:
 
 def processes_of(root: int) -> dict[int, tuple[float, float, str]]:
     """CPU seconds, resident MB and name of a process and all below it."""
-    parents, seen = {}, {}
+    parents = {}
+    seen = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (
@@ -232,7 +237,8 @@ def processes_of(root: int) -> dict[int, tuple[float, float, str]]:
         except (OSError, IndexError):
             continue
         parts = rest.split()
-        pid, parents[int(path.name)] = int(path.name), int(parts[1])
+        pid = int(path.name)
+        parents[int(path.name)] = int(parts[1])
         seen[pid] = (int(parts[11]) + int(parts[12])) / TICKS, resident, name
     mine = {root}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:

@@ -39,8 +39,13 @@ from bench.agent import Agent, Load
 from bench.broker import running
 from bench.harness import facts, print_table
 
-SCRAPERS, SLOW, LOOKERS, GUESSERS = 100, 1_000, 4, 100
-KNOWN, LATE, PASSWORD = "prometheus", "grafana", "correct horse"
+SCRAPERS = 100
+SLOW = 1_000
+LOOKERS = 4
+GUESSERS = 100
+KNOWN = "prometheus"
+LATE = "grafana"
+PASSWORD = "correct horse"  # noqa: S105 - of the bench
 EVERY = 5.0
 """Seconds between two scrapes of each scraper; all begin at the same moment."""
 DRIP = 2.0
@@ -181,7 +186,8 @@ class Logins:
         self.answers[status] += 1
         self._out_since = self._out_since or began
         if status == 200:
-            taken, self._out_since = time.monotonic() - self._out_since, None
+            taken = time.monotonic() - self._out_since
+            self._out_since = None
             self.in_after = taken if self.in_after is None else self.in_after
             self.longest = max(self.longest, taken)
         return seconds
@@ -222,13 +228,15 @@ def part(one: Agent, seconds: float, interval: int) -> dict[str, Any]:
         probe_failed.update([status] if status != 200 else [])
         return seconds
 
-    began, before = time.monotonic(), polls(one)
+    began = time.monotonic()
+    before = polls(one)
     with Load(health, pause=0.02) as healths, Load(probe, pause=0.02) as probes:
         while time.monotonic() < began + seconds:
             time.sleep(1)
             if body := metrics(one):
                 durations += map(float, _SECONDS.findall(body))
-    made, lasted = polls(one) - before, time.monotonic() - began
+    made = polls(one) - before
+    lasted = time.monotonic() - began
     return {
         "due": round(lasted / interval),
         "ok": made["ok"],

@@ -443,8 +443,10 @@ class Second:
     def run(self, ring: float) -> tuple[int, Series, Series, Series]:
         """Messages lost; and at each second added, acknowledged, message count."""
         size = len(self.came)
-        left, depth = np.empty(size), np.empty(size)
-        count, lost = 0.0, 0
+        left = np.empty(size)
+        depth = np.empty(size)
+        count = 0.0
+        lost = 0
         for at, (came, able) in enumerate(
             zip(self.came.tolist(), self.able.tolist(), strict=True)
         ):

@@ -126,7 +126,8 @@ class World:
     def rest(self) -> None:
         """Time for one poll passes, by the end of which everything is consumed and settled."""
         self.tick()
-        queues, consumers = np.flatnonzero(self.works), np.flatnonzero(self._working())
+        queues = np.flatnonzero(self.works)
+        consumers = np.flatnonzero(self._working())
         self._messages[queues] = 0
         self._buffered[consumers] = 0
         self._settled_at[consumers] = int(self.now * 1000)
@@ -208,7 +209,8 @@ class World:
         return known[1]
 
     def _read(self, request: Mapping[str, Any]) -> str | None:
-        mbean, first = request["mbean"], request["attribute"][0]
+        mbean = request["mbean"]
+        first = request["attribute"][0]
         if mbean == f"{_DOMAIN}:broker=*":
             return json.dumps(
                 {f'{_DOMAIN}:broker="{BROKER}"': self._broker()}, separators=(",", ":")
@@ -274,11 +276,9 @@ class World:
         return texts
 
     def _consumer(self, n: int) -> str:
-        name, held, delivered = (
-            self.names[self.queue_of[n]],
-            self._buffered[n],
-            self._delivered[n],
-        )
+        name = self.names[self.queue_of[n]]
+        held = self._buffered[n]
+        delivered = self._delivered[n]
         settled = self._settled_at[n]
         return _CONSUMER % (
             self._ids[n], self._session_id(n), self.clients[n], name, name, self._remote(n),
@@ -286,7 +286,8 @@ class World:
         )  # fmt: skip
 
     def _queue(self, n: int) -> str:
-        messages, added = self._messages[n], self._added[n]
+        messages = self._messages[n]
+        added = self._added[n]
         consumers = len(self._ids) // max(len(self.names), 1)
         ring = 1_000 if n % 2 else -1
         delivering = messages // 4

@@ -57,7 +57,8 @@ def required(name: str, extra: str = "") -> Iterator[tuple[str, str]]:
 
 def everything() -> set[str]:
     """All that `penstock[all]` installs here, without Penstock."""
-    found, ahead = set(), [("penstock", "all"), ("penstock", "")]
+    found = set()
+    ahead = [("penstock", "all"), ("penstock", "")]
     while ahead:
         one = ahead.pop()
         if one not in found:

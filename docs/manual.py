@@ -17,7 +17,8 @@ SUMMARIES = 1000
 
 def manual(context: click.Context) -> str:
     """One page in the macros of man(7)."""
-    name, command = context.command_path.replace(" ", "-"), context.command
+    name = context.command_path.replace(" ", "-")
+    command = context.command
     summary = command.get_short_help_str(SUMMARIES).rstrip(".")
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [

@@ -169,7 +169,8 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
     """The commands set up the log of the process; what other tests read of it must not depend on that."""
-    root, own = logging.getLogger(), logging.getLogger("penstock")
+    root = logging.getLogger()
+    own = logging.getLogger("penstock")
     # Fixtures of a module run commands, too, before this and after it
     root.handlers[:] = [
         one for one in root.handlers if not isinstance(one.formatter, LogLine)

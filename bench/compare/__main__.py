@@ -154,7 +154,8 @@ def families_of(before: dict[str, Any], now: dict[str, Any]) -> set[str]:
     samples = set(before.get("samples", ())) ^ set(now.get("samples", ()))
     families = {sample.partition("{")[0] for sample in samples}
     for part in ROWS:
-        one, other = rows_of(before, part), rows_of(now, part)
+        one = rows_of(before, part)
+        other = rows_of(now, part)
         families |= {str(json.loads(row)[0]) for row in one ^ other}
     return families
 
@@ -170,7 +171,8 @@ def show(before: dict[str, Any], now: dict[str, Any]) -> None:
         f"{before['source']}, poll {before['poll']} / {now['source']}, poll {now['poll']}"
     )
     for part in (*ROWS, "samples"):
-        one, other = rows_of(before, part), rows_of(now, part)
+        one = rows_of(before, part)
+        other = rows_of(now, part)
         for sign, rows in (("-", sorted(one - other)), ("+", sorted(other - one))):
             for row in rows[:SHOWN]:
                 print(sign, row)

@@ -32,7 +32,10 @@ class Subject:
     """One broker's state, carried over polls."""
 
     def __init__(self, source: str, policy: Any) -> None:
-        self.source, self.policy, self.state, self.poll = source, policy, State(), 0
+        self.source = source
+        self.policy = policy
+        self.state = State()
+        self.poll = 0
         self.blocks = BrokerBlocks()
         self.exposition = Exposition(lambda _: b"")
         self.exposition.set_broker("", self.blocks)
@@ -85,7 +88,9 @@ async def answered(path: Path) -> list[Snapshot]:
     reader = reader_over(
         transport, BrokerKind(transport.header.kind), "recorded", ReaderOptions()
     )
-    found, kept, interval = [], Kept(), 5.0
+    found = []
+    kept = Kept()
+    interval = 5.0
     while True:
         try:
             snapshot = await reader.poll(3600.0)
@@ -120,7 +125,8 @@ def main(labelled_in: Path, raw: Sequence[Path]) -> None:
         subject = Subject(path.name, Policy("recorded", constants=constants))
         for snapshot in asyncio.run(answered(path)):
             subject.take(snapshot)
-    scene, subject = Scene(80, 400), Subject("made up", Policy("bench"))
+    scene = Scene(80, 400)
+    subject = Subject("made up", Policy("bench"))
     np.seterr(all="ignore")
     for _ in range(140):
         subject.take(scene.step(0.01, 0.01))

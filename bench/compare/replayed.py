@@ -42,7 +42,10 @@ class Subject:
     """One broker's state, carried over polls."""
 
     def __init__(self, source: str, policy: Any) -> None:
-        self.source, self.policy, self.state, self.poll = source, policy, State(), 0
+        self.source = source
+        self.policy = policy
+        self.state = State()
+        self.poll = 0
         self.conditions: list[list[str]] = []
         self.blocks = BrokerBlocks()
         self.exposition = Exposition(lambda _: b"")
@@ -81,7 +84,8 @@ class Subject:
         now = sorted(
             [one.name, one.address, one.queue, one.client] for one in conditions
         )
-        before, self.conditions = self.conditions, now
+        before = self.conditions
+        self.conditions = now
         if now == before:
             return []
         view = BrokerView(self.state, tables, snapshot, self.policy, INTERVAL)
@@ -113,7 +117,8 @@ async def answered(path: Path) -> list[Snapshot]:
         transport, ReaderOptions(name="recorded"), None
     )
     found: list[Snapshot] = []
-    kept, interval = LastGood(), 5.0
+    kept = LastGood()
+    interval = 5.0
     while True:
         try:
             snapshot = await reader.poll(3600.0)
@@ -148,7 +153,8 @@ def main(labelled_in: Path, raw: Sequence[Path]) -> None:
         subject = Subject(path.name, Policy("recorded", constants=constants))
         for snapshot in asyncio.run(answered(path)):
             subject.take(snapshot)
-    scene, subject = Scene(80, 400), Subject("made up", Policy("bench"))
+    scene = Scene(80, 400)
+    subject = Subject("made up", Policy("bench"))
     np.seterr(all="ignore")
     for _ in range(140):
         subject.take(scene.step(0.01, 0.01))

@@ -104,7 +104,8 @@ def worst(scope: Scope, by: str) -> Column:
 
 
 def incidents(scope: Scope, **more: Any) -> Panel:
-    by, members = "broker, kind, object", "mq_incident_members"
+    by = "broker, kind, object"
+    members = "mq_incident_members"
     critical, warning = (
         largest(by, scope(members, f'severity="{name}"'))
         for name in ("critical", "warning")

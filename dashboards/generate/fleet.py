@@ -45,10 +45,8 @@ from penstock.assets.thresholds import THRESHOLDS as T
 S = Scope(("broker",))
 _UNHEALTHY = S("mq_queue_unhealthy")
 _SHOWN = S("mq_up")
-_EXPECTED, _WATCHED = (
-    largest("broker", S("penstock_broker_expected")),
-    largest("broker", _SHOWN),
-)
+_EXPECTED = largest("broker", S("penstock_broker_expected"))
+_WATCHED = largest("broker", _SHOWN)
 
 _NOW = Row(
     "Now",

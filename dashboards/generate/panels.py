@@ -14,7 +14,9 @@ from penstock.exposition.catalogue import CATALOGUE
 
 SCHEMA: Final = 39
 COLUMNS: Final = 24
-OK, WARNING, CRITICAL = "#0072B2", "#E69F00", "#D55E00"
+OK = "#0072B2"
+WARNING = "#E69F00"
+CRITICAL = "#D55E00"
 """Told apart by the colour-blind too, and on paper."""
 
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
@@ -26,10 +28,12 @@ DECIMALS: Final = {"locale": 0, "percentunit": 0, "mps": 1, "s": 1, "bytes": 1}
 """Unit → decimals of its numbers, where a panel or column does not say; of other units as many as Grafana likes."""
 LEAST_TOP: Final = {"mps": 0.1, "cps": 0.1}
 """Unit → how far an axis reaches at least, of others 1: Grafana draws a line at 0 below an axis that reaches 100."""
-MOST_LINES, MOST_ROWS = 20, 100
+MOST_LINES = 20
+MOST_ROWS = 100
 """The worst series that a graph or a table shows."""
 
-MANY_POINTS, FEW_POINTS = 180, 60
+MANY_POINTS = 180
+FEW_POINTS = 60
 """Of a line, of one queue and over all of them: Prometheus looks at every series of a panel for each point."""
 
 Json = dict[str, Any]
@@ -347,10 +351,8 @@ def table(
     by_title = {column.title: column.expr for column in columns}
     ranked = [by_title[title] for title in dict.fromkeys((sort[0], sort[-1]))]
     least = more.pop("least", False)
-    chosen, keys = (
-        [(least_of if least else worst_of)(MOST_ROWS, one) for one in ranked],
-        (*IDENTITY, *keys),
-    )
+    chosen = [(least_of if least else worst_of)(MOST_ROWS, one) for one in ranked]
+    keys = (*IDENTITY, *keys)
     of_rows = chosen[0] if len(chosen) == 1 else f"({' or '.join(chosen)})"
     shown = [
         Query(
@@ -532,8 +534,11 @@ def laid_out(rows: Sequence[Row], points: int) -> list[Json]:
         x = high = 0
         for panel in row.panels:
             if x + panel.width > COLUMNS:
-                x, y, high = 0, y + high, 0
+                x = 0
+                y = y + high
+                high = 0
             laid.append(_panel(panel, len(laid) + 1, x, y, points))
-            x, high = x + panel.width, max(high, panel.height)
+            x = x + panel.width
+            high = max(high, panel.height)
         y += high
     return laid

@@ -226,7 +226,9 @@ def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
 
 
 def ring_advice(found: Advice, ring: float, span: str) -> Plain:
-    setting, outcome, now = found.setting, found.outcome, found.now
+    setting = found.setting
+    outcome = found.outcome
+    now = found.now
     evidence = f"{span} a ring of {ring:,.0f} lost {now.lost:,.0f} of {now.came:,.0f} messages."
     if setting is None:
         do = (
@@ -239,7 +241,8 @@ def ring_advice(found: Advice, ring: float, span: str) -> Plain:
 
 
 def consumer_advice(found: Advice, count: int, span: str, idle: str) -> Plain:
-    outcome, now = found.outcome, found.now
+    outcome = found.outcome
+    now = found.now
     evidence = (
         f"{span} a backlog lasted up to {duration(now.drain)} and reached {now.peak:,.0f} messages, with {count}"
         f" consumer{'' if count == 1 else 's'}."

@@ -118,7 +118,8 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
     other days.
     """
     first = int(rows["start"].min())
-    came, left = complete(rows, "added"), complete(rows, "acknowledged")
+    came = complete(rows, "added")
+    left = complete(rows, "acknowledged")
     usual = without(came, first, holidays)
     left = left if np.isfinite(left).any() else complete(rows, "removed")
     means = (
@@ -186,11 +187,9 @@ def weeks(rows: Columns, until: float) -> list[Plain]:
 
 def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
     """What only the report shows, of few queues."""
-    came, first, gone = (
-        complete(rows, "added"),
-        int(rows["start"].min()),
-        is_gone(rows, until),
-    )
+    came = complete(rows, "added")
+    first = int(rows["start"].min())
+    gone = is_gone(rows, until)
     depth = regular(rows, rows["messages_sum"]) / regular(rows, rows["n"].astype(float))
     days = enumerate(whole_days(came, first).tolist(), _first_day(first))
     usual = {
@@ -217,10 +216,9 @@ def without(hourly: Series, first: int, holidays: Collection[int]) -> Series:
 def like_sundays(values: Series, hour: int, holidays: Collection[int]) -> Series:
     """A week ahead from an hour (since 1970) on: what is usual on its Sunday is usual on holidays, too."""
     hours = hour + np.arange(len(values))
-    sunday, holiday = (
-        (hours // 24 + 3) % 7 == 6,
-        np.isin(hours // 24, [*holidays]),
-    )  # 1970 began on a Thursday
+    # 1970 began on a Thursday
+    sunday = (hours // 24 + 3) % 7 == 6
+    holiday = np.isin(hours // 24, [*holidays])
     usual = np.zeros(24)
     usual[hours[sunday] % 24] = values[sunday]
     return np.where(holiday, usual[hours % 24], values)
@@ -317,7 +315,8 @@ def idle_hours(rows: Columns) -> float:
     """Seen hours without any traffic at the end of what is known; what came in a gap is traffic, too. Hours in which
     the broker did not say what came are none of them. NaN where no counter says so.
     """
-    came, left = increases(rows, "added"), increases(rows, "acknowledged")
+    came = increases(rows, "added")
+    left = increases(rows, "acknowledged")
     if not np.isfinite(came).any():
         return np.nan
     busy = (came > 0) | (left > 0)

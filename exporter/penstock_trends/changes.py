@@ -37,16 +37,20 @@ def change_points(daily: Series) -> list[Jump]:
     logs = np.log1p(np.maximum(daily, 0.0))
     if len(daily) >= 21:
         logs = logs - weekday_effect(logs)[np.arange(len(daily)) % 7]
-    x, y = at.astype(float), logs[at]
+    x = at.astype(float)
+    y = logs[at]
     noise = max(1.1 * noise_of(y), 0.005)
     y = calm(y, 5 * noise)
     levels, price = cut(x, y / noise, PENALTY, LEAST_DAYS, lines=False)
-    begins, straight, sloped = [0], y, price
+    begins = [0]
+    straight = y
+    sloped = price
     for _ in range(3):  # the slope first with the jumps in it, then without
         straight = y - slope_within(x, y, begins) * x
         begins, sloped = cut(x, straight / noise, PENALTY, LEAST_DAYS, lines=False)
     if sloped + SLOPE_PENALTY < price:
-        levels, y = begins, straight
+        levels = begins
+        y = straight
     means = [float(part.mean()) for part in np.split(y, levels[1:])]
     jumps = zip(levels[1:], np.expm1(np.diff(means)).tolist(), strict=True)
     return [
@@ -124,7 +128,8 @@ def pace(acknowledged: Series, consumers: Series, backlog: Series) -> Pace:
     at = at[at >= len(daily) - PACE_DAYS]
     if len(at) < EVIDENCE_DAYS:
         return Pace(now, hours=int(usable.sum()))
-    logs, x = np.log(daily[at]), at / PACE_DAYS
+    logs = np.log(daily[at])
+    x = at / PACE_DAYS
     slope, level = np.polyfit(x, logs, 1).tolist()
     rest = logs - level - slope * x
     error = (

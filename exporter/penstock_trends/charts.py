@@ -6,8 +6,12 @@ from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
 
-WIDTH, HEIGHT = 720, 200
-LEFT, RIGHT, TOP, BOTTOM = 64, 10, 10, 24
+WIDTH = 720
+HEIGHT = 200
+LEFT = 64
+RIGHT = 10
+TOP = 10
+BOTTOM = 24
 HOURS = 168
 STEPS = 4
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -38,7 +42,8 @@ def lines(
     points = [point for _, line in series for point in line] + [
         (t, high) for t, _, high in band
     ]
-    first, last = min(t for t, _ in points), max(t for t, _ in points)
+    first = min(t for t, _ in points)
+    last = max(t for t, _ in points)
     step = round_step(max([v for _, v in points] + [limit or 0.0]))
     top = step * STEPS
 
@@ -90,7 +95,9 @@ def runs(line: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]
 def heat_map(profile: Sequence[float | None], title: str) -> str:
     """Hours across, days of the week down; the darker the more."""
     top = max((value or 0.0 for value in profile), default=0.0) or 1.0
-    cell, high, parts = (WIDTH - LEFT - RIGHT) / 24, 18, []
+    cell = (WIDTH - LEFT - RIGHT) / 24
+    high = 18
+    parts = []
     for at, value in enumerate(profile[:HOURS]):
         if value is None:  # that hour was not polled
             continue

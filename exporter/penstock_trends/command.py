@@ -42,10 +42,8 @@ def run(history: str, out: str, master: str | None, **given: Any) -> None:
     from penstock_trends.session import settings_of  # noqa: PLC0415
     from penstock_trends.wanted import Wanted  # noqa: PLC0415
 
-    settings, target = (
-        settings_of(given["spark_file"], given["conf"]),
-        given["flow_target"] / 100,
-    )
+    settings = settings_of(given["spark_file"], given["conf"])
+    target = given["flow_target"] / 100
     wanted = (
         wanted_of(given["rules"], target)
         if given["rules"]
@@ -81,8 +79,10 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
     from penstock_trends import advice  # noqa: PLC0415
     from penstock_trends.what_if import Setting, replay  # noqa: PLC0415
 
-    broker, queue = asked["broker"], asked["queue"]
-    store, sid = Store(history), series_id(broker, asked["address"] or queue, queue)
+    broker = asked["broker"]
+    queue = asked["queue"]
+    store = Store(history)
+    sid = series_id(broker, asked["address"] or queue, queue)
     polls = advice.polls_of(
         store,
         [path for paths in advice.last_days(store, days) for path in paths],

@@ -212,7 +212,8 @@ def series_of_units(
     """Of each series in the units: its sid, and its rows, ascending by life and hour, with the bins of its days; up to
     when all is known, and holidays (days since 1970). Times are those of the wall clock of its broker.
     """
-    store, of = Store(url), tables.TierTables(kind)
+    store = Store(url)
+    of = tables.TierTables(kind)
     schema = of.increases if of.tier.counters else of.rows
     for batch in batches:
         for text in batch.column(0).to_pylist():
@@ -295,7 +296,8 @@ def bins_of(table: Any) -> dict[int, dict[str, Any]]:
     lists = table["bins"].combine_chunks()
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
     sid = np.repeat(table["sid"].to_numpy(), np.diff(lists.offsets.to_numpy()))
-    at, counts = lists.keys.to_numpy(), lists.items.to_numpy()
+    at = lists.keys.to_numpy()
+    counts = lists.items.to_numpy()
     order = np.argsort(sid, kind="stable")
     ids, begins = np.unique(sid[order], return_index=True)
     ends = np.append(begins, len(order))[1:]

@@ -31,7 +31,8 @@ def went(facts: Plain) -> list[Plain]:
     Of a broker whose history has no account (an older agent, an import) what the counters of its queues say.
     """
     fates: list[Plain] = facts.get("fates", [])
-    clients, accounts = of_clients(fates), {one["broker"] for one in fates}
+    clients = of_clients(fates)
+    accounts = {one["broker"] for one in fates}
     rows = [one for one in fates if not one["client"] and one["fate"] != HANDLED]
     rows += [
         {name: queue[name] for name in ("broker", "address", "queue", "owner")}
@@ -79,7 +80,8 @@ def totals(rows: Sequence[Plain]) -> list[Plain]:
 
 
 def amount_of(one: Mapping[str, Any]) -> str:
-    low, uncertain = one["messages"], one["uncertain"]
+    low = one["messages"]
+    uncertain = one["uncertain"]
     return amount_text(
         low
         if uncertain == 0

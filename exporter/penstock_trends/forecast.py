@@ -150,7 +150,8 @@ def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
 
 def _one_day(z: Series, ahead: int, width: int, shape: Ridge) -> Series:
     """Hours ahead+1 … ahead+width."""
-    end, lags = len(z), lags_of(len(z), ahead, shape)
+    end = len(z)
+    lags = lags_of(len(z), ahead, shape)
     targets = np.arange(max(*lags, ahead + DAY + WEEK), end)
     if len(targets) < 2 * DAY:
         return np.tile(z[-DAY:], 2)[:width]
@@ -264,7 +265,8 @@ def mixed(made: dict[str, Series], weights: dict[str, float]) -> Series:
 
 def clipped(values: Series, y: Series) -> Series:
     """Within what is thinkable: no count below 0, nothing far above what was ever seen."""
-    low, high = float(y.min()), float(y.max())
+    low = float(y.min())
+    high = float(y.max())
     reach = high - low
     return np.clip(
         values,

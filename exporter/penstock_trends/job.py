@@ -77,7 +77,9 @@ def run(
 
     settings: of Spark, by name.
     """
-    source, target, wanted = Store(history), Store(out), wanted or Wanted()
+    source = Store(history)
+    target = Store(out)
+    wanted = wanted or Wanted()
     with locked(target), clear_errors():
         if session is None:
             session = spark_session(master, settings)
@@ -94,7 +96,8 @@ def run(
             for day, one in window.items()
         }
         this_run["made of"] = generation(wanted.key(), rolled.ahead)
-        last_run, facts = read_json(target, RUN), read_json(target, FACTS)
+        last_run = read_json(target, RUN)
+        facts = read_json(target, FACTS)
         if this_run != last_run or not facts or not target.exists(REPORT):
             progress(f"analysing {len(window)} days")
             changed = {
@@ -236,7 +239,8 @@ def finish_forecasts(queues: Sequence[Plain]) -> None:
         ]
         width = pooled_quantile([np.array(one.pop("scores")) for one in made])
         for one in made:
-            values, scale = np.array(one["values"]), np.array(one.pop("scale"))
+            values = np.array(one["values"])
+            scale = np.array(one.pop("scale"))
             one["low"] = np.maximum(values - width * scale, 0.0).tolist()
             one["high"] = (values + width * scale).tolist()
 
@@ -299,10 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     try:
-        settings, wanted = (
-            settings_of(given.file, given.conf),
-            Wanted(flow_target=given.flow_target),
-        )
+        settings = settings_of(given.file, given.conf)
+        wanted = Wanted(flow_target=given.flow_target)
         if given.rules:
             from penstock_trends.rules import wanted_of  # noqa: PLC0415 - needs more than the job
 

@@ -67,7 +67,9 @@ def judge_unit(
     store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float
 ) -> list[dict[str, Any]]:
     """The rows of one unit."""
-    state, kept, told = State(), LastGood(), Exported()
+    state = State()
+    kept = LastGood()
+    told = Exported()
     rows: list[dict[str, Any]] = []
     hours: dict[float, list[float]] = defaultdict(list)
     for interval, snapshot in polls_of(store, unit, warm_up):
@@ -116,7 +118,8 @@ def polls_of(
     store: Store, unit: Mapping[str, Any], warm_up: float
 ) -> Iterator[tuple[float, Snapshot]]:
     """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
-    reader, begin = RowReader(), unit["begin"] - warm_up
+    reader = RowReader()
+    begin = unit["begin"] - warm_up
     for (dt, hour), files in hours_of(store).items():
         first = start_of(dt, hour)
         length = DAY if hour == ALL_DAY else HOUR
@@ -151,7 +154,8 @@ def largest(store: Store, files: Files) -> int:
 def window_tables(
     store: Store, files: Files, unit: Mapping[str, Any], window: Span
 ) -> dict[str, Any]:
-    low, high = micros(window.begin), micros(window.end)
+    low = micros(window.begin)
+    high = micros(window.end)
 
     def mask(split: bool, table: Any) -> Any:
         at = table["stamp"].cast(pa.int64())

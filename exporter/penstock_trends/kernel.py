@@ -134,10 +134,8 @@ def by_pieces(
     work: Callable[[Columns], dict[str, Column]], rows: Columns
 ) -> dict[str, Column]:
     """What `work` makes of rows, whole hours of a life at a time: it needs several times their memory."""
-    size, edges = (
-        len(rows["stamp"]),
-        starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO)),
-    )
+    size = len(rows["stamp"])
+    edges = starts_of(rows["sid"], rows["inc"], rows["stamp"] // (HOUR * MICRO))
     at = np.unique(
         [
             0,
@@ -160,17 +158,13 @@ def paces(rows: Columns) -> dict[str, Column]:
     message, as the agent measures both (`learned.service`), but by all consumers that are there; busy: 1 where it is
     known.
     """
-    hour, row, seconds = (
-        rows["stamp"] // (HOUR * MICRO),
-        np.arange(len(rows["stamp"])),
-        rows["stamp"] / MICRO,
-    )
+    hour = rows["stamp"] // (HOUR * MICRO)
+    row = np.arange(len(rows["stamp"]))
+    seconds = rows["stamp"] / MICRO
     edges = starts_of(rows["sid"], rows["inc"], hour)
     group = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(row))))
-    first, time = (
-        edges[group],
-        rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO),
-    )
+    first = edges[group]
+    time = rows["stamp"] - hour * HOUR * MICRO + group * (2 * HOUR * MICRO)
     before = np.maximum(row - 1, first)
     same = (
         rows["consumers"] == rows["consumers"][before]
@@ -202,12 +196,15 @@ def paces(rows: Columns) -> dict[str, Column]:
         works > 0
     )
     busy = deep[before] & (step > 0)
-    spent, settled = np.nan_to_num(works * step), grown(left) * (step > 0)
+    spent = np.nan_to_num(works * step)
+    settled = grown(left) * (step > 0)
     since = begin(SECONDS, alike)
     window = seconds - seconds[since]
-    served, used = summed(settled * busy), summed(spent * busy)
+    served = summed(settled * busy)
+    used = summed(spent * busy)
     known = (served >= FEWEST) & (summed(step * busy) >= BUSY * window) & (window > 0)
-    everything, all_used = summed(settled), summed(spent)
+    everything = summed(settled)
+    all_used = summed(spent)
     fast = (
         (everything >= FEWEST_PACE) & (all_used > 0) & (summed(step) >= BUSY * window)
     )
@@ -343,7 +340,8 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
         distinct(tier.make(rows)) if tier is CLIENT else tier.make(observed_once(rows))
     )
     start = rows["stamp"] // (HOUR * MICRO) * HOUR
-    edges, size = starts_of(rows["sid"], rows["inc"], start), len(start)
+    edges = starts_of(rows["sid"], rows["inc"], start)
+    size = len(start)
     found: dict[str, NDArray[Any]] = {
         name: rows[name][edges] for name in ("broker", "sid", "inc", *tier.texts)
     }
@@ -414,17 +412,23 @@ def by_client(rows: Columns) -> dict[str, NDArray[Any]]:
 
 def distinct(rows: Columns) -> Columns:
     """Ascending by series, life and time, each once."""
-    sid, inc, stamp = rows["sid"], rows["inc"], rows["stamp"]
+    sid = rows["sid"]
+    inc = rows["inc"]
+    stamp = rows["stamp"]
     if len(sid) < 2:
         return rows
-    step_sid, step_inc, step = np.diff(sid), np.diff(inc), np.diff(stamp)
+    step_sid = np.diff(sid)
+    step_inc = np.diff(inc)
+    step = np.diff(stamp)
     ordered = (step_sid > 0) | (
         (step_sid == 0) & ((step_inc > 0) | ((step_inc == 0) & (step > 0)))
     )
     if ordered.all():
         return rows
     order = np.lexsort((stamp, inc, sid))
-    sid, stamp, inc = sid[order], stamp[order], inc[order]
+    sid = sid[order]
+    stamp = stamp[order]
+    inc = inc[order]
     same = (np.diff(sid) == 0) & (np.diff(inc) == 0) & (np.diff(stamp) == 0)
     order = order[np.concatenate([[True], ~same])]
     return {name: column[order] for name, column in rows.items()}
@@ -452,11 +456,14 @@ def of_one_observer(rows: Columns, edges: NDArray[np.intp]) -> NDArray[np.bool_]
     if not len(edges):
         return None
     ends = np.append(edges[1:], len(rows["sid"])) - 1
-    sid, inc = rows["sid"][edges], rows["inc"][edges]
-    first, last = rows["stamp"][edges], rows["stamp"][ends]
+    sid = rows["sid"][edges]
+    inc = rows["inc"][edges]
+    first = rows["stamp"][edges]
+    last = rows["stamp"][ends]
     hour = first // (HOUR * MICRO)
     order = np.lexsort((first, hour, sid))
-    before, after = order[:-1], order[1:]
+    before = order[:-1]
+    after = order[1:]
     same = (sid[before] == sid[after]) & (hour[before] == hour[after])
     overlap = same & (first[after] <= last[before])
     if not overlap.any():

@@ -150,20 +150,20 @@ def without_rhythm(hourly: Series) -> tuple[Series, float]:
     hour = hour_effect(z[-28 * DAY :], daily[-28:])
     level = abs(middle(z[-28 * DAY :])) if not logarithm else 1.0
     if hour is not None and np.ptp(hour) > 0.02 * level:
-        z, late = z + (hour.max() - hour)[ends % DAY], 1.0
+        z = z + (hour.max() - hour)[ends % DAY]
+        late = 1.0
         daily = by_day(z)
     if len(daily) >= 22:
         weekday = weekday_effect(daily)
-        before, after = (
-            np.abs(np.diff(daily)),
-            np.abs(np.diff(daily - weekday[np.arange(len(daily)) % 7])),
-        )
+        before = np.abs(np.diff(daily))
+        after = np.abs(np.diff(daily - weekday[np.arange(len(daily)) % 7]))
         cap = float(np.nanquantile(before, 0.9)) if np.isfinite(before).any() else 0.0
         if np.nanmean(np.minimum(after, cap)) < 0.6 * np.nanmean(
             np.minimum(before, cap)
         ):
             day = (len(daily) - 1 - ends // DAY) % 7
-            z, late = z + (weekday.max() - weekday)[day], 3.0
+            z = z + (weekday.max() - weekday)[day]
+            late = 3.0
     return (np.exp(z) if logarithm else z), late
 
 
@@ -199,7 +199,8 @@ def hour_effect(hourly: Series, daily: Series) -> Series | None:
 
 def points(hourly: Series) -> tuple[Series, Series]:
     """Days before now (negative) and levels: middles of 6 hours for 14 days, of days before that."""
-    x, y = [], []
+    x = []
+    y = []
     end = len(hourly)
     while end > 0:
         width = 6 if len(hourly) - end < FINE_DAYS * DAY else DAY
@@ -233,7 +234,8 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
         if x[end - 1] - x[begin] <= EXCURSION_DAYS and goes_on:
             keep[begin:end] = False
     if not keep.all():
-        x, y = x[keep], y[keep]
+        x = x[keep]
+        y = y[keep]
         begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     parts = list(zip(np.split(x, begins[1:]), np.split(y, begins[1:]), strict=True))[
         -3:
@@ -281,7 +283,8 @@ def fell_back(x: Series, y: Series, limit: float, noise: float, line: Line) -> b
 
 def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
     """The highest level from which it fell by `least`, -inf without one, and the fastest mean rise before a fall."""
-    highest, fastest = -np.inf, 0.0
+    highest = -np.inf
+    fastest = 0.0
     low = high = 0
     rising = False
     for at in range(1, len(y)):
@@ -293,9 +296,11 @@ def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
                     fastest,
                     float(y[high] - y[low]) / max(float(x[high] - x[low]), 0.25),
                 )
-                low, rising = at, False
+                low = at
+                rising = False
         else:
             low = at if y[at] <= y[low] else low
             if y[at] - y[low] >= least:
-                high, rising = at, True
+                high = at
+                rising = True
     return highest, fastest

@@ -55,7 +55,8 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
     if not len(hour):
         return QueueProfile(found, days, 0, UNKNOWN)
     last = hour > hour[-1] - WEEKS * HOURS
-    hour, columns = hour[last], {name: column[last] for name, column in columns.items()}
+    hour = hour[last]
+    columns = {name: column[last] for name, column in columns.items()}
     pause = columns["pause"] if "pause" in columns else pauses(hour, columns["inflow"])
     for at, name in enumerate(COLUMNS):
         column = pause if name == "pause" else columns.get(name)
@@ -86,7 +87,8 @@ def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueP
 
 def raised_by_steps(days: Bytes) -> Bytes:
     """Ascending days, each no more than ONCE the highest of those before; the first one than the usual of three."""
-    found, step = days.copy(), int(packed(ONCE)) - 1
+    found = days.copy()
+    step = int(packed(ONCE)) - 1
     known = np.flatnonzero(days)
     for n, at in enumerate(known):
         highest = (
@@ -155,10 +157,8 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Colum
     depth, expected = (
         together(np.fmax, rows[name], np.nan) for name in ("messages_max", "expected")
     )
-    first, last = (
-        together(np.fmin, rows["t0"], np.nan),
-        together(np.fmax, rows["t1"], np.nan),
-    )
+    first = together(np.fmin, rows["t0"], np.nan)
+    last = together(np.fmax, rows["t1"], np.nan)
     longest_step = GAP_POLLS * HOUR / np.maximum(expected, 1.0)
     new = ~(first - np.append(np.nan, last[:-1]) <= longest_step)[: len(start)]
 

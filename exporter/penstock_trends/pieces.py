@@ -20,7 +20,8 @@ def cut(
     costs = squares(x - x.mean(), y - y.mean(), lines=lines)
     if size < 2 * least:
         return [0], float(costs[0, size])
-    best, begins = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)
+    best = np.full(size + 1, np.inf)
+    begins = np.zeros(size + 1, np.int64)
     best[0] = -penalty
     for end in range(least, size + 1):
         begin = slice(0, end - least + 1)
@@ -104,10 +105,8 @@ def calm(values: Series, outlying: float) -> Series:
     """
     out = values.copy()
     for at in range(3, len(values) - 3):
-        before, after = (
-            float(np.median(values[at - 3 : at])),
-            float(np.median(values[at + 1 : at + 4])),
-        )
+        before = float(np.median(values[at - 3 : at]))
+        after = float(np.median(values[at + 1 : at + 4]))
         off = np.array([values[at] - before, values[at] - after])
         if (off > outlying).all() or (off < -outlying).all():
             out[at] = (before + after) / 2

@@ -200,7 +200,8 @@ def jumps(queues: Sequence[Plain]) -> list[Plain]:
 def traffic_chart(queue: Plain) -> str:
     past = [(day * 86400.0, value) for day, value in queue["daily"]]
     made = queue["forecasts"]["added"]
-    series, band = [("past", past)], []
+    series = [("past", past)]
+    band = []
     if made and made["shown"]:
         days = range(7)
         begin = queue["last"]

@@ -98,7 +98,9 @@ class Tables:
         window: Pointers,
         calendars: facts.Calendars | None = None,
     ) -> None:
-        self.session, self.out, self.window = session, out, window
+        self.session = session
+        self.out = out
+        self.window = window
         self.source = facts.Source(out, window, calendars or {"": Calendar()})
         self.profile: list[float | None] = []
         self.until = max((one.end for one in window.values()), default=0)
@@ -307,10 +309,8 @@ class Tables:
         return self._labelled(kind, facts.facts(self.session, self.source, kind))
 
     def _flow(self) -> Any:
-        begin, names = (
-            self.until - FLOW_WEEKS * 7 * DAY,
-            ", ".join(f"'{name}'" for name in WITHOUT_FLOW),
-        )
+        begin = self.until - FLOW_WEEKS * 7 * DAY
+        names = ", ".join(f"'{name}'" for name in WITHOUT_FLOW)
         return self.session.sql(
             tables.sql(
                 "flow",

@@ -150,7 +150,8 @@ class RowReader:
         codes = np.array(
             [_codes(column) for column in texts.values()], np.int64
         ).reshape(len(texts), len(keys))
-        before, self._codes[name] = self._codes.get(name), (keys, codes)
+        before = self._codes.get(name)
+        self._codes[name] = (keys, codes)
         if before is None or not len(before[0]) or not len(keys):
             return keys[:0]
         at = positions(before[0], keys)
@@ -204,7 +205,8 @@ def _by_stamp(table: Any) -> dict[int, Any]:
         return {}
     at = table["stamp"].cast(pa.int64()).to_numpy()
     order = np.lexsort((table["key"].to_numpy(), at))
-    table, at = table.take(pa.array(order)), at[order]
+    table = table.take(pa.array(order))
+    at = at[order]
     edges = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
     ends = np.append(edges[1:], len(at))
     return {

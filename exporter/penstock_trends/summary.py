@@ -76,7 +76,8 @@ def headline(facts: Plain, dated: Sequence[Plain], lost: Sequence[Plain]) -> str
         if count
         else f"no message is known to be lost {span}"
     )
-    missed, of = facts["flow"]["missed"], facts["flow"]["queues"]
+    missed = facts["flow"]["missed"]
+    of = facts["flow"]["queues"]
     target = f"the flow target of {100 * facts['flow']['target']:.6g} %"
     flows = (
         f"{missed} of {of} queues missed {target}"
@@ -100,7 +101,8 @@ def changes(facts: Plain) -> list[Plain]:
         row: Plain = {"name": name, "is_time": key == "seconds"}
         for period in ("week", "month"):
             new, old = (periods.get(one, {}) for one in (period, f"{period} before"))
-            now, before = new.get(key), old.get(key)
+            now = new.get(key)
+            before = old.get(key)
             alike = before and new.get("hours", 0) <= ALIKE * old.get("hours", 0)
             change = now / before - 1 if alike else None
             row[period] = {"now": now, "before": before, "change": change}
@@ -161,11 +163,9 @@ def risks(facts: Plain) -> list[Plain]:
 
 def short_ring(queue: Plain) -> Plain | None:
     """A ring that covers less than its target in the busiest hours."""
-    target, rate, ring = (
-        queue["targets"]["ring_retention"],
-        queue["busiest_rate"],
-        queue["ring"],
-    )
+    target = queue["targets"]["ring_retention"]
+    rate = queue["busiest_rate"]
+    ring = queue["ring"]
     if not (target and rate and ring) or ring / rate >= target:
         return None
     when = f"covers {duration(ring / rate)} in its busiest hours, {duration(target)} is the target"
@@ -179,7 +179,8 @@ def short_ring(queue: Plain) -> Plain | None:
 
 def slow_drain(queue: Plain) -> Plain | None:
     """A usual high backlog that takes its consumers longer than the target, even if nothing more comes."""
-    target, backlog = queue["targets"]["drain_target"], queue["messages"]["p95"]
+    target = queue["targets"]["drain_target"]
+    backlog = queue["messages"]["p95"]
     together = (queue["pace"]["rate"] or 0.0) * (queue["consumers"] or 0.0)
     if not (target and backlog and together) or backlog / together <= target:
         return None
@@ -234,10 +235,8 @@ def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:
         for one in advice
     ]
     for row in facts["stalls"][:3]:
-        who, often = (
-            row["client"] or "The queue itself",
-            "once" if row["count"] == 1 else f"{row['count']} times",
-        )
+        who = row["client"] or "The queue itself"
+        often = "once" if row["count"] == 1 else f"{row['count']} times"
         text = f"{who}: {row['condition'].replace('_', ' ')} {often} on {row['queue']} ({row['broker']}),"
         text += f" {duration(row['total'])} in all, {duration(row['longest'])} at the longest."
         found.append(

@@ -208,7 +208,8 @@ def fill(
 def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
     """Name of the file and its rows, batch by batch."""
     for batch in batches:
-        encoded, begin = pc.run_end_encode(batch[FILE]), 0
+        encoded = pc.run_end_encode(batch[FILE])
+        begin = 0
         for name, end in zip(
             encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True
         ):
@@ -218,14 +219,16 @@ def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
 
 def sized(batches: Iterator[Any]) -> Iterator[Any]:
     """Tables of ROW_GROUP rows, the last of fewer: whatever pieces they came in, the files are the same."""
-    waiting, rows = [], 0
+    waiting = []
+    rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += len(batch)
         while rows >= ROW_GROUP:
             table = pa.Table.from_batches(waiting)
             yield table.slice(0, ROW_GROUP).combine_chunks()
-            waiting, rows = table.slice(ROW_GROUP).to_batches(), rows - ROW_GROUP
+            waiting = table.slice(ROW_GROUP).to_batches()
+            rows = rows - ROW_GROUP
     if rows:
         yield pa.Table.from_batches(waiting).combine_chunks()
 

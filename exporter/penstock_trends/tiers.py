@@ -74,7 +74,8 @@ def roll_up(
     session: Any, history: Store, out: Store, progress: Progress = lambda _: None
 ) -> Rolled:
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
-    job, done = Job(session, history, out, progress), Rolled()
+    job = Job(session, history, out, progress)
+    done = Rolled()
     for _ in range(ATTEMPTS):
         every = listed(history)
         present = {day: every[day] for day in pointers.plausible(every, time.time())}
@@ -167,10 +168,8 @@ def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
         return set()
     work = partial(hours_of_units, job.history.url, job.out.url, kind)
     hours = spread(job.session, units, work, tables.schema_of_hours(kind))
-    table, generations = (
-        table_of(kind),
-        {day: pointer.generation for day, pointer in made.items()},
-    )
+    table = table_of(kind)
+    generations = {day: pointer.generation for day, pointer in made.items()}
     if kind == CONDITION.name:
         named = hours.dropDuplicates().withColumn(
             tables.FILE, tables.file_column(table, generations, 1, "stamp")
@@ -183,7 +182,8 @@ def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
             made,
         )
     else:
-        of, buckets = tables.TierTables(kind), buckets_for(kind, made)
+        of = tables.TierTables(kind)
+        buckets = buckets_for(kind, made)
         named = hours.withColumn(
             tables.FILE, tables.file_column(table, generations, buckets)
         )
@@ -226,7 +226,8 @@ def note(
                 buckets,
             )
     for problem in (json.loads(part.problem) for part in parts if part.problem):
-        day, path = problem["day"], problem["path"]
+        day = problem["day"]
+        path = problem["path"]
         if "left out" in problem:
             made[day].left_out[path] = left_out_text(problem["left out"])
         elif problem["why"] == GONE:
@@ -317,10 +318,8 @@ def derive(job: Job, ready: Pointers) -> list[Pointer]:
     for kind in TIERS:
         derive_kind(job, kind, ready, work, before)
     for pointer in work.values():
-        pointer.replaced, pointer.replaced_at = (
-            pointers.replaced(job.out, pointer),
-            time.time(),
-        )
+        pointer.replaced = pointers.replaced(job.out, pointer)
+        pointer.replaced_at = time.time()
     return list(work.values())
 
 
@@ -328,7 +327,8 @@ def derive_kind(
     job: Job, kind: str, ready: Pointers, work: Pointers, before: Pointers
 ) -> None:
     """One kind of `derive`. before: days of which only the end is needed."""
-    of, hours = tables.TierTables(kind), f"h1/kind={kind}"
+    of = tables.TierTables(kind)
+    hours = f"h1/kind={kind}"
     paths = pointers.files_of(work, hours)
     if not paths:
         return

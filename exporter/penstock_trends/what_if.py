@@ -78,7 +78,9 @@ def steps(
     stamp, added, left, messages = (
         column[order] for column in (stamp, added, left, messages)
     )
-    seconds, came, taken = np.diff(stamp), np.diff(added), np.diff(left)
+    seconds = np.diff(stamp)
+    came = np.diff(added)
+    taken = np.diff(left)
     usual = float(np.median(seconds[seconds > 0])) if (seconds > 0).any() else 0.0
     whole = (
         (np.diff(inc[order]) == 0)
@@ -104,7 +106,8 @@ def capacity(
     often, at_best = np.quantile((taken / seconds)[whole], [0.9, 0.99])
     # Chosen by what was there, not by what they took: else it would be their slow steps.
     works = busy & (before >= 1.5 * often * seconds) & (taken > 0)
-    before_it, after_it = np.append(False, works[:-1]), np.append(works[1:], False)
+    before_it = np.append(False, works[:-1])
+    after_it = np.append(works[1:], False)
     # A standstill, and the step in which it begins or ends, say nothing of the pace.
     at = np.flatnonzero(
         (works & (before_it | after_it)) | (busy & before_it & after_it)
@@ -121,7 +124,8 @@ def capacity(
 
 def replay(of: Steps, setting: Setting) -> Outcome:
     """One pass over the steps; 80,000 take 50 ms."""
-    came, able = of.came * setting.traffic, of.able * setting.consumers
+    came = of.came * setting.traffic
+    able = of.able * setting.consumers
     ring = min(setting.ring, setting.limit if setting.policy == "drop" else np.inf)
     gate = setting.limit if setting.policy == "block" else np.inf
     edge = setting.limit if setting.policy == "page" else np.inf
@@ -135,7 +139,9 @@ def replay(of: Steps, setting: Setting) -> Outcome:
     )
     for seconds, more, could, begin in rows:
         if not isnan(begin):  # it does not go on from the step before
-            depth, outside, draining = min(begin, ring), 0.0, 0.0
+            depth = min(begin, ring)
+            outside = 0.0
+            draining = 0.0
         depth += more + outside
         depth -= min(depth, could)
         outside = max(depth - gate, 0.0)
@@ -166,13 +172,15 @@ def better_ring(of: Steps, present: float) -> Advice | None:
 
     No size helps where a backlog without a bound would still be there at the end: more comes than leaves.
     """
-    now, unbounded = replay(of, Setting(ring=present)), replay(of, Setting())
+    now = replay(of, Setting(ring=present))
+    unbounded = replay(of, Setting())
     bearable = (1 - KEPT) * now.came
     if now.lost <= bearable:
         return None
     if unbounded.left > unbounded.peak / 2:
         return Advice(None, unbounded, now)
-    low, good = present, unbounded.peak
+    low = present
+    good = unbounded.peak
     while good - low > 0.05 * good:
         size = (low + good) / 2
         low, good = (

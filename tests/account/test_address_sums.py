@@ -187,7 +187,9 @@ def multicast(
 
 
 def test_queues_that_share_an_address_by_filters_want_all() -> None:
-    red, blue, everything = "c='red'", "c='blue'", ""
+    red = "c='red'"
+    blue = "c='blue'"
+    everything = ""
     broker = multicast(
         {"r": (0, red), "b": (0, blue), "all": (0, everything)}, 0, Broker()
     )
@@ -198,7 +200,8 @@ def test_queues_that_share_an_address_by_filters_want_all() -> None:
 
 def test_without_one_that_takes_all_there_are_bounds() -> None:
     """30 and 40 of 100: at least 30 are wanted by none, at most 60."""
-    red, blue = "c='red'", "c='blue' or size > 9"
+    red = "c='red'"
+    blue = "c='blue' or size > 9"
     broker = multicast({"r": (0, red), "b": (0, blue)}, 0, Broker())
     multicast({"r": (40, red), "b": (30, blue)}, 100, broker)
     assert broker.fate("unwanted", "r") == (30, 60)
@@ -323,7 +326,8 @@ def test_a_slow_first_poll_after_a_restart_makes_nothing_missing(
         broker.restart_agent()
     came0 = 0.0 if of_broker else came
     for n in range(1, 30):
-        came, lag = came0 + 100 * n, 20 if n == 1 else 1
+        came = came0 + 100 * n
+        lag = 20 if n == 1 else 1
         broker.see({"q": queue(came + lag, 0, K=came + lag, filter="x")}, routed(came))
         assert broker.fate("unwanted")[0] == 0
 
@@ -343,7 +347,8 @@ def refusing_one_in_a_thousand(broker: Broker, a: float, r: float) -> Broker:
     """Of 2,000 in 2 s; the address is read 30 messages before its queue. At rest in the end."""
     rows = {"filter": "x"}
     for _ in range(40):
-        a, r = a + 1998, r + 2000
+        a = a + 1998
+        r = r + 2000
         broker.see({"q": queue(a + 30, 0, K=a + 30, **rows)}, routed(r))
         assert broker.fate("unwanted")[0] <= r - a
     return broker.see(

@@ -27,7 +27,8 @@ def listings(n: int) -> dict[str, Rows]:
     """At poll `n`: a queue for each fate, and what the broker says of it."""
     came = float(STEP * (n + BEFORE))
     to_topic = float(STEP * (min(n, LEAVES) + BEFORE))
-    half, tenth = came // 2, came // 10
+    half = came // 2
+    tenth = came // 10
     queues = {
         "plain": queue(came, 0, K=came),
         "ring": queue(came, 10, K=half, ring=10.0),

@@ -114,7 +114,8 @@ def test_nor_a_batch_that_is_acknowledged_between_two_reads() -> None:
     """Ten in each transaction, which no consumer had acknowledged yet and the attempts have, at three polls."""
     broker = idle()
     for n in range(1, 9):
-        k, late = 20.0 * n, 10 * (n % 4 > 0)
+        k = 20.0 * n
+        late = 10 * (n % 4 > 0)
         row = queue(1000, 1000 - k, K=k, D=9.0, Att=k + late)
         broker.see({"q": row}, consumers={"c": core(T=9.0, N=k + 9, C=k)})
         assert given_back(broker)[0] == 0
@@ -254,7 +255,8 @@ def test_attempts_that_were_not_read_say_nothing(
 
 def test_attempts_before_the_agent_are_not_of_the_account() -> None:
     """Also where they are read later than the rest."""
-    broker, one = Broker(), {"c": core(N=90.0, C=90.0)}
+    broker = Broker()
+    one = {"c": core(N=90.0, C=90.0)}
     broker.see({"q": queue(100, 90, K=10.0)}, consumers=one, polls=2)
     see(broker, 10, 90, one)
     assert given_back(broker)[0] == 0

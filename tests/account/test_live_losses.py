@@ -44,7 +44,8 @@ async def polled(
             broker.jolokia_url, account.user, lambda: account.password, broker.origin
         )
     )
-    reader, found = ArtemisReader(transport), list[Snapshot]()
+    reader = ArtemisReader(transport)
+    found = list[Snapshot]()
     while len(found) < polls:
         found.append(await reader.poll(30))
         await asyncio.to_thread(meanwhile, len(found))
@@ -55,7 +56,8 @@ async def polled(
 
 def told(snapshots: Sequence[Snapshot]) -> dict[str, list[ActiveCondition]]:
     """All that was ever active of these conditions, by queue. The agent is restarted in the middle."""
-    state, found = State(), dict[str, dict[tuple[str, str], ActiveCondition]]()
+    state = State()
+    found = dict[str, dict[tuple[str, str], ActiveCondition]]()
     for number, snapshot in enumerate(snapshots):
         if number == len(snapshots) // 2:
             kept = checkpoint_of(state, snapshots[number - 1], POLICY)
@@ -75,7 +77,8 @@ def told(snapshots: Sequence[Snapshot]) -> dict[str, list[ActiveCondition]]:
 
 def made(manage: Management) -> None:
     """The queues: f has a fault, h is healthy."""
-    away, kept = {"deadLetterAddress": "no.such.queue"}, {"deadLetterAddress": "h.dlq"}
+    away = {"deadLetterAddress": "no.such.queue"}
+    kept = {"deadLetterAddress": "h.dlq"}
     full = {"maxSizeBytes": 20_000, "pageSizeBytes": 10_000}
     for name, where in {
         "f.kill": away,
@@ -106,7 +109,8 @@ def played(
     broker: ArtemisBroker, core: CoreProcess, clients: ExitStack
 ) -> Callable[[int], None]:
     """Starts all loads; what is returned is called at each poll."""
-    manage, endpoint = broker.manage, broker.endpoint()
+    manage = broker.manage
+    endpoint = broker.endpoint()
     made(manage)
     sends: dict[str, dict[str, Any]] = {
         "f.dup": {"duplicates": 3, "client_id": "sends-twice"}, "h.retry": {"duplicates": 10_000},

@@ -189,7 +189,8 @@ def test_beside_producers_without_an_address_a_move_has_bounds(
     calm: int, lag: float, polls: int
 ) -> None:
     """They send as much elsewhere; the queue is as new as a test's, or its consumer has just gone."""
-    broker, sent = Broker(), 0.0
+    broker = Broker()
+    sent = 0.0
     for n in range(polls + 4):
         sent += 50.0 * (n >= calm)
         moved = 10.0 * (n >= polls)
@@ -218,14 +219,12 @@ class Beside:
     """
 
     def __init__(self, *, counts_attempts: bool = True) -> None:
-        (
-            self.broker,
-            self.consumer,
-            self.settled,
-            self.moved,
-            self.in_vain,
-            self.sent,
-        ) = Broker(), "c", 0, 0, 0, 0
+        self.broker = Broker()
+        self.consumer = "c"
+        self.settled = 0
+        self.moved = 0
+        self.in_vain = 0
+        self.sent = 0
         self._earlier = 0
         self.attempts = counts_attempts
         self.poll()
@@ -239,11 +238,9 @@ class Beside:
         unread: int = 0,
         strangers: int = 50,
     ) -> None:
-        self.settled, self.moved, self.in_vain = (
-            self.settled + settled,
-            self.moved + moved,
-            self.in_vain + in_vain,
-        )
+        self.settled = self.settled + settled
+        self.moved = self.moved + moved
+        self.in_vain = self.in_vain + in_vain
         self.sent += strangers
         k = float(self.settled + self.moved)
         numbers = {"Att": k + self.in_vain} if self.attempts else {}
@@ -269,7 +266,8 @@ class Beside:
         return self
 
     def goes(self, then: str = "") -> None:
-        self._earlier, self.consumer = self.settled + self.in_vain, then
+        self._earlier = self.settled + self.in_vain
+        self.consumer = then
 
     @property
     def told(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -356,11 +354,9 @@ def test_nothing_that_was_moved_is_ever_acknowledged(
             queue.settled += dice.randrange(10)
             queue.goes(then=f"c{n}")
         batch = dice.choice([0, 5, 50])
-        moved, strangers, unread = (
-            dice.choice([0, 0, 0, 7]),
-            dice.choice([0, 20]),
-            dice.choice([0, batch]),
-        )
+        moved = dice.choice([0, 0, 0, 7])
+        strangers = dice.choice([0, 20])
+        unread = dice.choice([0, batch])
         queue.poll(
             batch, moved, rolls_back * (n % 7 == 0), unread=unread, strangers=strangers
         )
@@ -397,12 +393,14 @@ def settles_unread(
     broker: Broker, elsewhere: str, *, polls: int, has_queue: bool = False
 ) -> None:
     """Its consumers settle some between the reads, and are replaced now and then; messages come to another address."""
-    consumer, earlier = "c", 0.0
+    consumer = "c"
+    earlier = 0.0
     for n in range(1, polls + 1):
         settled = 20.0 * n
         done = settled - n % 4
         if n % 8 == 0:
-            consumer, earlier = f"c{n}", done
+            consumer = f"c{n}"
+            earlier = done
         taker = {
             consumer: {"queue": "q", "N": done - earlier, "C": done - earlier, "T": 0.0}
         }

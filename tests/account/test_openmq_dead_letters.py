@@ -13,7 +13,8 @@ from account.openmq_world import Openmq, openmq_broker
 from account.test_openmq_not_acknowledged import bounds
 from penstock.account.openmq_arrivals import AGREES, DeadLetterArrivals, Explanations
 
-EXPIRED, ACKNOWLEDGED = 8, 2
+EXPIRED = 8
+ACKNOWLEDGED = 2
 """Each poll, in and out of the buffer of the client of q."""
 Numbers = Mapping[str, float]
 OTHER: dict[str, float] = {"A": 0.0, "K": 0.0, "M": 0.0, "D": 0.0, "uncommitted": 0.0}
@@ -151,10 +152,8 @@ def test_what_leaves_before_its_dead_letter_is_read_is_not_yet_acknowledged(
     others = {"other": expires_in_buffers(broker, alone)}
     dead = EXPIRED * 3
     broker.see(40, 40, dead=dead, consumers={"c": (40, 0)}, others=others)
-    least, most = (
-        bounds(broker.left()["acknowledged"])[0],
-        bounds(broker.left()["dead_lettered"])[1],
-    )
+    least = bounds(broker.left()["acknowledged"])[0]
+    most = bounds(broker.left()["dead_lettered"])[1]
     assert least + most == 40
     broker.see(
         40, 40, dead=dead + letters, consumers={"c": (40, 0)}, others=others, polls=2
@@ -183,7 +182,8 @@ def advanced(
     *polls: tuple[float, Explanations], share_apart: float = 0.0
 ) -> list[float]:
     """What is unexplained at each poll; polls: letters, and what may explain them."""
-    arrivals, found = DeadLetterArrivals(), []
+    arrivals = DeadLetterArrivals()
+    found = []
     for letters, explanations in polls:
         arrivals = arrivals.advance(letters, explanations, share_apart)
         found.append(arrivals.unexplained)

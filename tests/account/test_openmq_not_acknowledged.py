@@ -128,7 +128,8 @@ def test_a_consumer_that_went_with_what_no_poll_saw_may_have_acknowledged_it() -
 
 @pytest.mark.slow  # many polls
 def test_what_was_acknowledged_for_sure_never_falls() -> None:
-    broker, seen = full_store(openmq_broker()), []
+    broker = full_store(openmq_broker())
+    seen = []
     for n in range(8):
         seen.append(broker.left()["acknowledged"])
         broker.see(
@@ -202,7 +203,8 @@ def arrivals(
     """At each poll 20 come and are acknowledged, and `refused` come and never are in it; another queue works, too."""
     others = {"busy": dict(BUSY)}
     for n in range(9):
-        came, settled = (20 + refused) * n, 20 * n
+        came = (20 + refused) * n
+        settled = 20 * n
         others["busy"] |= {"K": 50.0 * n, "M": 5000 - 50.0 * n}
         letters = refused * n * dead
         said |= {"added_bytes": came * size}

@@ -11,7 +11,8 @@ from account.test_openmq_not_acknowledged import bounds
 from penstock.model import QueueKind
 
 Times = NDArray[np.float64]
-POLLS, APART = 40, 0.3
+POLLS = 40
+APART = 0.3
 """Polls, a second apart or three; seconds over which the rows of one are read."""
 NEVER = np.empty(0)
 
@@ -60,7 +61,9 @@ def lives(random: np.random.Generator) -> dict[str, dict[str, Times]]:
 @pytest.mark.slow  # many polls
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_surely_a_dead_letter_or_acknowledged_was_so(seed: int) -> None:
-    random, broker, now = np.random.default_rng(seed), openmq_broker(), 0.0
+    random = np.random.default_rng(seed)
+    broker = openmq_broker()
+    now = 0.0
     queues = lives(random)
     dead = np.sort(np.concatenate([of["dead"] for of in queues.values()]))
     addresses: dict[str, dict[str, Any]] = {

@@ -260,7 +260,8 @@ def test_expired_in_a_clients_buffer_shows_in_the_dead_letters_only() -> None:
 def test_what_expires_unread_counts_at_each_poll(
     consumers: dict[str, tuple[float, float]],
 ) -> None:
-    broker, unread = openmq_broker().see(500, 0, 500, consumers=consumers, polls=5), []
+    broker = openmq_broker().see(500, 0, 500, consumers=consumers, polls=5)
+    unread = []
     for left in range(10, 90, 10):
         broker.see(500, left, 500 - left, dead=left, consumers=consumers)
         unread.append(float(broker.state.judgement.openmq_account.queues.unread[0]))
@@ -272,9 +273,11 @@ def test_what_expires_unread_counts_at_each_poll(
 def test_clients_that_no_poll_saw_may_have_settled_it(transacted: float) -> None:
     """They come for a moment and take all: seen once in a while, with what they settled gone with them."""
     broker = openmq_broker().see(h=transacted, i=transacted, polls=5)
-    came, left = transacted, 0.0
+    came = transacted
+    left = 0.0
     for i in range(30):
-        came, left = came + 20, left + 20
+        came = came + 20
+        left = left + 20
         seen = {f"p{i}": (5.0, 0.0)} if i % 8 == 0 else {}
         broker.see(came, left, 0, h=transacted, consumers=seen)
     losses = {
@@ -576,7 +579,8 @@ def test_what_is_unwanted_while_producers_cannot_be_read_counts_when_they_are(
 def test_producers_that_were_never_read_have_a_past(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker, snapshot = openmq_broker(), type(openmq_broker()).snapshot
+    broker = openmq_broker()
+    snapshot = type(openmq_broker()).snapshot
     topic: dict[str, Any] = {
         "topic": 1.0,
         "removed": 0.0,

@@ -61,7 +61,9 @@ def grown(before: Counts, now: Counts) -> dict[tuple[str, str], float]:
 
 @pytest.fixture(scope="module")
 def polls() -> list[Tables]:
-    state, policy, found = State(), Policy("b"), []
+    state = State()
+    policy = Policy("b")
+    found = []
     for snapshot in Recorded().snapshots():
         state, tables = assess(state, snapshot, policy)
         found.append(tables)

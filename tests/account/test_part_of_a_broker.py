@@ -51,7 +51,8 @@ def test_a_drop_is_told_again_once_all_is_in_view() -> None:
 def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> None:
     """The state file has the books of before the broker was over its budget: the journal adds none of it."""
     full = {"policy": "drop", "limit_percent": 100.0, "messages_unrouted": 0.0}
-    a, c = queue(10, 10, address="x"), queue(50, 50, address="x")
+    a = queue(10, 10, address="x")
+    c = queue(50, 50, address="x")
     broker = Broker().see({"a": a}, {"x": {"messages_added": 10.0, **full}}, polls=4)
     assert broker.last is not None
     kept = checkpoint_of(broker.state, broker.last, broker.policy)
@@ -70,7 +71,8 @@ def test_a_queue_that_was_made_out_of_view_is_no_drop_to_the_next_agent() -> Non
 
 def test_a_queue_that_was_made_while_the_agent_was_away_is_no_drop() -> None:
     full = {"policy": "drop", "limit_percent": 100.0}
-    a, b = queue(100, 100, address="x"), queue(50, 50, address="x")
+    a = queue(100, 100, address="x")
+    b = queue(50, 50, address="x")
     broker = Broker().see(
         {"a": a},
         {"x": {"messages_added": 100.0, "messages_unrouted": 0.0, **full}},

@@ -27,11 +27,9 @@ class Polled:
     """A broker that is judged each 5 s; with `between`, polls in between."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, between: bool) -> None:
-        self.broker, self._monkeypatch, self._between = (
-            Broker(step=5.0),
-            monkeypatch,
-            between,
-        )
+        self.broker = Broker(step=5.0)
+        self._monkeypatch = monkeypatch
+        self._between = between
 
     def see(
         self, queues: dict[str, Any], consumers: dict[str, Any], polls: int = 1

@@ -176,7 +176,8 @@ def test_what_expires_on_arrival_all_the_time_is_explained_at_each_poll(
         {"q": {"messages_added": 0.0, "policy": policy, "limit_percent": 95.0}},
     )
     for n in range(1, 12):
-        came, expired = 10.0 * n, 116.0 * n + 3 * (n % 2)
+        came = 10.0 * n
+        expired = 116.0 * n + 3 * (n % 2)
         said = {
             "messages_added": came + expired,
             "policy": policy,
@@ -398,10 +399,8 @@ def test_any_ring_balances_and_names_within_bounds(
                 ]
         world.run(15)
     world.run(30)
-    books, by = (
-        world.state.judgement.account.books,
-        world.state.judgement.account.ring_losses,
-    )
+    books = world.state.judgement.account.books
+    by = world.state.judgement.account.ring_losses
     assert books.lost[0] == one.lost
     assert not books.unexplained[0]
     assert by.least[0] <= one.lost_by_consumers <= by.most[0]

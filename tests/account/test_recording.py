@@ -109,7 +109,8 @@ def runs(request: pytest.FixtureRequest) -> Sequence[Run]:
 
 
 def test_every_message_is_accounted_for(runs: Sequence[Run]) -> None:
-    truth, run = Recorded().truth, runs[-1]
+    truth = Recorded().truth
+    run = runs[-1]
     books = run.account.books
     assert not books.unexplained.any()
     for name in (
@@ -142,10 +143,12 @@ def test_every_message_is_accounted_for(runs: Sequence[Run]) -> None:
 def test_what_rings_lost_is_exact_and_by_whom_within_bounds(
     runs: Sequence[Run],
 ) -> None:
-    truth, run = Recorded().truth, runs[-1]
+    truth = Recorded().truth
+    run = runs[-1]
     by = run.account.ring_losses
     for name in ("g.ring0", "g.ring1", "g.ringtx"):
-        i, arrivals = run.at(name), truth.get(f"{name}.lostarrival", 0)
+        i = run.at(name)
+        arrivals = truth.get(f"{name}.lostarrival", 0)
         closes = truth[f"{name}.lostclose"] + KILLED.get(name, 0)
         assert run.fate("evicted", name) == (arrivals + closes, arrivals + closes)
         assert by.least[i] <= closes <= by.most[i]
@@ -200,7 +203,8 @@ def test_bounds_of_ring_losses_are_no_wider_than_in_the_prototype(
     name: str, polls: int, every: int
 ) -> None:
     run = played(every)[-1]
-    by, i = run.account.ring_losses, run.at(name)
+    by = run.account.ring_losses
+    i = run.at(name)
     least, most = BY_CLOSES[name][polls]
     assert by.most[i] - by.least[i] <= most - least, (by.least[i], by.most[i])
 
@@ -258,7 +262,8 @@ def test_a_restart_of_the_agent_counts_nothing_twice(
     either = {
         (name, "acknowledged") for name in ("g.pollb", "g.ring0", "g.ring1")
     }  # no poll lists all its clients
-    shown, known = runs[-1].shown(), whole.shown()
+    shown = runs[-1].shown()
+    known = whole.shown()
     assert {name: n for name, n in shown.items() if name not in either} == {
         name: n for name, n in known.items() if name not in either
     }

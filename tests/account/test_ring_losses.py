@@ -181,16 +181,15 @@ def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else
                     one.take(holder)
                 if (second, half) == (37, 0):
                     one.close(holder)
-                world.now, world.uptime = world.now + 0.5, world.uptime + 0.5
+                world.now = world.now + 0.5
+                world.uptime = world.uptime + 0.5
                 if glances:
                     glance(world)
             if second % 15 == 14:
                 world.look()
         world.run(30)
-        losses, books = (
-            world.state.judgement.account.ring_losses,
-            world.state.judgement.account.books,
-        )
+        losses = world.state.judgement.account.ring_losses
+        books = world.state.judgement.account.books
         assert losses.least[0] <= one.lost_by_consumers <= losses.most[0]
         assert books.lost[0] == one.lost
         assert world.evicted() == one.lost
@@ -203,7 +202,8 @@ def test_polls_in_between_say_what_came_before_the_close_and_change_nothing_else
     def world() -> World:
         return ring(10)[0].run(30)
 
-    wide, close = live(world(), False), live(world(), True)
+    wide = live(world(), False)
+    close = live(world(), True)
     assert close[1] == wide[1] > 0
     assert close[0] < wide[0] / 5
     assert wide[2] <= close[2] <= close[1]
@@ -234,12 +234,15 @@ def test_what_grew_in_between_is_told_at_the_next_poll() -> None:
     world, one, _ = ring(3)
     world.run(30)
     one.come(9)
-    world.now, world.uptime = world.now + 0.5, world.uptime + 0.5
+    world.now = world.now + 0.5
+    world.uptime = world.uptime + 0.5
     for _ in range(3):
-        world.now, world.uptime = world.now + 0.5, world.uptime + 0.5
+        world.now = world.now + 0.5
+        world.uptime = world.uptime + 0.5
         glance(world)
     assert "ring_losing" not in world.notices
-    world.now, world.uptime = world.now + 0.5, world.uptime + 0.5
+    world.now = world.now + 0.5
+    world.uptime = world.uptime + 0.5
     world.look()
     assert world.evicted() == 6
     assert world.state.judgement.account.ring_losses.grew[0] == 6
@@ -254,10 +257,8 @@ def test_a_sum_of_losses_is_one_of_its_parts() -> None:
 
 def between_the_reads(came: float, then: float = 20.0) -> Broker:
     """A ring of 20 with 20 in delivery and 20 ready; then it closes after its consumers were listed."""
-    broker, c = (
-        Broker().see({"q": queue(0, 0, ring=20.0)}, polls=3),
-        {"c": taker("c", 20.0)},
-    )
+    broker = Broker().see({"q": queue(0, 0, ring=20.0)}, polls=3)
+    c = {"c": taker("c", 20.0)}
     broker.see({"q": queue(20, 20, D=20.0, ring=20.0)}, consumers=c, polls=2)
     broker.see({"q": queue(40, 40, D=20.0, ring=20.0)}, consumers=c, polls=3)
     broker.see({"q": queue(40 + came, then, ring=20.0)}, consumers=c)

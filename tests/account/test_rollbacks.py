@@ -112,11 +112,9 @@ def test_of_two_one_may_have_been_open_all_the_time() -> None:
 def test_it_takes_three_polls_and_half_a_minute(step: float) -> None:
     """A session may commit what it sent by a producer that it has closed."""
     broker = see(begun(), 10, 210, polls=3)
-    rows, sent, broker.step = (
-        {"q": queue(10, 10), "other": queue(0, 0)},
-        {"q": {"messages_added": 210.0, **PAGE}},
-        step,
-    )
+    rows = {"q": queue(10, 10), "other": queue(0, 0)}
+    sent = {"q": {"messages_added": 210.0, **PAGE}}
+    broker.step = step
     waits = max(2, round(30 / step))
     broker.see(rows, sent, senders={}, polls=waits)
     assert broker.fate("rolled_back") == (0, 200)

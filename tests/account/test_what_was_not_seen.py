@@ -79,7 +79,8 @@ def test_no_duplicates_are_more_than_at_most() -> None:
 
 @pytest.mark.slow  # many polls
 def test_unrouted_since_the_start_of_a_broker_counts() -> None:
-    broker, queues = Broker(), {"q": queue(10, 10)}
+    broker = Broker()
+    queues = {"q": queue(10, 10)}
     broker.see(
         queues,
         {"q": {"messages_added": 10.0, "messages_unrouted": 5.0}},
@@ -155,7 +156,8 @@ def test_a_purge_with_nobody_there_is_still_a_purge() -> None:
 def test_clients_that_go_while_addresses_cannot_be_read_may_have_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker, limit = Broker(), {"q": {"max_delivery_attempts": 10.0}}
+    broker = Broker()
+    limit = {"q": {"max_delivery_attempts": 10.0}}
     broker.see(
         {"q": queue(9, 9, has_dead_letter_address=0.0)}, limit, senders={}, polls=4
     )
@@ -197,7 +199,8 @@ def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
             polls=4,
         )
     broker.restart_agent()
-    broker.now, broker.uptime = broker.now + 3600, broker.uptime + 3600
+    broker.now = broker.now + 3600
+    broker.uptime = broker.uptime + 3600
     after = consumer(T=5.0, N=515.0, C=510.0)
     broker.see(
         {"q": {**queue(20, 20, D=5.0), "Att": 510.0}}, consumers={"k": after}, polls=4
@@ -208,7 +211,8 @@ def test_what_is_given_back_while_no_agent_looks_is_not_known() -> None:
 
 @pytest.mark.slow  # many polls
 def test_no_loss_by_a_client_is_negative_when_a_limit_goes_and_comes() -> None:
-    broker, holding = Broker(), {"a": consumer(T=4.0, N=4.0)}
+    broker = Broker()
+    holding = {"a": consumer(T=4.0, N=4.0)}
     broker.see({"q": queue(4, 4, D=4.0, ring=3.0)}, consumers=holding, polls=3)
     for rows, polls in (
         ({"q": queue(4, 3, ring=3.0)}, 4),
@@ -220,7 +224,8 @@ def test_no_loss_by_a_client_is_negative_when_a_limit_goes_and_comes() -> None:
 
 
 def test_the_losers_of_a_ring_that_is_gone_are_forgotten() -> None:
-    broker, holding = Broker(), {"a": consumer(T=4.0, N=4.0)}
+    broker = Broker()
+    holding = {"a": consumer(T=4.0, N=4.0)}
     broker.see({"q": queue(4, 4, D=4.0, ring=3.0)}, consumers=holding, polls=3)
     broker.see({"q": queue(4, 3, ring=3.0)}, polls=4)
     assert broker.account.ring_losses.latest
@@ -244,7 +249,8 @@ TOPIC = {
 def test_producers_that_cannot_be_read_send_nothing_unwanted(
     kept: bool, polls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker, came = openmq_broker(), 0.0
+    broker = openmq_broker()
+    came = 0.0
 
     def see(times: int) -> None:
         nonlocal came
@@ -257,7 +263,8 @@ def test_producers_that_cannot_be_read_send_nothing_unwanted(
 
     see(12)
     assert broker.last is not None
-    last, snapshot = broker.last.producers, type(broker).snapshot
+    last = broker.last.producers
+    snapshot = type(broker).snapshot
 
     def unread(self: Any, *arguments: Any) -> Snapshot:
         found = snapshot(self, *arguments)

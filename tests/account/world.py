@@ -59,7 +59,8 @@ class Broker(Judged):
         `Observation`, late by the names of queues. prepared: Xids; None: the account may not list them.
         """
         for _ in range(polls):
-            self.now, self.uptime = self.now + self.step, self.uptime + self.step
+            self.now = self.now + self.step
+            self.uptime = self.uptime + self.step
             routed = {
                 name: {"messages_added": said["A"], "messages_unrouted": 0.0}
                 for name, said in queues.items()
@@ -143,7 +144,8 @@ class Broker(Judged):
 
     def restart(self, seconds: float = 10.0) -> None:
         """Of the broker. Queues keep their keys, addresses do not."""
-        self.now, self.uptime = self.now + seconds, 0.0
+        self.now = self.now + seconds
+        self.uptime = 0.0
         self._listed = self._listed.again()
 
     def restart_agent(self, checkpoint: Checkpoint | None = None) -> None:

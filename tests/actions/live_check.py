@@ -38,8 +38,11 @@ class Stage:
     """A broker, its clients, and what Penstock says of it."""
 
     def __init__(self, broker: ArtemisBroker, core: CoreProcess) -> None:
-        self.broker, self.core, self.manage = broker, core, broker.manage
-        self._runner, self._state = asyncio.Runner(), State()
+        self.broker = broker
+        self.core = core
+        self.manage = broker.manage
+        self._runner = asyncio.Runner()
+        self._state = State()
         account = broker.accounts["exporter"]
         target = JolokiaTarget(
             broker.jolokia_url, account.user, lambda: account.password, broker.origin
@@ -315,7 +318,8 @@ class MqttReader:
 
     def _say(self, kind: int, body: bytes) -> None:
         assert len(body) < 16384
-        low, high = len(body) % 128, len(body) // 128
+        low = len(body) % 128
+        high = len(body) // 128
         self._socket.sendall(
             bytes([kind, low | 0x80, high] if high else [kind, low]) + body
         )
@@ -469,7 +473,8 @@ def test_prepared_transactions(
 
 
 def test_making_room(stage: Stage, unique: Callable[[str], str]) -> None:
-    name, other = unique("full"), unique("other")
+    name = unique("full")
+    other = unique("other")
     full = {
         "maxSizeBytes": 100_000,
         "pageSizeBytes": 50_000,

@@ -43,7 +43,8 @@ class Stage:
     """A broker, its clients, and what Penstock says of it."""
 
     def __init__(self, broker: OpenMQBroker, folder: Path) -> None:
-        self.broker, self._folder = broker, folder
+        self.broker = broker
+        self._folder = folder
         self.poller: Poller | None = None
         self._classes = compiled(broker, folder / "classes")
         self._passwords = folder / "passfile"

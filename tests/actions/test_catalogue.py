@@ -398,7 +398,8 @@ def test_closing_is_not_advised_where_several_clients_wait_for_something_outside
 
 
 def test_an_amqp_client_without_credit_is_not_told_to_start_its_connection() -> None:
-    world, excluded = made("AMQP"), Verdict(CauseState.EXCLUDED, "")
+    world = made("AMQP")
+    excluded = Verdict(CauseState.EXCLUDED, "")
     verdicts = {
         name: excluded
         for name in CONDITIONS["not_dispatching"].causes
@@ -731,7 +732,8 @@ def test_what_needs_proof_is_not_offered_while_its_cause_is_possible(
         for name in sorted(template.conditions)
         if cause in on(kind_of(template), name).causes
     )
-    causes, kind = on(kind_of(template), condition).causes, kind_of(template)
+    causes = on(kind_of(template), condition).causes
+    kind = kind_of(template)
     assert not template.fits(
         condition, {cause: Verdict(CauseState.POSSIBLE, "")}, causes, kind, ""
     )

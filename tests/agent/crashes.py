@@ -138,9 +138,11 @@ def cut(before: list[bytes], after: list[bytes], part: float) -> list[bytes]:
     if part == 1.0:
         return after
     changed = [differing(*pair) for pair in zip(before, after, strict=True)]
-    left, found = round(part * sum(map(len, changed))), []
+    left = round(part * sum(map(len, changed)))
+    found = []
     for old, new, places in zip(before, after, changed, strict=True):
-        done, left = places[:left], max(left - len(places), 0)
+        done = places[:left]
+        left = max(left - len(places), 0)
         written = np.zeros(max(len(old), *(done[-1:] + 1), 0), np.uint8)
         written[: len(old)] = np.frombuffer(old, np.uint8)
         written[done] = np.frombuffer(new, np.uint8)[done]
@@ -151,7 +153,8 @@ def cut(before: list[bytes], after: list[bytes], part: float) -> list[bytes]:
 def differing(old: bytes, new: bytes) -> np.ndarray[Any, Any]:
     """The places of the bytes of `new` that `old` does not have."""
     common = min(len(old), len(new))
-    one, other = np.frombuffer(old, np.uint8)[:common], np.frombuffer(new, np.uint8)
+    one = np.frombuffer(old, np.uint8)[:common]
+    other = np.frombuffer(new, np.uint8)
     return np.append(np.flatnonzero(one != other[:common]), np.arange(common, len(new)))
 
 
@@ -166,11 +169,13 @@ class Traffic:
 
     def step(self) -> Snapshot:
         """What happens until the next poll, and what it reads."""
-        world, n = self.world, self.polls
+        world = self.world
+        n = self.polls
         self.polls += 1
         work_once(world)
         world.now += 15
-        temporary, consumer = 100 + n // 3, 200 + n // 2
+        temporary = 100 + n // 3
+        consumer = 200 + n // 2
         if temporary not in world.queues:
             world.queue(
                 temporary,
@@ -281,7 +286,8 @@ def counters(tables: Tables) -> Counted:
 
 def undisturbed(directory: Path) -> tuple[Agent, int]:
     """A whole life, and how many changes of the files it made until shortly before its end."""
-    faults, until = Faults(), 0
+    faults = Faults()
+    until = 0
     with faults.put_in_place():
         agent = Agent(directory, Traffic())
         while agent.traffic.polls < POLLS:
@@ -292,7 +298,9 @@ def undisturbed(directory: Path) -> tuple[Agent, int]:
 
 def killed_at(directory: Path, *kills: Faults) -> tuple[Agent, list[str]]:
     """The same life in several, the last whole; and what was wrong: counters that fell, events that are gone."""
-    traffic, shown, wrong = Traffic(), Counted(), []
+    traffic = Traffic()
+    shown = Counted()
+    wrong = []
     events: set[Event] = set()
     for faults in (*kills, Faults()):
         agent = None

@@ -72,7 +72,8 @@ class Steps:
     """A task factory that calls `act` at the `at`-th suspension of any task but the first."""
 
     def __init__(self, at: int, act: Callable[[], None]) -> None:
-        self.at, self.act = at, act
+        self.at = at
+        self.act = act
         self.count = 0
         self.counting = False
 
@@ -96,7 +97,8 @@ class Counted(Coroutine[Any, Any, Any]):
     """A coroutine that tells when it waits."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], steps: Steps) -> None:
-        self._coroutine, self._steps = coroutine, steps
+        self._coroutine = coroutine
+        self._steps = steps
 
     def __await__(self) -> Any:
         raise NotImplementedError
@@ -317,7 +319,8 @@ class Life:
 
     async def live(self) -> bool:
         """Whether it came at all."""
-        world, loop = self.world, asyncio.get_running_loop()
+        world = self.world
+        loop = asyncio.get_running_loop()
         world.file.write_text(configuration(FIRST, history=True))
         world.leave(())
         self.agent = agent = world.agent()

@@ -38,11 +38,9 @@ class Made:
     def snapshot(self, now: float) -> Snapshot:
         if not self.up:
             raise Unreachable("connection refused")
-        self.world.now, self.world.started, self.world.role = (
-            now,
-            self.started,
-            self.role,
-        )
+        self.world.now = now
+        self.world.started = self.started
+        self.world.role = self.role
         found = self.world.snapshot()
         observation = Observation(
             Process(self.called or self.name, now, now - self.started)
@@ -133,7 +131,8 @@ async def only_when_told(*_: object) -> None:
 
 class Reader:
     def __init__(self, brokers: Brokers, name: str) -> None:
-        self._brokers, self._name = brokers, name
+        self._brokers = brokers
+        self._name = name
 
     async def poll(self, timeout: float) -> Snapshot:  # noqa: ARG002 - the reader's
         return self._brokers.made[self._name].snapshot(self._brokers.now)

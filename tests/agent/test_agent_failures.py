@@ -229,7 +229,9 @@ async def test_a_reload_waits_for_the_start(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can be asked for before the start has ended; the fleet would be changed by both at once."""
-    begun, may_go, opened = asyncio.Event(), asyncio.Event(), []
+    begun = asyncio.Event()
+    may_go = asyncio.Event()
+    opened = []
     look = running.agent._discovery.look
 
     async def look_late(_: Discovery, config: Config, now: float) -> FoundBrokers:

@@ -78,7 +78,8 @@ def test_a_first_poll_that_is_partial_lowers_no_counter_and_loses_none(
 
 @pytest.mark.parametrize("error", ["", "1 values could not be read and are left out"])
 def test_a_part_with_values_left_out_stands_in_when_it_fails_next(error: str) -> None:
-    world, kept = busy(), LastGood()
+    world = busy()
+    kept = LastGood()
     for number in range(6):
         world.now += 15
         snapshot = world.snapshot()

@@ -89,7 +89,8 @@ async def test_queues_clients_and_conditions_stay_and_say_when_they_were_read(
     reader = Gone(busy())
     async with agent_of(tmp_path, monkeypatch, b1=reader) as (agent, pollers):
         await seen(reader.world, pollers["b1"])
-        before, ask = active(agent), agent.lookups
+        before = active(agent)
+        ask = agent.lookups
         assert before
         assert ask.queues("", ListQuery()).rows[0].stale is UNSET
         reader.gone = True
@@ -218,11 +219,9 @@ async def test_what_another_broker_serves_now_is_not_shown_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failover: the one that is down keeps its own page."""
-    one, other, third = (
-        Gone(busy()),
-        Gone(busy()),
-        Gone(replace(busy(), node_id="another")),
-    )
+    one = Gone(busy())
+    other = Gone(busy())
+    third = Gone(replace(busy(), node_id="another"))
     async with agent_of(tmp_path, monkeypatch, a=one, b=other, c=third) as (
         agent,
         pollers,

@@ -110,7 +110,8 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(
     _, kind, name = file.stem.split("-", 2)
     polls = polls_of(recordings.HERE / kind / f"{name}.jsonl.gz")
     checkpoint = checkpoint_in(file, tmp_path)
-    whole, again = State(), None
+    whole = State()
+    again = None
     for poll in polls:
         whole, _ = assess(whole, poll, POLICY)
         if time_of(poll) <= checkpoint.now:
@@ -118,7 +119,8 @@ def test_the_rest_of_the_recording_is_judged_as_without_a_restart(
         begins = again is None
         again = restore(checkpoint, State(), poll, POLICY) if again is None else again
         again, _ = assess(again, poll, POLICY)
-        found, expected = known(again), known(whole)
+        found = known(again)
+        expected = known(whole)
         if (
             begins
         ):  # what was evicted while no agent polled is sure when two polls have seen it

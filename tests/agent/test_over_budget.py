@@ -46,7 +46,8 @@ class Agent:
     """One run of an agent; another in the same directory knows what it has kept."""
 
     def __init__(self, directory: Path, broker: Lasting, **most: int) -> None:
-        self.broker, self.artemis = broker, reader(broker, **most)
+        self.broker = broker
+        self.artemis = reader(broker, **most)
         self.kept = Checkpoints(StateDatabase(directory), None, lambda _: None)  # type: ignore[arg-type]
         self.kept.load()
         nodes = Nodes(self.kept.of_node, lambda: {"b"})

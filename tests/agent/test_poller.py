@@ -50,7 +50,9 @@ class Reader:
     """Takes `seconds` and does what it is told, the last thing for ever."""
 
     def __init__(self, clock: Clock, *acts: Any, seconds: float = 0.5) -> None:
-        self.clock, self.acts, self.seconds = clock, list(acts), seconds
+        self.clock = clock
+        self.acts = list(acts)
+        self.seconds = seconds
         self.began: list[float] = []
         self.under_way = 0
         self.closed = False
@@ -234,7 +236,8 @@ async def test_a_new_policy_during_a_poll_is_taken_at_the_next(
     def answer(stamp: float) -> Snapshot:
         return snapshot(stamp, queues=table([things.temporary("reply")], messages=[7]))
 
-    one, new = watching(Reader(clock, answer)), Policy("b", sum_temporary=False)
+    one = watching(Reader(clock, answer))
+    new = Policy("b", sum_temporary=False)
 
     def reloaded(*arguments: Any) -> Any:
         one.assessor.next_policy = new

@@ -437,7 +437,8 @@ class Polled:
         return {Result.OK: self.done, Result.PARTIAL: 0}
 
     def polled(self, times: int, seconds: float) -> None:
-        self.done, self.used = self.done + times, self.used + times * seconds
+        self.done = self.done + times
+        self.used = self.used + times * seconds
 
 
 @pytest.fixture
@@ -452,7 +453,8 @@ def idle_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pool.WorkerPoo
 
 def test_who_takes_much_is_large(idle_pool: Any) -> None:
     """Above 0.03 of a processor over three polls; the first poll, which reads every text, does not count."""
-    a, b = Polled("a", "n1", used=9.0), Polled("b", "n2", used=0.1)
+    a = Polled("a", "n1", used=9.0)
+    b = Polled("b", "n2", used=0.1)
     assert idle_pool.large_of([a, b]) == []
     a.polled(2, 0.5)
     b.polled(3, 0.4)
@@ -465,7 +467,8 @@ def test_who_takes_much_is_large(idle_pool: Any) -> None:
 
 
 def test_no_processes_no_large_ones(idle_pool: Any) -> None:
-    idle_pool.most, idle_pool._shares = 0, {"a": 1.0}
+    idle_pool.most = 0
+    idle_pool._shares = {"a": 1.0}
     assert idle_pool.large_of([Polled("a", "n1"), Polled("b", "n2")]) == []
 
 

@@ -62,7 +62,8 @@ def filled(
     stamps: Sequence[float], limit: int = QUEUE_BYTES
 ) -> tuple[SeriesBuffer, Index[Row]]:
     """A queue whose number is the seconds since noon."""
-    ring, index = SeriesBuffer(QUEUE_COLUMNS, limit, NAME), Index.of([Row("a")])
+    ring = SeriesBuffer(QUEUE_COLUMNS, limit, NAME)
+    index = Index.of([Row("a")])
     for stamp in stamps:
         ring.add(NOON + stamp, table(index, stamp))
     return ring, index
@@ -183,7 +184,8 @@ def test_a_broker_of_the_design_size_stays_within_ten_megabytes() -> None:
 
 
 def test_a_table_that_was_not_read_is_a_gap() -> None:
-    recent, index = Recent(), Index.of([Row("a")])
+    recent = Recent()
+    index = Index.of([Row("a")])
     recent.add(NOON, {"queue": table(index, 1)})
     recent.add(NOON + 15, {})
     recent.add(NOON + 30, {"queue": table(index, 3)})

@@ -88,12 +88,14 @@ def test_it_says_what_the_state_says(tmp_path: Path, kind: Any) -> None:
         poll(agent, replace(snapshot, broker=replace(snapshot.broker, kind=kind)))
         if number == 4:
             agent.save()
-        there, here = on_disk(agent), in_memory(agent)
+        there = on_disk(agent)
+        here = in_memory(agent)
         assert sums(there.consumer_totals) == sums(here.consumer_totals)
         assert sums(there.queue_totals) == sums(here.queue_totals)
         assert sums(there.producer_totals) == sums(here.producer_totals)
         assert said(here.consumer_totals).items() <= said(there.consumer_totals).items()
-        now, then = producers_of(here), producers_of(there)
+        now = producers_of(here)
+        then = producers_of(there)
         assert (
             said(here.producer_totals, now).items()
             <= said(there.producer_totals, then).items()

@@ -81,7 +81,8 @@ async def test_an_unexpected_error_has_changed_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    before, config = shown(running), running.lookups.masked_config()
+    before = shown(running)
+    config = running.lookups.masked_config()
     world.file.write_text(OTHER.replace("enabled: false", "enabled: true, agent: a2"))
     if broken == "fleet.policy_of":  # of a broker that goes on
         world.file.write_text(

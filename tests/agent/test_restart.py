@@ -16,8 +16,13 @@ from penstock.model import Observation, Process, Role, Snapshot
 from penstock.settings.constants import Constants
 from penstock.settings.policy import Policy
 
-ORDERS, RING, FORGOTTEN, BEHIND = 1, 2, 3, 4
-STUCK, GOOD, OPEN = 10, 11, 12
+ORDERS = 1
+RING = 2
+FORGOTTEN = 3
+BEHIND = 4
+STUCK = 10
+GOOD = 11
+OPEN = 12
 
 
 def busy() -> World:
@@ -53,11 +58,9 @@ def known_of_busy() -> Checkpoint:
 
 def work_once(world: World) -> None:
     """What happens on the broker in 15 s, without a poll after it."""
-    orders, good, taken = (
-        world.queues[ORDERS],
-        world.consumers[GOOD],
-        world.consumers[OPEN],
-    )
+    orders = world.queues[ORDERS]
+    good = world.consumers[GOOD]
+    taken = world.consumers[OPEN]
     orders["added"] += 30
     orders["acknowledged"] += 30
     good["delivered"] += 30
@@ -67,7 +70,9 @@ def work_once(world: World) -> None:
     taken["delivered"] += 1
     taken["acknowledged"] += 1
     taken["awaiting_commit"] += 1
-    ring, behind, slow = world.queues[RING], world.queues[BEHIND], world.consumers[20]
+    ring = world.queues[RING]
+    behind = world.queues[BEHIND]
+    slow = world.consumers[20]
     ring["added"] += 20
     behind["added"] += 100
     behind["acknowledged"] += 50
@@ -130,7 +135,8 @@ def test_without_the_file_it_takes_long(watched: World) -> None:
 
 def test_what_ended_meanwhile_ends(watched: World) -> None:
     after = resumed(watched)
-    stuck, orders = after.consumers[STUCK], after.queues[ORDERS]
+    stuck = after.consumers[STUCK]
+    orders = after.queues[ORDERS]
     stuck |= {"buffered": 0, "acknowledged": 100, "last_acknowledgement": after.now - 5}
     orders |= {
         "acknowledged": orders["acknowledged"] + 100,
@@ -243,10 +249,8 @@ def replies(
 
 def test_sums_of_queues_and_of_producers_go_on() -> None:
     policy = Policy("b1")
-    first, second = (
-        replies(1000, {"t0": 5, "t1": 7}, {"x1": 10, "y1": 20}),
-        replies(1015, {"t0": 6}, {"x1": 10, "y1": 25}),
-    )
+    first = replies(1000, {"t0": 5, "t1": 7}, {"x1": 10, "y1": 20})
+    second = replies(1015, {"t0": 6}, {"x1": 10, "y1": 25})
     state, added, produced = sums(State(), first, second, policy=policy)
     assert (added, produced) == ({"(temporary)": 13}, {"x": 10, "y": 25})
     kept = checkpoint_of(state, second, policy)

@@ -73,7 +73,8 @@ def test_what_is_no_database_is_set_aside(
 def test_a_link_beside_the_database_is_not_followed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, suffix: str
 ) -> None:
-    victim, data = tmp_path / "victim", tmp_path / "data"
+    victim = tmp_path / "victim"
+    data = tmp_path / "data"
     victim.write_text("precious")
     data.mkdir()
     (data / f"{FILE}{suffix}").symlink_to(victim)
@@ -181,10 +182,8 @@ async def test_the_second_agent_starts_once_the_first_has_stopped(
     tmp_path: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "open_reader", lambda *_: Reader(busy()))
-    first, second = (
-        Agent(configuration, tmp_path / "data"),
-        Agent(configuration, tmp_path / "data"),
-    )
+    first = Agent(configuration, tmp_path / "data")
+    second = Agent(configuration, tmp_path / "data")
     await first.start()
     with pytest.raises(ConfigError, match="in use by another agent"):
         await second.start()

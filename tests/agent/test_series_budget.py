@@ -79,10 +79,8 @@ def test_what_is_unhealthy_comes_first_then_the_largest_backlogs(
 def test_what_is_left_out_is_counted_and_a_condition_says_so(all_of_them: int) -> None:
     shown = Shown(all_of_them // 2)
     shown.poll(5)
-    dropped, made = (
-        shown.of_broker("penstock_series_dropped"),
-        shown.of_broker("penstock_series"),
-    )
+    dropped = shown.of_broker("penstock_series_dropped")
+    made = shown.of_broker("penstock_series")
     assert dropped >= all_of_them / 2 - 5
     assert dropped + made == pytest.approx(all_of_them, abs=5)
     assert [
@@ -115,7 +113,8 @@ def test_what_is_shown_stays_while_others_are_about_as_large(all_of_them: int) -
     shown.poll(5)
     kept = shown.queues()
     for number in range(2, 10):
-        queue, messages = shown.world.queues[number], 600.0 + (number * 7) % 5
+        queue = shown.world.queues[number]
+        messages = 600.0 + (number * 7) % 5
         queue |= {
             "messages": messages,
             "added": queue["added"] + messages - queue["messages"],

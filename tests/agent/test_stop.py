@@ -49,10 +49,8 @@ async def test_stops_while_a_change_asks_for_a_save(
             await asyncio.sleep(0)
         agent._checkpoints.save_soon()
 
-    changing, stopping = (
-        asyncio.create_task(change()),
-        asyncio.create_task(agent.stop()),
-    )
+    changing = asyncio.create_task(change())
+    stopping = asyncio.create_task(agent.stop())
     _, pending = await asyncio.wait([changing, stopping], timeout=10)
     assert not pending
     await stopping
@@ -184,7 +182,8 @@ class Gate(threading.Event):
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    gate, take = Gate(), Assessor.take
+    gate = Gate()
+    take = Assessor.take
 
     def take_behind_it(assessor: Assessor, snapshot: Snapshot) -> None:
         gate.pass_through()

@@ -26,7 +26,8 @@ IN_EITHER_ORDER = pytest.mark.parametrize(
 async def pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Brokers]:
-    live, backup = Made("live", "n"), Made("backup", "n", role=Role.PASSIVE)
+    live = Made("live", "n")
+    backup = Made("backup", "n", role=Role.PASSIVE)
     brokers = Brokers(tmp_path, monkeypatch, live, backup)
     await brokers.agent.start()
     work(live, 10, 100, waits=70)
@@ -41,7 +42,8 @@ def work(one: Made, client: int, messages: float, waits: float = 0) -> None:
     """The client's consumer gets and settles so many, which came meanwhile."""
     if client not in one.world.consumers:
         one.world.consumer(client, QUEUE, f"c{client}")
-    consumer, queue = one.world.consumers[client], one.world.queues[QUEUE]
+    consumer = one.world.consumers[client]
+    queue = one.world.queues[QUEUE]
     consumer |= {
         name: consumer[name] + messages for name in ("delivered", "acknowledged")
     }
@@ -55,8 +57,11 @@ def work(one: Made, client: int, messages: float, waits: float = 0) -> None:
 def take_over(dead: Made, one: Made, now: float) -> None:
     """`dead` is killed, and `one` loads what waits."""
     waits = dead.world.queues[QUEUE]["messages"]
-    dead.up, one.up, one.role = False, True, Role.ACTIVE
-    one.world.consumers, one.world.consumer_rows = {}, {}
+    dead.up = False
+    one.up = True
+    one.role = Role.ACTIVE
+    one.world.consumers = {}
+    one.world.consumer_rows = {}
     one.world.queue(QUEUE, "orders", messages=waits, added=waits)
     dead.started = now
 
@@ -72,7 +77,8 @@ async def failed_over(pair: Brokers, polls: int) -> Made:
 
 def comes_back(killed: Made, now: float) -> None:
     """As the backup of the other."""
-    killed.up, killed.role = True, Role.PASSIVE
+    killed.up = True
+    killed.role = Role.PASSIVE
     killed.started = now
 
 
@@ -80,7 +86,9 @@ def come_back(one: Made, other: Made, now: float) -> None:
     """The live broker is started again, and its backup is one again."""
     take_over(other, one, now)
     one.started = now
-    other.up, other.role, other.started = True, Role.PASSIVE, now
+    other.up = True
+    other.role = Role.PASSIVE
+    other.started = now
 
 
 @pytest.mark.slow  # many polls
@@ -269,7 +277,8 @@ async def test_what_is_no_failover_is_not_called_one(pair: Brokers) -> None:
             await pair.poll()
     live.up = backup.up = False
     await pair.poll()
-    live.up, live.started = True, pair.now
+    live.up = True
+    live.started = pair.now
     for _ in range(4):
         await pair.poll()
     assert len(pair.events(Change.FAILOVER)) == before == 2
@@ -280,7 +289,8 @@ async def test_what_is_no_failover_is_not_called_one(pair: Brokers) -> None:
 async def test_a_pair_whose_two_both_serve_has_not_failed_over(pair: Brokers) -> None:
     """The live one only froze, and goes on: split brain."""
     live, backup = pair.made.values()
-    live.up, backup.role = False, Role.ACTIVE
+    live.up = False
+    backup.role = Role.ACTIVE
     backup.world.queue(QUEUE, "orders", messages=70, added=70)
     for _ in range(3):
         await pair.poll()
@@ -334,7 +344,8 @@ async def copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Brokers]:
     """A copied data directory: one node id, one queue id, and another load."""
-    one, copy = Made("one", "n"), Made("copy", "n", started=BEGIN - 3600)
+    one = Made("one", "n")
+    copy = Made("copy", "n", started=BEGIN - 3600)
     brokers = Brokers(tmp_path, monkeypatch, one, copy)
     await brokers.agent.start()
     work(one, 10, 1_009)
@@ -447,7 +458,8 @@ async def test_copies_that_are_started_together_are_two(
 async def test_a_clock_that_is_set_makes_no_rival_of_one_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, vip = Made("one", "n", called="x"), Made("vip", "n", called="x")
+    one = Made("one", "n", called="x")
+    vip = Made("vip", "n", called="x")
     brokers = Brokers(tmp_path, monkeypatch, one, vip)
     await brokers.agent.start()
     for number in range(8):
@@ -525,7 +537,8 @@ async def test_a_restart_while_the_agent_is_away_is_told(
 async def test_what_a_broker_reloads_at_its_start_did_not_come(pair: Brokers) -> None:
     live = pair.made["live"]
     live.started = pair.now
-    live.world.consumers, live.world.consumer_rows = {}, {}
+    live.world.consumers = {}
+    live.world.consumer_rows = {}
     live.world.queue(QUEUE, "orders", messages=75, added=75)
     for _ in range(2):
         await pair.poll()

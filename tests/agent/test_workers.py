@@ -50,7 +50,9 @@ def thread() -> str:
 
 
 def test_who_had_a_long_job_delays_no_other(two: Workers) -> None:
-    large, small, gate = workers.Lane(two), workers.Lane(two), threading.Event()
+    large = workers.Lane(two)
+    small = workers.Lane(two)
+    gate = threading.Event()
     large.submit(burn).result(SOON)
     held = large.submit(gate.wait, SOON)
     try:
@@ -63,7 +65,8 @@ def test_who_had_a_long_job_delays_no_other(two: Workers) -> None:
 
 @pytest.mark.slow  # many jobs
 def test_large_brokers_take_turns(two: Workers) -> None:
-    one, other = workers.Lane(two), workers.Lane(two)
+    one = workers.Lane(two)
+    other = workers.Lane(two)
     one.submit(burn).result(SOON)
     other.submit(burn).result(SOON)
     assert {lane.submit(thread).result(SOON) for lane in (one, other)} == {
@@ -99,7 +102,9 @@ def test_a_job_that_fails_counts_as_any_other(two: Workers) -> None:
 @pytest.mark.slow  # many jobs
 def test_jobs_of_one_broker_never_run_at_once(two: Workers) -> None:
     """A poll that was cancelled leaves its job behind in the one thread while the next is done in the other."""
-    lane, running, most = workers.Lane(two), [0], [0]
+    lane = workers.Lane(two)
+    running = [0]
+    most = [0]
 
     def job(seconds: float) -> None:
         running[0] += 1
@@ -160,7 +165,8 @@ async def test_what_is_shown_while_the_state_is_saved_is_in_it(
         late.extend(one.submit() for one in brokers)
         time.sleep(0.2)
 
-    keep, flush = StateStore.keep, StateStore.flush
+    keep = StateStore.keep
+    flush = StateStore.flush
 
     def keeping(
         store: StateStore, checkpoint: Checkpoint, sequence: int, now: float
@@ -187,7 +193,8 @@ async def test_what_is_shown_while_the_state_is_saved_is_in_it(
     for one in brokers:
         goes_on = Watched(again, workers.Lane(two), one.assessor.name, one.traffic)
         goes_on.poll()
-        before, after = one.shown(), goes_on.shown()
+        before = one.shown()
+        after = goes_on.shown()
         both = before.keys() & after.keys()
         assert len(both) > len(before) / 2
         assert [

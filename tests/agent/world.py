@@ -139,10 +139,8 @@ class World:
         self.now += seconds
         snapshot = self.snapshot()
         if self.checkpoint is not None:
-            self.state, self.checkpoint = (
-                restore(self.checkpoint, self.state, snapshot, self.policy),
-                None,
-            )
+            self.state = restore(self.checkpoint, self.state, snapshot, self.policy)
+            self.checkpoint = None
         self.state, self.tables = assess(self.state, snapshot, self.policy)
         return self.conditions
 

@@ -336,7 +336,8 @@ class Reference:
             else:
                 assert by(table, name, *labels) == summed(given)
         for name in COUNTERS:
-            ledger, missing = self.ledgers[name], name in poll.missing
+            ledger = self.ledgers[name]
+            missing = name in poll.missing
             ledger.count(
                 {
                     (k, r): (shown(r), np.nan if missing else v[name])
@@ -389,7 +390,8 @@ class Reference:
         tables: Tables,
     ) -> None:
         def shown(key: int) -> tuple[str, str, str] | None:
-            row, queue = consumers[key], self.queues.get(poll.consumers[key][1])
+            row = consumers[key]
+            queue = self.queues.get(poll.consumers[key][1])
             if queue is None:
                 return (
                     None
@@ -445,7 +447,10 @@ class Reference:
 def test_every_series_has_the_value_of_its_own_things_after_every_poll(
     polls: list[Poll],
 ) -> None:
-    state, reader, reference, wish = State(), Reader(), Reference(), Wish()
+    state = State()
+    reader = Reader()
+    reference = Reference()
+    wish = Wish()
     for poll in polls:
         reader.stamp += 15
         if poll.restart:
@@ -453,8 +458,10 @@ def test_every_series_has_the_value_of_its_own_things_after_every_poll(
             for ledger in reference.ledgers.values():
                 ledger.restarted = True
         if poll.wish is not None:
-            state, wish = state.with_new_labels(), poll.wish
-            reference.queues, reference.addresses = {}, {}
+            state = state.with_new_labels()
+            wish = poll.wish
+            reference.queues = {}
+            reference.addresses = {}
         known = (
             reference.queues
             if poll.queues is None

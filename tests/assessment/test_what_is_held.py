@@ -11,7 +11,9 @@ from penstock.settings.policy import Policy
 
 def test_conditions_hold_on_to_the_inputs_of_their_poll_and_of_no_other() -> None:
     """Causes are worked out on demand, from the inputs of the poll; these must not lead to the conditions before."""
-    scene, state, polls = Scene(200, 1_000), State(), []
+    scene = Scene(200, 1_000)
+    state = State()
+    polls = []
     for _ in range(12):
         polls.append(scene.step(0.0, 0.0))
         state, _ = assess(state, polls[-1], Policy("bench"))

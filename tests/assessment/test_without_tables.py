@@ -45,7 +45,8 @@ def test_the_same_is_judged_and_would_be_shown_without_tables_before() -> None:
         {fault: setup for fault, (setup, _, _) in FAULTS.items()}, step=30.0
     )
     town.run(450, town.live, tick=5.0)
-    shown, light = State(), State()
+    shown = State()
+    light = State()
     *before, last = town.seen
     for snapshot in before:
         shown, _ = assess(shown, snapshot, town.policy)

@@ -29,7 +29,8 @@ Rule = Mapping[str, Any]
 
 def mutants(rule: Rule, *, deep: bool) -> Iterator[tuple[str, Rule]]:
     """What was changed, and the changed rule. deep: also ranges, aggregations, sets and lists of labels."""
-    expression, changes = rule["expr"], [numbers, *([structure, lists] if deep else [])]
+    expression = rule["expr"]
+    changes = [numbers, *([structure, lists] if deep else [])]
     changed = [made for change in changes for made in change(expression)]
     for what, other in dict(changed).items():
         yield what, {**rule, "expr": other}
@@ -111,7 +112,8 @@ def structure(expression: str) -> Iterator[tuple[str, str]]:
 
 def _any(node: Any) -> bool:
     """Whether it asks only that there are some, or that all are 0, which is the same of a sum."""
-    some, none = operator(node) == ">=", operator(node) in {"==", ">"}
+    some = operator(node) == ">="
+    none = operator(node) in {"==", ">"}
     return isinstance(node.rhs, promql.NumberLiteral) and (
         node.rhs.val <= 1 if some else none and node.rhs.val == 0
     )

@@ -129,7 +129,8 @@ def _labels_of_call(
 def _labels_of_operation(
     node: Any, known: Mapping[str, frozenset[str]]
 ) -> frozenset[str] | None:
-    left, right = labels_of(node.lhs, known), labels_of(node.rhs, known)
+    left = labels_of(node.lhs, known)
+    right = labels_of(node.rhs, known)
     if left is None or right is None:
         return left if right is None else right
     if operator(node) == "or":
@@ -245,7 +246,8 @@ def _aggregation(node: Any, known: Mapping[str, frozenset[str]]) -> Iterator[str
 
 
 def _matching(node: Any, known: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    left, right = labels_of(node.lhs, known), labels_of(node.rhs, known)
+    left = labels_of(node.lhs, known)
+    right = labels_of(node.rhs, known)
     if left is None or right is None or operator(node) == "or":
         return
     matching = node.modifier.matching if node.modifier is not None else None

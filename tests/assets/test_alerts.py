@@ -211,7 +211,8 @@ def surviving(
     name: str, folder: Path, *, deep: bool = False, record: str = ""
 ) -> list[str]:
     """The changes to an alert's rules that its tests do not notice. record: of this recorded series only."""
-    rules, tested = [*map(silent, rules_of(name))], document(name)
+    rules = [*map(silent, rules_of(name))]
+    tested = document(name)
     changed_rules = [one for one in rules if record in ("", one.get("record"))]
     tests = tested["tests"]
     if name != "recording":

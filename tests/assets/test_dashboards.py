@@ -188,10 +188,8 @@ def test_layout(board: Json) -> None:
     for panel in board["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
-        columns, rows = (
-            range(place["x"], place["x"] + place["w"]),
-            range(place["y"], place["y"] + place["h"]),
-        )
+        columns = range(place["x"], place["x"] + place["w"])
+        rows = range(place["y"], place["y"] + place["h"])
         cells = set(itertools.product(columns, rows))
         assert not cells & taken, panel["title"]
         taken |= cells

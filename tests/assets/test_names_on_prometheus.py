@@ -34,7 +34,8 @@ NAMES = (
     "a b",
 )
 TOGETHER = "together"
-STEP, SPAN = 60, 1200
+STEP = 60
+SPAN = 1200
 """Seconds between samples, and of all."""
 OTHER_LABELS: Mapping[str, tuple[str, ...]] = {
     "severity": ("warning", "critical"),

@@ -323,7 +323,8 @@ def of_recording(rule: Rule) -> Iterator[Test]:
         """nodes: the labels of each agent's view of a broker, how many messages it has there; passed_on: of these."""
         series = []
         for labels, number in nodes:
-            info, own = INFO, queue
+            info = INFO
+            own = queue
             for label, value in labels.items():
                 info = with_label(info, label, value)
                 own = (

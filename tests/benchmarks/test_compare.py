@@ -34,7 +34,8 @@ def test_what_is_known_of_causes_is_among_what_is_compared() -> None:
             "client_hangs": Verdict(CauseState.PROVEN, "planted"),
         }
     )
-    before, now = causes_of([condition]), causes_of([changed])
+    before = causes_of([condition])
+    now = causes_of([changed])
     assert before
     assert [
         "causes",
@@ -90,10 +91,8 @@ def poll(**parts: Any) -> dict[str, Any]:
 def test_a_planted_change_is_seen(
     part: str, row: Any, differing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, now = (
-        poll(causes=[], explained=[]),
-        poll(causes=[], explained=[]) | {part: [row]},
-    )
+    before = poll(causes=[], explained=[])
+    now = poll(causes=[], explained=[]) | {part: [row]}
     found = compared(iter([before]), iter([now]))
     assert (found["different"], found["differing"], found["not_compared"]) == (
         1,

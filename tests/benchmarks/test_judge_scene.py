@@ -14,11 +14,9 @@ POLLS = 60
 
 @pytest.mark.slow  # the benchmark's ten thousand queues
 def test_the_scene_has_something_of_everything() -> None:
-    scene, state, policy = (
-        Scene(1_000, 5_000),
-        State(),
-        Policy("bench", limits=NO_LIMITS),
-    )
+    scene = Scene(1_000, 5_000)
+    state = State()
+    policy = Policy("bench", limits=NO_LIMITS)
     seconds: dict[str, float] = defaultdict(float)
     with timed(seconds):
         for _ in range(POLLS):

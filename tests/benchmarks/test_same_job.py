@@ -38,10 +38,8 @@ class TornRows:
     def look(self, broker: str, consumers: list[dict[str, str]]) -> None:
         """At the rows of a poll."""
         for row in consumers:
-            delivered, acknowledged = (
-                float(row["messagesDelivered"]),
-                float(row["messagesAcknowledged"]),
-            )
+            delivered = float(row["messagesDelivered"])
+            acknowledged = float(row["messagesAcknowledged"])
             delivered_before, acknowledged_before = self._counters.get(
                 row["id"], (0.0, 0.0)
             )
@@ -63,7 +61,8 @@ async def test_same_samples_poll_after_poll() -> None:
     world = World(
         120, 400
     )  # one page: what stands between two may be shown a poll longer
-    polled, baseline = Polled(WorldTransport(world), page_rows=500), Baseline("bench")
+    polled = Polled(WorldTransport(world), page_rows=500)
+    baseline = Baseline("bench")
     exposition = Exposition(lambda _: b"")
     exposition.set_broker("bench", polled.blocks)
     torn = TornRows()

@@ -20,7 +20,8 @@ from penstock.exposition.syntax import Format
 
 pytestmark = pytest.mark.slow  # thousands of rows, polled until they are at rest
 
-QUEUES, CONSUMERS = 3_000, 9_000
+QUEUES = 3_000
+CONSUMERS = 9_000
 POLLS_TO_REST = 24
 """After these nothing within the five minutes that rates look back on has moved."""
 EVERY_POLL = [
@@ -178,7 +179,8 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: dict[str, int] = defaultdict(int)
-    whole, exactly = ListingDecoder.__call__, ListingDecoder.exactly
+    whole = ListingDecoder.__call__
+    exactly = ListingDecoder.exactly
 
     def count(rows: Sequence[object]) -> None:
         for row in rows[:1]:
@@ -198,7 +200,9 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     monkeypatch.setattr(ListingDecoder, "exactly", counting_exactly)
     world.step(churn=0.01)
     await polled.poll()
-    came, missed = 0.01, 0.07  # of what stayed some cannot be found again, and is read
+    # of what stayed some cannot be found again, and is read
+    came = 0.01
+    missed = 0.07
     assert read["ConsumerTexts"] == CONSUMERS // 100
     assert (
         0.19 * CONSUMERS <= read["ConsumerNumbers"] <= (0.2 + came + missed) * CONSUMERS

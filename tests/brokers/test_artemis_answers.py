@@ -365,8 +365,10 @@ def suppressed(function: Callable[[], object]) -> None:
 def decode_listings(body: bytes) -> None:
     """Everything that reads the answer of a listing."""
     one = listing_page(body)
-    consumers, queues = tables.ConsumerBuilder((), numbers=True), tables.QueueBuilder()
-    addresses, connections = tables.AddressBuilder(), ConnectionBuilder(())
+    consumers = tables.ConsumerBuilder((), numbers=True)
+    queues = tables.QueueBuilder()
+    addresses = tables.AddressBuilder()
+    connections = ConnectionBuilder(())
     for _ in range(2):  # what was there at the poll before is read otherwise
         suppressed(lambda: consumers.table([consumers.page(one)]))
         suppressed(
@@ -386,7 +388,8 @@ def decode_listings(body: bytes) -> None:
 def decode_reads(body: bytes) -> None:
     """Everything that reads another answer."""
     one = wire.replies(body, 1)[0]
-    queues, addresses = tables.QueueBuilder(), tables.AddressBuilder()
+    queues = tables.QueueBuilder()
+    addresses = tables.AddressBuilder()
     suppressed(
         lambda: queues.table([queues.attributes(one)], NO_ROLES, from_attributes=True)
     )

@@ -84,7 +84,8 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows: Counter[str] = Counter()
-        exactly, everything = ListingDecoder.exactly, ListingDecoder.__call__
+        exactly = ListingDecoder.exactly
+        everything = ListingDecoder.__call__
 
         def of_some(decoder: Any, page: ListingPage, at: Positions) -> Any:
             found = exactly(decoder, page, at)
@@ -182,7 +183,8 @@ def test_a_row_that_two_oddities_put_in_anothers_place_is_no_row_of_the_next_pol
     None
 ):
     """One row more by an object within a row, one less by another order of fields: the number of rows is right."""
-    read, nested = reader(), row(3, 30, inner={"id": "99"})
+    read = reader()
+    nested = row(3, 30, inner={"id": "99"})
     first = body([row(1, 10), {"status": "OK", **row(2, 20)}, nested])
     second = body([row(1, 11), nested])
     for page in (first, second):
@@ -225,7 +227,8 @@ def test_a_refusal_in_the_form_of_a_listing_is_a_refusal() -> None:
 
 
 def test_only_rows_that_read_otherwise_are_decoded_again(counted: Counted) -> None:
-    read, rows = reader(), [row(n, n) for n in range(100)]
+    read = reader()
+    rows = [row(n, n) for n in range(100)]
     read.together([read(listing_page(body(rows)))])
     counted.rows.clear()
     rows[7], rows[50:60] = row(7, 70), []
@@ -237,7 +240,8 @@ def test_only_rows_that_read_otherwise_are_decoded_again(counted: Counted) -> No
 
 
 def test_a_row_is_found_on_whatever_page_it_stands(counted: Counted) -> None:
-    read, rows = reader(), [row(n, n) for n in range(40)]
+    read = reader()
+    rows = [row(n, n) for n in range(40)]
     read.together(
         [
             read(listing_page(body(rows[:20], 40))),
@@ -304,11 +308,9 @@ def test_a_value_that_cannot_be_read_is_told_at_every_poll() -> None:
 def test_the_other_pages_of_a_poll_are_remembered_where_one_has_a_bad_value(
     counted: Counted,
 ) -> None:
-    read, good, bad = (
-        reader(),
-        body([row(1, 5), row(2, 6)], 3),
-        body([row(3, "ERROR: denied")], 3),
-    )
+    read = reader()
+    good = body([row(1, 5), row(2, 6)], 3)
+    bad = body([row(3, "ERROR: denied")], 3)
     for poll in range(3):
         read.together([read(listing_page(good)), read(listing_page(bad))])
         assert counted.rows["some"] == (2 if poll == 0 else 0)
@@ -316,7 +318,8 @@ def test_the_other_pages_of_a_poll_are_remembered_where_one_has_a_bad_value(
 
 
 def test_after_pages_that_stood_in_rows_are_compared_again_at_once() -> None:
-    read, page = reader(), body([row(n, n) for n in range(10)])
+    read = reader()
+    page = body([row(n, n) for n in range(10)])
     stood_in = Numbers(np.array([1]), np.zeros((2, 1)), listings.NO_HASHES, 1)
     for pages in ([read(listing_page(page))], [stood_in], [read(listing_page(page))]):
         read.together(pages)
@@ -327,7 +330,8 @@ def test_where_nearly_all_rows_change_they_are_not_compared_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(listings, "RESTING", 3)
-    read, compared = reader(), []
+    read = reader()
+    compared = []
     for poll in range(12):
         found = read(listing_page(body([row(n, poll) for n in range(20)])))
         assert found.values[0].tolist() == [poll] * 20
@@ -340,7 +344,8 @@ def test_where_nearly_all_rows_change_they_are_not_compared_for_a_while(
 def test_after_a_poll_that_broke_off_rows_are_compared_with_the_last_whole_one() -> (
     None
 ):
-    read, rows = reader(), [row(n, n) for n in range(10)]
+    read = reader()
+    rows = [row(n, n) for n in range(10)]
     read.together([read(listing_page(body(rows)))])
     read(listing_page(body([row(n, 99) for n in range(5)])))
     found = read(listing_page(body(rows)))

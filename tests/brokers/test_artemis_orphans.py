@@ -37,7 +37,8 @@ def test_the_status_of_a_consumer_is_read_and_ends_with_it() -> None:
 
 
 def test_every_page_is_looked_at() -> None:
-    consumers, second = made(), page(11, "Orphaned", "OK")
+    consumers = made()
+    second = page(11, "Orphaned", "OK")
     assert orphans(consumers, page(1, "OK"), second) == [11]
     assert orphans(consumers, page(1, "OK"), second) == [11]
     assert orphans(consumers, page(1, "Orphaned"), page(11, "OK", "OK")) == [1]

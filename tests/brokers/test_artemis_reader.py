@@ -128,7 +128,8 @@ class Broker:
             ],
             "listProducers": [],
         }
-        found, wanted = of[operation], json.loads(options)
+        found = of[operation]
+        wanted = json.loads(options)
         if "sortOrder" in wanted:
             found = sorted(found, key=lambda row: -int(row[wanted["sortField"]]))
         return json.dumps(
@@ -155,7 +156,8 @@ class Broker:
         return row | {"messagesInTransit": self.buffered.get(number, "2")}
 
     def read(self, request: Request) -> dict[str, Any]:
-        mbean, broker = request["mbean"], prefixed("b")
+        mbean = request["mbean"]
+        broker = prefixed("b")
         if "component=bridges" in mbean:
             return {
                 f"{broker},component=bridges,name={quote(n)}": v
@@ -262,10 +264,8 @@ async def test_everything_that_is_asked_is_a_named_read(version: str) -> None:
             continue
         assert request["type"] == "read"
         assert request["attribute"]
-        of_queue, of_address = (
-            "subcomponent=queues" in request["mbean"],
-            "component=addresses" in request["mbean"],
-        )
+        of_queue = "subcomponent=queues" in request["mbean"]
+        of_address = "component=addresses" in request["mbean"]
         denied = DENIED - (
             {"MessageCount"} if of_queue else {"Paused"} if of_address else set()
         )
@@ -330,7 +330,8 @@ async def test_a_listing_that_something_vanished_from_is_asked_again_a_few_times
 async def test_queues_vanishing_twice_are_read_by_pattern_and_listed_the_next_time() -> (
     None
 ):
-    broker, artemis = Broker(), None
+    broker = Broker()
+    artemis = None
     artemis = ArtemisReader(broker)
     broker.wrong = {"listQueues": [NULL_POINTER, NULL_POINTER]}
     assert messages(await polled(artemis, broker)) == {"orders": 10.5, "bills": 11.5}
@@ -429,7 +430,8 @@ async def test_a_list_of_transactions_in_another_form_is_not_taken_for_none(
 async def test_a_count_that_is_refused_is_missing_and_said() -> None:
     """As 2.44 answers where the role may list and not read the attribute."""
     broker = Broker()
-    broker.prepared, broker.delivering = ["dHgx"], {"orders": "8"}
+    broker.prepared = ["dHgx"]
+    broker.delivering = {"orders": "8"}
     artemis = ArtemisReader(broker)
     await polled(artemis, broker)
     refused = {
@@ -588,7 +590,8 @@ async def test_two_that_hang_leave_time_for_the_rest(
 async def test_a_used_up_deadline_fails_what_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker, now = Broker(), [time.monotonic()]
+    broker = Broker()
+    now = [time.monotonic()]
     monkeypatch.setattr("penstock.brokers.engine.time.monotonic", lambda: now[0])
 
     def late() -> dict[str, Any]:

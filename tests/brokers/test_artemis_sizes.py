@@ -81,7 +81,8 @@ class Idle(Broker):
         self.sizes[name][1] += 100 * messages
 
     def settle(self, name: str) -> None:
-        row, said = self.rows[name], self.sizes[name]
+        row = self.rows[name]
+        said = self.sizes[name]
         row["messagesAcked"] += row["messageCount"]
         said[0] += row["messageCount"]
         row["messageCount"] = said[1] = said[2] = 0
@@ -409,7 +410,9 @@ async def replayed(
 ) -> tuple[list[dict[str, list[float]]], int]:
     """Sizes of all queues at each poll, and how many reads by name there were; share: see `BY_NAME`."""
     monkeypatch.setattr(sizes, "BY_NAME", share)
-    transport, polls, by_name = RecordingTransport(path), [], 0
+    transport = RecordingTransport(path)
+    polls = []
+    by_name = 0
     ask = transport.ask
 
     async def counted(asked: Sequence[Request], timeout: float) -> Answer:

@@ -289,7 +289,8 @@ class Agent:
     """Polls a broker and shows it."""
 
     def __init__(self, broker: Fleet, artemis: ArtemisReader) -> None:
-        self.broker, self.artemis = broker, artemis
+        self.broker = broker
+        self.artemis = artemis
         self.assessor = Assessor(Policy("b"), 15.0)
 
     async def poll(self) -> Snapshot:
@@ -442,7 +443,8 @@ def test_pages_of_a_budget(most: int, rows: int, pages: tuple[int, int]) -> None
 
 
 def test_late_is_what_a_cut_reading_may_have_hidden() -> None:
-    budget, index = Budget("queues", 2), Index[str].empty()
+    budget = Budget("queues", 2)
+    index = Index[str].empty()
 
     def reading(keys: list[int], of: int) -> list[int]:
         nonlocal index

@@ -112,7 +112,8 @@ class Classic:
         return Answer(json.dumps(said).encode(), self.now, 0.01)
 
     def respond(self, request: Request) -> dict[str, Any]:
-        name, wanted = request["mbean"], request["attribute"]
+        name = request["mbean"]
+        wanted = request["attribute"]
         if self.refused in name:
             return {
                 "status": 403,
@@ -123,10 +124,8 @@ class Classic:
         keys = dict(
             part.split("=", 1) for part in name.split(":")[1].split(",") if "=" in part
         )
-        of, whole = (
-            {k: v for k, v in keys.items() if k not in ("type", "brokerName")},
-            name.endswith(",*"),
-        )
+        of = {k: v for k, v in keys.items() if k not in ("type", "brokerName")}
+        whole = name.endswith(",*")
         if not of:
             return {"status": 200, "value": self.about} if self.about else NONE
         found = {}
@@ -220,7 +219,8 @@ async def test_a_durable_subscription_without_a_consumer_is_a_queue(
     broker.endpoint("Consumer", "news", "desk", gone, kind="Topic")
     broker.endpoint("Consumer", "news", "live", subscriber(), kind="Topic")
     found = await reader.poll(10)
-    left, live = row(found, "queues", "desk.sub"), row(found, "queues", "ID_live_1_1")
+    left = row(found, "queues", "desk.sub")
+    live = row(found, "queues", "ID_live_1_1")
     assert (left["messages"], left["consumers"], left["added"]) == (4, 0, 9)
     assert (
         live["messages"],
@@ -383,7 +383,8 @@ async def test_errors_say_what_to_do(broker: Classic, reader: Reader) -> None:
     broker.refused = "brokerName=*"
     with pytest.raises(Refused, match="give origin"):
         await reader.poll(10)
-    broker.refused, broker.about = "nothing", {}
+    broker.refused = "nothing"
+    broker.about = {}
     with pytest.raises(
         BadAnswer, match="shows no ActiveMQ broker: it is starting or stopping"
     ):

@@ -48,7 +48,8 @@ class Broker:
         self.asked: list[Request] = []
         self.wrong: dict[str, list[Any]] = {}
         self.stamp = 1000.0
-        self.start, self.uptime = START, 60_000
+        self.start = START
+        self.uptime = 60_000
         self.session: str | None = "1"
         self.lists: dict[str, Any] = dict.fromkeys(
             ("getProducerInfo", "getTransactionInfo")
@@ -163,7 +164,8 @@ async def test_a_poll(broker: Broker, reader: OpenMQReader) -> None:
     assert snapshot.broker is not None
     assert (snapshot.broker.node_id, snapshot.broker.resource_state) == ("h:7676", 3)
     assert np.isnan(snapshot.broker.memory_limit_bytes)  # -1 is no limit
-    queues, consumers = snapshot.queues, snapshot.consumers
+    queues = snapshot.queues
+    consumers = snapshot.consumers
     assert [
         number(queues, name) for name in ("messages", "delivering", "added", "removed")
     ] == [12, 2, 20, 8]
@@ -446,7 +448,9 @@ async def test_a_new_session_or_start_is_a_new_epoch(
 ) -> None:
     """A new epoch: the uptime begins anew."""
     before = (await reader.poll(10)).broker
-    broker.session, broker.start, broker.stamp = session, start, broker.stamp + 15
+    broker.session = session
+    broker.start = start
+    broker.stamp = broker.stamp + 15
     broker.uptime = 75_000 if start == START else 10_000
     after = (await reader.poll(10)).broker
     assert before is not None

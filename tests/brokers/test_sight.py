@@ -19,7 +19,8 @@ class Moving:
     """A sorted listing of keys that never come again."""
 
     def __init__(self, dice: Random, size: int, *, by_key: bool) -> None:
-        self.dice, self.by_key = dice, by_key
+        self.dice = dice
+        self.by_key = by_key
         self.places: list[float] = []
         """By key, where it stands or stood."""
         self.there: set[int] = set()

@@ -101,7 +101,8 @@ async def test_a_kind_of_its_own_through_the_whole_agent(tmp_path: Path) -> None
             assert scrape.value("penstock_collector_success", collector="queues") == 1
             assert scrape.value("mq_queue_messages", queue="orders") == 25
 
-            broker.refused, broker.buffered = set(), 10
+            broker.refused = set()
+            broker.buffered = 10
             scrape = await until(metrics, stalled)
             assert scrape.value("mq_client_buffered_messages", client="billing") == 10
             assert polls(scrape, "failed") == 0

@@ -54,8 +54,11 @@ class Settings(msgspec.Struct):
     limit: float = np.nan
 
 
-ABOUTS, QUEUES, CONSUMERS = Decoder(About), Decoder(Queue), Decoder(Consumer)
-CONNECTIONS, SETTINGS = Decoder(Connection), Decoder(Settings)
+ABOUTS = Decoder(About)
+QUEUES = Decoder(Queue)
+CONSUMERS = Decoder(Consumer)
+CONNECTIONS = Decoder(Connection)
+SETTINGS = Decoder(Settings)
 QUEUE_NUMBERS = ("messages", "delivering", "consumers", "added", "acknowledged")
 CONSUMER_NUMBERS = ("buffered", "delivered", "acknowledged")
 
@@ -148,7 +151,8 @@ class ToyReader(BrokerReader[Reply]):
         return self._connections(integers(rows, "id"), make.__getitem__, {})[0]
 
     def _queue_table(self, rows: Sequence[Queue]) -> Table[model.QueueRow]:
-        kind, ring = model.QueueKind.USER, model.RingSource.NONE
+        kind = model.QueueKind.USER
+        ring = model.RingSource.NONE
         make = [
             model.QueueRow(
                 r.name, r.name, "ANYCAST", True, False, "", kind, ring, "", ""

@@ -42,7 +42,8 @@ def take(found: Found, truth: Truth, poller: Poller, queues: Collection[str]) ->
     """What is known of the causes after this poll, and what is advised."""
     for one in poller.assessor.state.judgement.conditions:
         if one.name == truth.condition and one.queue in queues:
-            found.verdicts, found.polls = one.verdicts, found.polls + 1
+            found.verdicts = one.verdicts
+            found.polls = found.polls + 1
     found.wrong |= set(
         wrong(poller, (truth.condition,), queues, " ".join(sorted(truth.true)))
     )

@@ -167,10 +167,8 @@ def played(only: str, seconds: float, folder: Path) -> dict[str, Found]:
         for name, one in SITUATIONS.items()
         if any(part in name for part in only.split(","))
     }
-    known, scenarios = (
-        {name: Found() for name in chosen},
-        [scenario for _, scenario in chosen.values()],
-    )
+    known = {name: Found() for name in chosen}
+    scenarios = [scenario for _, scenario in chosen.values()]
 
     def each(poller: Poller) -> None:
         for name, (truth, scenario) in chosen.items():

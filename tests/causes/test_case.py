@@ -188,7 +188,9 @@ def test_addresses_that_were_read_before_it_began_are_stale() -> None:
 
 # --- the whole broker
 
-FULL, ROOM, NOT_READ = Truth.YES, Truth.NO, Truth.UNKNOWN
+FULL = Truth.YES
+ROOM = Truth.NO
+NOT_READ = Truth.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -491,7 +493,8 @@ def test_of_two_others_the_first_is_named() -> None:
     assert silence.moved(poll, 0) == "q"
 
 
-POSSIBLE, EXCLUDED = CauseState.POSSIBLE, CauseState.EXCLUDED
+POSSIBLE = CauseState.POSSIBLE
+EXCLUDED = CauseState.EXCLUDED
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ from penstock.causes.verdict import (
     proven,
 )
 
-YES, NO = known(True), known(False)
+YES = known(True)
+NO = known(False)
 LACKING = unread("the depth")
 LACKS_TWO = Claim(Truth.UNKNOWN, ("the depth was not read", "the limit was not read"))
 

@@ -28,7 +28,8 @@ def loop(
     """
 
     def said(i: int, now: float) -> dict[str, Any]:
-        done, back = settles * i, 10.0 * i
+        done = settles * i
+        back = 10.0 * i
         row = {
             "T": 10.0,
             "C": done + back,
@@ -114,7 +115,8 @@ def dies(
     """
 
     def said(i: int, now: float) -> dict[str, Any]:
-        gone, given = 5.0 * i, delivered * i
+        gone = 5.0 * i
+        given = delivered * i
         if goes:
             row = {"T": 40.0, "N": 40.0, "Ld": now - 1}
         else:

@@ -45,7 +45,8 @@ def polled(said: Said, polls: int = POLLS, **options: Any) -> Judged:
 
 def core_hangs() -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
-        done, last = 100.0 * min(i, 3), now - 15 * max(i - 3, 0) - 1
+        done = 100.0 * min(i, 3)
+        last = now - 15 * max(i - 3, 0) - 1
         mine = {
             "T": 40.0,
             "C": done,
@@ -120,7 +121,8 @@ def amqp_never_commits() -> Judged:
 
 def comes_back(protocol: str) -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
-        done, back = 1.0 * i, 10.0 * i
+        done = 1.0 * i
+        back = 10.0 * i
         row = {
             "T": 10.0,
             "C": done + back,
@@ -137,7 +139,8 @@ def comes_back(protocol: str) -> Judged:
 
 def dies(delivered: float, dead: float) -> Judged:
     def said(i: int, now: float) -> dict[str, Any]:
-        gone, given = 5.0 * i, delivered * i
+        gone = 5.0 * i
+        given = delivered * i
         row = {"T": 1.0, "C": given, "N": given + 1, "L": now - 1, "Ld": now - 1}
         queue = {
             "A": 900.0,

@@ -36,7 +36,8 @@ def pool(
         now = START + STEP * (i + 1)
         busy = [n for n in range(min(i, 9) + 1) if not gap or n * STEP >= gap or n == 0]
         hung = START + STEP * (busy[-1] + 1) - 1
-        done, other = 50.0 * len(busy), rate * STEP * i
+        done = 50.0 * len(busy)
+        other = rate * STEP * i
         first = {
             "T": 40.0,
             "C": done,
@@ -92,7 +93,8 @@ def evicting(seconds: float, lost: float = 20.0, ready: float = 100.0) -> set[st
     """A consumer that takes none of a full ring from 50 s on, into which more comes."""
     world = Beside(constants=Constants(), step=STEP)
     for i in range(int(50 + seconds) // 5 + 1):
-        done, last = 50.0 * min(i, 9), START + STEP * (min(i, 9) + 1) - 1
+        done = 50.0 * min(i, 9)
+        last = START + STEP * (min(i, 9) + 1) - 1
         consumer = {"T": 40.0, "C": done, "N": done + 40, "L": last, "Ld": last}
         ring = {"ring": 100.0, "ring_source": RingSource.QUEUE}
         added = done + ready + 40 + lost * max(i - 9, 0)
@@ -121,7 +123,8 @@ def connection(seconds: float, limit: int | None) -> set[str]:
         world.policy, rules=Rules((Rule(Match(), Says(connection_flow_limit=limit)),))
     )
     for i in range(int(50 + seconds) // 5 + 1):
-        done, waits = 10.0 * min(i, 9), 10.0 * max(i - 9, 0)
+        done = 10.0 * min(i, 9)
+        waits = 10.0 * max(i - 9, 0)
         fed = {"A": done + waits, "K": done, "M": waits}
         world.poll(
             {"hung": {"A": 500, "K": done, "M": 500 - done, "D": 200}, "fed": fed},

@@ -102,7 +102,8 @@ def hangs(
     selector = {"filter": said.pop("filter")} if "filter" in said else {}
 
     def poll(i: int, now: float) -> dict[str, Any]:
-        done, last = each_poll * min(i, 3), now - 15 * max(i - 3, 0) - 1
+        done = each_poll * min(i, 3)
+        last = now - 15 * max(i - 3, 0) - 1
         mine = {"T": 40.0, "C": done, "N": done + 40, "L": last, "Ld": last, **selector}
         other = {"queue": "r", "T": 0.0, "N": 0.0}
         consumers = {"o": other} | ({"c": mine} if i else {})
@@ -385,7 +386,8 @@ def blocked(
     """The consumer stops at the fourth poll; nothing comes in to the reply address from poll `closed_at` on."""
 
     def said(i: int, now: float) -> dict[str, Any]:
-        stopped, closed = min(i, 3), min(i, closed_at)
+        stopped = min(i, 3)
+        closed = min(i, closed_at)
         done = 10.0 * (stopped + 1)
         acknowledged = now - 15 * (i - stopped) - 1
         consumer = {
@@ -396,7 +398,8 @@ def blocked(
             "Ld": acknowledged,
             "connection": 7,
         }
-        came, percent = 10.0 * (closed + 1), 117.0 if i >= closed_at else 50.0
+        came = 10.0 * (closed + 1)
+        percent = 117.0 if i >= closed_at else 50.0
         return {
             "queues": {"q": {"A": done + 20, "K": done, "M": 20.0, "D": 20.0}, "reply": {"A": came, "M": came}},
             "consumers": {"c": consumer},

@@ -22,7 +22,9 @@ HAS_ROOM = {
 }
 """What a broker says of itself that is not full."""
 
-proven, possible, excluded = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.EXCLUDED
+proven = CauseState.PROVEN
+possible = CauseState.POSSIBLE
+excluded = CauseState.EXCLUDED
 
 
 @dataclass

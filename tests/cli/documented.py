@@ -55,7 +55,8 @@ def parse(line: str) -> None:
     while isinstance(command, click.Group) and words:
         found = command.get_command(context, words[0])
         assert found is not None, f"no command {words[0]!r}: {line}"
-        command, words = found, words[1:]
+        command = found
+        words = words[1:]
     command.make_context(command.name, words, parent=context, resilient_parsing=True)
 
 

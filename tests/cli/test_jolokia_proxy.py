@@ -26,10 +26,8 @@ def of_version(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"request": {"type": "version"}, "value": value, "status": 200}]
 
 
-ON, UNKNOWN = (
-    "proxy is switched on",
-    "it is not known whether Jolokia's proxy is switched off",
-)
+ON = "proxy is switched on"
+UNKNOWN = "it is not known whether Jolokia's proxy is switched off"
 ANSWERS: dict[str, tuple[object, str]] = {
     "2, on": (of_version({**JOLOKIA_2, "info": {"proxy": {}, "jmx": {}}}), ON),
     "2, off": (of_version({**JOLOKIA_2, "info": {"jmx": {}}}), ""),

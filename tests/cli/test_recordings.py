@@ -217,7 +217,8 @@ def test_a_recording_is_its_owners_only_and_follows_no_link(
 def test_a_recording_that_is_full_ends_with_what_it_has(
     config: Path, tmp_path: Path
 ) -> None:
-    whole, path = tmp_path / "whole.gz", tmp_path / "r.gz"
+    whole = tmp_path / "whole.gz"
+    path = tmp_path / "r.gz"
     command = ("record", "--config.file", str(config), "--broker", "new")
     assert run(*command, "--polls", "1", "--output", str(whole)).exit_code == 0
     limit = whole.stat().st_size + 500

@@ -29,7 +29,8 @@ def recorded() -> list[dict[str, Any]]:
 @pytest.fixture
 def with_an_outage(tmp_path: Path) -> Path:
     """The recorded polls, in the second of which nobody answered."""
-    lines, poll = recorded(), 0
+    lines = recorded()
+    poll = 0
     for line in lines:
         poll = line.get("poll", poll)
         if poll == 2 and "answer" in line:

@@ -70,17 +70,14 @@ class Flow:
         step = self.judged.step
         for _ in range(round(seconds / step)):
             came = round(rate * step)
-            gone, dead = round(came * expires), round(came * dies)
+            gone = round(came * expires)
+            dead = round(came * dies)
             left = min(self.depth + came - gone - dead, settles * step)
-            self.added, self.expired, self.killed = (
-                self.added + came,
-                self.expired + gone,
-                self.killed + dead,
-            )
-            self.settled, self.depth = (
-                self.settled + left,
-                self.depth + came - gone - dead - left,
-            )
+            self.added = self.added + came
+            self.expired = self.expired + gone
+            self.killed = self.killed + dead
+            self.settled = self.settled + left
+            self.depth = self.depth + came - gone - dead - left
             said = {
                 "A": self.added,
                 "K": self.settled,

@@ -23,7 +23,8 @@ from penstock.observation.usual import EXPIRED as USUAL_EXPIRED
 from penstock.observation.usual import HIGHS, PEAK, SERVICE
 from penstock.observation.usual import KILLED as USUAL_KILLED
 
-WINDOW, TREND = 5, 6
+WINDOW = 5
+TREND = 6
 """Variables of the two windows."""
 AGAIN_AND_AGAIN = [1.0] * 6
 ONCE = [0.0] * 5 + [9.0]
@@ -38,7 +39,8 @@ def goes_on(condition: str, variable: int) -> Pairs:
 
 def unusually(condition: str, kind: int, variable: int) -> list[Pairs]:
     """Half of what leaves the queue, and none in 28 days."""
-    highs, line = lines(HIGHS, {kind: 1}), kind - USUAL_EXPIRED
+    highs = lines(HIGHS, {kind: 1})
+    line = kind - USUAL_EXPIRED
     half = {
         "usual.shares": lines(2, {line: 0.5}),
         "usual.began": LONG_AGO,
@@ -79,7 +81,8 @@ HELD_UP = SLOW | {
     stalled.rule: False,
 }
 """One of two consumers settles nothing, and holds all messages: the other one is not slow."""
-NOBODY_LEAKS, LEAKS = lines(len(FIELDS), {RISES: 0}), lines(len(FIELDS), {RISES: 1})
+NOBODY_LEAKS = lines(len(FIELDS), {RISES: 0})
+LEAKS = lines(len(FIELDS), {RISES: 1})
 SLOW_BESIDE_LEAK = SLOW | {
     "usual.service": [10, NEVER],
     "buffers.at": positions(1),

@@ -72,7 +72,8 @@ WITH_NOBODY = {
     "openmq.prepared.received": 0,
     "found.consumers": 0,
 }
-YES, NO = np.array([1.0]), np.array([0.0])
+YES = np.array([1.0])
+NO = np.array([0.0])
 
 CASES = [
     Pairs("rejecting", plain, REFUSED, {

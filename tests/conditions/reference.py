@@ -33,11 +33,13 @@ class Debounce:
             self.begin = begin
         self.holds = [*self.holds[-1:], holds]
         if not self.on and self.holds == [True, True] and ripe:
-            self.on, self.since = True, self.begin
+            self.on = True
+            self.since = self.begin
             if now - self.left[1] <= 60:
                 self.since = min(self.since, self.left[0])
         elif self.on and self.holds == [False, False]:
-            self.on, self.left = False, (self.since, now)
+            self.on = False
+            self.left = (self.since, now)
 
 
 @dataclass
@@ -113,7 +115,8 @@ class Reference:
         for name, queue in queues.items():
             mine = {key: one for key, one in consumers.items() if one["queue"] == name}
             told |= self._queue(name, queue, mine, changes, now, known=known[name])
-        self.queues, self.consumers = dict(queues), dict(consumers)
+        self.queues = dict(queues)
+        self.consumers = dict(consumers)
         self.standing = {thing: self.standing.get(thing, Debounce()) for thing in told}
         for thing, (holds, begin) in told.items():
             ripe = thing[0] not in PATIENT or now - begin >= self.constants.cold
@@ -209,7 +212,8 @@ class Reference:
             "M": queue["M"] - queue["S"],
         }
         if not known:
-            had, set_back = past.had, past.set_back or self._is_set_back(name, queue)
+            had = past.had
+            set_back = past.set_back or self._is_set_back(name, queue)
             past = self.past[name] = replace(
                 self._back(name), had=had, set_back=set_back
             )
@@ -301,7 +305,8 @@ class Reference:
         self, past: Past, queue: Numbers, now: float
     ) -> tuple[bool, float]:
         seconds = max(300.0, 9 * self.interval) if not isnan(self.interval) else 300.0
-        polls, stamps = dict(self._window(past, seconds)), self._stamps(seconds)
+        polls = dict(self._window(past, seconds))
+        stamps = self._stamps(seconds)
         since = now - (stamps[-1] - stamps[0])
         if "ring" in queue or not self._covered([*polls.items()], seconds, 8):
             return False, since
@@ -369,7 +374,8 @@ class Reference:
         if "ring" not in queue:
             return
         balance = queue["A"] - queue["K"] - queue["E"] - queue["X"] - queue["M"]
-        before, past.balance = past.balance, balance
+        before = past.balance
+        past.balance = balance
         if not isnan(before):
             past.evicted = max(
                 0.0 if isnan(past.evicted) else past.evicted, min(before, balance)

@@ -43,10 +43,8 @@ def working(
     queue: Queue, client: str = "app", per_second: float = np.inf, window: float = 1000
 ) -> Live:
     """A consumer that takes and settles; at most so many per second."""
-    consumer, rate = (
-        queue.join(client, window=window),
-        Rate(per_second if np.isfinite(per_second) else 1e9),
-    )
+    consumer = queue.join(client, window=window)
+    rate = Rate(per_second if np.isfinite(per_second) else 1e9)
 
     def live(seconds: float) -> None:
         queue.take(consumer)

@@ -102,7 +102,8 @@ def test_what_a_full_address_throws_away_is_what_it_routed_and_its_queue_did_not
 @pytest.mark.slow  # many polls
 def test_routed_lags_behind_added_and_is_no_drop() -> None:
     """The address is read first: 30 of the last messages are in the queue's count only; then it is full and idle."""
-    judged, added = Judged(), 0.0
+    judged = Judged()
+    added = 0.0
     for n in range(6):
         added = 100.0 * n
         address = {

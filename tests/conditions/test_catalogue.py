@@ -56,7 +56,8 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Condition]:
 
 
 def samples(world: World) -> list[str]:
-    blocks, exposition = BrokerBlocks(), Exposition(lambda _: b"")
+    blocks = BrokerBlocks()
+    exposition = Exposition(lambda _: b"")
     exposition.set_broker("b1", blocks)
     blocks.update(world.tables)
     return b"".join(exposition.chunks(Format.TEXT, gzip=False)).decode().splitlines()

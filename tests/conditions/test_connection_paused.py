@@ -90,7 +90,8 @@ def test_a_consumer_that_stops_later_than_the_other_starves_raises_no_other_cond
     moves: int,
 ) -> None:
     """Not for as long again as nothing may be delivered; then `not_dispatching` is what is known."""
-    world, names = openmq(), set[str]()
+    world = openmq()
+    names = set[str]()
     for i in range(14):
         moved = 5 * min(i, moves)
         world.poll(

@@ -12,7 +12,8 @@ from penstock.conditions.wording import action
 
 
 def good(queue: Queue, per_second: float = 20) -> Live:
-    consumer, rate = queue.join("good", window=100), Rate(per_second)
+    consumer = queue.join("good", window=100)
+    rate = Rate(per_second)
 
     def live(seconds: float) -> None:
         n = rate(seconds)
@@ -36,7 +37,8 @@ def crashing(
 
     settles: so many just before it goes. sight: a second before, so that a poll may see it.
     """
-    consumer, left = queue.join("bad", window=held), each
+    consumer = queue.join("bad", window=held)
+    left = each
 
     def live(seconds: float) -> None:
         nonlocal consumer, left
@@ -68,10 +70,8 @@ def test_a_crash_loop_beside_a_good_client(step: float) -> None:
     condition = world.one("crash_looping")
     assert (condition.client, condition.severity.name) == ("bad", "WARNING")
     assert world.alarms == {"crash_looping"}
-    seen, returned = (
-        condition.evidence["consumers_seen"],
-        condition.evidence["given_back"],
-    )
+    seen = condition.evidence["consumers_seen"]
+    returned = condition.evidence["given_back"]
     assert (returned, 5 <= seen <= 120) == (19 * seen, True)
     assert world.first["crash_looping"] <= 12 * step
     text = action(on("artemis", "crash_looping"), condition.evidence)
@@ -97,7 +97,8 @@ def test_it_ends_ten_minutes_after_the_last_crash() -> None:
 @pytest.mark.slow  # many polls
 def test_one_that_acknowledged_before_it_went_hides_no_others() -> None:
     world, queue = world_of()
-    work, loop = good(queue), crashing(queue)
+    work = good(queue)
+    loop = crashing(queue)
     lucky = queue.join("bad", window=2)
     world.run(20, together(work, loop), tick=0.5)
     assert world.names == {"crash_looping"}
@@ -132,7 +133,8 @@ def test_a_batch_that_is_acknowledged_between_two_polls_before_its_consumer_goes
 ) -> None:
     """Of the client itself, or of another one that is replaced."""
     world, queue = world_of(10.0)
-    work, loop = good(queue), crashing(queue)
+    work = good(queue)
+    loop = crashing(queue)
     world.run(30, together(work, loop), tick=0.5)
     for _ in range(4):
         replaced = queue.join(client, window=200)
@@ -195,7 +197,8 @@ def test_clients_that_acknowledge_before_they_close() -> None:
 def test_a_rollout() -> None:
     """Each instance works, and is replaced with what it had prefetched."""
     world, queue = world_of(6.0)
-    left, consumer = 7.0, queue.join("app", window=500)
+    left = 7.0
+    consumer = queue.join("app", window=500)
 
     def live(seconds: float) -> None:
         nonlocal left, consumer
@@ -215,7 +218,8 @@ def test_a_rollout() -> None:
 @pytest.mark.slow  # many polls
 def test_instances_half_of_which_are_stopped_in_their_first_job() -> None:
     world, queue = world_of(6.0, backlog=3000)
-    busy, quick = crashing(queue, 5, 20), crashing(queue, 4, 20, settles=3, sight=True)
+    busy = crashing(queue, 5, 20)
+    quick = crashing(queue, 4, 20, settles=3, sight=True)
     world.run(900, together(good(queue), busy, quick), tick=0.5)
     assert "crash_looping" not in world.alarms
 

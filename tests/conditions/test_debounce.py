@@ -10,7 +10,8 @@ from penstock.rule_engine.engine import Debounce
 from penstock.settings.constants import Constants
 
 ONE = Index.of(["thing"])
-T, F = True, False
+T = True
+F = False
 
 
 def judged(
@@ -20,7 +21,8 @@ def judged(
     begins: float = np.nan,
     event: bool = False,
 ) -> list[Debounce]:
-    stand, found = Debounce().advance(ONE), []
+    stand = Debounce().advance(ONE)
+    found = []
     for n, hold in enumerate(holds):
         at = np.flatnonzero([hold])
         stand = stand.judge(
@@ -108,7 +110,8 @@ def test_things_that_come_and_go_keep_their_own() -> None:
     first, _ = none.advance(np.array([1, 2]), lambda _: ["a", "b"])
     then, _ = first.advance(np.array([2, 3]), lambda _: ["c"])
     stand = Debounce().advance(first)
-    one, both = np.array([1]), np.array([0, 1])
+    one = np.array([1])
+    both = np.array([0, 1])
     for now in (0.0, 15.0):
         stand = stand.judge(one, np.full(1, np.nan), now, Constants())
     stand = stand.advance(then).judge(both, np.full(2, np.nan), 30.0, Constants())

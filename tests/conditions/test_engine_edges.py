@@ -34,7 +34,10 @@ from penstock.rule_engine.engine import (
 )
 from penstock.settings.constants import POLLS, Constants
 
-NONE, FIRST, SECOND, BOTH = [False, False], [True, False], [False, True], [True, True]
+NONE = [False, False]
+FIRST = [True, False]
+SECOND = [False, True]
+BOTH = [True, True]
 """Of two queues."""
 STEP = 15.0
 
@@ -51,7 +54,8 @@ def condition(queues: list[bool] = NONE, **fields: Any) -> Condition:
 
 def active(index: Index[Any], *queues: int) -> Debounce:
     """It has held at these queues at two polls."""
-    debounce, at = Debounce().advance(index), np.array(queues)
+    debounce = Debounce().advance(index)
+    at = np.array(queues)
     for ago in (2 * STEP, STEP):
         debounce = debounce.judge(at, np.full(len(at), np.nan), NOW - ago, Constants())
     return debounce
@@ -66,7 +70,9 @@ def polls_in_a_row(one: Condition, *, resumed_at: float = np.nan) -> list[int]:
     return result
 
 
-GOES_ON, ENDS, BEGINS = POLLS + 1, -1, 1
+GOES_ON = POLLS + 1
+ENDS = -1
+BEGINS = 1
 WINDOW = 60.0
 """Seconds that the made condition looks back. With two polls of 15 s that is a minute and a half."""
 KNOWN_FOR_LESS = NOW - WINDOW

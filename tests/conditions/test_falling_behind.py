@@ -60,9 +60,11 @@ COURSES: list[tuple[list[float], dict[str, Any], bool]] = [
 
 def test_falling_behind() -> None:
     """Each course on a queue of its own, judged when it has ended."""
-    judged, found = Judged(), {}
+    judged = Judged()
+    found = {}
     for n in range(len(RISES)):
-        queues, consumers = {}, {}
+        queues = {}
+        consumers = {}
         for course, (depths, said, _) in enumerate(COURSES):
             more = {
                 key: value

@@ -192,10 +192,8 @@ def test_polls_faster_than_a_window_needs_are_summed_up() -> None:
         window = window.push(
             float(stamp), np.array([[1], [stamp]], np.float32), 60.0, 5.0, levels=(1,)
         )
-    changes, levels = (
-        window.of(0, QUEUE).ravel().tolist(),
-        window.of(1, QUEUE).ravel().tolist(),
-    )
+    changes = window.of(0, QUEUE).ravel().tolist()
+    levels = window.of(1, QUEUE).ravel().tolist()
     assert (changes, levels) == (
         [5.0] * 12 + [2.0],
         [*map(float, range(5, 61, 5)), 62.0],

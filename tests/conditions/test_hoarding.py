@@ -38,7 +38,8 @@ def test_hoarding() -> None:
     judged = Judged()
     for n in range(5):
         now = judged.now + 15
-        queues, consumers = {}, {}
+        queues = {}
+        consumers = {}
         for i, (most, other, pace, idle, said, _) in enumerate(POOLS):
             gone = pace * 15 * n
             of_queue = {key: value for key, value in said.items() if key != "filter"}
@@ -135,7 +136,8 @@ def test_what_consumers_beyond_the_budget_hold_counts() -> None:
     """Of those that are listed one holds all that they hold; three that are not hold as much each."""
     world = World()
     queue = world.queue()
-    busy, _ = queue.join(window=40), queue.join(window=40)
+    busy = queue.join(window=40)
+    _ = queue.join(window=40)
     hidden = [queue.join("hidden", window=40) for _ in range(3)]
     every = queue.consumers_said
     queue.come(150)

@@ -24,7 +24,8 @@ def leaky(
     queue: Queue, consumer: Consumer, one_in: int, per_second: float = 100
 ) -> Live:
     """Messages come at this rate; it acknowledges all but one of so many."""
-    rate, seen = Rate(per_second), 0
+    rate = Rate(per_second)
+    seen = 0
 
     def live(seconds: float) -> None:
         nonlocal seen
@@ -158,7 +159,8 @@ def sawtooth(batch: int, per_second: float) -> Setup:
 
     def setup(world: World, name: str) -> Live:
         queue = world.queue(name)
-        consumer, rate = queue.join(window=np.inf), Rate(per_second)
+        consumer = queue.join(window=np.inf)
+        rate = Rate(per_second)
 
         def live(seconds: float) -> None:
             queue.come(rate(seconds))
@@ -175,11 +177,9 @@ def behind(share: float) -> Setup:
 
     def setup(world: World, name: str) -> Live:
         queue = world.queue(name)
-        consumer, come, settle = (
-            queue.join(window=np.inf),
-            Rate(100),
-            Rate(100 * (1 - share)),
-        )
+        consumer = queue.join(window=np.inf)
+        come = Rate(100)
+        settle = Rate(100 * (1 - share))
 
         def live(seconds: float) -> None:
             queue.come(come(seconds))
@@ -194,7 +194,8 @@ def behind(share: float) -> Setup:
 def out_of_order(world: World, name: str) -> Live:
     """A pool that has about 35 in hand, never none."""
     queue = world.queue(name)
-    consumer, random = queue.join(window=np.inf), np.random.default_rng(5)
+    consumer = queue.join(window=np.inf)
+    random = np.random.default_rng(5)
 
     def live(seconds: float) -> None:
         queue.come(int(random.poisson(70 * seconds)))
@@ -206,7 +207,8 @@ def out_of_order(world: World, name: str) -> Live:
 
 def rollout(world: World, name: str) -> Live:
     """A consumer that is replaced every 7 s, with what it had prefetched."""
-    queue, left = world.queue(name), 7.0
+    queue = world.queue(name)
+    left = 7.0
 
     def live(seconds: float) -> None:
         nonlocal left
@@ -227,11 +229,9 @@ def rollout(world: World, name: str) -> Live:
 def fills_a_window(world: World, name: str) -> Live:
     """Two consumers, one of them slow: its window fills, and it works all the time."""
     queue = world.queue(name)
-    slow, fast, rate = (
-        queue.join("slow", window=400),
-        queue.join("fast", window=400),
-        Rate(5),
-    )
+    slow = queue.join("slow", window=400)
+    fast = queue.join("fast", window=400)
+    rate = Rate(5)
 
     def live(seconds: float) -> None:
         queue.come(int(60 * seconds))
@@ -292,11 +292,13 @@ def test_a_consumer_that_is_one_percent_too_slow_may_leak() -> None:
 @pytest.mark.slow  # many polls
 def test_numbers_that_go_up_and_down_rise_by_chance_hardly_ever() -> None:
     """2,000 consumers for two hours: six windows of such numbers rise in one of 720, without the mean of the first."""
-    world, size = World(step=2.0), 2000
+    world = World(step=2.0)
+    size = 2000
     queue = world.queue()
     rows = [queue.join(f"c{n}", window=np.inf) for n in range(size)]
     world.run(2)
-    random, buffers = np.random.default_rng(3), Buffers()
+    random = np.random.default_rng(3)
+    buffers = Buffers()
     assert world.state.judgement.buffers.rows.shape[1] == 0
     for one in rows:
         queue.come(1)
@@ -306,7 +308,8 @@ def test_numbers_that_go_up_and_down_rise_by_chance_hardly_ever() -> None:
     held: np.ndarray = np.ones(size)
     suspected = 0
     for poll in range(3600):
-        before, held = held, random.integers(1, 500, size).astype(np.float64)
+        before = held
+        held = random.integers(1, 500, size).astype(np.float64)
         left = 1000.0 + before - held
         consumer = replace(
             facts.consumer, held=held, d_left=left, d_delivered=np.full(size, 1000.0)

@@ -100,7 +100,8 @@ def test_messages_that_all_expire_unread_miss_their_consumer() -> None:
             queue.take(reader)
             queue.settle(reader)
         elif world.seconds % 600 == 31:
-            queue.E, queue.waiting = queue.E + queue.waiting, 0
+            queue.E = queue.E + queue.waiting
+            queue.waiting = 0
 
     world.run(300, live)
     queue.close(reader)
@@ -119,7 +120,8 @@ def test_what_expired_before_the_consumer_went_is_not_missed() -> None:
     reader = queue.join(window=0)
     queue.come(3)
     world.run(30)
-    queue.E, queue.waiting = 3, 0
+    queue.E = 3
+    queue.waiting = 0
     world.run(60)
     queue.close(reader)
     world.run(1200)
@@ -135,7 +137,8 @@ def test_a_single_message_that_expired_unread_is_not_missed_for_ever() -> None:
     queue.close(reader)
     queue.come()
     world.run(60)
-    queue.E, queue.waiting = 1, 0
+    queue.E = 1
+    queue.waiting = 0
     world.run(2 * 3600)
     assert world.alarms == {"no_consumer"}
     assert world.last["no_consumer"] < 4000
@@ -360,7 +363,8 @@ def test_what_a_non_destructive_queue_lets_expire_is_not_missed() -> None:
     def live(_: float) -> None:
         queue.come()
         if queue.waiting > 60:
-            queue.E, queue.waiting = queue.E + 1, queue.waiting - 1
+            queue.E = queue.E + 1
+            queue.waiting = queue.waiting - 1
 
     world.run(300, live)
     queue.close(reader)

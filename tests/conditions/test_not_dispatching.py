@@ -91,7 +91,8 @@ def test_not_dispatching() -> None:
     """Each of them a queue of its own, with clients of its own."""
     judged = Judged()
     for n in range(30):
-        queues, consumers = {}, {}
+        queues = {}
+        consumers = {}
         for i, (queue, readers, comes, _) in enumerate(TOLD):
             queues[f"{i}"] = {
                 **queue,

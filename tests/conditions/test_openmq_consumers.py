@@ -8,7 +8,8 @@ from conditions.openmq_world import OpenmqJudged
 def polled(judged: OpenmqJudged, polls: int, policy: str) -> None:
     """100 messages a second, one of 200 is never acknowledged."""
     for n in range(1, polls + 1):
-        seen, kept = 200.0 * n, float(n)
+        seen = 200.0 * n
+        kept = float(n)
         queue = {"A": seen, "K": seen - kept, "M": kept, "D": kept}
         judged.poll(
             {"q": queue}, {"c": {"T": kept, "N": seen}}, {"q": {"policy": policy}}

@@ -56,7 +56,8 @@ def test_one_that_is_open_is_not_in_doubt() -> None:
 
 @pytest.mark.slow  # many polls
 def test_of_many_the_oldest_are_named() -> None:
-    world, listed = openmq(), dict[str, Any]()
+    world = openmq()
+    listed = dict[str, Any]()
     for number in range(6):
         listed[str(number)] = transaction(
             TransactionState.PREPARED, created=1_700_000_000.0 - number

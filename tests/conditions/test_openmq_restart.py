@@ -46,7 +46,8 @@ def restarted(world: OpenmqJudged, poll: Poll, last: Poll) -> OpenmqJudged:
     memory = as_read(memory)
     queues, consumers, addresses = poll
     again = OpenmqJudged(constants=world.constants, now=world.now, uptime=world.uptime)
-    again.now, again.uptime = again.now + again.step, again.uptime + again.step
+    again.now = again.now + again.step
+    again.uptime = again.uptime + again.step
     snapshot = again.snapshot(
         dict(reversed(list(queues.items()))), consumers, addresses
     )

@@ -69,7 +69,8 @@ def test_what_a_limit_removes_while_its_client_holds_it_is_progress_all_the_same
 ):
     """Its last acknowledgement stands still, as the broker knows these messages no more; what it lets go is counted."""
     judged = OpenmqJudged(step=5.0, constants=COLD)
-    done, acknowledged_at = healthy(judged, policy="remove_oldest"), judged.now
+    done = healthy(judged, policy="remove_oldest")
+    acknowledged_at = judged.now
     for n in range(1, HUNG_POLLS + 1):
         settled = done + n
         queue = {"A": settled + 20.0, "K": settled, "M": 20.0, "D": 10.0}
@@ -93,8 +94,11 @@ def test_a_torn_row_adds_nothing_to_the_total_of_its_client() -> None:
 def changes(*polls: tuple[float, float]) -> list[tuple[float, float]]:
     """What was delivered and acknowledged since the poll before, from the second poll on."""
     row = ConsumerRow("1", "q", "q", "app", "", "jms", "u", "h", "")
-    index, join, seen = Index.of([row]), Join(at=np.zeros(1, np.intp)), Seen()
-    known, late = np.ones(1, np.bool_), np.zeros(1, np.bool_)
+    index = Index.of([row])
+    join = Join(at=np.zeros(1, np.intp))
+    seen = Seen()
+    known = np.ones(1, np.bool_)
+    late = np.zeros(1, np.bool_)
     found = []
     for delivered, acknowledged in polls:
         columns = {

@@ -70,7 +70,8 @@ def test_a_backlog_that_went_and_comes_again_waits_anew() -> None:
     queue.come(10)
     world.run(600)
     assert how(world) is Severity.CRITICAL
-    queue.waiting, queue.X = 0, 10
+    queue.waiting = 0
+    queue.X = 10
     world.run(600)
     queue.come(10)
     world.run(60)
@@ -83,7 +84,8 @@ def test_a_message_that_is_delivered_again_after_a_delay_waits_all_the_time() ->
     queue.come(1)
     world.run(30)
     for _ in range(10):
-        queue.waiting, queue.scheduled = 0, 1
+        queue.waiting = 0
+        queue.scheduled = 1
         world.run(60)
         queue.due()
         world.run(15)

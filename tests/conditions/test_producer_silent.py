@@ -77,7 +77,8 @@ def test_a_pause_that_a_gap_cuts_was_as_long_as_it_was_seen(uptime: float) -> No
     """A weekly run, and two days later the agent is away for three hours, or the broker, which starts again."""
     judged = Judged(step=1800.0)
     flow = Flow(judged).run(3600, 2.0).run(50 * 3600, 0.0)
-    judged.now, judged.uptime = judged.now + 3 * 3600, judged.uptime + uptime
+    judged.now = judged.now + 3 * 3600
+    judged.uptime = judged.uptime + uptime
     flow.run(12 * 3600, 0.0)
     assert not judged.conditions
 

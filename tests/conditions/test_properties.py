@@ -165,7 +165,8 @@ def stands(judged: Judged) -> dict[Thing, float]:
 
 def advance(seed: int, found: Counter[str]) -> None:
     random = Random(seed)  # noqa: S311 - no secret
-    world, reference = World(constants=CONSTANTS), Reference(CONSTANTS)
+    world = World(constants=CONSTANTS)
+    reference = Reference(CONSTANTS)
     for step in history(random, world, 60):
         queues, consumers = said(world)
         world.poll(queues, consumers, after=step)
@@ -294,7 +295,8 @@ def test_whatever_a_broker_says_nothing_untrue_is_told(part: int) -> None:
             if random.random() < 0.02:
                 world.uptime = 0.0
             if random.random() < 0.05:
-                queues, consumers = {}, {}
+                queues = {}
+                consumers = {}
             world.poll(queues, consumers, addresses, after=step, failed=failed)
             check(world)
 

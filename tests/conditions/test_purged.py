@@ -53,7 +53,9 @@ def test_dead_letters_and_what_was_purged_before_are_none() -> None:
         assert not raised(broker)
 
 
-PROVEN, POSSIBLE, EXCLUDED = CauseState.PROVEN, CauseState.POSSIBLE, CauseState.EXCLUDED
+PROVEN = CauseState.PROVEN
+POSSIBLE = CauseState.POSSIBLE
+EXCLUDED = CauseState.EXCLUDED
 
 
 @pytest.mark.parametrize(

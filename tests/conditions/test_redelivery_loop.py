@@ -88,9 +88,11 @@ Found = tuple[set[str], set[str]]
 
 def found_of(loops: Sequence[Loop]) -> list[Found]:
     """What each brings at the last poll that it is for; all on one broker, which is polled as often as for one."""
-    judged, found = Judged(), dict[int, Found]()
+    judged = Judged()
+    found = dict[int, Found]()
     for poll in range(1 + max(len(one.returned) for one in loops)):
-        queues, consumers = dict[str, Numbers](), dict[str, Numbers]()
+        queues = dict[str, Numbers]()
+        consumers = dict[str, Numbers]()
         for number, one in enumerate(loops):
             one.step(poll)
             queues[f"q{number}"] = dict(one.queue)
@@ -224,7 +226,8 @@ def test_redelivery_of_a_non_destructive_queue_is_unknown() -> None:
 
 
 def test_a_counter_that_fell_drops_the_window_of_its_queue() -> None:
-    judged, loop = Judged(), Loop([5.0] * 6)
+    judged = Judged()
+    loop = Loop([5.0] * 6)
     for poll in range(7):
         loop.step(poll)
         judged.poll(
@@ -241,7 +244,8 @@ def test_a_counter_that_fell_drops_the_window_of_its_queue() -> None:
 @pytest.mark.slow  # many polls
 def test_a_loop_is_found_at_polls_of_a_second() -> None:
     """The same loop that polls of 15 s find: the samples of 5 s hold what came back in them."""
-    judged, numbers = Judged(step=1.0), {"N": 0.0, "C": 0.0}
+    judged = Judged(step=1.0)
+    numbers = {"N": 0.0, "C": 0.0}
     for _ in range(90):
         numbers = {"N": numbers["N"] + 3, "C": numbers["C"] + 3}
         holder = {**numbers, "T": 3.0, "L": judged.now, "Ld": judged.now}

@@ -68,7 +68,8 @@ def test_rejected_messages_are_a_counter_of_the_address() -> None:
 @pytest.mark.slow  # many polls
 def test_what_expired_on_arrival_is_not_refused() -> None:
     """Half of what comes has lived too long already: only the dead message queue shows it."""
-    world, shown = openmq(), []
+    world = openmq()
+    shown = []
     for i in range(8):
         world.poll(
             {

@@ -25,7 +25,8 @@ def test_short_lived_consumers_are_no_expiry() -> None:
 @pytest.mark.parametrize("other", ["steady", "short-lived", "unlisted", "read apart"])
 def test_only_the_destination_whose_messages_expire_has_it(other: str) -> None:
     """Its dead letters come to the dead message queue, from which they may be of any destination."""
-    world, found = openmq(), set()
+    world = openmq()
+    found = set()
     for i in range(24):
         queues = {
             "a": {"A": 1000 + 30 * i, "K": 500 + 30 * i, "M": 500, "D": 10},

@@ -62,12 +62,17 @@ def test_scheduled_messages_come_when_they_fall_due(
 ) -> None:
     """To a queue that never had a backlog and is five times as slow as at best, with more to do than it does or not."""
     judged = knowing(q={**steady(5.0), "pace": np.full(len(BEFORE), 72_000.0)})
-    added, scheduled, settled, depth = 50_000.0, 40_000.0, 9_800.0, 200.0
+    added = 50_000.0
+    scheduled = 40_000.0
+    settled = 9_800.0
+    depth = 200.0
     for _ in range(32):
         judged.poll({"q": {"A": added, "K": settled, "M": depth + scheduled, "D": depth, "S": scheduled}},
                     {"c": {"T": depth, "N": settled + depth, "C": settled}})  # fmt: skip
-        added, scheduled = added + 15 * sent, scheduled + 15 * (sent - due)
-        settled, depth = settled + 15 * 4.0, max(depth + 15 * (due - 4.0), 200.0)
+        added = added + 15 * sent
+        scheduled = scheduled + 15 * (sent - due)
+        settled = settled + 15 * 4.0
+        depth = max(depth + 15 * (due - 4.0), 200.0)
         added += 60.0 * (due == 0)
     assert judged.names & {NAME} == found
 
@@ -127,7 +132,8 @@ def test_what_one_consumer_keeps_is_no_backlog_of_the_others(patience: float) ->
     Flow(judged).run(120, 4.0)
     added = settled = 2000.0
     for _ in range(40):
-        added, settled = added + 20, settled + 2
+        added = added + 20
+        settled = settled + 2
         depth = added - settled
         holder = {"queue": "q", "protocol": "AMQP", "T": depth, "N": depth, "C": 0.0}
         peer = {"queue": "q", "T": 0, "N": settled, "C": settled}
@@ -148,8 +154,10 @@ def test_a_leak_is_no_backlog_and_one_whose_credit_it_uses_up_stalls() -> None:
     for n in range(110):
         takes = 37.0 if leaked < 22 else 0.0
         leaked = min(leaked + 0.5, 22.0)
-        added, settled = added + 37, settled + takes - (0.5 if takes else 0)
-        held, depth = np.floor(leaked) + 1, added - np.floor(settled)
+        added = added + 37
+        settled = settled + takes - (0.5 if takes else 0)
+        held = np.floor(leaked) + 1
+        depth = added - np.floor(settled)
         consumer = {
             "queue": "q",
             "protocol": "STOMP",
@@ -204,7 +212,8 @@ def test_a_client_that_takes_all_now_and_then_is_not_slow_whenever_it_is_polled(
 ) -> None:
     """What it settles at once lies in the polls that end without a backlog."""
     world = World(step=5.0)
-    queue, arrivals = world.queue(), Rate(1.0)
+    queue = world.queue()
+    arrivals = Rate(1.0)
     consumer = queue.join(window=np.inf)
     due = pause
 

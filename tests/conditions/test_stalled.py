@@ -230,11 +230,16 @@ def batches(
 
     per_second: messages, one rate after the other, each at so many polls. size: bytes of one, as the broker says.
     """
-    judged, came, settled, told, last = Judged(step=60), 0.0, 0.0, set(), np.nan
+    judged = Judged(step=60)
+    came = 0.0
+    settled = 0.0
+    told = set()
+    last = np.nan
     for n in range(polls * len(per_second)):
         came += round(60 * per_second[n // polls])
         if (came - settled) * size >= batch:
-            settled, last = came, judged.now + 60
+            settled = came
+            last = judged.now + 60
         held = came - settled
         consumer = {
             "T": held,
@@ -289,7 +294,8 @@ def test_an_open_batch_is_no_stall_while_nothing_comes(
 ) -> None:
     """Whole batches were settled, then the queue falls silent, or is paused. Who never settled one is told."""
     judged, _ = batches(rate, batch=batch, polls=10)
-    came, last = 600 * rate, judged.now
+    came = 600 * rate
+    last = judged.now
     held = came % 960
     for _ in range(75):
         judged.poll({"q": {"A": came + waiting, "K": came - held, "M": held + waiting, "D": held,

@@ -99,7 +99,9 @@ class Judged:
     def __post_init__(self) -> None:
         self._tables: Tables | None = {}
         self.policy = Policy("b", constants=self.constants)
-        self._queues, self._addresses, self._consumers = Things(), Things(), Things()
+        self._queues = Things()
+        self._addresses = Things()
+        self._consumers = Things()
         self._connected = Connected()
 
     def poll(
@@ -120,7 +122,8 @@ class Judged:
         reads.
         """
         after = self.step if after is None else after
-        self.now, self.uptime = self.now + after, self.uptime + after
+        self.now = self.now + after
+        self.uptime = self.uptime + after
         snapshot = self.snapshot(queues, consumers or {}, addresses or {})
         reads = {
             "broker": 0.0,
@@ -446,7 +449,9 @@ class Queue:
         """Returns what is uncommitted and all that is prefetched, which counts as acknowledged."""
         consumer.C += consumer.T
         consumer.L = self.broker.now
-        back, consumer.T, consumer.W = consumer.T + consumer.W, 0, 0
+        back = consumer.T + consumer.W
+        consumer.T = 0
+        consumer.W = 0
         self._return(back)
 
     def close(self, consumer: Consumer) -> None:
@@ -485,7 +490,8 @@ class Rate:
     """So many messages per second, whole ones."""
 
     def __init__(self, per_second: float) -> None:
-        self._per_second, self._due = per_second, 0.0
+        self._per_second = per_second
+        self._due = 0.0
 
     def __call__(self, seconds: float) -> int:
         self._due += self._per_second * seconds
@@ -516,7 +522,9 @@ class World(Judged):
         constants: Constants | None = None,
     ) -> None:
         super().__init__(constants=constants or Constants(), step=step)
-        self.apart, self.blind, self.missed = apart, blind, missed
+        self.apart = apart
+        self.blind = blind
+        self.missed = missed
         self.queues: dict[str, Queue] = {}
         self.polls = 0
         self.begin = self.now
@@ -554,7 +562,8 @@ class World(Judged):
 
     def look(self, live: Live = lambda _: None) -> None:
         """A poll in the reader's order: consumers, addresses, then the queues."""
-        now, uptime = self.now, self.uptime
+        now = self.now
+        uptime = self.uptime
         consumers = {
             name: said
             for queue in self.queues.values()
@@ -569,7 +578,8 @@ class World(Judged):
         if self.apart:
             self._pass(self.apart, live)
         queues = {name: queue.queue_said() for name, queue in self.queues.items()}
-        self.now, self.uptime = now, uptime
+        self.now = now
+        self.uptime = uptime
         if self.missed[0] < self.seconds <= self.missed[1]:
             return
         self.polls += 1
@@ -599,9 +609,7 @@ class World(Judged):
         for queue in self.queues.values():
             for consumer in [*queue.consumers.values()]:
                 queue.close(consumer)
-            queue.A, queue.K, queue.E, queue.X = (
-                queue.waiting + queue.scheduled,
-                0,
-                0,
-                0,
-            )
+            queue.A = queue.waiting + queue.scheduled
+            queue.K = 0
+            queue.E = 0
+            queue.X = 0

@@ -58,7 +58,8 @@ def undeclared(tables: dict[str, Table[Any]]) -> Iterator[str]:
     "recording", ["demo-openmq.jsonl.gz", "artemis-2.44.0.jsonl.gz"]
 )
 async def test_every_column_is_declared(recording: str) -> None:
-    state, kinds = State(), set()
+    state = State()
+    kinds = set()
     for snapshot in await snapshots(RECORDINGS / recording):
         state, shown = assess(state, snapshot, Policy("recorded"))
         read = {

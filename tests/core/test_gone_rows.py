@@ -20,12 +20,14 @@ def listing(before: Index[ConsumerRow], *keys: int) -> Index[ConsumerRow]:
 
 def played(*listings: tuple[int, ...]) -> tuple[GoneRows, list[list[int]]]:
     """What is remembered after these listings, and the keys that came back at each."""
-    gone, before = GoneRows(), listing(Index.empty(), *listings[0])
+    gone = GoneRows()
+    before = listing(Index.empty(), *listings[0])
     back = []
     for keys in listings[1:]:
         now = listing(before, *keys)
         back.append(now.keys[gone.come_back(before, now)[0]].tolist())
-        gone, before = gone.after(before, now), now
+        gone = gone.after(before, now)
+        before = now
     return gone, back
 
 

@@ -52,11 +52,9 @@ class Almanac:
 
 def weather(index: Index[str] = ABC) -> Weather:
     numbers = np.arange(1.0, 4.0)
-    winds, days, sunny = (
-        np.stack([numbers, -numbers]),
-        np.array([7, 8, 9]),
-        np.array([True, True, False]),
-    )
+    winds = np.stack([numbers, -numbers])
+    days = np.array([7, 8, 9])
+    sunny = np.array([True, True, False])
     return Weather(
         index, numbers, 10 * numbers, days, winds, sunny, numbers, numbers, "here"
     )
@@ -79,8 +77,10 @@ def test_what_is_known_goes_on_with_its_row_and_a_new_row_is_filled() -> None:
 
 @pytest.mark.parametrize("index", [ABC, CBD])
 def test_a_row_in_a_new_life_keeps_only_what_outlives_it(index: Index[str]) -> None:
-    before, known = weather(), np.array([False, True, True])
-    whole, after = before.reindexed(index), before.reindexed(index, known)
+    before = weather()
+    known = np.array([False, True, True])
+    whole = before.reindexed(index)
+    after = before.reindexed(index, known)
     np.testing.assert_equal(after.warmth, [np.nan, *whole.warmth[1:]])
     np.testing.assert_equal(after.rain, whole.rain)
     np.testing.assert_equal(after.winds[:, 0], [np.nan] * 2)
@@ -106,7 +106,8 @@ def test_what_is_saved_comes_back_under_its_names() -> None:
     assert {values.dtype for values in stored.values()} == {np.dtype(np.float64)}
     again = Weather().restored(ABC, stored)
     for name in ("warmth", "rain", "days", "winds", "sunny", "today"):
-        values, wanted = getattr(again, name), getattr(weather(), name)
+        values = getattr(again, name)
+        wanted = getattr(weather(), name)
         np.testing.assert_equal(values, wanted)
         assert values.dtype == wanted.dtype
     assert (again.noon.tolist(), again.place) == ([5, 5, 5], "nowhere")

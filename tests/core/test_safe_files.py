@@ -94,7 +94,8 @@ OTHERS = {"rules", "report"}
 @pytest.mark.parametrize("what", WRITERS)
 def test_a_link_in_its_place_is_not_written_through(tmp_path: Path, what: str) -> None:
     name, write = WRITERS[what]
-    victim, folder = tmp_path / "victim", tmp_path / "data"
+    victim = tmp_path / "victim"
+    folder = tmp_path / "data"
     victim.write_text("precious")
     (folder / name).parent.mkdir(parents=True)
     (folder / name).symlink_to(victim)

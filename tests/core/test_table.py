@@ -213,7 +213,8 @@ def test_keys_in_any_order_and_in_order_are_found_alike(seed: int) -> None:
 def test_numbers_are_put_where_they_belong_and_the_very_array_is_returned_where_that_is_nowhere() -> (
     None
 ):
-    lines, nowhere = np.arange(6.0).reshape(2, 3), np.zeros(3, np.bool_)
+    lines = np.arange(6.0).reshape(2, 3)
+    nowhere = np.zeros(3, np.bool_)
     assert put(lines, nowhere, 9.0) is lines
     assert put(lines, np.array([True, False, False]), 9.0).tolist() == [
         [9.0, 1.0, 2.0],

@@ -15,7 +15,8 @@ async def for_ever() -> None:
 
 
 async def test_ends_what_runs_and_what_has_not_begun() -> None:
-    running, new = asyncio.create_task(for_ever()), asyncio.create_task(for_ever())
+    running = asyncio.create_task(for_ever())
+    new = asyncio.create_task(for_ever())
     await asyncio.sleep(0)
     await end(running, new, asyncio.create_task(for_ever()))
     assert running.cancelled()
@@ -75,7 +76,8 @@ async def test_one_that_swallows_its_cancellation_is_told_again_and_then_left(
 
 
 async def test_turns_come_one_after_the_other() -> None:
-    turns, done = Turns(), []
+    turns = Turns()
+    done = []
 
     async def work(name: str) -> None:
         done.append(f"{name} begins")
@@ -98,7 +100,8 @@ async def test_an_error_is_the_callers_and_the_next_goes_on() -> None:
 
 
 async def test_who_is_cancelled_cancels_the_work() -> None:
-    turns, ended = Turns(), asyncio.Event()
+    turns = Turns()
+    ended = asyncio.Event()
 
     async def work() -> None:
         with contextlib.ExitStack() as stack:

@@ -26,7 +26,8 @@ def test_another_content_of_the_same_size_and_time_is_a_change(
 ) -> None:
     settled(file, monkeypatch)
     contents = FileContents()
-    before, times = contents.of([file]), file.stat()
+    before = contents.of([file])
+    times = file.stat()
     file.write_bytes(b"new")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert contents.of([file]) != before

@@ -18,7 +18,8 @@ def test_what_a_window_says_is_what_all_its_values_say(seed: int) -> None:
     for poll in range(10):
         # Now and then one goes and another comes.
         if poll % 4 == 3:
-            gone, came = int(random.integers(len(keys))), int(keys.max()) + 1
+            gone = int(random.integers(len(keys)))
+            came = int(keys.max()) + 1
             keys = np.append(np.delete(keys, gone), came)
             everything = [
                 np.append(
@@ -44,10 +45,8 @@ def test_what_a_window_says_is_what_all_its_values_say(seed: int) -> None:
         missing.append(np.isnan(values))
     rows = np.arange(12)
     for variable in range(2):
-        of, unknown = (
-            np.stack([one[variable] for one in everything]),
-            np.stack([one[variable] for one in missing]),
-        )
+        of = np.stack([one[variable] for one in everything])
+        unknown = np.stack([one[variable] for one in missing])
         assert (window.of(variable, rows) == of).all()
         assert (np.isnan(window.of(variable, rows, np.nan)) == unknown).all()
         assert (window.sum(variable) == of.sum(axis=0)).all()
@@ -92,7 +91,8 @@ def test_sums_that_go_on_from_poll_to_poll_are_those_of_the_samples(
     """While samples are joined and go, rows come and go, start again, and are missing; also of what float32 rounds."""
     random = np.random.default_rng(seed)
     index: Index[str] = Index.empty()
-    window, keys = Window(), np.arange(12)
+    window = Window()
+    keys = np.arange(12)
     for poll in range(120):
         if poll % 5 == 3:
             keys = np.append(

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.broker
 def test_scenario() -> None:
     threads = threading.active_count()
     with Scenario() as scenario:
-        broker, folder = scenario.broker, scenario.directory
+        broker = scenario.broker
+        folder = scenario.directory
         assert folder is not None
         shown = {(sight.queue, sight.client) for sight in scenario.describe()}
 

@@ -17,7 +17,8 @@ class Played:
         self.done: list[tuple[str, str]] = []
         self.lines: list[str] = []
         self.stopping = asyncio.Event()
-        self._left, self._loop = stop_after, asyncio.get_running_loop()
+        self._left = stop_after
+        self._loop = asyncio.get_running_loop()
 
     async def play(self) -> None:
         async with asyncio.timeout(30):
@@ -88,7 +89,8 @@ def test_each_chapter_replaces_the_consumer_of_a_real_broker() -> None:
 
 
 def test_progress_says_how_long_it_has_taken_and_what_is_left() -> None:
-    times, lines = iter([0.0, 0.0, 30.0, 60.0, 90.0]), list[str]()
+    times = iter([0.0, 0.0, 30.0, 60.0, 90.0])
+    lines = list[str]()
     progress = Progress(lines.append, lambda: next(times))
     for step in (
         "imagining 90 days",

@@ -48,7 +48,9 @@ def running(command: list[str], log: Path) -> Iterator[None]:
 @contextmanager
 def cluster(home: Path) -> Iterator[Path]:
     """The server; gives the file by which helm finds it."""
-    client, peer, secure = free_port(), free_port(), free_port()
+    client = free_port()
+    peer = free_port()
+    secure = free_port()
     token = secrets.token_hex(16)
     (home / "tokens.csv").write_text(f'{token},admin,1,"system:masters"\n')
     subprocess.run(
@@ -179,10 +181,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         kubeconfig = stack.enter_context(cluster(Path(home)))
         config = json.loads(kubeconfig.read_text())
-        url, token = (
-            config["clusters"][0]["cluster"]["server"],
-            config["users"][0]["user"]["token"],
-        )
+        url = config["clusters"][0]["cluster"]["server"]
+        token = config["users"][0]["user"]["token"]
         known = [
             yaml.load(file.read_text(), Loader=Definitions)  # noqa: S506 - a safe one
             for file in custom_objects()

@@ -66,10 +66,8 @@ def configurations(folder: Path, scraped: int, grpc: int, http: int) -> Iterator
 @contextmanager
 def collector(folder: Path, scraped: int, http: int) -> Iterator[None]:
     """It runs, and has nothing to complain about."""
-    files, log = (
-        configurations(folder, scraped, free_port(), http),
-        folder / "collector.log",
-    )
+    files = configurations(folder, scraped, free_port(), http)
+    log = folder / "collector.log"
     process = Process("collector", [str(ROOT / ".tools" / "collector"), *files], log)
     process.start("Everything is ready", timeout=60)
     try:
@@ -134,7 +132,8 @@ def steady(found: Points) -> Points:
 def test_what_leaves_the_collector_is_what_the_agent_shows(
     artemis: ArtemisBroker, tmp_path: Path
 ) -> None:
-    queue, pages = "collected", list[Page]()
+    queue = "collected"
+    pages = list[Page]()
     artemis.manage.create_queue(queue)
     with AmqpProducer(artemis.endpoint(), queue) as producer:
         producer.send(40)
@@ -175,7 +174,8 @@ def test_what_leaves_the_collector_is_what_the_agent_shows(
 
 def test_a_large_body_goes_in_parts_that_a_receiver_takes(tmp_path: Path) -> None:
     """A receiver takes 4 MiB in one message, unless its configuration allows more."""
-    count, pages = 60_000, list[Page]()
+    count = 60_000
+    pages = list[Page]()
     lines = (
         f'mq_queue_messages{{address="{"a" * 60}",queue="{"q" * 60}{i}"}} {i}'
         for i in range(count)

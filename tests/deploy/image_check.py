@@ -39,7 +39,8 @@ needs_helm = pytest.mark.skipif(
 
 COMPOSE = ROOT / "deploy/compose"
 PORT = 8161
-USER, PASSWORD = "prometheus", "a-password-of-a-test"
+USER = "prometheus"
+PASSWORD = "a-password-of-a-test"
 WEB = {
     "cert_file": "/etc/penstock/tls/tls.crt",
     "key_file": "/etc/penstock/tls/tls.key",
@@ -199,10 +200,8 @@ def test_tls_of_a_secret_history_and_trends_on_one_volume(
         },
     }
     manifests = rendered(values, tmp_path)
-    objects, authority = (
-        Objects.of(manifests),
-        trustme.CA().issue_cert("penstock.mq.svc"),
-    )
+    objects = Objects.of(manifests)
+    authority = trustme.CA().issue_cert("penstock.mq.svc")
     objects.secrets["penstock-tls"] = {
         "tls.crt": authority.cert_chain_pems[0].bytes().decode(),
         "tls.key": authority.private_key_pem.bytes().decode(),
@@ -334,7 +333,8 @@ def test_the_driver_that_the_spark_operator_starts(
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     with s3_server(tmp_path) as bucket:
-        history, out = below(bucket, "history"), below(bucket, "trends")
+        history = below(bucket, "history")
+        out = below(bucket, "trends")
         generate(
             Store(history), Fleet(brokers=1, queues=3, days=2, interval=900, stalls=1.0)
         )
@@ -364,7 +364,7 @@ def operators_driver(application: Mapping[str, Any]) -> chart.Manifest:
     properties = (
         "spark.master=local[2]\nspark.submit.pyFiles=\nspark.driver.memory=1g\n"
     )
-    (kept,) = (tuple(application.get("volumes", [])),)
+    kept = tuple(application.get("volumes", []))
     return {
         "spec": {
             "hostNetwork": True,  # where the object store is
@@ -402,7 +402,8 @@ def test_what_compose_starts_sees_its_broker_and_is_scraped(
 ) -> None:
     """The agent and a real Prometheus, with the files that are mounted; the broker as its image creates it."""
     compose = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
-    service, asked = compose["penstock"], compose["broker"]["environment"]
+    service = compose["penstock"]
+    asked = compose["broker"]["environment"]
     assert asked["EXTRA_ARGS"] == "--http-host 0.0.0.0 --relax-jolokia"
     binds = [
         one.removesuffix(":ro").split(":")

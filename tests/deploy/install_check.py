@@ -73,10 +73,8 @@ def checked(penstock: Path, config: Path) -> subprocess.CompletedProcess[str]:
 
 def run(penstock: Path, folder: Path, *, history: bool) -> None:
     """Check the configuration, run with it, and wait for the first poll."""
-    config, port = (
-        configured(folder, RECORDING, history={"enabled": history}),
-        free_port(),
-    )
+    config = configured(folder, RECORDING, history={"enabled": history})
+    port = free_port()
     done = checked(penstock, config)
     assert done.returncode == 0, done.stderr
     command = [

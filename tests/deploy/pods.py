@@ -123,9 +123,11 @@ class Pod:
         self._openshift = openshift
         self._hosts = folder / "hosts"
         folder.mkdir(parents=True, exist_ok=True)
-        known, address = "127.0.0.1 localhost\n", ADDRESS
+        known = "127.0.0.1 localhost\n"
+        address = ADDRESS
         if self._spec.get("hostNetwork"):
-            known, address = Path("/etc/hosts").read_text(), "127.0.0.1"
+            known = Path("/etc/hosts").read_text()
+            address = "127.0.0.1"
         self._hosts.write_text(
             known + "".join(f"{address} {one}\n" for one in (f"{host} {name}", *others))
         )

@@ -355,7 +355,8 @@ def test_the_agents_of_a_stateful_set_share_the_brokers() -> None:
 
 
 def test_each_monitor_selects_a_service_or_pod_of_the_chart() -> None:
-    monitor, service = one("full", "ServiceMonitor"), one("full", "Service")
+    monitor = one("full", "ServiceMonitor")
+    service = one("full", "Service")
     assert (
         monitor["spec"]["selector"]["matchLabels"].items()
         <= service["metadata"]["labels"].items()

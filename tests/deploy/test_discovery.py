@@ -81,10 +81,8 @@ async def zone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Zone]:
         lambda: zone, local_addr=("127.0.0.1", 0)
     )
     resolver = dns.asyncresolver.Resolver(configure=False)
-    resolver.nameservers, resolver.port = (
-        ["127.0.0.1"],
-        transport.get_extra_info("sockname")[1],
-    )
+    resolver.nameservers = ["127.0.0.1"]
+    resolver.port = transport.get_extra_info("sockname")[1]
     resolver.lifetime = 5
     monkeypatch.setattr(dns.asyncresolver, "default_resolver", resolver)
     yield zone
@@ -123,7 +121,8 @@ async def test_targets_with_the_same_first_label_are_brokers_of_their_own(
 async def test_a_broker_that_gets_another_name_is_not_asked_twice(
     zone: Zone, tmp_path: Path
 ) -> None:
-    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path)
     zone.hosts = ["broker.north.test."]
     assert list(urls(await discovery.brokers(wanted, 0))) == ["mq-broker"]
     zone.hosts = ["broker.south.test.", "broker.north.test."]
@@ -181,7 +180,8 @@ async def test_a_service_that_is_said_not_to_be_there_is_no_broker(
 async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(
     zone: Zone, tmp_path: Path
 ) -> None:
-    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path)
     zone.hosts = ["pod-0.x.", "pod-1.x."]
     await discovery.brokers(wanted, 0)
     zone.hosts = ["pod-1.x."]
@@ -207,7 +207,8 @@ async def test_a_broker_that_is_gone_is_asked_for_a_while_longer(
 async def test_dns_that_fails_leaves_what_was_known(
     zone: Zone, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    discovery, wanted = Discovery(tmp_path), config(tmp_path)
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path)
     zone.hosts = ["pod-0.x."]
     await discovery.brokers(wanted, 0)
     zone.broken = True
@@ -230,7 +231,8 @@ async def test_dns_that_fails_is_told_once_whatever_it_says(
             raise NotResolved(f"no answer after {seconds} s")
         return []
 
-    discovery, wanted = Discovery(tmp_path, resolve), config(tmp_path)
+    discovery = Discovery(tmp_path, resolve)
+    wanted = config(tmp_path)
     for now in (0, 60, 90):
         await discovery.brokers(wanted, now)
     assert caplog.text.count("what was known before stays") == 1
@@ -251,7 +253,8 @@ async def test_each_file_that_is_broken_is_told_once(
         "3": "brokers: []\n",
     }.items():
         (tmp_path / "found" / f"{name}.yml").write_text(content)
-    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path, FILES)
     for now in range(0, 50, 5):
         await discovery.brokers(wanted, now)
     assert caplog.text.count("what was known before stays") == 2
@@ -266,7 +269,8 @@ async def test_a_name_that_two_files_give_to_different_brokers_is_told(
     (tmp_path / "found" / "2.yml").write_text(
         "brokers:\n" + broker("a").replace("host: a", "host: c") + broker("b")
     )
-    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path, FILES)
     for now in (0, 5):
         assert sorted(urls(await discovery.brokers(wanted, now))) == ["a", "b", "own"]
     assert (
@@ -357,8 +361,10 @@ async def test_brokers_in_files(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "found").mkdir()
-    one, two = tmp_path / "found" / "1.yml", tmp_path / "found" / "2.yml"
-    discovery, wanted = Discovery(tmp_path), config(tmp_path, FILES)
+    one = tmp_path / "found" / "1.yml"
+    two = tmp_path / "found" / "2.yml"
+    discovery = Discovery(tmp_path)
+    wanted = config(tmp_path, FILES)
 
     async def names(now: float) -> list[str]:
         return [broker.name for broker in await discovery.brokers(wanted, now)]

@@ -22,7 +22,8 @@ from rig.prometheus import tool
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SIDECAR = DEPLOY / "sidecar"
-AGENT_SERIES, SIDECAR_SERIES = 3_750_000, 750_000
+AGENT_SERIES = 3_750_000
+SIDECAR_SERIES = 750_000
 """What the limits of chart and unit, with a worker process, and of the sidecars hold: 100,000 and 20,000 queues with a
 consumer each.
 """

@@ -79,7 +79,8 @@ def check(manifests: list[chart.Manifest], folder: Path) -> None:
 
 def lawful(manifest: chart.Manifest, folder: Path) -> None:
     """As Kubernetes' and the operators' own schemas say, and where these do not look."""
-    kind, metadata = manifest["kind"], manifest["metadata"]
+    kind = manifest["kind"]
+    metadata = manifest["metadata"]
     assert isinstance(metadata.get("namespace", ""), str)
     assert (OF_SERVICES if kind == "Service" else NAME).fullmatch(metadata["name"])
     assert len(metadata["name"]) <= 63 - AFTER.get(kind, 0)
@@ -236,8 +237,10 @@ def test_the_labels_that_tell_brokers_apart_are_those_of_the_values(
     )
     links = dict.fromkeys(("runbooks_url", "grafana_url", "agent_url"), url)
     alert_values = AlertValues(
-        preset="kube-prometheus-stack", identity=identity, **links
-    )  # type: ignore[arg-type]
+        preset="kube-prometheus-stack",
+        identity=identity,
+        **links,  # type: ignore[arg-type]
+    )
     written = rule_files(alert_values)[OBJECT]
     assert rules == yaml.safe_load(written)["spec"]["groups"]
     made = {

@@ -27,7 +27,8 @@ def test_the_pictures_of_a_page_are_there_and_small(page: str) -> None:
 
 def test_a_picture_is_old_once_a_file_that_it_shows_has_changed(tmp_path: Path) -> None:
     for place in {place for places in SHOWS.values() for place in places}:
-        source, target = ROOT / place, tmp_path / place
+        source = ROOT / place
+        target = tmp_path / place
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
     (tmp_path / "docs/pictures").mkdir(parents=True)

@@ -18,7 +18,8 @@ SHOWN_BY_NAME = (
 
 @pytest.mark.slow  # takes a second
 def test_no_refused_word_comes_and_none_is_counted_that_has_gone() -> None:
-    known, now = json.loads(COUNTS.read_text(encoding="utf-8")), counts()
+    known = json.loads(COUNTS.read_text(encoding="utf-8"))
+    now = counts()
     more = {path: count for path, count in now.items() if count > known.get(path, 0)}
     assert more == {}, f"see docs/vocabulary.md for other words than {REFUSED.pattern}"
     assert now == known, "some are gone: run PYTHONPATH=tests python -m docs.vocabulary"

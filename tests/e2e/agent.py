@@ -203,7 +203,8 @@ class Agent(Process):
         while True:
             body = self.body()
             if (polls := _POLLS.findall(body)) != read:
-                scrape, read = parsed(body), polls
+                scrape = parsed(body)
+                read = polls
                 if (last := get(scrape)) == expected:
                     return scrape
             assert time.monotonic() < deadline, (

@@ -23,7 +23,8 @@ pytestmark = [
 ]  # on a busy machine a server starts for minutes
 
 CLIENT = "guest@127.0.0.1"
-OK, HANGS = 50, 6
+OK = 50
+HANGS = 6
 POOL = 4
 
 

@@ -57,7 +57,8 @@ def authority(folder: Path) -> trustme.CA:
 def broker(authority: trustme.CA, folder: Path) -> Iterator[ArtemisBroker]:
     """As docs/artemis.md has it, step by step; `jolokia_url` is the agent's."""
     made = ArtemisBroker.create(folder / "broker", name="b1", read_only_user="exporter")
-    etc, port = made.directory / "etc", free_port()
+    etc = made.directory / "etc"
+    port = free_port()
     own = authority.issue_cert(
         LOOPBACK, common_name="broker", key_type=trustme.KeyType.RSA
     )

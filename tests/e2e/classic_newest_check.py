@@ -64,7 +64,8 @@ def test_the_newest_is_read_as_5_18_is(tmp_path: Path) -> None:
     assert {one.error for one in assessor.snapshot.collectors.values()} == {""}
     assert queues is not None
     row = {one.name: i for i, one in enumerate(queues.index)}
-    sent, received = counts["fill-backlog"][0], counts["visit-backlog"][1]
+    sent = counts["fill-backlog"][0]
+    received = counts["visit-backlog"][1]
     numbers = [
         float(queues[name][row["backlog"]]) for name in ("added", "removed", "messages")
     ]

@@ -118,10 +118,8 @@ def test_what_a_cluster_forwards_and_redistributes_counts_once(
         producer.send(300)
     eventually(lambda: sums(agent, "c1", "c2"), (300, 500, 200), timeout=30)
     agent.next_poll("c1")  # the queue was seen without a consumer
-    seen, over = (
-        set[tuple[tuple[float, float, float], tuple[float, float, float]]](),
-        threading.Event(),
-    )
+    seen = set[tuple[tuple[float, float, float], tuple[float, float, float]]]()
+    over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):

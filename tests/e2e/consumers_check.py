@@ -154,10 +154,8 @@ def compared(queues: list[Queue], scrape: Scrape, stamp: float) -> list[str]:
         }
         truth = queue.oldest(stamp - SLACK, stamp + 1.5)
         if bounds and truth is not None:
-            least, most = (
-                bounds.get("earliest", -1.0),
-                bounds.get("latest", float("inf")),
-            )
+            least = bounds.get("earliest", -1.0)
+            most = bounds.get("latest", float("inf"))
             right = least <= truth[1] + SLACK and most >= truth[0] - SLACK
             found.append(
                 "" if right else f"{queue.name} at {stamp}: {bounds}, truth {truth}"
@@ -202,7 +200,8 @@ def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
     for name in names.values():
         artemis.manage.create_queue(name)
     watched = entry(artemis, include=[{"queue": name} for name in names.values()])
-    ending, seen = threading.Event(), 0
+    ending = threading.Event()
+    seen = 0
     wrong: list[str] = []
     with Agent(tmp_path / "agent", brokers=[watched]) as agent, ExitStack() as stack:
         for _ in range(3):
@@ -229,14 +228,17 @@ def test_what_leaks_crashes_and_ages(artemis: Broker, tmp_path: Path) -> None:
         stack.callback(crasher.join)
         stack.callback(ending.set)
         names_of_crash: set[tuple[str, str]] = set()
-        until, stamp = time.monotonic() + SECONDS, 0.0
+        until = time.monotonic() + SECONDS
+        stamp = 0.0
         while time.monotonic() < until:
             scrape = agent.scrape()
             now = scrape.value("penstock_poll_timestamp_seconds", broker=artemis.name)
             if now > stamp:
                 time.sleep(0.2)  # what the clients hear of it
-                stamp, found = now, compared(queues[:5], scrape, now)
-                seen, wrong = seen + len(found), wrong + [one for one in found if one]
+                stamp = now
+                found = compared(queues[:5], scrape, now)
+                seen = seen + len(found)
+                wrong = wrong + [one for one in found if one]
                 causes = scrape.find("mq_client_unhealthy_consumers")
                 names_of_crash |= {
                     (labels["cause"], labels["client"]) for labels, _ in causes

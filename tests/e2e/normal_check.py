@@ -40,13 +40,20 @@ from trends.rows import rows_of_hours
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
-INTERVAL, HISTORY_INTERVAL, SEEN = 5.0, 15, 2.0
+INTERVAL = 5.0
+HISTORY_INTERVAL = 15
+SEEN = 2.0
 """Seconds between polls: of the agent, and of the history; until the check looks at what a poll said."""
 RATE = 20.0
 """Messages a second of a queue that never pauses."""
-FIRST_LIFE, WARM, LOOK, MOST = 30.0, 130.0, 420.0, 790.0
+FIRST_LIFE = 30.0
+WARM = 130.0
+LOOK = 420.0
+MOST = 790.0
 """Seconds: of the agent before it gets its past; of health after that; for which look-alikes are watched; at most."""
-DAY, MISSED, RUN = 86400.0, 6600.0, 1200.0
+DAY = 86400.0
+MISSED = 6600.0
+RUN = 1200.0
 """Seconds: after its time a missed run is reported; a run takes."""
 OF_RUN = 600.0
 """Messages."""
@@ -56,13 +63,16 @@ NIGHT = "Check/Night"
 """A zone in which a run at 02:10 is missed for 110 minutes when the check is half over."""
 SHARE = 0.93
 """Of the messages that expire."""
-LIFE, SLOW_READER = 5.0, 0.7
+LIFE = 5.0
+SLOW_READER = 0.7
 """Seconds: a message lives; its reader takes for one, so that of 20 a second 1.4 are read."""
 READ_APART = 2
 """Messages: two counts are not read at one moment."""
-SLOWER, PUSH = 5.0, 80.0
+SLOWER = 5.0
+PUSH = 80.0
 """Times as long as usual; seconds for which more comes than one consumer can do."""
-LEAKS, BATCH = 1000, 50
+LEAKS = 1000
+BATCH = 50
 """Of so many messages one is never acknowledged; so many are acknowledged at once."""
 NOW_AND_USUAL = {
     "producer_silent": ("age", "usual_pause"),
@@ -82,7 +92,8 @@ class Sender:
         self, broker: Broker, queue: str, rate: float, *, lives: float = 0.0
     ) -> None:
         self.last = 0.0
-        self._lives, self._ending = lives, threading.Event()
+        self._lives = lives
+        self._ending = threading.Event()
         self._producer = AmqpProducer(
             broker.endpoint(), queue, client_id=f"{queue}-producer{rate:g}"
         )
@@ -122,7 +133,10 @@ class Worker(AmqpConsumer):
         credit: int = 100,
         skips: int = 0,
     ) -> None:
-        self.left, self.left_at, self.rejected_at, self.rejects = 0, 0.0, 0.0, False
+        self.left = 0
+        self.left_at = 0.0
+        self.rejected_at = 0.0
+        self.rejects = False
         self._skips = skips
         super().__init__(
             broker.endpoint(),
@@ -196,10 +210,8 @@ def zone_file(folder: Path, offset: int) -> None:
     """The zone NIGHT, always so many seconds east of UTC."""
     file = folder / NIGHT
     file.parent.mkdir(parents=True)
-    counts, only = (
-        struct.pack(">6l", 0, 0, 0, 0, 1, 4),
-        struct.pack(">lBB", offset, 0, 0),
-    )
+    counts = struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+    only = struct.pack(">lBB", offset, 0, 0)
     file.write_bytes(b"TZif".ljust(20, b"\0") + counts + only + b"CHK\0")
 
 
@@ -407,7 +419,8 @@ def give_past(folder: Path, broker: str, offset: int, boundary: float) -> None:
     assert known is not None
     now = time.time()
     local = (now + offset) // 3600 * 3600
-    begin, run = local - (WEEKS * HOURS + 1) * 3600, boundary - MISSED
+    begin = local - (WEEKS * HOURS + 1) * 3600
+    run = boundary - MISSED
     usual = {
         NAMES.missed: profile(
             nightly(begin, local, run + offset, until=run + offset - DAY / 2)
@@ -507,11 +520,9 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def wanted_of(boundary: float) -> list[Wanted]:
     missed = MISSED - 2 * INTERVAL
-    silent, online, buffered = (
-        "never pauses",
-        "never pauses, learned online",
-        "5 times slower, all in the buffer",
-    )
+    silent = "never pauses"
+    online = "never pauses, learned online"
+    buffered = "5 times slower, all in the buffer"
     return [
         Wanted(silent, NAMES.silent, "producer_silent", "info", 90.0),
         Wanted(silent, NAMES.silent, "producer_silent", "warning", 360.0),
@@ -621,11 +632,9 @@ def played(
     agent: Agent, clients: Clients, boundary: float
 ) -> tuple[list[Wanted], Watch, list[str]]:
     """The faults of all scenes on an agent that knows what is normal; the last: what did not come about."""
-    truth, watch, wanted = (
-        Truth(clients),
-        Watch(agent, clients.broker.name),
-        wanted_of(boundary),
-    )
+    truth = Truth(clients)
+    watch = Watch(agent, clients.broker.name)
+    wanted = wanted_of(boundary)
     begins: dict[str, float] = {}
     for passed in seconds_until(MOST):
         watch.look()

@@ -28,11 +28,9 @@ def play(
     observer: Observer, ring: str, last: str, full: str, red: str, late: str
 ) -> None:
     """What the clients do, on queues of these names; the agent polls in between."""
-    broker, agent, endpoint = (
-        observer.broker,
-        observer.agent,
-        observer.broker.endpoint(),
-    )
+    broker = observer.broker
+    agent = observer.agent
+    endpoint = observer.broker.endpoint()
     broker.manage.add_settings(
         full, maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="DROP"
     )

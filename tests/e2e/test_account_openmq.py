@@ -127,7 +127,8 @@ class Watcher:
         self._config = load(file)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()))
-        self.played, self.polls = Played(), 0
+        self.played = Played()
+        self.polls = 0
 
     async def _watch(self) -> None:
         poller = open_poller(self._config, self._config.brokers[0])
@@ -141,13 +142,15 @@ class Watcher:
             await poller.close()
 
     def _take(self, poller: Poller) -> None:
-        view, played = poller.assessor.view, self.played
+        view = poller.assessor.view
+        played = self.played
         if view is None or view.snapshot.queues is None:
             return
         for one in view.state.judgement.conditions:
             played.raised.setdefault(one.address, set()).add(one.name)
             played.whys |= {one.why} - {""}
-        account, queues = view.state.judgement.openmq_account, view.snapshot.queues
+        account = view.state.judgement.openmq_account
+        queues = view.snapshot.queues
         if account.queues.index is not queues.index:
             return  # a listing broke as something in it went
         sheets: dict[str, dict[str, Any]] = {}
@@ -167,14 +170,16 @@ class Watcher:
             (row.address, row.queue, row.fate): float(value)
             for row, value in zip(table.index, table["messages"].tolist(), strict=True)
         }
-        played.sheets, self.polls = sheets, self.polls + 1
+        played.sheets = sheets
+        self.polls = self.polls + 1
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def wait(self, polls: int) -> None:
-        wanted, end = self.polls + polls, time.monotonic() + 60
+        wanted = self.polls + polls
+        end = time.monotonic() + 60
         while (
             self.polls < wanted and self._thread.is_alive() and time.monotonic() < end
         ):
@@ -247,7 +252,8 @@ def play(folder: Path) -> Played:
         broker = OpenMQBroker.create(folder / "broker", read_only=False, heap_mb=512)
         stack.callback(broker.kill)
         broker.start()
-        classes, log = compiled(broker, folder / "classes"), folder / "clients.log"
+        classes = compiled(broker, folder / "classes")
+        log = folder / "clients.log"
         for one in SITUATIONS:
             if not one.topic:
                 create_queue(broker, one.name, one.settings)
@@ -333,10 +339,8 @@ def test_what_is_too_large_and_what_comes_too_late(played: Played) -> None:
     low, high = played.left("toolarge", "too_large")
     assert low <= played.count("toolarge-0.sent") <= high
     late = played.count("arrivedlate-0.sent") - content(played, "arrivedlate")
-    expired, dead = (
-        played.left("arrivedlate", "expired"),
-        played.left("arrivedlate", "dead_lettered"),
-    )
+    expired = played.left("arrivedlate", "expired")
+    dead = played.left("arrivedlate", "dead_lettered")
     assert expired[0] + dead[0] <= late <= expired[1] + dead[1]
     assert (
         played.left("arrivedlate", "rejected")
@@ -360,10 +364,8 @@ def test_what_no_subscription_wants(played: Played) -> None:
 
 def test_what_is_in_doubt_and_with_nobody(played: Played) -> None:
     """What the topic has left may be in doubt as well, and is not to be purged while anything is."""
-    sheet, leftover = (
-        played.doubted,
-        f"{content(played, 'leftover'):.0f} messages of leftover",
-    )
+    sheet = played.doubted
+    leftover = f"{content(played, 'leftover'):.0f} messages of leftover"
     assert sheet["there"]["uncommitted"] == 3
     assert sheet["delivering"]["in_doubt"] == (0, 4)
     assert "in_doubt" in sheet["reasons"]

@@ -117,7 +117,8 @@ def test_without_a_dead_message_queue_what_expired_is_within_the_bounds(
     played: Played,
 ) -> None:
     name = "withoutdmq"
-    sheet, done = played.sheets[name], played.count(f"{name}-1.done")
+    sheet = played.sheets[name]
+    done = played.count(f"{name}-1.done")
     gone = (
         played.count(f"{name}-0.sent")
         - at_start(played, name)
@@ -138,10 +139,8 @@ def test_what_a_wrong_clock_expires_is_neither_acknowledged_nor_too_large(
     late = played.sheets["wrongclock"]["came"]["added"] - played.count(
         "wrongclock-1.done"
     )
-    on_arrival, a_moment_later = (
-        played.left("wrongclock", "expired"),
-        played.left("wrongclock", "dead_lettered"),
-    )
+    on_arrival = played.left("wrongclock", "expired")
+    a_moment_later = played.left("wrongclock", "dead_lettered")
     assert (
         on_arrival[0] + a_moment_later[0] <= late <= on_arrival[1] + a_moment_later[1]
     )

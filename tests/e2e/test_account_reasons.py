@@ -28,7 +28,9 @@ class Watched:
     """A broker of its own, at rest but for what a test does, and the agent that polls it each second."""
 
     def __init__(self, broker: ArtemisBroker, agent: Agent) -> None:
-        self.broker, self.agent, self.endpoint = broker, agent, broker.endpoint()
+        self.broker = broker
+        self.agent = agent
+        self.endpoint = broker.endpoint()
 
     def polls(self, count: int) -> None:
         for _ in range(count):
@@ -109,7 +111,8 @@ def test_who_ended_it(watched: Watched, tmp_path: Path) -> None:
         eventually(lambda: watched.broker.manage.queue("dead", "MessageCount"), 18)
         watched.polls(3)
         for name, taker in zip(("first", "second"), takers, strict=True):
-            said, sheet = taker.counts(), watched.sheets(name)[name]
+            said = taker.counts()
+            sheet = watched.sheets(name)[name]
             assert sheet["given_back"] == said["returned"] > 0
         taken = watched.sheets("taker-first")[""]
         assert (taken["client"], taken["came"]["delivered"] > 0) == (

@@ -25,7 +25,8 @@ class Churn:
     """Makes and destroys things until it ends; `gone` has the name and time of each that is no more."""
 
     def __init__(self, observer: Observer, prefix: str) -> None:
-        self.broker, self.prefix = observer.broker, prefix
+        self.broker = observer.broker
+        self.prefix = prefix
         self.gone: dict[str, float] = {}
         self.ending = threading.Event()
         self.errors: list[Exception] = []

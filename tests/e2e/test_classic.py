@@ -45,10 +45,8 @@ def set_up(
 ) -> Iterator[tuple[ClassicBroker, Path]]:
     """A broker as it is shipped, then `penstock init`, then started; and the configuration. Taken back at the end."""
     folder = tmp_path_factory.mktemp("classic")
-    broker, config = (
-        ClassicBroker.create(folder / "c1", read_only=False),
-        folder / "penstock.yaml",
-    )
+    broker = ClassicBroker.create(folder / "c1", read_only=False)
+    config = folder / "penstock.yaml"
     before = contents(broker.conf)
     init = ("init", str(broker.directory), "--config.file", str(config), "--yes")
     assert (made := run(*init)).exit_code == 0, made.output
@@ -106,8 +104,10 @@ def test_numbers_are_those_of_the_clients(set_up: tuple[ClassicBroker, Path]) ->
         with Clients(broker, [("tell", "news", 12)]):
             found = shown(config)
         counts = clients.counts
-    sent, taken = counts["fill-backlog"][0], counts["visit-backlog"][1]
-    backlog, held = found["c1", "backlog"], found["c1", "held"]
+    sent = counts["fill-backlog"][0]
+    taken = counts["visit-backlog"][1]
+    backlog = found["c1", "backlog"]
+    held = found["c1", "held"]
     assert backlog["mq_queue_messages_added_total"] == sent == 50
     assert backlog["mq_queue_messages_removed_total"] == taken == 20
     assert (
@@ -175,7 +175,8 @@ def test_beside_an_artemis_the_same_traffic_has_the_same_metrics(
 ) -> None:
     """What the page on moving from one to the other rests on."""
     broker, config = set_up
-    queue, both = unique("moved"), config.with_name("both.yaml")
+    queue = unique("moved")
+    both = config.with_name("both.yaml")
     said = yaml.safe_load(config.read_text())
     reader = artemis.accounts["exporter"]
     other = {
@@ -202,7 +203,8 @@ def test_beside_an_artemis_the_same_traffic_has_the_same_metrics(
             producer.send(20)
             eventually(partial(has_some, consumer), True)
     found = shown(both)
-    classic, moved = found["c1", queue], found["a1", queue]
+    classic = found["c1", queue]
+    moved = found["a1", queue]
     assert set(moved) - set(classic) <= COUNTED_APART | {
         name for name in moved if name.startswith("mq_account")
     }

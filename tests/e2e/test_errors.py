@@ -53,10 +53,8 @@ def polls(scrape: Scrape, broker: str) -> dict[str, float]:
 
 def told(agent: Agent, pattern: str) -> list[bool]:
     """Whether page and log say it."""
-    page, log = (
-        unescape(agent.request("/")[1]),
-        agent.log.read_text().replace('\\"', '"'),
-    )
+    page = unescape(agent.request("/")[1])
+    log = agent.log.read_text().replace('\\"', '"')
     return [bool(re.search(pattern, text)) for text in (page, log)]
 
 
@@ -71,7 +69,8 @@ def test_each_error_is_told_and_none_harms_another(
         Proxy(where) as garbling,
         Proxy(where) as cutting,
     ):
-        garbling.fault, cutting.fault = Fault.GARBLE, Fault.RESET
+        garbling.fault = Fault.GARBLE
+        cutting.fault = Fault.RESET
         through = {name: f"http://{proxy.host}:{proxy.port}/console/jolokia/"
                    for name, proxy in (("login", login), ("garbling", garbling), ("cutting", cutting))}  # fmt: skip
         brokers = [

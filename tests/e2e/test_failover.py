@@ -112,7 +112,8 @@ def test_a_broker_that_is_killed_young_has_restarted(
         Agent(tmp_path / "agent", brokers=[entry(broker, url=through(proxy))]) as agent,
     ):
         agent.until(up, {broker.name: 1.0})
-        proxy.fault, age = Fault.RESET, uptime(broker)
+        proxy.fault = Fault.RESET
+        age = uptime(broker)
         broker.kill()
         broker.start()
         eventually(lambda: uptime(broker) > age + 2, expected=True, timeout=60)

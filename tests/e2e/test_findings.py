@@ -21,7 +21,9 @@ def test_findings(
     ring, endless, doomed, shared = queues = [
         unique(name) for name in ("ring", "endless", "doomed", "shared")
     ]
-    nowhere, endpoint, manage = unique("nowhere"), artemis.endpoint(), artemis.manage
+    nowhere = unique("nowhere")
+    endpoint = artemis.endpoint()
+    manage = artemis.manage
     manage.add_settings(
         ring,
         addressFullMessagePolicy="PAGE",

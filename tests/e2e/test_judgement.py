@@ -21,7 +21,8 @@ LOST = "messages_lost_by_consumer_total"
 
 
 def test_what_a_ring_lost(observer: Observer, unique: Unique) -> None:
-    broker, name = observer.broker, unique("ring")
+    broker = observer.broker
+    name = unique("ring")
     broker.manage.create_queue(name, ring_size=10)
 
     def losses(scrape: Scrape) -> dict[str, float]:
@@ -116,7 +117,8 @@ def test_rates(artemis: Broker, unique: Unique, tmp_path: Path) -> None:
 
 
 def test_one_holds_all(observer: Observer, unique: Unique) -> None:
-    broker, name = observer.broker, unique("q")
+    broker = observer.broker
+    name = unique("q")
     broker.manage.create_queue(name)
     with (
         AmqpProducer(broker.endpoint(), name) as producer,
@@ -146,8 +148,10 @@ def test_one_holds_all(observer: Observer, unique: Unique) -> None:
 
 def test_paused_queues_are_told(main_observer: Observer, unique: Unique) -> None:
     """With messages that wait it is unhealthy, without it is a notice."""
-    observer, broker = main_observer, main_observer.broker
-    waiting, empty = unique("waiting"), unique("empty")
+    observer = main_observer
+    broker = main_observer.broker
+    waiting = unique("waiting")
+    empty = unique("empty")
     broker.manage.create_queues([waiting, empty])
     with AmqpProducer(broker.endpoint(), waiting) as producer:
         producer.send(2)
@@ -170,11 +174,9 @@ def test_paused_queues_are_told(main_observer: Observer, unique: Unique) -> None
 
 def test_what_a_full_address_drops(main_observer: Observer, unique: Unique) -> None:
     """Policy DROP: the producer is told nothing, the address is."""
-    broker, name, endpoint = (
-        main_observer.broker,
-        unique("full"),
-        main_observer.broker.endpoint(),
-    )
+    broker = main_observer.broker
+    name = unique("full")
+    endpoint = main_observer.broker.endpoint()
     broker.manage.add_settings(
         name, maxSizeBytes=50_000, pageSizeBytes=20_000, addressFullMessagePolicy="DROP"
     )

@@ -19,7 +19,8 @@ NAMES = [
 
 
 def test_names(observer: Observer, unique: Callable[[str], str]) -> None:
-    broker, prefix = observer.broker, unique("names")
+    broker = observer.broker
+    prefix = unique("names")
     names = [f"{prefix}.{name}" for name in NAMES]
     broker.manage.create_queues([prefix, *names])
     # What clients cannot use as an address on every version they may still have as a name: a line's end and wildcards
@@ -64,7 +65,8 @@ def test_names_with_control_characters(
     observer: Observer, unique: Callable[[str], str]
 ) -> None:
     """Jolokia 2 writes some of them as broken JSON; sizes, roles and settings of all queues are read all the same."""
-    broker, prefix = observer.broker, unique("controls")
+    broker = observer.broker
+    prefix = unique("controls")
     names = [prefix, *(f"{prefix}.{control}" for control in CONTROLS)]
     broker.manage.create_queues(names)
     with ExitStack() as clients:
@@ -97,7 +99,8 @@ def test_names_with_control_characters(
 
 def test_client_without_an_id(observer: Observer, unique: Callable[[str], str]) -> None:
     """It is named by user and host, whatever port or generated id it has."""
-    broker, name = observer.broker, unique("q")
+    broker = observer.broker
+    name = unique("q")
     broker.manage.create_queue(name)
     client = f"admin@{broker.host}"
     with (

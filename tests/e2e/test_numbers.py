@@ -106,11 +106,9 @@ async def test_listings_of_every_version_can_be_cut_into_rows(
     version: str, request: pytest.FixtureRequest, unique: Unique
 ) -> None:
     """Or else unchanged rows are read at every poll, and nobody notices."""
-    broker, name, client = (
-        request.getfixturevalue(version),
-        unique("q"),
-        unique(AWKWARD),
-    )
+    broker = request.getfixturevalue(version)
+    name = unique("q")
+    client = unique(AWKWARD)
     broker.manage.create_queue(name)
     target = JolokiaTarget(
         broker.jolokia_url,
@@ -146,12 +144,10 @@ async def test_listings_of_every_version_can_be_cut_into_rows(
 def test_amqp_client_that_holds_and_acknowledges(
     observer: Observer, unique: Unique
 ) -> None:
-    broker, name, sender, reader = (
-        observer.broker,
-        unique("q"),
-        unique("sender"),
-        unique("reader"),
-    )
+    broker = observer.broker
+    name = unique("q")
+    sender = unique("sender")
+    reader = unique("reader")
     broker.manage.create_queue(name)
     with (
         AmqpProducer(broker.endpoint(), name, client_id=sender) as producer,
@@ -236,12 +232,10 @@ def test_amqp_client_that_holds_and_acknowledges(
 
 
 def test_stomp_client(observer: Observer, unique: Unique) -> None:
-    broker, name, sender, reader = (
-        observer.broker,
-        unique("q"),
-        unique("sender"),
-        unique("reader"),
-    )
+    broker = observer.broker
+    name = unique("q")
+    sender = unique("sender")
+    reader = unique("reader")
     broker.manage.create_queue(name)
     with (
         StompProducer(broker.endpoint(), name, client_id=sender) as producer,
@@ -275,7 +269,9 @@ def test_stomp_client(observer: Observer, unique: Unique) -> None:
 
 def test_open_transactions(observer: Observer, unique: Unique, tmp_path: Path) -> None:
     """AMQP, and Core (JMS)."""
-    broker, amqp, core = observer.broker, unique("amqp"), unique("core")
+    broker = observer.broker
+    amqp = unique("amqp")
+    core = unique("core")
     broker.manage.create_queues([amqp, core])
     for name in (amqp, core):
         with AmqpProducer(broker.endpoint(), name) as producer:
@@ -310,7 +306,9 @@ def test_open_transactions(observer: Observer, unique: Unique, tmp_path: Path) -
 
 
 def test_counters_survive_a_reconnect(observer: Observer, unique: Unique) -> None:
-    broker, name, reader = observer.broker, unique("q"), unique("reader")
+    broker = observer.broker
+    name = unique("q")
+    reader = unique("reader")
     broker.manage.create_queue(name)
     with AmqpProducer(broker.endpoint(), name) as producer:
         for sent in (4, 8):
@@ -325,12 +323,10 @@ def test_counters_survive_a_reconnect(observer: Observer, unique: Unique) -> Non
 
 
 def test_rings_expiry_and_purge(observer: Observer, unique: Unique) -> None:
-    broker, ring, expired, purged = (
-        observer.broker,
-        unique("ring"),
-        unique("expired"),
-        unique("purged"),
-    )
+    broker = observer.broker
+    ring = unique("ring")
+    expired = unique("expired")
+    purged = unique("purged")
     broker.manage.create_queue(ring, ring_size=10)
     broker.manage.create_queues([expired, purged])
     with AmqpProducer(broker.endpoint(), ring) as producer:
@@ -362,12 +358,10 @@ def test_rings_expiry_and_purge(observer: Observer, unique: Unique) -> None:
 
 
 def test_addresses(observer: Observer, unique: Unique) -> None:
-    broker, paging, full, empty = (
-        observer.broker,
-        unique("paging"),
-        unique("full"),
-        unique("empty"),
-    )
+    broker = observer.broker
+    paging = unique("paging")
+    full = unique("full")
+    empty = unique("empty")
     set_address(broker, paging, max_bytes=20_000)
     set_address(broker, full, max_bytes=20_000, policy="FAIL")
     broker.manage.create_queues([paging, full])
@@ -417,12 +411,10 @@ def test_addresses(observer: Observer, unique: Unique) -> None:
 
 
 def test_what_operators_pause(observer: Observer, unique: Unique) -> None:
-    broker, queue, address, blocked = (
-        observer.broker,
-        unique("queue"),
-        unique("address"),
-        unique("blocked"),
-    )
+    broker = observer.broker
+    queue = unique("queue")
+    address = unique("address")
+    blocked = unique("blocked")
     broker.manage.create_queues([queue, address, blocked])
     broker.manage.pause_queue(queue)
     broker.manage.pause_address(address)
@@ -459,12 +451,12 @@ def test_what_the_operator_wants(main_observer: Observer, unique: Unique) -> Non
 
 
 def test_kinds_and_temporary_queues(observer: Observer, unique: Unique) -> None:
-    broker, topic, work = observer.broker, unique("topic"), unique("work")
-    dead, expiry, reader = (
-        unique("dead"),
-        unique("expiry"),
-        unique("reader").replace(".", "_"),
-    )
+    broker = observer.broker
+    topic = unique("topic")
+    work = unique("work")
+    dead = unique("dead")
+    expiry = unique("expiry")
+    reader = unique("reader").replace(".", "_")
     set_address(broker, work, dead=dead, expiry=expiry)
     broker.manage.create_queues([work, dead, expiry])
     broker.manage.create_queue(f"{work}.late", address=work, durable=False)
@@ -550,12 +542,10 @@ def test_kinds_and_temporary_queues(observer: Observer, unique: Unique) -> None:
 
 
 def test_bridge(observer: Observer, unique: Unique) -> None:
-    broker, source, target, bridge = (
-        observer.broker,
-        unique("source"),
-        unique("target"),
-        unique("bridge"),
-    )
+    broker = observer.broker
+    source = unique("source")
+    target = unique("target")
+    bridge = unique("bridge")
     manage = broker.manage
     manage.create_queues([source, target])
     manage.call(
@@ -593,7 +583,8 @@ def test_bridge(observer: Observer, unique: Unique) -> None:
 
 
 def test_broker_itself(observer: Observer, unique: Unique) -> None:
-    broker, name = observer.broker, unique("q")
+    broker = observer.broker
+    name = unique("q")
     manage = broker.manage
     broker.manage.create_queue(name)
     uptime = manage.read(manage.broker, "UptimeMillis") / 1000
@@ -698,12 +689,10 @@ def _polls(scrape: Scrape) -> dict[str, float]:
 def test_version_without_numbers_per_consumer(
     artemis_2_21: Broker, observe: Callable[[Broker], Observer], unique: Unique
 ) -> None:
-    broker, observer, name, reader = (
-        artemis_2_21,
-        observe(artemis_2_21),
-        unique("q"),
-        unique("reader"),
-    )
+    broker = artemis_2_21
+    observer = observe(artemis_2_21)
+    name = unique("q")
+    reader = unique("reader")
     broker.manage.create_queue(name, ring_size=50)
     with (
         AmqpProducer(broker.endpoint(), name) as producer,

@@ -213,7 +213,8 @@ async def test_a_killed_helper_is_started_again(
 async def test_a_helper_that_cannot_run_is_not_started_over_and_over(
     openmq: OpenMQBroker, tmp_path: Path
 ) -> None:
-    java, starts = tmp_path / "java", tmp_path / "starts"
+    java = tmp_path / "java"
+    starts = tmp_path / "starts"
     java.write_text(f"#!/bin/sh\necho start >> {starts}\necho 'too old' >&2\nexit 1\n")
     java.chmod(0o700)
     with nothing_left():
@@ -230,10 +231,8 @@ async def test_a_helper_that_cannot_run_is_not_started_over_and_over(
 
 
 async def test_what_the_policy_does_not_name_is_denied(openmq: OpenMQBroker) -> None:
-    manager, text = (
-        f"{ask.DOMAIN}:type=DestinationManager,subtype=Config",
-        "java.lang.String",
-    )
+    manager = f"{ask.DOMAIN}:type=DestinationManager,subtype=Config"
+    text = "java.lang.String"
     broker, consumers = (
         f"{ask.DOMAIN}:type={one},subtype=Config"
         for one in ("Broker", "ConsumerManager")
@@ -465,10 +464,8 @@ def test_what_its_clients_settings_lead_to_is_found(
         one["rule"]: {name: n["value"] for name, n in one["evidence"].items()}
         for one in told["findings"]
     }
-    threshold, memory = (
-        by_rule["flow_threshold_extreme"],
-        by_rule["flow_limit_exceeds_memory"],
-    )
+    threshold = by_rule["flow_threshold_extreme"]
+    memory = by_rule["flow_limit_exceeds_memory"]
     assert (threshold["limit"], threshold["resume"], threshold["batch"]) == (
         100,
         10,

@@ -37,12 +37,10 @@ def test_prometheus_says_what_we_say(
     tmp_path: Path,
     alter: Callable[[bytes], bytes],
 ) -> None:
-    broker, agent, name, other = (
-        main_observer.broker,
-        main_observer.agent,
-        unique('q"\\'),
-        unique("other"),
-    )
+    broker = main_observer.broker
+    agent = main_observer.agent
+    name = unique('q"\\')
+    other = unique("other")
     broker.manage.create_queues([name, other])
     target = ("127.0.0.1", agent.port)
     with (
@@ -87,7 +85,8 @@ def test_prometheus_says_what_we_say(
 def test_promtool_has_no_complaint(
     main_observer: Observer, unique: Callable[[str], str]
 ) -> None:
-    broker, name = main_observer.broker, unique("q")
+    broker = main_observer.broker
+    name = unique("q")
     broker.manage.create_queue(name, ring_size=9)
     with (
         AmqpProducer(broker.endpoint(), name),

@@ -75,7 +75,8 @@ def test_a_renewal_needs_no_restart(
 ) -> None:
     queue = unique("q")
     artemis.manage.create_queue(queue)
-    first, second = Issuer(), Issuer()
+    first = Issuer()
+    second = Issuer()
     for write in (first.write_ca, first.write_certificate, first.write_key):
         write(tmp_path)
     place = (artemis.host, int(artemis.jolokia_url.split(":")[2].split("/")[0]))

@@ -43,7 +43,8 @@ def test_what_would_harm_is_denied(
         origin=broker.origin,
     )
     text = "java.lang.String"
-    queue, address = exporter.queue_mbean(name), exporter.address_mbean(name)
+    queue = exporter.queue_mbean(name)
+    address = exporter.address_mbean(name)
     denied: list[tuple[str, str, list[Any]]] = [
         (queue, "removeAllMessages()", []),
         (queue, f"removeMessages({text})", [""]),

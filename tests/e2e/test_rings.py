@@ -25,7 +25,8 @@ class Ring:
     """A new ring, watched from its first message on."""
 
     def __init__(self, observer: Observer, name: str, size: int) -> None:
-        self.observer, self.name = observer, name
+        self.observer = observer
+        self.name = name
         self.manage = observer.broker.manage
         self.manage.create_queue(name, ring_size=size)
         observer.until(
@@ -206,11 +207,9 @@ def test_polls_in_between_make_the_bounds_narrow(
     name = unique("narrow")
     artemis.manage.create_queue(name, ring_size=20)
     monkeypatch.setattr(poller, "SHARE", 10.0)  # of a machine that other tests share
-    glance, bounds, glances = (
-        Poller._glance,
-        dict[str, tuple[float, float, float]](),
-        dict[str, int](),
-    )
+    glance = Poller._glance
+    bounds = dict[str, tuple[float, float, float]]()
+    glances = dict[str, int]()
 
     def look(one: Poller) -> None:
         account = one.assessor.state.judgement.account

@@ -83,7 +83,9 @@ def wrong(found: Sizes, before: Sizes, after: Sizes, busy: set[str]) -> dict[str
     """What is not as it was right before or right after the poll, or between the two while the queue works."""
     bad = {}
     for name in before.keys() & after.keys() & found.keys():
-        low, value, high = before[name], found[name], after[name]
+        low = before[name]
+        value = found[name]
+        high = after[name]
         same = (
             value == low == high
             if low == high and name not in busy
@@ -132,21 +134,18 @@ async def test_sizes_are_those_of_a_full_read(
 ) -> None:
     broker: Broker = request.getfixturevalue(version)
     prefix = unique("sizes")
-    idle, odd = (
-        [f"{prefix}.idle.{n}" for n in range(120)],
-        [f"{prefix}.{name}" for name in NAMES],
-    )
+    idle = [f"{prefix}.idle.{n}" for n in range(120)]
+    odd = [f"{prefix}.{name}" for name in NAMES]
     flow, held, ring, late = (
         f"{prefix}.{name}" for name in ("flow", "held", "ring", "late")
     )
     rolled = [f"{prefix}.rolled.{n}" for n in range(-(-ROUNDS // DELIVERIES))]
     broker.manage.create_queues([*idle, *odd, *rolled, flow, held, late])
     broker.manage.create_queue(ring, ring_size=3)
-    at, plain = (
-        broker.endpoint(),
-        [name for name in odd if not set(name) & set("\n\r*#?")],
-    )
-    reading, checking = transport_to(broker), transport_to(broker)
+    at = broker.endpoint()
+    plain = [name for name in odd if not set(name) & set("\n\r*#?")]
+    reading = transport_to(broker)
+    checking = transport_to(broker)
     reader = ArtemisReader(reading)
     async with AsyncExitStack() as clients:
         clients.push_async_callback(reader.close)

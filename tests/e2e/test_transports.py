@@ -68,7 +68,8 @@ async def test_artemis_by_each_transport(
     tmp_path: Path,
     unique: Callable[[str], str],
 ) -> None:
-    broker, queue = own_artemis(read_only_user="exporter", jmx=True), unique("q")
+    broker = own_artemis(read_only_user="exporter", jmx=True)
+    queue = unique("q")
     account = broker.accounts["exporter"]
     common = {
         "name": "a",
@@ -162,7 +163,9 @@ class Meanwhile:
     """A transport beside which `act` happens before the first call that asks for `what`."""
 
     def __init__(self, inner: Transport, what: str, act: Callable[[], None]) -> None:
-        self._inner, self._what, self._act = inner, what, act
+        self._inner = inner
+        self._what = what
+        self._act = act
         self.acted = False
 
     async def begin_poll(self) -> None:
@@ -206,7 +209,8 @@ async def test_a_destination_that_an_administrator_destroys_in_the_middle_of_a_p
     open_broker: OpenMQBroker, tmp_path: Path, unique: Callable[[str], str], moment: str
 ) -> None:
     """Before its numbers are read, and between these and its settings."""
-    doomed, other = unique("doomed"), unique("other")
+    doomed = unique("doomed")
+    other = unique("other")
     for name in (doomed, other):
         managed(open_broker, "create", "q", name)
     said = broker_of(tmp_path, entry(open_broker))
@@ -252,7 +256,8 @@ async def test_one_login_for_all_polls_over_jmx(
 async def test_a_recording_of_openmq_comes_back_and_is_judged(
     openmq: OpenMQBroker, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
-    queue, file = unique("q"), tmp_path / "o.jsonl.gz"
+    queue = unique("q")
+    file = tmp_path / "o.jsonl.gz"
     said = broker_of(tmp_path, configured(openmq, "jolokia"))
     config = load(tmp_path / "penstock.yaml")
     with Load(openmq, "fill", queue, 4), Load(openmq, "consume", queue, 1):
@@ -287,7 +292,8 @@ async def test_a_recording_of_openmq_comes_back_and_is_judged(
             "producers",
             "transactions",
         ):
-            one, other = getattr(before, name), getattr(after, name)
+            one = getattr(before, name)
+            other = getattr(after, name)
             assert list(one.index) == list(other.index), name
             assert one.columns.keys() == other.columns.keys(), name
             for column in one.columns:

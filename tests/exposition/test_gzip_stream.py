@@ -79,10 +79,8 @@ def test_data_that_does_not_shrink(codec: Codec, size: int) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_fragment_stands_anywhere_and_needs_nothing_before_it(codec: Codec) -> None:
-    one, other = (
-        codec.compress(b"the same words " * 200),
-        codec.compress(b"the same words again " * 200),
-    )
+    one = codec.compress(b"the same words " * 200)
+    other = codec.compress(b"the same words again " * 200)
     for order in ([one, other, one], [other, one], [other, other]):
         assert inflate_single_member(member(codec, order)) == b"".join(
             map(codec.inflate, order)

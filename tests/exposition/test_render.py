@@ -202,7 +202,9 @@ class Queues:
 @pytest.fixture
 def many() -> tuple[Queues, BrokerBlocks, Keys, np.ndarray[Any, Any]]:
     """Five blocks, the last one short, of each of two families, rendered once."""
-    source, made, keys = Queues(), BrokerBlocks(), np.arange(4 * BLOCK + 10)
+    source = Queues()
+    made = BrokerBlocks()
+    keys = np.arange(4 * BLOCK + 10)
     values = keys.astype(np.float64)
     made.update(source.poll(keys, values))
     assert made.blocks_rendered == 10
@@ -328,7 +330,8 @@ def test_rows_that_work_come_to_stand_together(many: Many) -> None:
 @patiently
 @given(st.data())
 def test_whatever_comes_goes_changes_and_works(data: st.DataObject) -> None:
-    source, made = Queues(), BrokerBlocks()
+    source = Queues()
+    made = BrokerBlocks()
     keys = np.arange(2 * BLOCK + 5)
     for _ in range(5):
         seed, share, churn = data.draw(
@@ -348,7 +351,8 @@ def test_whatever_comes_goes_changes_and_works(data: st.DataObject) -> None:
         changed = keys[random.random(len(keys)) < 0.01] if churn % 2 else None
         tables = source.poll(keys, values, changed=changed)
         made.update(tables)
-        found, wanted = sorted(lines(made)), sorted(lines(blocks(tables)))
+        found = sorted(lines(made))
+        wanted = sorted(lines(blocks(tables)))
         assert found == wanted
 
 
@@ -362,7 +366,9 @@ def test_a_changed_text_is_shown(many: Many) -> None:
 
 
 def test_a_changed_text_beside_the_same_numbers_is_shown() -> None:
-    source, made, keys = Queues(), BrokerBlocks(), np.arange(3)
+    source = Queues()
+    made = BrokerBlocks()
+    keys = np.arange(3)
     column = np.ones(3)
     for changed in (None, np.array([1])):
         made.update(
@@ -398,7 +404,8 @@ def test_label_texts_are_shared_and_kept_where_something_changes(many: Many) -> 
 
 
 def test_a_table_that_failed_goes_and_comes_back_whole() -> None:
-    made, tables = blocks(everything("b")), everything("b")
+    made = blocks(everything("b"))
+    tables = everything("b")
     made.update({name: one for name, one in tables.items() if name != "queue"})
     of_queues = {family.name for family in CATALOGUE if family.table == "queue"}
     assert not of_queues & set(made.published.families)

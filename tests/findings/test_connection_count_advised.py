@@ -9,9 +9,10 @@ from penstock.model import AcknowledgeMode
 RULE = "connection_count_advised"
 LARGE = {**SIZE, "added_bytes": 10 * 2.0**20 / 99.5}
 """A hundred of these are more than a MiB, 99 are less."""
-AUTO, CLIENT, DUPS, TRANSACTED = (
-    AcknowledgeMode.AUTO, AcknowledgeMode.CLIENT, AcknowledgeMode.DUPS_OK, AcknowledgeMode.TRANSACTED,
-)  # fmt: skip
+AUTO = AcknowledgeMode.AUTO
+CLIENT = AcknowledgeMode.CLIENT
+DUPS = AcknowledgeMode.DUPS_OK
+TRANSACTED = AcknowledgeMode.TRANSACTED
 
 
 def fed(rate: float, *modes: AcknowledgeMode, comes: int = 0) -> Polls:

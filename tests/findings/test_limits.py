@@ -58,10 +58,8 @@ def test_resume_level_as_the_client_has_it(
 
 
 def test_the_manuals_numbers() -> None:
-    half, low = (
-        ConsumerWindow(1000, resume_level(1000, 50)),
-        ConsumerWindow(1000, resume_level(1000, 10)),
-    )
+    half = ConsumerWindow(1000, resume_level(1000, 50))
+    low = ConsumerWindow(1000, resume_level(1000, 10))
     assert (half.resume, half.batch) == (500, (500, 1000))
     assert (low.resume, low.consumed_before_resume, low.batch) == (
         100,
@@ -89,15 +87,21 @@ def test_a_batch_never_overfills_the_buffer(limit: int, threshold: int) -> None:
 
 def simulated(limit: int, resume: int, per_trip: int, trips: int) -> float:
     """Messages taken per message time, by a consumer that takes one at each step; a request takes `per_trip` steps."""
-    buffered, asked, taken, arrives = limit, 0, 0, -1
+    buffered = limit
+    asked = 0
+    taken = 0
+    arrives = -1
     steps = trips * per_trip
     for step in range(steps):
         if arrives == step:
-            buffered, asked = buffered + asked, 0
+            buffered = buffered + asked
+            asked = 0
         if buffered:
-            buffered, taken = buffered - 1, taken + 1
+            buffered = buffered - 1
+            taken = taken + 1
         if not asked and buffered <= resume:
-            asked, arrives = limit - buffered, step + 1 + per_trip
+            asked = limit - buffered
+            arrives = step + 1 + per_trip
     return taken / steps
 
 

@@ -66,7 +66,8 @@ def test_one_that_has_nothing_to_do_ends_it() -> None:
 @pytest.mark.slow  # many polls
 def test_sessions_of_artemis() -> None:
     """Those are shown: consumers of one session, not of one client, wait for one another."""
-    world, apart = Judged(), Judged()
+    world = Judged()
+    apart = Judged()
     for n in range(EVALUATIONS + 1):
         queue, consumers = behind(2)(n)
         world.poll(

@@ -230,7 +230,8 @@ def play(
 
     each: called after each poll until the end. configuration: more of the agent's.
     """
-    notes, ending = Notes(), threading.Event()
+    notes = Notes()
+    ending = threading.Event()
     dice = random.Random(run.seed)  # noqa: S311 - the same run for the same seed
 
     def after_poll(poller: Poller) -> None:
@@ -308,7 +309,8 @@ def _end(scene: Scene) -> None:
 
 
 def result_of(scene: Scene, notes: Notes, run: Run) -> Result:
-    label, begins = scene.scenario.label, scene.begins
+    label = scene.scenario.label
+    begins = scene.begins
     begin = begins.get("", float("nan"))
     result = Result(scene.scenario.name, tuple(label.need), scene.queues, begin)
     told = {

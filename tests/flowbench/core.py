@@ -63,7 +63,8 @@ class CoreProcess:
         """The words of the answer to a command; a DemoError when it failed."""
         if self._child.poll() is not None:
             raise DemoError("the Java clients have ended")
-        number, answers = str(next(self._numbers)), queue.SimpleQueue[list[str]]()
+        number = str(next(self._numbers))
+        answers = queue.SimpleQueue[list[str]]()
         self._answers[number] = answers
         with self._lock:
             assert self._child.stdin is not None

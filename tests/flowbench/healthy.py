@@ -128,7 +128,8 @@ def browser(scene: Scene) -> None:
 @_healthy
 def bridge_target(scene: Scene) -> None:
     """Messages cross a bridge, are consumed behind it."""
-    source, target = scene.queue(), scene.queue()
+    source = scene.queue()
+    target = scene.queue()
     bridge(scene, source, f"tcp://{scene.broker.host}:{scene.broker.port}", target)
     consumer = scene.open(AmqpConsumer, target)
     scene.open(AmqpProducer, source, client="producer").run(3)
@@ -185,7 +186,8 @@ def redelivery_delay(scene: Scene) -> None:
 @scenario(Place.HEALTHY, notices=("redelivery_loop", "dead_lettering"))
 def dead_letter_queue(scene: Scene) -> None:
     """A few messages fail for good and stay with the dead letters, which nobody reads."""
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=2)
     client = scene.jms(queue, mode="transacted", poisoned=1, url="consumerWindowSize=0")
     scene.open(AmqpProducer, queue, client="producer").run(5)
@@ -199,7 +201,8 @@ def dead_letter_queue(scene: Scene) -> None:
 @_healthy
 def offline_durable(scene: Scene) -> None:
     """A durable subscriber that is away for minutes while messages come, again and again."""
-    topic, name = scene.name(), "sub"
+    topic = scene.name()
+    name = "sub"
     client = f"{topic}.subscriber"
     scene.queues.append(f"{client}.{name}")
 
@@ -215,7 +218,8 @@ def offline_durable(scene: Scene) -> None:
 
     with AmqpProducer(scene.load.endpoint, topic, topic=True) as producer:
         producer.run(1)
-        received, goes_on = 0, True
+        received = 0
+        goes_on = True
         while goes_on:
             with subscribed() as consumer:
                 scene.wait(20)
@@ -302,7 +306,8 @@ class Persistent:
     """A producer and a consumer that connect again whenever their broker was away."""
 
     def __init__(self, scene: Scene, queue: str) -> None:
-        self._scene, self._queue = scene, queue
+        self._scene = scene
+        self._queue = queue
         self.acknowledged = 0
         self._consumer: AmqpConsumer | None = None
         self._producer: AmqpProducer | None = None

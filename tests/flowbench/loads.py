@@ -191,7 +191,8 @@ class Failing(AmqpConsumer):
     def __init__(
         self, *arguments: Any, share: float, dice: random.Random, **options: Any
     ) -> None:
-        self._share, self._dice = share, dice
+        self._share = share
+        self._dice = dice
         super().__init__(*arguments, **options)
 
     def arrived(self) -> None:

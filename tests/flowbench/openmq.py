@@ -74,7 +74,8 @@ class Scenario:
     queues: Sequence[str] = ()
 
 
-STALLED, HEALTHY = [["stalled"]], ()
+STALLED = [["stalled"]]
+HEALTHY = ()
 FAULTS = (
     Scenario("stuck_listener", [produce(count=3000), consume(listener="true", hang=240, delay=2)], STALLED),
     Scenario("one_stuck_of_three", [
@@ -307,15 +308,14 @@ class Notes:
     def advice(self, poller: Poller, scenarios: Sequence[Scenario]) -> None:
         """Notes what is told wrongly of causes, and wrong advice."""
         for one in scenarios:
-            need, queues = (
-                {name for group in one.need for name in group},
-                {one.name, *one.queues},
-            )
+            need = {name for group in one.need for name in group}
+            queues = {one.name, *one.queues}
             said = wrong(poller, need, queues, OPENMQ.get(one.name, ""))
             self.advised.setdefault(one.name, set()).update(said)
 
     def take(self, poller: Poller, begin: float) -> None:
-        state, view = poller.assessor.state, poller.assessor.view
+        state = poller.assessor.state
+        view = poller.assessor.view
         if view is None:
             return
         self.polls += 1
@@ -351,7 +351,8 @@ def observed(
     **configuration: Any,
 ) -> None:  # fmt: skip
     """Polls the broker for so many seconds; `each` is called after each poll. configuration: more of the agent's."""
-    file, judgement = folder / "penstock.yaml", {"cold": f"{cold:g}s", "trend": "60s"}
+    file = folder / "penstock.yaml"
+    judgement = {"cold": f"{cold:g}s", "trend": "60s"}
     said = {
         "interval": f"{interval:g}s",
         "judgement": judgement,

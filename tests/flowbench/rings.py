@@ -74,10 +74,8 @@ def ring_loss_by_close(scene: Scene) -> None:
         producer.send(10)
         settled(scene, queue)
         scene.polls(2)
-        before, at_risk = (
-            evicted(scene, queue),
-            scene.told("queue", "ring_at_risk", queue),
-        )
+        before = evicted(scene, queue)
+        at_risk = scene.told("queue", "ring_at_risk", queue)
         scene.begin()
         holder.drop()
         settled(scene, queue)
@@ -172,7 +170,8 @@ def ring_shrunk(scene: Scene) -> None:
 )
 def ring_redelivery(scene: Scene) -> None:
     """Some are rolled back and delivered again, some go to the dead letters; the ring fits them all."""
-    queue, dead = ring(scene, 200), scene.queue()
+    queue = ring(scene, 200)
+    dead = scene.queue()
     scene.settings(queue, deadLetterAddress=dead, maxDeliveryAttempts=3)
     client = scene.jms(
         queue,
@@ -250,10 +249,8 @@ class Lag:
         self._traffic: list[float] = []
 
     def look(self, poller: Poller) -> None:
-        snapshot, shown = (
-            poller.assessor.snapshot,
-            poller.assessor.tables.get("eviction"),
-        )
+        snapshot = poller.assessor.snapshot
+        shown = poller.assessor.tables.get("eviction")
         if snapshot is None or snapshot.queues is None or shown is None:
             return
         at = [
@@ -264,7 +261,8 @@ class Lag:
             return
         names = ("added", "acknowledged", "expired", "killed", "messages")
         added, *others = (float(snapshot.queues[name][at[0]]) for name in names)
-        truth, evicted = added - sum(others), float(shown["evicted"][told[0]])
+        truth = added - sum(others)
+        evicted = float(shown["evicted"][told[0]])
         # What is told lags one poll: when the traffic ends it is that of the polls before.
         self._traffic = [*self._traffic[-2:], added - self._added]
         self._added = added

@@ -120,15 +120,14 @@ class Series:
 
     def take(self, snapshot: Snapshot) -> list[str]:
         """The queues that have a new sample."""
-        queues, consumers = snapshot.queues, snapshot.consumers
+        queues = snapshot.queues
+        consumers = snapshot.consumers
         if queues is None or consumers is None:
             return []
         rates: dict[str, list[float]] = {}
         for i, row in enumerate(consumers.index):
-            key, acknowledged = (
-                int(consumers.index.keys[i]),
-                float(consumers["acknowledged"][i]),
-            )
+            key = int(consumers.index.keys[i])
+            acknowledged = float(consumers["acknowledged"][i])
             at, before = self.acknowledged.get(key, (snapshot.stamp, acknowledged))
             rate = (
                 (acknowledged - before) / (snapshot.stamp - at)
@@ -158,7 +157,8 @@ def rival_alarms(files: Sequence[Path]) -> dict[str, list[Alarm]]:
 
 
 async def _judge(file: Path, found: dict[str, list[Alarm]]) -> None:
-    transport, series = RecordingTransport(file), Series()
+    transport = RecordingTransport(file)
+    series = Series()
     reader = ArtemisReader(transport, ReaderOptions())
     try:
         while not transport.ended:

@@ -39,7 +39,8 @@ def test_labelled_situations(tmp_path: Path) -> None:
     files = sorted((tmp_path / "agent").glob("*.jsonl.gz"))
     found = rivals.rival_alarms(files)
     finds = {name: {alarm.queue for alarm in all_of} for name, all_of in found.items()}
-    wedged, looping = results[0].queues[0], results[5].queues[0]
+    wedged = results[0].queues[0]
+    looping = results[5].queues[0]
     # The others of the pool go on acknowledging, a loop acknowledges nothing.
     assert wedged not in finds["acknowledgements flat for 60 s"]
     assert looping in finds["Burrow's rules"]
@@ -132,7 +133,8 @@ def test_what_is_told_wrongly_is_beside_what_was_there() -> None:
 
 
 def test_a_rule_in_use_finds_a_fault_only_after_its_begin() -> None:
-    before, after = rivals.Alarm("q", 99.0), rivals.Alarm("q", 101.0)
+    before = rivals.Alarm("q", 99.0)
+    after = rivals.Alarm("q", 101.0)
     lines = beside([result()], {"early": [before], "late": [after]})
     assert [line.split("|")[2].strip() for line in lines[3:]] == ["0 of 1", "1 of 1"]
 

@@ -55,7 +55,8 @@ def _of_one(
     begin = last = -1.0
     severity = "info"
     for row in told:
-        stamp, since = row["stamp"].timestamp(), _time(row, "since")
+        stamp = row["stamp"].timestamp()
+        since = _time(row, "since")
         unseen = stamp - last > UNSEEN
         if (
             begin >= 0
@@ -65,7 +66,8 @@ def _of_one(
             yield Episode(*name, severity, begin, last, open=False, end_known=False)
             begin = -1.0
         if begin < 0 and row["event"] != "leave":
-            begin, severity = since, row["severity"]
+            begin = since
+            severity = row["severity"]
         if begin >= 0:
             severity = max(severity, row["severity"], key=RANK.__getitem__)
             if row["event"] == "leave":

@@ -44,7 +44,8 @@ def recorded(name: str) -> list[Snapshot]:
 
 
 def judged(snapshots: Sequence[Snapshot], policy: Policy = POLICY) -> Iterator[Judged]:
-    state, kept = State(), LastGood()
+    state = State()
+    kept = LastGood()
     for snapshot in snapshots:
         kept, retained = keep_last_good(kept, snapshot, 60.0)
         state = advance(state, retained, policy)

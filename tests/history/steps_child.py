@@ -19,7 +19,9 @@ from penstock.history.compact import Keep, tidy
 from penstock.history.store import Store
 from penstock.history.writer import PollRecord
 
-directory, last, run = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+directory = Path(sys.argv[1])
+last = int(sys.argv[2])
+run = int(sys.argv[3])
 steps = count()
 polls = recorded("healthy")
 

@@ -104,7 +104,8 @@ def test_killed_while_publishing_it_is_published_once(
     assert not segment.exists()
 
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
+DAY = 86400.0
 
 
 def hashes(store: Store) -> dict[str, str]:
@@ -150,7 +151,8 @@ def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) 
     shutil.copytree(made.root, wanted_dir)
     now = BEGIN + 6 * HOUR
     total = int(tidied(wanted_dir, now, -1).stdout)
-    wanted, files = hashes(Store(str(wanted_dir))), Store(str(wanted_dir)).files()
+    wanted = hashes(Store(str(wanted_dir)))
+    files = Store(str(wanted_dir)).files()
     assert total > 60
     assert 0 < len(files) < len(made.files())
     for step in (0, 1, 2, 3, 4, total // 2, total - 1):
@@ -179,7 +181,8 @@ def test_what_cannot_be_opened_is_not_thrown_away(tmp_path: Path) -> None:
     """Want of descriptors, a disk that stumbles: it is there, and is published when it can be read."""
     history = with_polls_to_publish(tmp_path)
     (segment,) = history._spool.closed()
-    stream, aside = segment / "queue.arrows", tmp_path / "aside"
+    stream = segment / "queue.arrows"
+    aside = tmp_path / "aside"
     stream.rename(aside)
     stream.mkdir()  # opening it fails, and it is there
     history._publish()

@@ -41,7 +41,8 @@ def test_over_a_restart_of_the_agent(
     tmp_path: Path, uptime: float, goes_on: bool
 ) -> None:
     """The broker's clock is an hour ahead, and has nothing to do with the agent's."""
-    before, after = CounterEpochs(), CounterEpochs()
+    before = CounterEpochs()
+    after = CounterEpochs()
     first = life(before, poll(1000.0, 20.0, added=100, skew=3600.0))
     before.save(tmp_path / "lives.arrow")
     after.load(tmp_path / "lives.arrow")
@@ -55,7 +56,8 @@ def test_over_a_restart_of_the_agent(
 def test_a_file_that_does_not_say_whose_counters_they_are_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before, after = CounterEpochs(), CounterEpochs()
+    before = CounterEpochs()
+    after = CounterEpochs()
     first = life(before, poll(1000.0, 20.0, added=100))
     before.save(tmp_path / "lives.arrow")
     table = (

@@ -13,7 +13,8 @@ from penstock.history.writer import PollRecord
 def test_a_lost_poll_is_told_until_one_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, poll = Clock(), PollRecord("b1", recorded("healthy")[0])
+    clock = Clock()
+    poll = PollRecord("b1", recorded("healthy")[0])
     clock.now = poll.snapshot.stamp
     history = writer(tmp_path, clock, publish=0.0)
     history.step(poll)

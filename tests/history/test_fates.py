@@ -22,11 +22,9 @@ class Kept:
     """A broker of plain numbers whose every poll is kept."""
 
     def __init__(self, directory: Path, broker: Broker | None = None) -> None:
-        self.broker, self._directory, self._clock = (
-            broker or Broker(),
-            directory,
-            Clock(),
-        )
+        self.broker = broker or Broker()
+        self._directory = directory
+        self._clock = Clock()
         self._clock.now = self.broker.now  # it names the files
         self.history: HistoryWriter = writer(directory, self._clock)
 
@@ -184,7 +182,8 @@ def test_every_fate_has_a_cause_but_the_one_that_is_the_aim() -> None:
 @pytest.mark.slow  # writes and reads history
 def test_the_account_of_openmq_is_kept_the_same_way(tmp_path: Path) -> None:
     limit: dict[str, Any] = {"limit_messages": 100, "policy": "reject_newest"}
-    broker, clock = openmq_broker().see(90, 0, 90, polls=4, **limit), Clock()
+    broker = openmq_broker().see(90, 0, 90, polls=4, **limit)
+    clock = Clock()
     clock.now = broker.now
     history = writer(tmp_path, clock)
 

@@ -145,10 +145,8 @@ def test_the_names_of_the_jmx_exporter_are_known(
 ) -> None:
     store = imported(scraped[0], tmp_path, "--match", 'host="broker-1"')
     order = [("sid", "ascending"), ("stamp", "ascending")]
-    found, wanted = (
-        queue_rows(store).sort_by(order),
-        queue_rows(imagined).sort_by(order),
-    )
+    found = queue_rows(store).sort_by(order)
+    wanted = queue_rows(imagined).sort_by(order)
     for name in ("stamp", "sid", *NAMES):
         assert found[name].to_pylist() == wanted[name].to_pylist(), name
     # a life begins where a counter falls, also over the hour
@@ -176,7 +174,8 @@ def total(store: Store) -> dict[int, float]:
 
 
 def test_counters_that_fall_begin_a_life(tmp_path: Path) -> None:
-    lives, name = Lives(), ("b", "a", "q")
+    lives = Lives()
+    name = ("b", "a", "q")
     seen = [
         lives.of(name, at, {"added": added})
         for at, added in ((10, 5.0), (20, 9.0), (30, 2.0), (40, 3.0))

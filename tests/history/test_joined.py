@@ -15,7 +15,8 @@ from penstock.history.writer import PollRecord
 from penstock_trends.judging import hours_of
 from trends.rows import hours_of as rolled
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
+DAY = 86400.0
 BEGIN = 1_800_000_000.0 // DAY * DAY
 
 
@@ -132,7 +133,8 @@ def test_a_damaged_note_loses_nothing(store: Store, note: bytes) -> None:
 @pytest.mark.slow  # takes a second
 def test_a_note_of_what_is_not_there_removes_nothing(store: Store) -> None:
     """Killed between the two: the joined file is not there yet."""
-    before, there = sorted(map(str, rows(store, "queue"))), paths(store)
+    before = sorted(map(str, rows(store, "queue")))
+    there = paths(store)
     tidy(store, Keep(), BEGIN + 2 * HOUR, Known())
     for path in paths(store) - there:
         store.delete(path)

@@ -32,7 +32,8 @@ SPIKE = 30
 
 def polls() -> list[Snapshot]:
     """Six hours: `a` gets 2 messages a second, loses 1 to its consumers, and has a spike; the broker restarts once."""
-    world, made = World(), []
+    world = World()
+    made = []
     world.queue(1, "a")
     world.queue(2, "b", messages=5.0, delivering=2.0)
     world.queue(3, "sf.cluster", {"kind": QueueKind.INTERNAL}, messages=900.0)
@@ -62,7 +63,8 @@ def polls() -> list[Snapshot]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    folder, clock = tmp_path_factory.mktemp("ranges"), Clock()
+    folder = tmp_path_factory.mktemp("ranges")
+    clock = Clock()
     history = writer(folder, clock, publish=1800.0)
     for snapshot in polls():
         clock.now = snapshot.stamp
@@ -226,7 +228,8 @@ def test_what_takes_too_long_or_cannot_be_read_is_said(
 def test_what_was_read_is_kept_for_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, read_ = HistoryReader(store), []
+    reader = HistoryReader(store)
+    read_ = []
     monkeypatch.setattr(ranges, "current", lambda *_: read_.append(1) or [])  # type: ignore[func-returns-value]
     for _ in range(3):
         reader.past("b1", "a", "a", END, 3600.0)
@@ -238,7 +241,8 @@ def test_what_was_read_is_kept_for_a_while(
 
 
 def test_what_no_queue_of_a_poll_is_known_to_have_is_not_zero() -> None:
-    stamps, unknown = np.array([1.0, 1.0, 2.0]), np.array([np.nan, np.nan, 3.0])
+    stamps = np.array([1.0, 1.0, 2.0])
+    unknown = np.array([np.nan, np.nan, 3.0])
     sums = ranges.summed({"stamp": stamps, "delivering": unknown})
     assert np.isnan(sums["delivering"][0])
     assert sums["delivering"][1] == 3.0

@@ -113,7 +113,8 @@ def test_memory_goes_back_after_publishing(
 ) -> None:
     given: list[int] = []
     monkeypatch.setattr("penstock.history.writer.give_back", lambda: given.append(1))
-    clock, poll = Clock(), a_poll()
+    clock = Clock()
+    poll = a_poll()
     clock.now = poll.snapshot.stamp
     history = writer(tmp_path, clock)
     history.step(poll)

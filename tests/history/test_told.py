@@ -250,7 +250,8 @@ def test_in_one_run_nothing_is_told_otherwise_than_before() -> None:
             else set()
         )
         assert told == entered | held | {("leave", name) for name in before - now}
-        before, hour = now, stamp // 3600
+        before = now
+        hour = stamp // 3600
 
 
 def row(event: str, at: float, seen: float, since: float = 100.0) -> dict[str, object]:

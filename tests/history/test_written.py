@@ -105,7 +105,8 @@ def complete(path: Path) -> tuple[str, list[Snapshot]]:
     async def polls() -> tuple[str, list[Snapshot]]:
         transport = RecordingTransport(path)
         _, wanted = as_configured(None, transport.header.broker)
-        reader, found = ArtemisReader(transport, wanted), []
+        reader = ArtemisReader(transport, wanted)
+        found = []
         while not transport.ended:
             try:
                 found.append(await reader.poll(3600.0))
@@ -128,7 +129,8 @@ def test_every_number_and_text_of_a_broker_comes_back(
     for before, after in zip(polls, back, strict=True):
         assert repr(after.broker) == repr(before.broker)
         for name in TABLES:
-            then, now = getattr(before, name), getattr(after, name)
+            then = getattr(before, name)
+            now = getattr(after, name)
             assert (then is None) == (now is None), name
             if then is None:
                 continue
@@ -210,7 +212,8 @@ def all_rows(store: Store) -> dict[str, list[str]]:
 @pytest.mark.slow  # takes a second
 def test_joined_files_hold_the_same_rows(tmp_path: Path) -> None:
     store, last = many_files(tmp_path, 20.0)
-    before, many = all_rows(store), len(files(store))
+    before = all_rows(store)
+    many = len(files(store))
     for later in (2 * 3600.0, 4 * 86400.0):
         tidy(store, Keep(), last + later)
         assert all_rows(store) == before
@@ -222,7 +225,8 @@ def test_what_is_too_much_for_one_joining_becomes_several_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, last = many_files(tmp_path, 5.0)
-    many, before = files(store, "queue"), all_rows(store)
+    many = files(store, "queue")
+    before = all_rows(store)
     most = 4 * len(before["queue"]) // len(many)
     monkeypatch.setattr(compact, "MAX_VALUES", most * len(ROW_TYPES["queue"].schema))
     known = compact.Known()
@@ -270,7 +274,8 @@ def test_a_damaged_file_keeps_no_other_from_being_joined(tmp_path: Path) -> None
 @pytest.mark.slow  # writes and reads history
 def test_a_clock_that_is_set_ahead_for_a_while_removes_nothing(tmp_path: Path) -> None:
     live = list(judged(recorded("ring-overflow")))
-    clock, steady = Clock(), Clock()
+    clock = Clock()
+    steady = Clock()
     clock.now = begin = live[0].snapshot.stamp
     settings = WriterSettings(
         tmp_path / "spool",

@@ -9,7 +9,8 @@ from history.kills import killed_before
 from penstock.history.compact import Keep, tidy
 from penstock.history.store import Store
 
-steps, last = count(), int(sys.argv[3])
+steps = count()
+last = int(sys.argv[3])
 
 
 # all by which a file comes, gets its name, or goes

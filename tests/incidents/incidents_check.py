@@ -57,7 +57,9 @@ class Stage:
     """Clients on one broker, under names that only one test has."""
 
     def __init__(self, broker: Broker, clients: ExitStack, name: str) -> None:
-        self.broker, self._clients, self.name = broker, clients, name
+        self.broker = broker
+        self._clients = clients
+        self.name = name
 
     def reads(self, *queues: str, client: str, reply: str = "") -> Reader:
         names = [f"{self.name}.{one}" for one in queues]
@@ -306,7 +308,8 @@ def test_full_target_of_a_bridge(
     stage: Stage, watch: Watch, own_artemis: Callable[..., ArtemisBroker]
 ) -> None:
     other = own_artemis(edit=few_credits, heap_mb=256)
-    source, target = f"{stage.name}.out", f"{stage.name}.in"
+    source = f"{stage.name}.out"
+    target = f"{stage.name}.in"
     limits = {"maxSizeBytes": 200_000, "pageSizeBytes": 100_000}
     other.manage.add_settings(target, addressFullMessagePolicy="BLOCK", **limits)
     other.manage.create_queue(target)
@@ -329,7 +332,8 @@ def test_full_target_of_a_bridge(
 
 def test_crash_loop(stage: Stage, watch: Watch, tmp_path: Path) -> None:
     """Each connection that ends takes an attempt of each message sent ahead: healthy ones become dead letters."""
-    source, dead = f"{stage.name}.q", f"{stage.name}.dead"
+    source = f"{stage.name}.q"
+    dead = f"{stage.name}.dead"
     stage.queues("q", "dead")
     stage.broker.manage.add_settings(
         source, deadLetterAddress=dead, maxDeliveryAttempts=4, redeliveryDelay=0
@@ -431,7 +435,9 @@ def test_mixed_scene(stage: Stage, watch: Watch) -> None:
         "stalled",
         "no_consumer",
     }
-    deadline, found, most = time.monotonic() + 120, watch.incidents(stage.name), 0
+    deadline = time.monotonic() + 120
+    found = watch.incidents(stage.name)
+    most = 0
     while {one.kind for one in found} != wanted and time.monotonic() < deadline:
         time.sleep(1)
         found = watch.incidents(stage.name)

@@ -45,11 +45,9 @@ class Reader(AmqpHolder):
         **options: Any,
     ) -> None:
         self.frozen = False
-        self._queues, self._reply, self._sender = (
-            queues,
-            reply,
-            cast("Sender | None", None),
-        )
+        self._queues = queues
+        self._reply = reply
+        self._sender = cast("Sender | None", None)
         super().__init__(endpoint, queues[0], credit=100, **options)
 
     def attach(self) -> Link:
@@ -89,7 +87,8 @@ def watched(broker: Broker, folder: Path) -> Iterator["Watch"]:
 
 class Watch:
     def __init__(self, observer: Observer, broker: str) -> None:
-        self.observer, self._broker = observer, broker
+        self.observer = observer
+        self._broker = broker
 
     def incidents(self, part: str) -> list[Incident]:
         """Those in which this part of a name appears."""
@@ -106,7 +105,9 @@ class Watch:
         """The only incident that has to do with `part`, once it fits, and still some polls later; fails with what is
         told instead.
         """
-        deadline, found, since = time.monotonic() + within, list[Incident](), np.inf
+        deadline = time.monotonic() + within
+        found = list[Incident]()
+        since = np.inf
         while time.monotonic() < deadline + LASTS:
             found = self.incidents(part)
             since = (

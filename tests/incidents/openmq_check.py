@@ -23,7 +23,9 @@ from penstock.insight.text import incident_lines
 from penstock_demo.openmq import OpenMQBroker
 
 pytestmark = pytest.mark.broker
-SECONDS, INTERVAL, COLD = 120.0, 3.0, 30.0
+SECONDS = 120.0
+INTERVAL = 3.0
+COLD = 30.0
 SCENARIOS = (
     Scenario(
         "limit",

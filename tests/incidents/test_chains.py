@@ -208,7 +208,8 @@ def test_many_clients_that_stop_at_once_have_one_root() -> None:
 
 def silent(*names: str, beside: int = 0) -> Scene:
     """These get five messages a second until they fall silent; others go on."""
-    scene, others = Scene(), [f"other-{n}" for n in range(beside)]
+    scene = Scene()
+    others = [f"other-{n}" for n in range(beside)]
     scene.step = 30.0
     profile = history(**dict.fromkeys([*names, *others], steady(5.0)))
     scene.state = type(scene.state)(

@@ -103,7 +103,8 @@ def test_a_victim_that_recovers_with_its_root_is_never_one_of_its_own() -> None:
     scene.addresses["x.reply"]["limit_percent"] = 1.0
     scene.reader("asker", "x.reply")
     scene.queues["x.reply"] |= {"A": 10.0, "M": 0.0, "K": 10.0}
-    one, queue = scene.consumers["order"], scene.queues["x.req"]
+    one = scene.consumers["order"]
+    queue = scene.queues["x.req"]
     queue |= {"K": queue["A"], "M": 0.0, "D": 0.0}
     one |= {"C": one["N"], "T": 0.0}
     seen = set()
@@ -262,7 +263,9 @@ def test_the_api_has_it_as_it_is(scene: Callable[[], Scene]) -> None:
 
 @pytest.mark.slow  # many polls
 def test_producers_that_were_not_read_do_not_seem_to_wait() -> None:
-    scene, tables, read = blocked_in_send(producing=False), list[Any](), Scene.snapshot
+    scene = blocked_in_send(producing=False)
+    tables = list[Any]()
+    read = Scene.snapshot
 
     def as_last_read(*said: Any) -> Any:
         found = read(scene, *said)

@@ -435,7 +435,8 @@ def test_a_measured_root_needs_two_polls() -> None:
 
 def test_changes_are_kept_for_a_while() -> None:
     stamp = town().snapshot.stamp
-    old, young = Noted(stamp - KEPT - 1, "old"), Noted(stamp - KEPT, "young")
+    old = Noted(stamp - KEPT - 1, "old")
+    young = Noted(stamp - KEPT, "young")
     assert advanced(before=Incidents(changes=(old, young))).changes == (young,)
 
 

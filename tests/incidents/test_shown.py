@@ -51,7 +51,8 @@ def test_the_root_and_the_broker_name_it_too() -> None:
 @pytest.mark.slow  # many polls
 def test_a_queue_that_an_incident_without_conditions_concerns_is_not_healthy() -> None:
     seen = view(stopped_bridge())
-    found, title = explain(seen, "out"), "Link to-2 forwards nothing from queue out"
+    found = explain(seen, "out")
+    title = "Link to-2 forwards nothing from queue out"
     assert (found.knowledge.state, found.knowledge.why) == ("warning", title)
     assert [one.title for one in found.incidents] == [title]
     for thing in (explain_address(seen, "out", None), explain_broker(seen, None)):

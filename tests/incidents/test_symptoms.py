@@ -40,7 +40,8 @@ def producers(
 
 def sending(*polls: list[float]) -> Sending:
     """At polls of 10 s."""
-    result, index = Sending(), Index[Any].empty()
+    result = Sending()
+    index = Index[Any].empty()
     for number, produced in enumerate(polls):
         table = producers(produced, index)
         index = table.index
@@ -122,7 +123,8 @@ def two_polls(before: dict[str, Any], now: dict[str, Any]) -> RuleInputs:
     )
 
 
-A, B = {"client": "app"}, {"client": "billing"}
+A = {"client": "app"}
+B = {"client": "billing"}
 KNOWN = Sending(since=START)
 
 
@@ -324,7 +326,8 @@ def test_victims_have_changes_too() -> None:
 
 
 def test_free_conditions_are_taken() -> None:
-    stays, goes = condition("x", "p"), condition("y", "p")
+    stays = condition("x", "p")
+    goes = condition("y", "p")
     here = symptoms(town(), stays, goes)
     taken: list[Any] = []
     here.take(taken, lambda one: one.name == "y")
@@ -351,7 +354,8 @@ def test_hidden_consumers_are_of_no_client() -> None:
 
 
 def test_conditions_of_clients_that_consume_in_the_session_of_a_producer() -> None:
-    of_app, of_billing = condition("x", "p", "app"), condition("x", "q", "billing")
+    of_app = condition("x", "p", "app")
+    of_billing = condition("x", "q", "billing")
     here = symptoms(town(), of_app, of_billing)
     fits = here.of_sessions([producer(0, session="two"), producer(1, session="")])
     assert (fits(of_app), fits(of_billing)) == (True, False)

@@ -13,7 +13,8 @@ from penstock.incidents.incident import Incident
 from penstock.model import ConnectionRow, LinkRow, ProducerRow, Snapshot
 from penstock.settings.constants import Constants
 
-KIB, MIB = 2.0**10, 2.0**20
+KIB = 2.0**10
+MIB = 2.0**20
 STEP = 5.0
 FULL = {
     "policy": "block",
@@ -37,7 +38,8 @@ class Scene(Judged):
         self.producers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, dict[str, Any]] = {}
         self.diverts: tuple[tuple[str, str], ...] = ()
-        self._producers, self._connections = Things(), Things()
+        self._producers = Things()
+        self._connections = Things()
 
     def snapshot(
         self,

@@ -189,7 +189,8 @@ async def test_what_is_known_of_a_dead_broker_is_stale_and_says_so_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also hours later; the explanation stays, with what was known last."""
-    world, down = troubled(), SimpleNamespace(on=False)
+    world = troubled()
+    down = SimpleNamespace(on=False)
 
     async def poll(self: Reader, timeout: float) -> Snapshot:
         if down.on:

@@ -389,10 +389,8 @@ def test_clusters_are_told_by_links_node_ids_and_mirrors() -> None:
     queues = {"orders": queue(90, 40, K=50), "sf.n2": queue(10, 3, K=7)}
     one = at_node(as_link(Broker().see(queues, polls=4), "sf.n2"), "one", "n1")
     two, copy = (Broker().see({"orders": queue(7, 2, K=5)}, polls=4) for _ in "ab")
-    alone, mirror = (
-        at_node(view(two), "alone", "n9"),
-        at_node(view(copy), "mirror", "n3", mirror_of="n1"),
-    )
+    alone = at_node(view(two), "alone", "n9")
+    mirror = at_node(view(copy), "mirror", "n3", mirror_of="n1")
     found = clusters_of(alone, one, at_node(view(two), "two", "n2"), mirror)
     assert list(found) == ["one, two, mirror"]
     (cluster,) = found.values()
@@ -409,7 +407,8 @@ class Moving:
     """
 
     def __init__(self, later: float) -> None:
-        self.one, self.two = Broker(), Broker()
+        self.one = Broker()
+        self.two = Broker()
         self.two.now += later
         self.sent = self.passed = self.arrived = self.own = self.acknowledged = 0
 
@@ -486,7 +485,9 @@ def test_what_moves_between_two_polls_counts_once(
     later: float, between: dict[str, tuple[int, int]]
 ) -> None:
     both = Moving(later)
-    both.sent, both.own, both.acknowledged = 300, 200, 200
+    both.sent = 300
+    both.own = 200
+    both.acknowledged = 200
     order = (
         (both.read_one, both.read_two) if later > 0 else (both.read_two, both.read_one)
     )
@@ -513,7 +514,8 @@ def test_no_interleaving_of_polls_and_messages_gives_a_sum_above_the_truth(
     seed: int, missed: int
 ) -> None:
     luck, both = random.Random(seed), Moving(1.0)  # noqa: S311
-    both.sent, both.own = 100, 50
+    both.sent = 100
+    both.own = 50
     for read in (both.read_one, both.read_two) * 2:
         read()
     at = {"one": both.total, "two": both.total}
@@ -524,10 +526,8 @@ def test_no_interleaving_of_polls_and_messages_gives_a_sum_above_the_truth(
                     luck.randrange(60)
                 )
             if name == "one" and turn % (missed + 1):
-                both.one.now, both.one.uptime = (
-                    both.one.now + both.one.step,
-                    both.one.uptime + both.one.step,
-                )
+                both.one.now = both.one.now + both.one.step
+                both.one.uptime = both.one.uptime + both.one.step
                 continue
             read()
             at[name] = both.total
@@ -554,7 +554,8 @@ def test_of_a_pair_what_was_read_last_counts_even_before_the_other_is_known_to_b
 
 
 def test_a_pair_is_one_while_its_backup_is_passive() -> None:
-    serves, waits = Broker().see({"orders": queue(70, 70)}, polls=4), Broker()
+    serves = Broker().see({"orders": queue(70, 70)}, polls=4)
+    waits = Broker()
     waits.role = Role.PASSIVE
     (cluster,) = clusters_of(
         at_node(view(serves), "r1", "n1"), at_node(view(waits.see({})), "r2", "n1")

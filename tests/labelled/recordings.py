@@ -51,7 +51,8 @@ class Samples:
         self._connections = Things()
 
     def snapshot(self, sample: dict[str, Any]) -> Snapshot:
-        broker, queue = sample["broker"], sample["queue"]
+        broker = sample["broker"]
+        queue = sample["queue"]
         queues = self._queues.table(
             [self._queues.page(_listing([sample["queueRow"]]), refresh=False)],
             Roles(),
@@ -161,7 +162,8 @@ def judge(path: Path, truth: dict[str, Any], constants: Constants) -> Verdict:
     verdict = Verdict(path.name)
     of_openmq = path.parent.name == "openmq"
     samples: Samples | openmq.Samples = openmq.Samples() if of_openmq else Samples()
-    state, policy = State(), Policy("recorded", constants=constants)
+    state = State()
+    policy = Policy("recorded", constants=constants)
     begin = np.nan
     for line in (
         openmq.without_the_run_before(lines(path)) if of_openmq else lines(path)

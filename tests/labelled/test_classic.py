@@ -20,10 +20,8 @@ CONSTANTS = Constants(cold=45.0, trend=60.0)
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     async def replayed() -> list[Event]:
-        policy, recording = (
-            Policy("c1", constants=CONSTANTS),
-            RecordingTransport(RECORDING),
-        )
+        policy = Policy("c1", constants=CONSTANTS)
+        recording = RecordingTransport(RECORDING)
         return [
             one
             async for some in replayed_events(recording, policy, ReaderOptions())

@@ -7,7 +7,8 @@ from penstock.learned.byte_tables import DAYS, WEEKS, ByteTables, packed, unpack
 from penstock.settings.calendar import HOURS
 
 A, B, C, D = (("address", name) for name in "abcd")
-WEEK, MONTH = HOURS, WEEKS * HOURS
+WEEK = HOURS
+MONTH = WEEKS * HOURS
 
 
 def tables(*names: tuple[str, str]) -> ByteTables:

@@ -25,8 +25,10 @@ from penstock.learned.churn import (
 )
 from penstock.series.labels import HIDDEN, ClientSeries, Grouping
 
-NOW, STEP = 10_000.0, 15.0
-QUEUE_KEY, OTHER_KEY = 40, 41
+NOW = 10_000.0
+STEP = 15.0
+QUEUE_KEY = 40
+OTHER_KEY = 41
 
 
 # --- in a row

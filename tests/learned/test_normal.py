@@ -139,7 +139,8 @@ def test_nothing_that_is_not_known_is_learned_as_the_limit() -> None:
 @pytest.mark.parametrize("holiday", [True, False])
 def test_an_absence_that_a_holiday_prolongs_is_not_learned(holiday: bool) -> None:
     """Else the day after is irregular for four weeks."""
-    judged, day = Judged(step=600.0), datetime.fromtimestamp(START, UTC).date()
+    judged = Judged(step=600.0)
+    day = datetime.fromtimestamp(START, UTC).date()
     judged.policy = replace(
         judged.policy, calendar=Calendar(holidays=frozenset({day} if holiday else {}))
     )
@@ -229,6 +230,7 @@ def test_what_was_learned_outlives_the_agent_also_where_the_broker_started_anew(
         assert normal.told == before.told
         assert normal.flows.names == before.flows.names
         assert (normal.flows.hours == before.flows.hours[..., :1]).all()
-    judged.state, judged.uptime = restored, 1e6
+    judged.state = restored
+    judged.uptime = 1e6
     flow.run(300, 2.0)
     assert table(judged, INFLOW) == pytest.approx(7201, rel=0.2)

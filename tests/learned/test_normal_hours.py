@@ -138,7 +138,8 @@ def test_what_goes_on_since_an_hour_is_no_excuse_for_itself() -> None:
 
 def test_rates_are_those_of_the_weeks() -> None:
     one = expected(pause=[1] * 3, inflow=[3600, 7200, 14400], outflow=[10, 20, 40])
-    low, high = rounded(7201) - 1, rounded(14401) - 1
+    low = rounded(7201) - 1
+    high = rounded(14401) - 1
     assert one.inflow[:, 0].tolist() == [low, high]
     assert one.low[0] == pytest.approx(low / 3600)
     assert one.outflow[:, 0].tolist() == [rounded(21) - 1, rounded(41) - 1]
@@ -291,7 +292,8 @@ def test_the_first_message_begins() -> None:
 
 
 def measured(here: Normal, **said: float) -> Normal:
-    messages, scheduled = np.array([30.0]), np.array([10.0])
+    messages = np.array([30.0])
+    scheduled = np.array([10.0])
     found: Any = SimpleNamespace(
         now=1000.0, interval=15.0, messages=messages, scheduled=scheduled
     )

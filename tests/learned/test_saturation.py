@@ -87,7 +87,8 @@ def test_of_many_clients_it_is_what_each_ones_consumers_say(seed: int) -> None:
     takers = [
         one for one in consumers.values() if not one["filter"] and one["queue"] in waits
     ]
-    clients, queues = judged.tables["client"], judged.tables["queue"]
+    clients = judged.tables["client"]
+    queues = judged.tables["queue"]
     for row, starved, at_limit in zip(
         clients.index, clients["starved"], clients["at_limit"], strict=True
     ):
@@ -187,7 +188,8 @@ def bits(*polls: tuple[list[bool], list[bool]]) -> Bits64:
     return made
 
 
-T, F = True, False
+T = True
+F = False
 
 
 def test_shares_are_of_the_polls_at_which_a_row_was_looked_at() -> None:
@@ -213,7 +215,8 @@ def test_sixty_four_polls_are_kept() -> None:
 
 
 def rates(*d_left: float, step: float = 2.0) -> ServiceRate:
-    made, index = ServiceRate(), Index[Any].of(["c"])
+    made = ServiceRate()
+    index = Index[Any].of(["c"])
     for number, left in enumerate(d_left):
         consumer = SimpleNamespace(index=index, d_left=np.array([left]))
         found: Any = SimpleNamespace(consumer=consumer, now=100.0 + number)
@@ -269,7 +272,8 @@ def test_half_a_second_is_time_enough() -> None:
 
 def looked_at(*seconds: float) -> list[float]:
     """When polls were looked at, of a queue whose consumer holds nothing."""
-    judged, stamps = Judged(), []
+    judged = Judged()
+    stamps = []
     for after in seconds:
         judged.poll({"q": {"A": 9.0, "M": 9.0}}, {"c": NONE}, after=after)
         stamps.append(judged.state.judgement.shares.stamp - START)

@@ -121,7 +121,8 @@ def all_taught(state: LearnedTimeout) -> LearnedTimeout:
 
 
 def test_names_that_never_come_again_do_not_grow_for_ever() -> None:
-    state, index = LearnedTimeout(), crowd(0, 30)
+    state = LearnedTimeout()
+    index = crowd(0, 30)
     for first in range(30, 3000, 30):
         state = all_taught(state.advance(index))
         index, _ = index.advance(
@@ -177,14 +178,17 @@ def test_the_98th_percentile_is_the_upper_edge_of_its_bin_and_no_more_than_the_l
 
 @given(st.lists(st.floats(0.3, 3000), min_size=1, max_size=200))
 def test_the_same_by_plain_arithmetic(gaps: list[float]) -> None:
-    weights, longest = [0.0] * BINS, 0.0
+    weights = [0.0] * BINS
+    longest = 0.0
     for gap in gaps:
         weights = [weight * 0.999 for weight in weights]
         weights[
             next(n for n in range(BINS) if gap <= 0.25 * 2 ** (n / 2) or n == BINS - 1)
         ] += 1
         longest = max(longest * 0.999, gap)
-    total, reached, at = sum(weights), 0.0, 0
+    total = sum(weights)
+    reached = 0.0
+    at = 0
     for at, weight in enumerate(weights):  # noqa: B007 - the bin where it is reached
         reached += weight
         if reached >= 0.98 * total - 1e-4:

@@ -16,7 +16,9 @@ from penstock.series.totals import LEAST_DORMANT
 from penstock.settings.constants import Constants
 
 CONSTANTS = Constants()
-NOW, BEFORE, LONG_AGO = 10_000.0, 9_985.0, 9_000.0
+NOW = 10_000.0
+BEFORE = 9_985.0
+LONG_AGO = 9_000.0
 """The poll, the one before it, and an earlier one."""
 NEVER = np.nan
 UNKNOWN = np.nan

@@ -48,7 +48,8 @@ def groups(index: Index[Any], member: list[int] | None = None) -> Grouping[Any]:
 
 def seen(*polls: Iterable[int], before: SeenBefore | None = None) -> SeenPolls:
     """After polls at which these keys were there, STEP seconds apart from 0 on."""
-    result, index = SeenPolls(before=before), Index[Any].empty()
+    result = SeenPolls(before=before)
+    index = Index[Any].empty()
     for number, keys in enumerate(polls):
         index = index_of(keys, index)
         result = result.advance(groups(index), STEP * number)
@@ -128,7 +129,8 @@ def test_what_an_earlier_process_had_seen_counts_at_the_first_poll_only() -> Non
 
 
 def warm_up(*stamps: float) -> WarmUp:
-    result, none = WarmUp(), groups(Index.empty())
+    result = WarmUp()
+    none = groups(Index.empty())
     for stamp in stamps:
         result = result.advance(stamp, none, none)
     return result

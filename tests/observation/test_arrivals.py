@@ -67,13 +67,16 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
     random = np.random.default_rng(seed)
     keys = np.arange(8)
     index: Index[str] = Index.empty()
-    arrivals, stamps = Arrivals(), []
+    arrivals = Arrivals()
+    stamps = []
     points: list[dict[int, float]] = []
     added = dict.fromkeys(keys.tolist(), 0.0)
     for number in range(3 * POINTS):
         if number % 50 == 20:  # one goes, and another comes
-            gone, came = int(keys[3]), int(keys.max()) + 1
-            keys, added = np.append(np.delete(keys, 3), came), {**added, came: 0.0}
+            gone = int(keys[3])
+            came = int(keys.max()) + 1
+            keys = np.append(np.delete(keys, 3), came)
+            added = {**added, came: 0.0}
             points = [
                 {key: value for key, value in one.items() if key != gone}
                 for one in points
@@ -92,7 +95,8 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
             kept = [
                 at for at in range(len(stamps)) if at >= 3 * POINTS // 4 or at % 2 == 0
             ]
-            stamps, points = [stamps[at] for at in kept], [points[at] for at in kept]
+            stamps = [stamps[at] for at in kept]
+            points = [points[at] for at in kept]
         if number < 2 or number % 7:
             continue
         for back in (1.0, 3.0, 20.0):
@@ -108,7 +112,8 @@ def test_what_is_kept_of_many_polls_is_what_all_of_them_said(seed: int) -> None:
 
 def test_queues_with_nothing_to_do_take_no_place() -> None:
     index: Index[str] = Index.of(["q"] * 10_000)
-    arrivals, added = Arrivals(), np.zeros(10_000)
+    arrivals = Arrivals()
+    added = np.zeros(10_000)
     for number in range(40):
         added[7] += 1
         arrivals = arrivals.advance(poll(index, 15.0 * number, added.tolist()))

@@ -61,11 +61,14 @@ def test_recordings_whose_client_said_its_limit(name: str) -> None:
 def test_a_simulated_slow_consumer(limit: int, threshold: int) -> None:
     resume = resume_level(limit, threshold)
     generator = np.random.default_rng(limit)
-    delivered, buffered, prefetch = limit, limit, []
+    delivered = limit
+    buffered = limit
+    prefetch = []
     for _ in range(400):
         buffered -= 1
         if buffered <= resume:
-            delivered, buffered = delivered + limit - buffered, limit
+            delivered = delivered + limit - buffered
+            buffered = limit
         if generator.random() < 0.1:
             prefetch.append((float(delivered), float(buffered), True))
     # until enough pauses were seen

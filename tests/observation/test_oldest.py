@@ -61,7 +61,8 @@ class Messages:
     def settle(self, one: Taker, *, expires: bool = False) -> None:
         if one.buffer:
             one.buffer.pop(int(self.random.integers(len(one.buffer))))
-            self.K, self.E = self.K + (not expires), self.E + expires
+            self.K = self.K + (not expires)
+            self.E = self.E + expires
             one.acknowledged += not expires
 
     def go(self, name: str) -> None:
@@ -128,7 +129,10 @@ def lives(queue: Messages, likely: dict[str, float]) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_truth_is_between_the_bounds_whatever_leaves_first(seed: int) -> None:
     random = np.random.default_rng(seed)
-    queue, compared, both, far = Messages(random), 0, 0, 0
+    queue = Messages(random)
+    compared = 0
+    both = 0
+    far = 0
     queue.takers = {name: Taker() for name in "abc"}
     now = regime(random)
     for _ in range(300):
@@ -143,7 +147,8 @@ def test_the_truth_is_between_the_bounds_whatever_leaves_first(seed: int) -> Non
         oldest = min(queue.there)
         assert oldest <= latest + 1e-6
         assert np.isnan(earliest) or earliest <= oldest + 1e-6
-        compared, both = compared + 1, both + (not np.isnan(earliest))
+        compared = compared + 1
+        both = both + (not np.isnan(earliest))
         far += latest - earliest > 20
     assert compared > 100
     assert both > 50
@@ -175,7 +180,8 @@ def test_one_figure_where_both_bounds_agree() -> None:
 def test_a_leak_is_not_as_young_as_the_order_of_arrival_says() -> None:
     """One message stays with its consumer for good, while thousands pass."""
     queue = Messages()
-    one, leaks = Taker(), Taker()
+    one = Taker()
+    leaks = Taker()
     queue.takers = {"one": one, "leaks": leaks}
     queue.poll()
     queue.passes(2)
@@ -261,7 +267,8 @@ def test_after_a_restart_of_the_broker_it_is_unknown_until_the_queue_was_empty()
     world.restart()
     world.run(10)
     assert np.isnan(bounds(world)[0])
-    queue.K, queue.waiting = 5, 0
+    queue.K = 5
+    queue.waiting = 0
     world.run(2)
     queue.come()
     world.run(4)

@@ -219,7 +219,8 @@ def test_while_paging_nothing_is_at_risk_that_is_known() -> None:
 
 def shown(balances: Sequence[float]) -> list[float]:
     """What is shown of these sums."""
-    judged, found = Judged(), []
+    judged = Judged()
+    found = []
     for balance in balances:
         judged.poll({"q": {"A": 2000.0, "M": 2000.0 - balance, "ring": 10.0}})
         found.append(judged.evicted())
@@ -317,7 +318,8 @@ def test_never_above_the_truth_and_true_when_quiet(
                 _act(queue, what, n)
 
         world.apart = 0.01
-        world.now, world.uptime = world.now + 15, world.uptime + 15
+        world.now = world.now + 15
+        world.uptime = world.uptime + 15
         world.look(happen)
         shown = _check(world, queue, shown)
     world.apart = 0.0
@@ -341,7 +343,8 @@ def test_what_is_at_risk_is_what_a_close_loses(
     for what, n in steps:
         _act(queue, what, n)
     world.run(45)
-    lost_before, at_risk = world.evicted(), world.column("queue", "ring_at_risk")
+    lost_before = world.evicted()
+    at_risk = world.column("queue", "ring_at_risk")
     assert lost_before == queue.lost
     for one in [*queue.consumers.values()]:
         queue.close(one)

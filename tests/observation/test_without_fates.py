@@ -29,7 +29,9 @@ SETTLED = 1
 def test_what_expires_is_not_settled(
     polls: list[tuple[float, float]], settled: list[float]
 ) -> None:
-    index, seen, found = Index.of([ROW]), SeenQueues(), []
+    index = Index.of([ROW])
+    seen = SeenQueues()
+    found = []
     for removed, expired in polls:
         columns = {
             "added": 20.0,
@@ -53,7 +55,8 @@ def test_what_expires_is_not_settled(
 
 
 def test_a_counter_that_was_set_back_is_no_settlement() -> None:
-    index, seen = Index.of([ROW]), SeenQueues()
+    index = Index.of([ROW])
+    seen = SeenQueues()
     for added, removed in ((20.0, 15.0), (2.0, 1.0)):
         columns = {"added": added, "removed": removed, "expired": 0.0, "messages": 1.0}
         table = Table(

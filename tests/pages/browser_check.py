@@ -95,7 +95,8 @@ def test_a_stalled_client_of_the_demo_is_found_opened_and_explained_in_three_cli
         config = tmp_path / "penstock.yaml"
         config.touch(mode=0o600)
         config.write_text(scenario.config_yaml(interval="2s"))
-        background, agent = Background(), Agent(config)
+        background = Background()
+        agent = Agent(config)
         with background.entered(serve(make_app(agent.lookups), ["127.0.0.1:0"])) as (
             address,
         ):

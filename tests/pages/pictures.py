@@ -119,7 +119,8 @@ async def terminal(client: object, *keys: str) -> str:
 def animated(frames: Sequence[str]) -> str:
     """One SVG that shows these in turn, and fetches nothing: fonts are those of the reader."""
     boxes = [str(re.findall(r'viewBox="([^"]+)"', frame)[0]) for frame in frames]
-    total, share = FRAME_SECONDS * len(frames), 100 / len(frames)
+    total = FRAME_SECONDS * len(frames)
+    share = 100 / len(frames)
     style = (
         f"@keyframes shown {{0%, {share:.2f}% {{visibility: visible}}"
         f" {share + 0.01:.2f}%, 100% {{visibility: hidden}}}}"

@@ -36,8 +36,10 @@ STATES = {
 """By queue, at the last poll."""
 CLIENTS = {("works", "good"): "healthy", ("holds", "slow"): "watching", ("stalls", "hung"): "warning",
            ("stalls", "fine"): "healthy"}  # fmt: skip
-POLLS, SECONDS = 24, 15.0
-WAIT_BEGINS, HOLD_BEGINS = 21, 22
+POLLS = 24
+SECONDS = 15.0
+WAIT_BEGINS = 21
+HOLD_BEGINS = 22
 """The polls at which messages begin to wait, and a client to hold some: for long enough to be watched, and not to be a
 condition.
 """

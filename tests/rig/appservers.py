@@ -38,10 +38,8 @@ class Product:
     def fetch(self) -> Path:
         """The unpacked server, downloaded at the first call."""
         _, name, version, _ = self.artifact.split(":")
-        home, archive = (
-            cache_dir() / f"{name}-{version}",
-            cache_dir() / "dl" / f"{name}-{version}.zip",
-        )
+        home = cache_dir() / f"{name}-{version}"
+        archive = cache_dir() / "dl" / f"{name}-{version}.zip"
         with locked(home):
             if not home.is_dir():
                 if not whole(archive):
@@ -74,17 +72,16 @@ class AppServer:
         self, product: str, folder: Path, jms_type: str, *, jms_port: int = 0
     ) -> None:
         self._product = PRODUCTS[product]
-        self.home, self.folder = self._product.fetch(), folder
+        self.home = self._product.fetch()
+        self.folder = folder
         self.domains = folder / "domains"
         self.domains.mkdir(parents=True)
         self._passwords = folder / "passwords"
         self._passwords.write_text("AS_ADMIN_PASSWORD=\n")
         base = _free_base()
-        self.admin_port, self.http_port, self.jms_port = (
-            base + 48,
-            base + 80,
-            jms_port or free_port(),
-        )
+        self.admin_port = base + 48
+        self.http_port = base + 80
+        self.jms_port = jms_port or free_port()
         where = ["--domaindir", str(self.domains), "--portbase", str(base)]
         self._asadmin(
             "create-domain", *where, "--nopassword", "--checkports=false", "d1"

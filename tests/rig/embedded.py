@@ -16,8 +16,10 @@ from penstock_demo.management import Account
 from penstock_demo.ports import LOOPBACK, free_port
 
 _JAVA = Path(__file__).parents[1] / "java"
-_POM, _MAIN = _JAVA / "pom.xml", _JAVA / "EmbeddedBroker.java"
-_CLASSIC_POM, _CLASSIC_MAIN = _JAVA / "classic-pom.xml", _JAVA / "EmbeddedClassic.java"
+_POM = _JAVA / "pom.xml"
+_MAIN = _JAVA / "EmbeddedBroker.java"
+_CLASSIC_POM = _JAVA / "classic-pom.xml"
+_CLASSIC_MAIN = _JAVA / "EmbeddedClassic.java"
 _QUIET = "-Dorg.slf4j.simpleLogger.log.org.apache.activemq.audit=off"  # one line per management call
 
 
@@ -47,8 +49,10 @@ def _create(
     home = _built(pom, main)
     directory.mkdir(parents=True)
     admin = Account("admin", secrets.token_urlsafe(18))
-    port, jolokia_port = free_port(), free_port()
-    settings, agent = directory / "broker.properties", directory / "jolokia.properties"
+    port = free_port()
+    jolokia_port = free_port()
+    settings = directory / "broker.properties"
+    agent = directory / "jolokia.properties"
     _write(
         settings,
         name=name,

@@ -9,7 +9,9 @@ from typing import Self
 from penstock_demo.broker import Endpoint
 from penstock_demo.load import Counts
 
-_CONNECTED, _PUBLISH, _PUBACK = 0x20, 3, 0x40
+_CONNECTED = 0x20
+_PUBLISH = 3
+_PUBACK = 0x40
 
 
 def text(value: str) -> bytes:
@@ -62,7 +64,8 @@ class MqttConsumer(MqttHolder):
         hangs_after: float = float("inf"),
     ) -> None:
         super().__init__(endpoint, topic, client_id=client_id)
-        self._work, self._hangs_after = work, hangs_after
+        self._work = work
+        self._hangs_after = hangs_after
         self._ending = threading.Event()
         self._socket.settimeout(None)
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
@@ -94,10 +97,13 @@ class MqttConsumer(MqttHolder):
         self.counts.last_ack = time.time()
 
     def _read(self) -> tuple[int, bytes]:
-        kind, length, shift = self._exactly(1)[0], 0, 0
+        kind = self._exactly(1)[0]
+        length = 0
+        shift = 0
         while True:
             (digit,) = self._exactly(1)
-            length, shift = length | (digit & 127) << shift, shift + 7
+            length = length | (digit & 127) << shift
+            shift = shift + 7
             if digit < 128:
                 return kind, self._exactly(length)
 

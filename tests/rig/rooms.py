@@ -35,7 +35,8 @@ def main() -> None:
     measured = json.loads(
         subprocess.run(command, check=True, capture_output=True).stdout
     )["files"]
-    lines, ran = Counter[str](), Counter[str]()
+    lines = Counter[str]()
+    ran = Counter[str]()
     for file, about in measured.items():
         module = "/".join(PurePath(file).parts[1:]).removeprefix(
             "penstock/"

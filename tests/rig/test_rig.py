@@ -147,7 +147,8 @@ class TestAmqp:
     def test_durable_subscription_outlives_its_client(
         self, artemis: Broker, unique: Unique
     ) -> None:
-        topic, client = unique("news"), unique("reader").replace(".", "_")
+        topic = unique("news")
+        client = unique("reader").replace(".", "_")
         with drivers.AmqpConsumer(
             artemis.endpoint(), topic, topic=True, durable="sub", client_id=client
         ):
@@ -234,7 +235,8 @@ class TestStomp:
     def test_scheduled_selector_and_durable(
         self, artemis: Broker, unique: Unique
     ) -> None:
-        topic, client = unique("news"), unique("reader").replace(".", "_")
+        topic = unique("news")
+        client = unique("reader").replace(".", "_")
         where = {"address": topic, "routing_type": "multicast"}
         options: dict[str, Any] = {
             "routing_type": "MULTICAST",
@@ -289,7 +291,8 @@ def test_clients_leave_nothing_behind(artemis: Broker, unique: Unique) -> None:
 
     name = unique("q")
     artemis.manage.create_queue(name)
-    threads, files = threading.active_count(), open_files()
+    threads = threading.active_count()
+    files = open_files()
     with (
         drivers.AmqpProducer(artemis.endpoint(), name).run(50),
         drivers.AmqpConsumer(artemis.endpoint(), name),
@@ -511,7 +514,8 @@ class TestProxy:
             _get(proxy.port)
 
     def test_truncates(self, proxy: Proxy) -> None:
-        proxy.fault, proxy.truncate_at = Fault.TRUNCATE, 1000
+        proxy.fault = Fault.TRUNCATE
+        proxy.truncate_at = 1000
         with pytest.raises(http.client.IncompleteRead):
             _get(proxy.port)
 

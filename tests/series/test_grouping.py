@@ -72,12 +72,15 @@ def label(
 @given(polls)
 @patiently
 def test_every_row_belongs_to_the_series_that_its_text_says(polls: list[Poll]) -> None:
-    source, grouping, names = Source[str](), no_grouping(), polls[0].labels
+    source = Source[str]()
+    grouping = no_grouping()
+    names = polls[0].labels
     for now in polls:
         if now.restart:
             source = Source()
         if now.reload:
-            grouping, names = no_grouping(), now.labels
+            grouping = no_grouping()
+            names = now.labels
         rows = source.table(now.rows, value=now.values)
         texts = list(rows.index)
         grouping = grouping.advance(rows.index, label(rows.index, names))
@@ -128,7 +131,8 @@ def test_a_change_of_context_labels_that_row_anew_and_no_other() -> None:
 
 
 def test_label_sets_out_of_use_are_forgotten_and_their_keys_never_given_again() -> None:
-    source, grouping = Source[str](), no_grouping()
+    source = Source[str]()
+    grouping = no_grouping()
     seen: dict[int, str] = {}
     for start in range(0, 6000, 1000):
         rows = source.table(
@@ -150,12 +154,10 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(
     """Per series, through rows that vanish and come back, counters that fall, values that are missing, rules and broker
     anew.
     """
-    source, grouping, totals, names = (
-        Source[str](),
-        no_grouping(),
-        no_totals(),
-        polls[0].labels,
-    )
+    source = Source[str]()
+    grouping = no_grouping()
+    totals = no_totals()
+    names = polls[0].labels
     expected: dict[str, float] = {}
     last: dict[int, tuple[str, float]] = {}
     listed: set[int] = set()
@@ -166,7 +168,8 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(
                 key: last[key] for key in listed & now.rows.keys()
             }  # another process gives the keys of others again
         if now.reload:
-            grouping, names = no_grouping(), now.labels
+            grouping = no_grouping()
+            names = now.labels
         rows = source.table(now.rows, value=now.values)
         grouping = grouping.advance(rows.index, label(rows.index, names))
         totals = totals.advance(grouping, [rows["value"], 2 * rows["value"]])
@@ -176,7 +179,8 @@ def test_totals_are_the_sum_of_all_growth_whoever_comes_or_goes(
                 now.restart and then != text
             ):  # only of one broker process is a row with another text the same
                 before = 0.0
-            value, last[key] = now.values[key], (text, before)
+            value = now.values[key]
+            last[key] = (text, before)
             name = names.get(text)
             if name is not None:
                 expected.setdefault(name, 0.0)
@@ -197,7 +201,9 @@ def test_no_more_than_a_bounded_number_is_kept_and_the_longest_gone_goes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(totals_module, "LEAST_DORMANT", 3)
-    source, grouping, totals = Source[str](), no_grouping(), no_totals()
+    source = Source[str]()
+    grouping = no_grouping()
+    totals = no_totals()
 
     def poll(*names: str, value: float = 1.0) -> None:
         nonlocal grouping, totals
@@ -227,7 +233,9 @@ def test_sum_by_leaves_out_what_has_no_place_or_no_value() -> None:
 
 
 def test_what_is_not_to_be_kept_leaves_nothing_when_it_goes() -> None:
-    source, grouping, totals = Source[str](), no_grouping(), no_totals()
+    source = Source[str]()
+    grouping = no_grouping()
+    totals = no_totals()
     for name in "abc":
         rows = source.table({ord(name): name}, value={ord(name): 1.0})
         grouping = grouping.advance(

@@ -123,7 +123,8 @@ def test_what_is_shown_stays_for_some_polls_outside_and_leaves_then() -> None:
 def test_shown_is_who_was_among_the_worst_within_the_last_polls(
     polls: list[dict[int, bool]],
 ) -> None:
-    shown, outside = TopK(), dict[int, int]()
+    shown = TopK()
+    outside = dict[int, int]()
     for poll in polls:
         keys = sorted(poll)
         shown = advance(shown, keys, {key for key in keys if poll[key]})

@@ -101,7 +101,8 @@ def test_clients_above_the_limit_are_shown_together() -> None:
 
 
 def test_a_place_that_gets_free_is_given_to_the_next_new_client() -> None:
-    source, policy = Source[object](), Policy("b", limits=Limits(clients=2))
+    source = Source[object]()
+    policy = Policy("b", limits=Limits(clients=2))
     state = State()
     for names in ("abc", "bc", "bcd"):
         rows = {ord(c): things.consumer(c, "orders", c) for c in names}

@@ -62,7 +62,8 @@ class World:
         return self.handlers[-1]
 
     def connect(self) -> tuple[asyncio.Protocol, Transport]:
-        protocol, transport = self.limit(), Transport()
+        protocol = self.limit()
+        transport = Transport()
         protocol.connection_made(transport)
         return protocol, transport
 
@@ -166,7 +167,8 @@ async def test_one_that_makes_room_and_does_not_end_is_aborted(
 ) -> None:
     monkeypatch.setattr(connection_limit, "SILENT_SECONDS", 0.01)
     world = World()
-    protocol, lingering = world.limit(), Lingering()
+    protocol = world.limit()
+    lingering = Lingering()
     protocol.connection_made(lingering)
     protocol.data_received(HEAD)
 
@@ -189,7 +191,8 @@ async def test_one_that_came_only_now_does_not_make_room_for_those_that_ask() ->
         protocol.data_received(HEAD.replace(b"/-/ready", b"/metrics"))
     _, new = world.connect()
     for _ in range(4):
-        protocol, refused = world.limit(), Transport()
+        protocol = world.limit()
+        refused = Transport()
         protocol.connection_made(refused)
     assert not new.closed
     protocol.data_received(HEAD.replace(b"/-/ready", b"/metrics"))
@@ -332,7 +335,9 @@ async def test_what_never_becomes_a_request_makes_room() -> None:
 
 async def test_after_a_crowd_of_slow_requests_there_is_room() -> None:
     """All were busy when the last one came, so that none was closed for it."""
-    begun, may_end, crowd = asyncio.Semaphore(0), asyncio.Event(), []
+    begun = asyncio.Semaphore(0)
+    may_end = asyncio.Event()
+    crowd = []
 
     async def slow(request: web.Request) -> web.Response:
         begun.release()

@@ -256,7 +256,8 @@ async def test_the_same_content_written_again_changes_nothing(home: Path) -> Non
 async def test_a_certificate_changed_on_disk_is_shown_to_new_connections(
     home: Path, authority: trustme.CA
 ) -> None:
-    other, first = trustme.CA(), trusting(authority)
+    other = trustme.CA()
+    first = trusting(authority)
     async with server(authentication(home, TLS)) as port, ClientSession() as lasting:
         url = f"https://localhost:{port}/metrics"
         async with lasting.get(url, ssl=first) as answer:

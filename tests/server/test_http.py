@@ -417,7 +417,8 @@ async def test_a_slow_but_steady_reader_is_not_dropped() -> None:
         raw = await connect(
             server, b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n", buffer=2**18
         )
-        began, parts = loop.time(), []
+        began = loop.time()
+        parts = []
         while part := await loop.sock_recv(raw, 2**18):
             parts.append(part)
             await asyncio.sleep(0.015)
@@ -553,7 +554,8 @@ async def test_who_has_asked_is_not_idle_before_its_handler_begins() -> None:
         return web.Response(text="here")
 
     limit = connection_limit.ConnectionLimit(web.Server(answer), most=1)
-    asks, comes = limit(), Sink()
+    asks = limit()
+    comes = Sink()
     asks.connection_made(comes)
     asks.data_received(
         b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -618,7 +620,8 @@ async def test_a_scrape_that_takes_too_long_makes_room(
 
 
 async def test_who_reads_history_keeps_no_other_waiting() -> None:
-    limit, line_of = request_limit.RequestLimit(), request_limit.line_of
+    limit = request_limit.RequestLimit()
+    line_of = request_limit.line_of
     async with limit.turn(line_of({"range": "7d"})), asyncio.timeout(30):
         async with limit.turn(line_of({"queue": "orders"})):
             pass

@@ -138,7 +138,8 @@ class Slow(Authentication):
 
     def __init__(self) -> None:
         self.context = None
-        self.told, self.may_go = asyncio.Event(), asyncio.Event()
+        self.told = asyncio.Event()
+        self.may_go = asyncio.Event()
 
     def guard(self, app: web.Application) -> None: ...
 

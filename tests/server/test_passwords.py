@@ -18,7 +18,8 @@ from rig.waiting import until
 pytestmark = pytest.mark.asyncio
 
 PASSWORD = "correct horse"
-HERE, THERE = "127.0.0.1", "127.0.0.9"
+HERE = "127.0.0.1"
+THERE = "127.0.0.9"
 
 
 def hashed(password: str) -> str:
@@ -180,7 +181,8 @@ async def test_a_guess_is_not_checked_for_a_client_that_is_gone(
     world: World, checked: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come and go while the first is checked."""
-    check, all_are_gone = bcrypt.checkpw, threading.Event()
+    check = bcrypt.checkpw
+    all_are_gone = threading.Event()
 
     def check_slowly(password: bytes, one: bytes) -> bool:
         found = check(password, one)
@@ -234,7 +236,8 @@ async def test_refused_logins_are_noted_and_no_others(world: World) -> None:
 
 
 async def test_lines_take_turns_and_in_each_the_newest_is_next() -> None:
-    lines, order = Lines(10), []
+    lines = Lines(10)
+    order = []
 
     async def one(key: str, number: int) -> None:
         async with lines.turn(key):

@@ -15,11 +15,9 @@ from server.test_http import Agent, Server, connect, received, request, running
 
 pytestmark = pytest.mark.asyncio
 
-LENGTH, CHUNKED, EXPECTED = (
-    b"Content-Length: 100000",
-    b"Transfer-Encoding: chunked",
-    b"Expect: 100-continue",
-)
+LENGTH = b"Content-Length: 100000"
+CHUNKED = b"Transfer-Encoding: chunked"
+EXPECTED = b"Expect: 100-continue"
 BODIES = {
     "a byte now and then": (b"POST /metrics", [LENGTH], b"y"),
     "a chunk now and then": (b"POST /-/reload", [CHUNKED], b"1\r\ny\r\n"),

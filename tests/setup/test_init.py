@@ -211,7 +211,8 @@ def test_a_jolokia_without_some_services_loses_the_proxy_once(
 
 def test_files_of_windows_are_read_and_keep_their_form(broker: Path) -> None:
     """Line ends of Windows, and the byte order mark that its editors write."""
-    etc, config = broker / "etc", broker.parent / "penstock.yaml"
+    etc = broker / "etc"
+    config = broker.parent / "penstock.yaml"
     secret = broker.parent / "secret.txt"
     secret.write_bytes(b"\xef\xbb\xbfright\r\n")
     users = f"\ufeffadmin = x\r\nexporter = {hashed_password('right')}\r\n".encode()

@@ -58,7 +58,8 @@ def set_up(version: str, tmp_path: Path) -> None:
     """Twice, each time with a check; then taken back."""
     broker = ArtemisBroker.create(tmp_path / "b1", version=version)
     (tmp_path / "penstock").mkdir()
-    config, files = tmp_path / "penstock" / "penstock.yaml", tmp_path / "b1" / "etc"
+    config = tmp_path / "penstock" / "penstock.yaml"
+    files = tmp_path / "b1" / "etc"
     with (files / "artemis-users.properties").open(
         "r+b"
     ) as users:  # artemis create ends it so

@@ -66,7 +66,8 @@ async def test_a_recording_of_a_recording_gives_the_same_snapshots(
             "producers",
             "links",
         ):
-            a, b = getattr(one, name), getattr(other, name)
+            a = getattr(one, name)
+            b = getattr(other, name)
             assert list(a.index) == list(b.index)
             assert a.columns.keys() == b.columns.keys()
             for column in a.columns:

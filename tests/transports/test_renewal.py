@@ -73,9 +73,11 @@ async def polled(transport: JolokiaTransport) -> bytes:
 
 async def test_authority_certificate_and_key_are_renewed(tmp_path: Path) -> None:
     """The broker trusts the new authority alone, and so do we."""
-    first, second = Authority(tmp_path), Authority(tmp_path)
+    first = Authority(tmp_path)
+    second = Authority(tmp_path)
     first.write()
-    context, renewed = first.server(), second.server()
+    context = first.server()
+    renewed = second.server()
     async with polling(context, tmp_path) as transport:
         context.sni_callback = lambda connection, *_: setattr(
             connection, "context", renewed
@@ -165,7 +167,8 @@ async def test_a_secret_that_kubernetes_swaps(tmp_path: Path) -> None:
 
 async def test_a_command_that_stays_follows_a_renewal(tmp_path: Path) -> None:
     """As `penstock top` does."""
-    first, second = Authority(tmp_path), Authority(tmp_path)
+    first = Authority(tmp_path)
+    second = Authority(tmp_path)
     first.write()
     (tmp_path / "http.yml").write_text(
         "tls_config: {ca_file: ca.pem, cert_file: tls.crt, key_file: tls.key}\n"

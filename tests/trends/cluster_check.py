@@ -50,7 +50,8 @@ SPARK = Path(pyspark.__file__).parent
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster with two workers of one core each."""
-    folder, port = tmp_path_factory.mktemp("cluster"), free_port()
+    folder = tmp_path_factory.mktemp("cluster")
+    port = free_port()
     url = f"spark://{LOOPBACK}:{port}"
     os.environ |= {
         "SPARK_LOCAL_IP": LOOPBACK,
@@ -135,7 +136,8 @@ def tiers(out: str) -> dict[str, bytes | None]:
 
 
 def test_it_gives_what_an_embedded_run_gives(master: str, bucket: str) -> None:
-    alone, cluster = below(bucket, "alone"), below(bucket, "cluster")
+    alone = below(bucket, "alone")
+    cluster = below(bucket, "cluster")
     subprocess.run(command(bucket, alone, "local[2]"), check=True)
     subprocess.run(command(bucket, cluster, master), check=True)
     assert tiers(cluster) == tiers(alone)
@@ -185,11 +187,9 @@ def test_spark_submit_runs_it_where_no_worker_has_a_package(
     master: str, bucket: str, tmp_path: Path
 ) -> None:
     """As docs/trends.md says: the environment travels as an archive, the workers have Python alone."""
-    out, site, bare = (
-        below(bucket, "submitted"),
-        tmp_path / "site",
-        Path(sys.base_prefix) / "bin" / "python3",
-    )
+    out = below(bucket, "submitted")
+    site = tmp_path / "site"
+    bare = Path(sys.base_prefix) / "bin" / "python3"
     site.mkdir()
     packages = Path(np.__file__).parents[1]
     for path in packages.iterdir():

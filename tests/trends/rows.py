@@ -73,7 +73,8 @@ def untidy(
 
 def polls_of(queue: str, stamp: Any, every: float, **numbers: Any) -> Any:
     """Raw rows of a queue in one life, as the agent keeps them."""
-    zero, size = np.zeros(len(stamp)), len(stamp)
+    zero = np.zeros(len(stamp))
+    size = len(stamp)
     said = (
         dict.fromkeys(("killed", "expired", "delivering", "scheduled"), zero) | numbers
     )
@@ -110,7 +111,8 @@ def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
     low, high = columns.values()
     order = np.lexsort((inc, start, sid))
     order = order[np.isfinite(high[order])]
-    before, after = order[:-1], order[1:]
+    before = order[:-1]
+    after = order[1:]
     same = (sid[before] == sid[after]) & (inc[before] == inc[after])
     step = np.zeros(len(low))
     step[after] = np.where(same, low[after] - high[before], 0.0)
@@ -120,7 +122,8 @@ def grown(table: Any, counter: str) -> np.ndarray[Any, Any]:
 
 def total(table: Any) -> dict[int, float]:
     """How many messages were added to each queue."""
-    sid, came = table["sid"].to_numpy(), np.nan_to_num(grown(table, "added"))
+    sid = table["sid"].to_numpy()
+    came = np.nan_to_num(grown(table, "added"))
     return {int(one): float(came[sid == one].sum()) for one in np.unique(sid)}
 
 

@@ -34,7 +34,9 @@ def polls(
 ) -> dict[str, Any]:
     """A minute each; 60 come, 90 can be taken, in each tenth hour `short` of them less."""
     stamp = 60.0 * np.arange(int(days * 1440))
-    depth, left, lost = np.zeros(len(stamp)), np.zeros(len(stamp)), 0.0
+    depth = np.zeros(len(stamp))
+    left = np.zeros(len(stamp))
+    lost = 0.0
     for at in range(1, len(stamp)):
         able = 90 * (1 - short) if stamp[at] // 3600 % 10 == 0 else 90
         waiting = depth[at - 1] + 60

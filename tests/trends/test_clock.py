@@ -54,7 +54,8 @@ def local_noon() -> np.ndarray[Any, Any]:
 @pytest.fixture
 def source(tmp_path: Path) -> Any:
     """Queues of two brokers, rolled up: hours, days and labels of one bucket."""
-    store, pointer = Store(str(tmp_path)), Pointer("2026-10-05", inputs={"x": [1, 1]})
+    store = Store(str(tmp_path))
+    pointer = Pointer("2026-10-05", inputs={"x": [1, 1]})
     known = {
         "n": 60,
         "expected": 60.0,
@@ -117,7 +118,8 @@ def test_what_is_forecast_for_noon_is_for_noon(source: Any) -> None:
 
 
 def test_a_holiday_is_left_out_of_what_is_usual_and_foreseen_like_a_sunday() -> None:
-    at, hours = np.arange(6 * 168), HOUR * np.arange(6 * 168)
+    at = np.arange(6 * 168)
+    hours = HOUR * np.arange(6 * 168)
     usual = np.where(at // 24 % 7 == 6, 10.0, 100.0)
     monday = 4 * 24 * HOUR  # 1970-01-05
     free = 4 + 5 * 7  # the last Monday

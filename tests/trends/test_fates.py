@@ -23,7 +23,8 @@ from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
 from trends.rows import START
 
-HOUR, DAY = 3600, 86400
+HOUR = 3600
+DAY = 86400
 ACCOUNT_PAGE = Path(__file__).parents[2] / "docs" / "account.md"
 Done = tuple[Path, dict[str, Any]]
 """Where the job wrote, and its facts."""
@@ -57,7 +58,8 @@ def account(spark: Any, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     """Rows of raw history → rows of the table `fates`, through all tiers."""
 
     def of(*parts: Any) -> list[dict[str, Any]]:
-        store, out = Store(str(tmp_path / "raw")), Store(str(tmp_path / "out"))
+        store = Store(str(tmp_path / "raw"))
+        out = Store(str(tmp_path / "out"))
         for number, part in enumerate(parts):
             days = part["stamp"].cast(pa.int64()).to_numpy() // (DAY * 1_000_000)
             for day in np.unique(days).tolist():
@@ -231,7 +233,8 @@ def test_losses_by_reason_and_culprit_are_one_table(done: Done) -> None:
         GROUP BY lost, day, queue, fate, client ORDER BY lost DESC, 1, 2, 3, 4"""  # noqa: S608
     with duckdb.connect() as database:
         found = database.execute(query).fetchall()
-    first, second = "2026-09-01", "2026-09-02"
+    first = "2026-09-01"
+    second = "2026-09-02"
     assert found == [
         (first, "", "rejected", "", 42, None), (first, "q", "evicted", "", 10, 0.0),
         (second, "q", "evicted", "", 60, 0.0), (second, "q", "evicted", "taker", 30, 5.0),

@@ -120,10 +120,8 @@ def test_limits_of_addresses_come_back_in_metrics(tmp_path: Path) -> None:
 
 
 def test_profiles_come_back_to_agents(done: Path) -> None:
-    profiles, facts = (
-        read_profiles(done / "profiles.parquet"),
-        json.loads((done / "facts.json").read_text()),
-    )
+    profiles = read_profiles(done / "profiles.parquet")
+    facts = json.loads((done / "facts.json").read_text())
     names = {
         (broker, *name)
         for broker, profile in profiles.items()
@@ -156,7 +154,8 @@ def test_nothing_new_is_no_work_but_for_the_time_of_the_run(
             if file.is_file()
         }
 
-    before, gauges = seen(), json.loads((done / "gauges.json").read_text())["rows"]
+    before = seen()
+    gauges = json.loads((done / "gauges.json").read_text())["rows"]
     job.run(fleet[0].url, str(done), session=spark)
     changed = {name for name, when in seen().items() if before[name] != when}
     assert changed <= {"gauges.json", "run.json", "_lock"}

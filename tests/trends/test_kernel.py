@@ -67,7 +67,8 @@ def by_hour(rows: Any, increases: Any) -> list[tuple[int, int, int]]:
 
 def asked_of_spark(spark: Any, directory: Path, rows: Any, query: str) -> Any:
     """`rows` of a tier are the view that the queries of the tiers read."""
-    store, schema = Store(str(directory)), QUEUES.rows
+    store = Store(str(directory))
+    schema = QUEUES.rows
     store.write_table("h1.parquet", rows.select(schema.names).cast(schema))
     frame = tables.frame(spark, store, ["h1.parquet"], schema)
     frame.selectExpr("*", "false AS before").createOrReplaceTempView("h1")
@@ -117,7 +118,9 @@ def test_all_gauges_are_those_of_the_bench(
 def test_windows_over_polls_that_are_missing_and_consumers_that_change_are_those_of_the_bench(
     tmp_path: Path,
 ) -> None:
-    random, store, size = np.random.default_rng(5), Store(str(tmp_path / "rough")), 800
+    random = np.random.default_rng(5)
+    store = Store(str(tmp_path / "rough"))
+    size = 800
     for number in range(20):
         stamp = START + 20.0 * np.sort(random.choice(1000, size, replace=False))
         came = np.cumsum(random.integers(0, 40, size)).astype(float)
@@ -214,7 +217,8 @@ def test_a_day_that_ends_without_a_counter_is_joined_by_when_it_was_known(
     early = pc.less(hours["start"], START + 5 * 3600)
     day = asked_of_spark(spark, tmp_path, hours.filter(early), days_query(QUEUES))
     past = day.append_column("before", pa.array([True] * len(day)))
-    store, schema = Store(str(tmp_path)), QUEUES.rows
+    store = Store(str(tmp_path))
+    schema = QUEUES.rows
     for name, table in (("past", past), ("now", hours.filter(pc.invert(early)))):
         fitted = pa.table(
             {
@@ -299,12 +303,11 @@ def seen_by(rows: Any, shift: float, begin: float, end: float, life: int) -> Any
 @pytest.mark.parametrize("files", [1, 3])
 def test_a_broker_that_two_agents_watch_counts_once(files: int, tmp_path: Path) -> None:
     alone = untidy(4, reset=0.0)
-    one, two = seen_by(alone, 0, 0, 26_000, 0), seen_by(alone, 7, 5000, 1e9, 999)
+    one = seen_by(alone, 0, 0, 26_000, 0)
+    two = seen_by(alone, 7, 5000, 1e9, 999)
     both = pa.concat_tables([one, two]).unify_dictionaries()
-    wanted, found = (
-        total(kernel(tmp_path / "alone", alone)),
-        total(kernel(tmp_path / "both", both, files)),
-    )
+    wanted = total(kernel(tmp_path / "alone", alone))
+    found = total(kernel(tmp_path / "both", both, files))
     assert found.keys() == wanted.keys()
     for sid, came in wanted.items():
         # One step is lost where the first agent ends and the other's names go on.
@@ -348,7 +351,8 @@ def consumers(seed: int) -> Any:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_clients_are_those_of_duckdb(seed: int, tmp_path: Path) -> None:
-    rows, store = consumers(seed), Store(str(tmp_path))
+    rows = consumers(seed)
+    store = Store(str(tmp_path))
     store.write_table("raw/0.parquet", rows)
     table = hours_of(store, "consumer", ["raw/0.parquet"])
     names = (

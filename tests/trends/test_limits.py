@@ -108,7 +108,8 @@ def test_what_cannot_be_known(
 
 def test_units_do_not_matter() -> None:
     levels = Fill("", line(20), 0.01, meets=True).history(np.random.default_rng(2))
-    one, other = outlook(levels, 100.0), outlook(levels * 1e7, 1e9)
+    one = outlook(levels, 100.0)
+    other = outlook(levels * 1e7, 1e9)
     assert one.state == other.state
     assert one.days == pytest.approx(other.days)
 

@@ -30,7 +30,9 @@ from penstock_trends.results import Tables
 from penstock_trends.tiers import roll_up
 from trends.rows import polls_of, rows_of_hours
 
-FIRST, DAYS, EVERY = int(START) // DAY * DAY - 21 * DAY, (0, 7, 14), 1200
+FIRST = int(START) // DAY * DAY - 21 * DAY
+DAYS = (0, 7, 14)
+EVERY = 1200
 RATE = 0.5
 QUEUES = ("steady", "nightly")
 
@@ -73,7 +75,8 @@ def day_of(number: int) -> Any:
         messages=0 * came,
         consumers=0 * came + 1,
     )
-    waits, here = came - left, here.astype(float)
+    waits = came - left
+    here = here.astype(float)
     return pa.concat_tables(
         [
             rows,
@@ -109,7 +112,8 @@ def made_of(
         day = str(np.datetime64(FIRST + number * DAY, "s").astype("datetime64[D]"))
         path = f"{RAW}/kind=queue/dt={day}/hour={ALL_DAY}/part.parquet"
         Store(str(history)).write_table(path, in_order(day_of(number), QUEUE))
-    source, target = Store(str(history)), Store(str(out))
+    source = Store(str(history))
+    target = Store(str(out))
     roll_up(spark, source, target, lambda _: None)
     window = load(target, day_names(target))
     Tables(spark, target, window).write_accounts(window)
@@ -124,7 +128,8 @@ def morning(profile: Any, **rates: float) -> set[str]:
         judgement=judged.state.judgement.with_profile(profile)
     )
     judged.now = START // DAY * DAY + 2.5 * 3600
-    came, read = dict.fromkeys(QUEUES, 1000.0), 1000.0
+    came = dict.fromkeys(QUEUES, 1000.0)
+    read = 1000.0
     worst: set[str] = set()
     for poll in range(120):
         came = {
@@ -296,7 +301,8 @@ def test_an_absence_ends_with_a_poll_that_sees_a_consumer() -> None:
 
 def test_days_of_an_older_kernel_say_as_much_as_whole_hours_can() -> None:
     """A message may have come at the begin of one hour and none until the end of the next."""
-    start, nothing = 3600 * np.arange(6), np.full(6, np.nan)
+    start = 3600 * np.arange(6)
+    nothing = np.full(6, np.nan)
     rows = {
         f"{name}_{what}": nothing
         for name in ("quiet", "away")
@@ -328,10 +334,9 @@ def test_a_profile_follows_the_wall_clock_of_each_of_its_weeks_and_leaves_out_ho
     None
 ):
     """The clock was set to summer time in the last week; Friday was a holiday."""
-    zone, now = (
-        Calendar("Europe/Berlin", frozenset({date(2026, 4, 3)})),
-        1_775_390_400.0,
-    )  # Sunday, 5 April, 12:00 UTC
+    # Sunday, 5 April, 12:00 UTC
+    zone = Calendar("Europe/Berlin", frozenset({date(2026, 4, 3)}))
+    now = 1_775_390_400.0
     utc = Calendar().hour(now) - np.arange(4 * HOURS, 0, -1)
     local = np.array(
         [zone.hour(3600.0 * (one - Calendar().hour(0))) for one in utc.tolist()]

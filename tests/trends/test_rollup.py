@@ -99,16 +99,15 @@ def test_no_hour_after_a_gap_gets_what_came_in_it(rolled: Store) -> None:
     rows = rows_of(rolled, "i1/kind=queue").sort_by(
         [("sid", "ascending"), ("start", "ascending")]
     )
-    sid, start = rows["sid"].to_numpy(), rows["start"].to_numpy()
+    sid = rows["sid"].to_numpy()
+    start = rows["start"].to_numpy()
     after = (
         (np.diff(sid, prepend=-1) == 0)
         & (np.diff(start, prepend=0) > HOUR)
         & (rows["n"].to_numpy() == 12)
     )
-    came, in_gap = (
-        rows["added"].to_numpy()[after].astype(float),
-        rows["gap_added"].to_numpy()[after],
-    )
+    came = rows["added"].to_numpy()[after].astype(float)
+    in_gap = rows["gap_added"].to_numpy()[after]
     assert after.sum() > 5
     assert (in_gap > 0).sum() > 5
     usual = rows.group_by("sid").aggregate([("added", "max")])
@@ -255,7 +254,8 @@ def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     only(own_fleet, "queue", "broker")
-    listed, calls = tiers.listed, list[Store]()
+    listed = tiers.listed
+    calls = list[Store]()
 
     def joined_meanwhile(history: Store) -> Any:
         found = listed(history)
@@ -283,7 +283,8 @@ def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
 
 def as_before(rolled: Store, kind: str, day: str) -> Any:
     """Hourly rows as the version before kept them: with labels, and bins as two lists."""
-    of, paths = tables.TierTables(kind), pointers.load(rolled, [day])[day].files
+    of = tables.TierTables(kind)
+    paths = pointers.load(rolled, [day])[day].files
     rows = [
         one
         for path in paths[f"h1/kind={kind}"]
@@ -349,7 +350,8 @@ def test_what_an_older_version_made_is_kept(
 
 def test_a_day_ahead_of_the_clock_does_not_move_the_window() -> None:
     """Of one clock that was set ahead; a history that was imagined in the future is no such thing."""
-    days, now = ["2026-09-01", "2026-09-02"], start_of("2026-09-02", "all") + 3600
+    days = ["2026-09-01", "2026-09-02"]
+    now = start_of("2026-09-02", "all") + 3600
     for far in ("2099-01-01", "2026-09-05"):
         assert pointers.plausible([far, *days], now) == days
         assert pointers.plausible([far], now) == [far]

@@ -31,10 +31,8 @@ def test_what_is_published_there_is_kept_and_goes_in_time(
     bucket: str, tmp_path: Path
 ) -> None:
     live = list(judged(recorded("ring-overflow")))
-    here, there = (
-        write(tmp_path / "local", live),
-        write(tmp_path / "s3", live, url=below(bucket, "penstock/history")),
-    )
+    here = write(tmp_path / "local", live)
+    there = write(tmp_path / "s3", live, url=below(bucket, "penstock/history"))
     assert {kind: rows(there, kind) for kind in ROW_TYPES} == {
         kind: rows(here, kind) for kind in ROW_TYPES
     }

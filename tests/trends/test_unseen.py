@@ -82,7 +82,8 @@ def test_another_interval_is_no_gap(intervals: list[float]) -> None:
 
 
 def test_a_gap_is_one_by_the_interval_of_its_time() -> None:
-    slow, fast = polled(*[60.0] * 10), polled(*[10.0] * 10)
+    slow = polled(*[60.0] * 10)
+    fast = polled(*[10.0] * 10)
     rows = {name: np.concatenate([slow[name], fast[name]]) for name in slow}
     rows["start"] = HOUR * np.append(np.arange(10), np.arange(20, 30))
     assert coverage(rows) == pytest.approx((10 * 60 + 10 * 360) / (20 * 60 + 10 * 360))
@@ -99,7 +100,8 @@ def test_polls_that_are_too_many_in_one_hour_make_up_for_none_elsewhere() -> Non
 
 def of_kind(kind: str, hours: int, **known: Any) -> dict[str, Any]:
     """Hourly rows of which nothing but `known` is known."""
-    of, every = TierTables(kind), np.ones(hours)
+    of = TierTables(kind)
+    every = np.ones(hours)
     rows = {field.name: every * np.nan for field in (*of.rows, *of.increases)} | {
         "complete": every,
         "n": 60 * every,
@@ -133,7 +135,8 @@ def test_a_queue_that_says_little_has_facts_and_is_not_called_idle() -> None:
 
 
 def test_a_queue_that_is_gone_is_neither_idle_nor_foreseen() -> None:
-    here, gone = 600 * HOUR, 640 * HOUR
+    here = 600 * HOUR
+    gone = 640 * HOUR
     rows = of_kind("queue", 600, **traffic(600))
     assert queue_facts(rows, here)["idle_hours"] == 600
     assert np.isnan(queue_facts(rows, gone)["idle_hours"])
@@ -250,10 +253,8 @@ def facts_of(profile: list[float | None]) -> dict[str, Any]:
 
 
 def test_no_growth_is_shown_where_none_is_clear() -> None:
-    rows, names = (
-        of_kind("queue", 48, **traffic(48)),
-        {"broker": "b", "address": "q", "queue": "q", "owner": ""},
-    )
+    rows = of_kind("queue", 48, **traffic(48))
+    names = {"broker": "b", "address": "q", "queue": "q", "owner": ""}
     targets = {"targets": {"ring_retention": None, "drain_target": None}}
     queue = (
         queue_facts(rows, 48 * HOUR) | queue_details(rows, 48 * HOUR) | names | targets

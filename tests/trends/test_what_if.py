@@ -122,7 +122,9 @@ def test_more_traffic_than_the_consumers_take_piles_up() -> None:
 
 def test_restarts_and_gaps_are_not_replayed() -> None:
     stamp = np.arange(0, 600, 60.0)
-    added, left, messages = stamp / 6, stamp / 10, stamp / 15
+    added = stamp / 6
+    left = stamp / 10
+    messages = stamp / 15
     lives = np.where(stamp < 300, 1, 2)
     found = steps(stamp, lives, added, left, messages)
     assert len(found.came) == 8

@@ -75,7 +75,8 @@ def test_a_thousand_configurations(artemis: Broker, tmp_path: Path) -> None:
         agent.until(up, {artemis.name: 1}, timeout=30)
         for number in range(1_000):
             if number == 300:
-                before, holds = sample(agent.pid), inside(agent.pid, held)
+                before = sample(agent.pid)
+                holds = inside(agent.pid, held)
             rules = [{"match": {"queue": f"q{number}"}, "owner": f"team-{number}"}]
             agent.configure(
                 brokers=brokers(number),
@@ -86,7 +87,8 @@ def test_a_thousand_configurations(artemis: Broker, tmp_path: Path) -> None:
                 200 if number % 5 else 500
             )
         agent.until(lambda scrape: up(scrape).get(artemis.name), 1.0, timeout=30)
-        after, holds_now = sample(agent.pid), inside(agent.pid, held)
+        after = sample(agent.pid)
+        holds_now = inside(agent.pid, held)
         assert after.descriptors - before.descriptors <= 4
         assert after.threads <= before.threads + 1
         assert holds_now.tasks <= holds.tasks + 2

@@ -14,9 +14,12 @@ from penstock_demo.openmq import GUEST, OpenMQBroker
 from rig.drivers import AmqpHolder, ClientError
 from rig.waiting import rhythm
 
-QUEUES, CONSUMERS, NAMES = 40, 12, 20
+QUEUES = 40
+CONSUMERS = 12
+NAMES = 20
 TROUBLE = (DemoError, ClientError, OSError)
-SENTINEL, HELD = "sentinel", 7
+SENTINEL = "sentinel"
+HELD = 7
 """A queue that nobody reads, and its messages: what is shown of it is this or nothing."""
 
 

@@ -175,7 +175,9 @@ class Crowd:
             self.groups[(number + ahead) % len(self.groups)]
             for ahead in range(QUIET + 1)
         ]
-        began, group, turns = time.monotonic(), leaving[0], self._connections
+        began = time.monotonic()
+        group = leaving[0]
+        turns = self._connections
         fed = [one for one in self.groups if one not in leaving]
         for turn in range(turns):
             await group.connections.pop(0).close()
@@ -242,7 +244,8 @@ async def watched(
         "interval": interval,
         "page_rows": page_rows,
     }
-    overcounted, polls_above = 0.0, 0
+    overcounted = 0.0
+    polls_above = 0
     with Agent(
         folder,
         brokers=[entry(broker, page_rows=page_rows)],
@@ -257,10 +260,8 @@ async def watched(
             nonlocal overcounted, polls_above, stamp
             while not ending.is_set():
                 body = await asyncio.to_thread(agent.body)
-                said, logs = (
-                    totals(body),
-                    {one.client: one.received for one in crowd.groups},
-                )
+                said = totals(body)
+                logs = {one.client: one.received for one in crowd.groups}
                 above = max(
                     (
                         (said[METRICS[0]].get(client, 0.0) - log)
@@ -291,7 +292,8 @@ async def watched(
             )
         )
     await crowd.leave()
-    said, logs = totals(body), {one.client: float(one.received) for one in crowd.groups}
+    said = totals(body)
+    logs = {one.client: float(one.received) for one in crowd.groups}
     found |= {
         "seconds": round(time.monotonic() - began),
         "replaced": crowd.replaced,

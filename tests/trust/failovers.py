@@ -121,7 +121,8 @@ def load(agent: Agent, broker: ArtemisBroker, messages: int) -> None:
 
 def run(count: int, folder: Path, *, replicated: bool) -> dict[str, object]:
     live, backup = ha_pair(folder / "pair", replicated=replicated)
-    sent, began = 0, time.monotonic()
+    sent = 0
+    began = time.monotonic()
     with ExitStack() as stack:
         for broker in (live, backup):
             stack.callback(broker.kill)

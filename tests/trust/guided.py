@@ -62,7 +62,8 @@ def answers(data: bytes) -> None:
     async def play() -> None:
         poller, transport = watched()
         assert await polled(poller, transport, plain) == ""
-        asked, wanted = 0, data[0] % (len(FIRST_POLL) + 1) if data else 0
+        asked = 0
+        wanted = data[0] % (len(FIRST_POLL) + 1) if data else 0
 
         def change(real: list[object]) -> bytes:
             nonlocal asked
@@ -154,7 +155,8 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 def main() -> None:
-    name, options = sys.argv[1], sys.argv[2:]
+    name = sys.argv[1]
+    options = sys.argv[2:]
     corpus = FOLDER / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(seeds()[name]):

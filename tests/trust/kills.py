@@ -101,7 +101,8 @@ class Load:
         self._stack = ExitStack()
 
     def __enter__(self) -> None:
-        manage, at = self._broker.manage, self._broker.endpoint()
+        manage = self._broker.manage
+        at = self._broker.endpoint()
         manage.create_queue("ring", ring_size=50)
         for number in range(WORKERS):
             manage.create_queue(f"work{number}")
@@ -171,7 +172,8 @@ def events_of(folder: Path) -> Counter[str]:
 
 def alternating(found: Counter[str]) -> list[str]:
     """Conditions that were raised twice without an end between, or ended twice."""
-    wrong, on = [], dict[tuple[str, ...], bool]()
+    wrong = []
+    on = dict[tuple[str, ...], bool]()
     for event in sorted(
         (json.loads(one) for one in found), key=lambda event: float(event["time"])
     ):

@@ -48,7 +48,8 @@ class Moving(Broker):
 
     def __init__(self, dice: Random, size: int, most: int) -> None:
         super().__init__(queues=(), consumers=0)
-        self.dice, self.most = dice, most
+        self.dice = dice
+        self.most = most
         self.next = 0
         self.things: dict[int, Thing] = {}
         self.consumers_shown: dict[int, int] = {}
@@ -95,7 +96,8 @@ class Moving(Broker):
         things = sorted(self.things.values(), key=SORTED[operation])
         of_page = things[(page - 1) * rows : page * rows]
         if operation == "listAddresses":
-            of_page, things = of_page[:0], things[:0]
+            of_page = of_page[:0]
+            things = things[:0]
         return json.dumps(
             {
                 "data": [getattr(self, operation)(one) for one in of_page],
@@ -239,7 +241,8 @@ async def play(
 
 def check_totals(watched: Watched) -> None:
     """What the broker has shown of each is counted once."""
-    broker, state = watched.broker, watched.state
+    broker = watched.broker
+    state = watched.state
     assert counted(state.consumers.totals, 0) == sum(broker.consumers_shown.values())
     assert counted(state.producers.totals, 0) == sum(broker.producers_shown.values())
     assert counted(state.queues.totals, 0) == sum(broker.queues_shown.values())

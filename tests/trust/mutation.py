@@ -57,7 +57,8 @@ def replaced(value: Any, path: Path, new: Any) -> Any:
     """A copy with another value at a path; one that is there no more changes nothing."""
     if not path:
         return new
-    head, rest = path[0], path[1:]
+    head = path[0]
+    rest = path[1:]
     if isinstance(value, dict) and head in value:
         return {**value, head: replaced(value[head], rest, new)}
     if isinstance(value, list) and isinstance(head, int) and head < len(value):

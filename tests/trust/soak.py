@@ -126,17 +126,16 @@ class Soak:
                 self.seen.troubles.append(repr(error)[:300])
 
     def proxied(self) -> None:
-        name, fault = (
-            self.dice.choice(list(self.proxies)),
-            self.dice.choice([*list(Fault)[1:], None]),
-        )
+        name = self.dice.choice(list(self.proxies))
+        fault = self.dice.choice([*list(Fault)[1:], None])
         proxy = self.proxies[name]
         if fault is None:
             proxy.delay = self.dice.uniform(0.3, 2)
         else:
             proxy.fault = fault
         self.ending.wait(self.dice.uniform(2, 20))
-        proxy.fault, proxy.delay = Fault.NONE, 0.0
+        proxy.fault = Fault.NONE
+        proxy.delay = 0.0
         self.ended(f"proxy {fault or 'delay'}", name)
 
     def frozen(self) -> None:
@@ -211,7 +210,8 @@ class Soak:
         self.seen.faults[fault] += 1
         while not self.ending.is_set() and time.time() < ended + 20 * INTERVAL:
             body = self.scrape()
-            up, stamps = dict(_UP.findall(body)), dict(_STAMP.findall(body))
+            up = dict(_UP.findall(body))
+            stamps = dict(_STAMP.findall(body))
             if up.get(broker) == "1" and (stamp := float(stamps[broker])) >= ended:
                 self.seen.recoveries.append(
                     ((stamp - ended) / INTERVAL, f"{fault} {broker}")
@@ -301,7 +301,8 @@ def soaked(soak: Soak, duration: float) -> None:
 
 
 def line(seen: Seen, lasted: float) -> str:
-    last, held = seen.samples[-1], seen.insides[-1]
+    last = seen.samples[-1]
+    held = seen.insides[-1]
     worst = max(seen.recoveries, default=(0.0, "none"))
     return (
         f"{lasted:6.0f} s  rss {last.rss_mb:.1f} MB  fds {last.descriptors}  threads {last.threads}  tasks {held.tasks}"

@@ -64,7 +64,8 @@ def defused(
             agent.until(up, {"bad": 1, "good": 1})
             for name, bomb in bombs.items():
                 began = good(agent.scrape())
-                proxy.instead, proxy.fault = bomb, Fault.REPLACE
+                proxy.instead = bomb
+                proxy.fault = Fault.REPLACE
                 with highest(agent.pid) as seen:
                     agent.until(lambda scrape: up(scrape)["bad"], 0.0)
                 told = agent.request("/")[1]

@@ -41,12 +41,11 @@ class Place:
         self.port = port
         self.asked = asked
         """Path and login of each request."""
-        self.main, self.found = folder / "penstock.yml", folder / "found.yml"
-        self.ran, self.java, self.secret = (
-            folder / "ran",
-            folder / "java",
-            folder / "secret",
-        )
+        self.main = folder / "penstock.yml"
+        self.found = folder / "found.yml"
+        self.ran = folder / "ran"
+        self.java = folder / "java"
+        self.secret = folder / "secret"
         self.java.write_text(JAVA.format(ran=self.ran))
         self.java.chmod(0o755)
         self.secret.write_text(CANARY)
@@ -490,7 +489,8 @@ async def test_what_a_changed_profile_forbids_is_asked_no_more(
         assert [state.name for state in agent.lookups.brokers()] == ["b"]
         place.allow(username="u", password=CANARY, hosts=["elsewhere"])
         await agent.reload()
-        asked, looked = len(place.asked), len(looks)
+        asked = len(place.asked)
+        looked = len(looks)
         await until(lambda: len(looks) >= looked + 3)
         assert list(agent.lookups.brokers()) == []
         assert agent.pollers() == []
@@ -543,14 +543,10 @@ def test_hosts_that_are_wrong(tmp_path: Path, host: str) -> None:
 
 
 def test_a_port_is_where_the_profile_leaves_it_open(tmp_path: Path) -> None:
-    fixed, asked = (
-        profile(url="http://{host}:8161/"),
-        profile(url="http://{host}:{port}/"),
-    )
-    with_port, without = (
-        "brokers: [{name: b, host: 'h:1'}]\n",
-        "brokers: [{name: b, host: h}]\n",
-    )
+    fixed = profile(url="http://{host}:8161/")
+    asked = profile(url="http://{host}:{port}/")
+    with_port = "brokers: [{name: b, host: 'h:1'}]\n"
+    without = "brokers: [{name: b, host: h}]\n"
     with pytest.raises(
         ConfigError, match=r"brokers\[0\]: names a port, as the url of its profile does"
     ):
@@ -607,7 +603,8 @@ async def test_so_many_bytes_are_read_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What a file beyond them gave before stays, as far as its profile allows it."""
-    discovers, main_file = Discovery(place.folder), load(place.main)
+    discovers = Discovery(place.folder)
+    main_file = load(place.main)
     for n in range(3):
         place.leave({"name": f"b{n}", "host": "h"}, name=f"found{n}.yml")
     assert [broker.name for broker in await discovers.brokers(main_file, 0)] == [
@@ -645,7 +642,8 @@ async def test_a_file_that_stays_as_it_is_costs_nothing(
     monkeypatch.setattr(watched_files, "SETTLED_SECONDS", 0.0)
     place.leave({"name": "b", "host": "h"})
     (place.folder / "found2.yml").write_text("nonsense")
-    discovers, main_file = Discovery(place.folder), load(place.main)
+    discovers = Discovery(place.folder)
+    main_file = load(place.main)
     for now in range(0, 60, 5):
         assert [broker.name for broker in await discovers.brokers(main_file, now)] == [
             "b"
@@ -738,7 +736,8 @@ def test_whatever_a_file_holds_it_names_allowed_hosts_or_is_refused(
     file = tmp_path_factory.mktemp("fuzz") / "f.yml"
     file.write_text(yaml.safe_dump({"brokers": found}))
     asks = profile(username="u", password="operators", hosts=["h", "fd00::*"])
-    brokers, refusal = [], ""
+    brokers = []
+    refusal = ""
     try:
         brokers = [
             target.broker({"mq": asks}) for target in load_targets(file, {"mq": asks})

@@ -307,7 +307,8 @@ def test_numbers_that_cannot_be(
     async def judged(watched: Watched) -> None:
         await watched.poll()
         for _ in range(data.draw(st.integers(1, 4))):
-            values, rows = data.draw(changes), data.draw(st.sampled_from([1, 10**6]))
+            values = data.draw(changes)
+            rows = data.draw(st.sampled_from([1, 10**6]))
 
             def choose(
                 field: str, number: int, values: Any = values, rows: int = rows
@@ -348,7 +349,8 @@ def test_whatever_a_queue_is_called_it_is_shown_by_this_name(name: str) -> None:
     async def play() -> None:
         poller, transport = watched()
         quoted = json.dumps(name)[1:-1]
-        inner, outer = json.dumps(quoted)[1:-1], quoted
+        inner = json.dumps(quoted)[1:-1]
+        outer = quoted
         # In listings the name stands in a text in JSON, in the names of MBeans quoted once more.
         mbean = json.dumps(json.dumps(name, ensure_ascii=False)[1:-1])[1:-1]
 

@@ -195,10 +195,8 @@ def test_a_row_whose_id_cannot_be_read_is_lost_alone(field: str, bad: object) ->
         kind = "queues" if field == "messageCount" else "consumers"
         assert poller.assessor.view is not None
         assert whole.assessor.view is not None
-        rest, all_rows = (
-            getattr(poller.assessor.view.snapshot, kind),
-            getattr(whole.assessor.view.snapshot, kind),
-        )
+        rest = getattr(poller.assessor.view.snapshot, kind)
+        all_rows = getattr(whole.assessor.view.snapshot, kind)
         assert len(rest) == len(all_rows) - 1
         assert set(rest.index.keys) < set(all_rows.index.keys)
 

@@ -28,11 +28,9 @@ from penstock.tui.lines import columns, folded
 from trust.hostile import ACTS, FORGED, MARKUP, NAMES, RAW, harm, hostile_recording
 from tui.views import Made, grid, page, press, settled, top
 
-QUEUE, CLIENT, RING = (
-    NAMES["stock.updates"],
-    NAMES["stock-service"],
-    NAMES["audit.ring"],
-)
+QUEUE = NAMES["stock.updates"]
+CLIENT = NAMES["stock-service"]
+RING = NAMES["audit.ring"]
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 

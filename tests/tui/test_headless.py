@@ -159,7 +159,8 @@ async def test_a_key_pressed_before_the_rows_have_come_waits_for_them(
 ) -> None:
     async with shown(source) as pilot:
         await press(pilot, "slash", *"ri", "enter")
-        gate, rows = asyncio.Event(), source.rows
+        gate = asyncio.Event()
+        rows = source.rows
 
         async def slow(*asked: Any) -> ListPage:
             await gate.wait()

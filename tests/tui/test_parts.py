@@ -188,7 +188,8 @@ def condition(
     return ConditionSummary(name, severity, silenced, client, 0.0)
 
 
-STALLED, LOSING = condition("stalled", "critical", "c"), condition("ring_losing")
+STALLED = condition("stalled", "critical", "c")
+LOSING = condition("ring_losing")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from penstock.insight.objects import known_broker
 from penstock.tui.app import Top
 from penstock.tui.grid import Grid
 
-NARROW, WIDE = (80, 24), (200, 60)
+NARROW = (80, 24)
+WIDE = (200, 60)
 MADE: Mapping[str, Callable[[Sequence[BrokerView], ListQuery], ListPage]] = {
     "queues": lists.queue_list,
     "clients": lists.client_list,
@@ -70,7 +71,8 @@ class Made:
             case "events":
                 return EventList(await self.events(**given))
             case level:
-                broker, _ = given.pop("broker"), given.pop("points", 0)
+                broker = given.pop("broker")
+                _ = given.pop("points", 0)
                 return await self.rows(level, broker, ListQuery(**given))
 
     async def brokers(self) -> list[BrokerState]:

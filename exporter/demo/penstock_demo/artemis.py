@@ -94,7 +94,9 @@ class ArtemisBroker(Broker):
         `create_args` go to `artemis create`; `edit` turns the text of broker.xml into another; `port` 0 is a free one.
         `jmx`: it is reached by JMX too, at `jmx_url`.
         """
-        home, port, http_port = fetch(version), port or free_port(), free_port()
+        home = fetch(version)
+        port = port or free_port()
+        http_port = free_port()
         where = ["--name", name, "--host", LOOPBACK, "--http-host", LOOPBACK]
         ports = ["--default-port", str(port), "--http-port", str(http_port)]
         # The password is a throw-away, for it shows in the process list: _write_accounts sets the real ones.
@@ -156,7 +158,8 @@ def ha_pair(
 
     Start the live one first. `--backup` and `--static-cluster` are flags of the newer versions: 2.44 is tested.
     """
-    live, backup = free_port(), free_port()
+    live = free_port()
+    backup = free_port()
     password = secrets.token_urlsafe(18)
     shared = (
         ["--replicated"]

@@ -69,10 +69,13 @@ class ClassicBroker(Broker):
         """`read_only`: Jolokia gets Penstock's policy; else all users may do everything, as shipped. `edit` turns the
         text of activemq.xml into another. `quick`: it starts faster, and its code stays slower.
         """
-        home, conf = fetch(version), directory / "conf"
+        home = fetch(version)
+        conf = directory / "conf"
         directory.mkdir(parents=True)
         copytree(home / "conf", conf)
-        openwire, stomp, http = free_port(), free_port(), free_port()
+        openwire = free_port()
+        stomp = free_port()
+        http = free_port()
         admin, reader = (
             Account(user, secrets.token_urlsafe(18)) for user in ("admin", "penstock")
         )
@@ -131,13 +134,17 @@ class ClassicBroker(Broker):
                 log=directory / "console.log",
             )
         )
-        made.stomp_port, made.reader, made.home, made.conf = stomp, reader, home, conf
+        made.stomp_port = stomp
+        made.reader = reader
+        made.home = home
+        made.conf = conf
         return made
 
     def start(self, *, timeout: float = 90) -> None:
         """As `Broker.start`; its console says that it is there a moment before it is."""
         super().start(timeout=timeout)
-        at, deadline = urlsplit(self.jolokia_url), time.monotonic() + timeout
+        at = urlsplit(self.jolokia_url)
+        deadline = time.monotonic() + timeout
         while True:
             try:
                 socket.create_connection((at.hostname or "", at.port or 0), 1).close()

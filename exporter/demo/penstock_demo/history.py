@@ -83,10 +83,8 @@ class Truth:
 def rhythm(random: np.random.Generator, queues: int) -> NDArray[np.float64]:
     """(queues, 168): traffic by hour of the week, mean 1; Monday 00:00 UTC first."""
     hours = np.arange(24)
-    peak, width = (
-        random.uniform(9, 16, (queues, 1)),
-        random.uniform(2.5, 5, (queues, 1)),
-    )
+    peak = random.uniform(9, 16, (queues, 1))
+    width = random.uniform(2.5, 5, (queues, 1))
     day = 0.15 + np.exp(-(((hours - peak + 12) % 24 - 12) ** 2) / (2 * width**2))
     weekend = random.uniform(0.1, 0.6, (queues, 1))
     week = np.concatenate([day] * 5 + [day * weekend] * 2, axis=1)
@@ -125,7 +123,8 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
     for hour in np.unique(seconds // 3600).tolist():
         part = rows.filter(pa.array(seconds // 3600 == hour))
         at = np.datetime64(hour * 3600, "s")
-        day, clock = str(at.astype("datetime64[D]")), f"{hour % 24:02d}"
+        day = str(at.astype("datetime64[D]"))
+        clock = f"{hour % 24:02d}"
         store.write_table(
             f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet",
             in_order(part, kind),
@@ -134,7 +133,8 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
 
 class _World:
     def __init__(self, fleet: Fleet, random: np.random.Generator) -> None:
-        self.fleet, self.random = fleet, random
+        self.fleet = fleet
+        self.random = random
         size = fleet.brokers * fleet.queues
         self.week = rhythm(random, size)
         active = random.random(size) < fleet.active
@@ -173,7 +173,8 @@ class _World:
         )
         self.stalled: list[tuple[int, int, int]] = []
         # what a consumer may hold, and what all of a queue can do at the peak
-        self.window, self.power = np.full(size, 100.0), np.full(size, 1.6)
+        self.window = np.full(size, 100.0)
+        self.power = np.full(size, 1.6)
         if fleet.consumers and fleet.queues > 4:
             at = np.arange(size) % fleet.queues
             self.window[at == 1], self.window[at == 2] = 20_000.0, 2.0
@@ -182,7 +183,8 @@ class _World:
             self.rate[at == 2] = 6.0
 
     def day(self, number: int) -> dict[str, NDArray[np.float64]]:
-        fleet, random = self.fleet, self.random
+        fleet = self.fleet
+        random = self.random
         begin = fleet.start + number * DAY
         stamps = begin + np.arange(0, DAY, fleet.interval)
         self._plan_stalls(begin)
@@ -320,8 +322,10 @@ class _World:
 
     def fate_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         """What rings evicted, a quarter of it by a client."""
-        steps, rings = len(samples["stamp"]), np.flatnonzero(~np.isnan(self.ring))
-        pick, clients = np.tile(rings, 2), ["", LOSER]
+        steps = len(samples["stamp"])
+        rings = np.flatnonzero(~np.isnan(self.ring))
+        pick = np.tile(rings, 2)
+        clients = ["", LOSER]
         named = [
             (*self.names[queue], client)
             for client in clients
@@ -361,7 +365,8 @@ class _World:
 
     def consumer_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         """Each queue's consumers share what is delivered and what was acknowledged."""
-        steps, each = len(samples["stamp"]), self.fleet.consumers
+        steps = len(samples["stamp"])
+        each = self.fleet.consumers
         busy = np.flatnonzero(self.rate > 0)
         pick = np.repeat(busy, each)
         names = [self.names[queue] for queue in pick.tolist()]
@@ -399,7 +404,8 @@ class _World:
         )
 
     def broker_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
-        steps, brokers = len(samples["stamp"]), self.fleet.brokers
+        steps = len(samples["stamp"])
+        brokers = self.fleet.brokers
         stamp = np.repeat(samples["stamp"], brokers)
         held = samples["messages"] * self.size_of
         used = held.reshape(steps, brokers, -1).sum(axis=2).ravel() + 0.05 * GIB
@@ -491,7 +497,8 @@ def _table(
     constants: dict[str, str],
 ) -> Any:
     """Rows of a kind; columns that are not given are null."""
-    rows, columns = len(stamp), []
+    rows = len(stamp)
+    columns = []
     for one in kind.schema:
         if one.name == "stamp":
             columns.append(pa.array((stamp * 1e6).astype(np.int64)).cast(one.type))

@@ -16,7 +16,8 @@ from penstock_demo.ports import LOOPBACK, free_port
 
 VERSION = "6.5.1"
 JOLOKIA = "2.6.0"
-GUEST, ADMIN = Account("guest", "guest"), Account("admin", "admin")
+GUEST = Account("guest", "guest")
+ADMIN = Account("admin", "admin")
 """The accounts that a new broker comes with."""
 _READY = "[B1320]"  # its bridges serve; the broker itself a moment earlier
 
@@ -82,15 +83,14 @@ class OpenMQBroker(Broker):
         clients need imqjmx.jar for. `read_only`: Jolokia gets Penstock's policy; else it lets everybody do everything.
         `attached`: from its start; else the agent can be attached later, with the options in `agent_options`.
         """
-        home, agent = fetch(version), fetch_jolokia()
+        home = fetch(version)
+        agent = fetch_jolokia()
         directory.mkdir(parents=True)
         port = port or free_port()
-        jolokia, stomp, rmi, registry = (
-            free_port(),
-            free_port(),
-            free_port(),
-            free_port(),
-        )
+        jolokia = free_port()
+        stomp = free_port()
+        rmi = free_port()
+        registry = free_port()
         reader = Account("penstock", secrets.token_urlsafe(18))
         options = _agent_options(directory, jolokia, reader, read_only=read_only)
         bridge = {
@@ -147,12 +147,10 @@ class OpenMQBroker(Broker):
                 log=directory / "console.log",
             )
         )
-        made.stomp_port, made.reader, made.home, made.agent_options = (
-            stomp,
-            reader,
-            home,
-            options,
-        )
+        made.stomp_port = stomp
+        made.reader = reader
+        made.home = home
+        made.agent_options = options
         return made
 
     @property

@@ -145,7 +145,8 @@ class StompScenario(ABC):
 class OpenMQScenario(StompScenario):
     """On the STOMP bridge of an OpenMQ."""
 
-    product, kind = "Eclipse OpenMQ", "openmq"
+    product = "Eclipse OpenMQ"
+    kind = "openmq"
 
     def create(self, directory: Path, *, read_only: bool) -> Broker:
         return OpenMQBroker.create(directory, name="demo", read_only=read_only)
@@ -155,7 +156,8 @@ class OpenMQScenario(StompScenario):
 
 
 class ClassicScenario(StompScenario):
-    product, kind = "Apache ActiveMQ Classic", "classic"
+    product = "Apache ActiveMQ Classic"
+    kind = "classic"
 
     def create(self, directory: Path, *, read_only: bool) -> Broker:
         return ClassicBroker.create(directory, name="demo", read_only=read_only)

@@ -51,7 +51,8 @@ class TourScenario(Scenario):
 
     def describe(self) -> Sequence[Highlight]:
         """The timetable."""
-        at, found = 0.0, []
+        at = 0.0
+        found = []
         for one in CHAPTERS:
             at += SETTLE
             what = f"minute {at / 60:g} to {(at + one.seconds) / 60:g}: {one.what}"
@@ -92,7 +93,8 @@ class TourScenario(Scenario):
             one.close()
 
     def _consumer(self, chapter: Chapter, *, healthy: bool = False) -> ExitStack:
-        endpoint, found = self.broker.endpoint(chapter.client), ExitStack()
+        endpoint = self.broker.endpoint(chapter.client)
+        found = ExitStack()
         if chapter.fault == "uncommitted" and not healthy:
             assert self.directory is not None  # noqa: S101 - it has started
             found.enter_context(

@@ -24,10 +24,13 @@ class Progress:
     def __init__(
         self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._say, self._clock, self._begun = say, clock, clock()
+        self._say = say
+        self._clock = clock
+        self._begun = clock()
 
     def __call__(self, step: str) -> None:
-        passed, done = self._clock() - self._begun, self.share(step)
+        passed = self._clock() - self._begun
+        done = self.share(step)
         left = (
             f", about {duration(passed / done - passed)} left"
             if done > 0 and passed > 0

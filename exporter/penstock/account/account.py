@@ -73,7 +73,8 @@ class MessageAccount:
 
     def with_returned(self, returning: Positions) -> "MessageAccount":
         """With the books of queues that are listed again, as if the poll before had listed them."""
-        known, unlisted = self.books.index, self.unlisted
+        known = self.books.index
+        unlisted = self.unlisted
         index = with_rows(unlisted.index, returning, known, np.arange(len(known)))
         parts: dict[str, Any] = {
             name: joined(
@@ -118,13 +119,12 @@ class MessageAccount:
                 self, found, snapshot, before, watched=False
             )
         ring_found, ring_before = rings or (found, before)
-        watched, join = self.watched and not found.restarted, now.addresses
+        watched = self.watched and not found.restarted
+        join = now.addresses
         books = self.books.advance(found, watched=watched)
-        addresses, wildcards, bare = (
-            read(snapshot, snapshot.addresses, "addresses"),
-            self.wildcards,
-            self.bare,
-        )
+        addresses = read(snapshot, snapshot.addresses, "addresses")
+        wildcards = self.wildcards
+        bare = self.bare
         if addresses is not None:
             wildcards = wildcards.advance(
                 snapshot, found.queues, addresses, watched=watched
@@ -170,8 +170,10 @@ class MessageAccount:
             found, snapshot, last, self.books, self.moves, watched=watched
         )
         in_doubt = before.in_doubt.advance(found, snapshot, self.books)
-        of, duplicates = self.address_books, self.duplicates
-        compared, nothing = of.index is found.queues, np.full(len(found.queues), np.nan)
+        of = self.address_books
+        duplicates = self.duplicates
+        compared = of.index is found.queues
+        nothing = np.full(len(found.queues), np.nan)
         drops = found.parked & (of.policy == Missing.DROPPED) if compared else False
         moves = found.d_added + found.d_settled + found.d_expired + found.d_killed > 0
         gap = np.abs(self.books.unexplained)
@@ -199,7 +201,8 @@ class MessageAccount:
         """Queues whose messages are gone after their last delivery: none that a dead-letter address without a queue
         makes one for, or that was ever sent any and passes them on.
         """
-        addresses, targets = snapshot.addresses, self.visits.targets
+        addresses = snapshot.addresses
+        targets = self.visits.targets
         if (
             addresses is None
             or targets.queues is not found.queues
@@ -235,10 +238,8 @@ class MessageAccount:
     ) -> "MessageAccount":
         """With what one counter of the broker counts in two ways. last: of the poll before."""
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
-        sent, has_address = (
-            self.duplicates.rose,
-            snapshot.queues["has_dead_letter_address"],
-        )
+        sent = self.duplicates.rose
+        has_address = snapshot.queues["has_dead_letter_address"]
         to_wildcard = self.wildcards.reaches
         visits = last.advance(
             found, snapshot, join, self.books, sent, to_wildcard, watched=watched
@@ -254,7 +255,8 @@ class MessageAccount:
             unlisted=unlisted,
         )
         visits = visits.with_strangers(letters.dead) if len(sent) else visits
-        known, pages = visits if len(sent) else None, self.returns.pages(found)
+        known = visits if len(sent) else None
+        pages = self.returns.pages(found)
         moves = self.moves.advance(found, snapshot, self.books, known, pages)
         rollbacks, tenure = self.rollbacks.advance(
             found,

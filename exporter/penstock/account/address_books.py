@@ -113,7 +113,8 @@ class AddressBooks(RowState):
                 found.queues
             )  # R of an earlier poll cannot be compared with A of this one
         before = with_siblings(self, join)
-        goes_on, wildcards = ~np.isnan(before.unrouted0), known.wildcards
+        goes_on = ~np.isnan(before.unrouted0)
+        wildcards = known.wildcards
         unrouted = np.where(
             goes_on, before.unrouted, np.fmax(known.unrouted, before.unrouted)
         )
@@ -311,7 +312,8 @@ def routed_until(before: AddressBooks, routed: Column) -> Column:
 def with_siblings(state: StateT, join: AddressJoin) -> StateT:
     """`state` by the queues of `join`: a new queue of an address that is known has what the others of it have."""
     assert join.queues is not None  # noqa: S101 - the caller has advanced it
-    index, before = join.queues, state.index
+    index = join.queues
+    before = state.index
     moved = state.reindexed(index)
     new = index.new_since(before) if index is not before else np.empty(0, np.intp)
     if not len(new) or len(new) == len(index):
@@ -353,7 +355,8 @@ def came_to_address(
     """
     if not (join.queues_of > 1).any():
         return came, came
-    count, total = join.queues_of, join.of_all_queues(or_zero(came))
+    count = join.queues_of
+    total = join.of_all_queues(or_zero(came))
     multicast = queues.column("multicast", lambda row: row.routing_type == "multicast")
     unfiltered = queues.column("unfiltered", lambda row: not row.filter)
     copies = join.of_all_queues(multicast)

@@ -115,11 +115,9 @@ class BareAddresses(RowState):
         """By name, of the addresses that are `wanted` and have lost something."""
         numbers: dict[str, Kept] = {}
         for row in np.flatnonzero((self.unrouted > 0) & wanted).tolist():
-            unrouted, counter, since = (
-                self.unrouted[row],
-                self.counter[row],
-                self.since[row],
-            )
+            unrouted = self.unrouted[row]
+            counter = self.counter[row]
+            since = self.since[row]
             numbers[self.index.rows[row].name] = Kept(
                 float(unrouted), float(counter), float(since)
             )

@@ -51,7 +51,8 @@ class DeadLetters(RowState):
         """has_address: of each queue; NaN: not read. last: of the poll before. watched, unlisted: as of `QueueBooks`
         and `RingLosses`.
         """
-        before, killed = self.reindexed(found.queues), books.killed
+        before = self.reindexed(found.queues)
+        killed = books.killed
         killed0 = put(
             before.killed0, np.isnan(before.killed0), 0.0 if watched else killed
         )
@@ -114,11 +115,9 @@ def split(
     most = np.clip(rose, 0.0, total)
     least = np.where(sure, or_zero(most), 0.0)
     closed = (rose == total) | rests | np.isnan(rose)
-    least, most, total_of = (
-        np.append(least, 0.0)[at],
-        np.append(most, np.nan)[at],
-        np.append(total, 0.0)[at],
-    )
+    least = np.append(least, 0.0)[at]
+    most = np.append(most, np.nan)[at]
+    total_of = np.append(total, 0.0)[at]
     dead = np.where(at < 0, 0.0, np.fmax(least - (total_of - grew), 0.0))
     done = np.append(closed, np.True_)[at]
     purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)

@@ -35,7 +35,8 @@ class Sent(RowState):
     ) -> tuple["Sent", Column]:
         """And by address what was sent since the poll before."""
         before = self.with_returned(producers.index)
-        now, keys = producers["produced"], before.address
+        now = producers["produced"]
+        keys = before.address
         unknown = np.flatnonzero(keys < 0)
         if len(unknown):
             known = dict(

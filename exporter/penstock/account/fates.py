@@ -88,7 +88,8 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
     most = np.where(
         np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + account.late)
     )
-    ring, lasts = ~np.isnan(queues["ring_limit"]), queues["last_value"] > 0
+    ring = ~np.isnan(queues["ring_limit"])
+    lasts = queues["last_value"] > 0
     either = ring & lasts
     nothing = np.zeros(len(most))
 
@@ -97,8 +98,10 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
             where, most, 0.0
         )
 
-    killed, letters = np.nan_to_num(books.killed), account.dead_letters
-    settled, moves = np.nan_to_num(books.acknowledged), account.moves
+    killed = np.nan_to_num(books.killed)
+    letters = account.dead_letters
+    settled = np.nan_to_num(books.acknowledged)
+    moves = account.moves
     return {
         "acknowledged": (
             moves.acknowledged,
@@ -160,7 +163,8 @@ def expiry_reaches_no_queue(
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     """By fate, and `UNCOMMITTED`; NaN where the address was not read."""
-    of, duplicates = account.address_books, account.duplicates
+    of = account.address_books
+    duplicates = account.duplicates
     read = ~np.isnan(of.routed0)
     # What is missing and not booked may be of any reason that is possible.
     rest = np.where(np.isnan(of.most), np.inf, np.fmax(of.most - of.booked, 0.0))
@@ -178,7 +182,8 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
     refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
     bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
     rollbacks = account.rollbacks.reindexed(of.index)
-    rolled_back, missing = rollbacks.rolled_back, rollbacks.missing
+    rolled_back = rollbacks.rolled_back
+    missing = rollbacks.missing
     undecided = np.fmax(rest - rollbacks.for_good, 0.0)
     # Nothing that was read excludes a rollback, also where the reason is not known.
     bounds["rolled_back"] = rolled_back, rolled_back + missing + undecided

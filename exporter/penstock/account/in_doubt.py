@@ -33,16 +33,12 @@ class InDoubt(RowState):
     read: bool = unindexed(bool)
 
     def advance(self, found: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
-        before, unheld, queues = (
-            self.reindexed(found.queues),
-            books.unheld,
-            snapshot.queues,
-        )
+        before = self.reindexed(found.queues)
+        unheld = books.unheld
+        queues = snapshot.queues
         assert queues is not None  # noqa: S101 - facts are made of them
-        since, transactions = (
-            self.since,
-            read(snapshot, snapshot.transactions, "transactions"),
-        )
+        since = self.since
+        transactions = read(snapshot, snapshot.transactions, "transactions")
         counted = np.full(len(queues), np.nan)
         if transactions is not None:
             since = {

@@ -72,7 +72,8 @@ class Moves(RowState):
         """visits: None where addresses and producers were not both read: what is unseen waits for that. paged: queues
         whose attempts the broker does not count in full.
         """
-        before, settled = self.reindexed(found.queues), or_zero(found.d_settled)
+        before = self.reindexed(found.queues)
+        settled = or_zero(found.d_settled)
         unseen = before.unseen[-1] + settled - found.d_left + found.d_uncommitted
         vain = put(attempted_in_vain(found, snapshot, books), paged, np.nan)
         came = 0.0 if visits is None else float(visits.may_have_moved.sum())
@@ -99,7 +100,8 @@ class Moves(RowState):
         # read before their queues: what was moved shows one poll later at most.
         sure = np.fmax(surely - (now.peak - now.fresh), 0.0)
         booked = np.fmax(np.fmin(seen[-1] - now.peak, came - now.fresh), 0.0)
-        peak, fresh = now.peak + booked, np.fmax(now.fresh + booked - sure, 0.0)
+        peak = now.peak + booked
+        fresh = np.fmax(now.fresh + booked - sure, 0.0)
         either = now.either + np.where(
             listed, np.where(now.doubt > 0, np.fmin(settled, came), booked), 0.0
         )
@@ -118,7 +120,8 @@ class Moves(RowState):
         )
         # What clients that come and go settle is never seen whole.
         if visits is not None and alone and quiet[at[0]] >= QUIET and calm >= CALM:
-            moved, either = moved.copy(), either.copy()
+            moved = moved.copy()
+            either = either.copy()
             moved[at] += came
             either[at] -= came
             to = visits.index.rows[visits.may_have_moved.any(axis=0)]
@@ -208,7 +211,8 @@ class Moves(RowState):
 
 def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
     """Which connections and producers there are, and what those without an address of their own have sent."""
-    producers, connections = snapshot.producers, snapshot.connections
+    producers = snapshot.producers
+    connections = snapshot.connections
     if producers is None:
         return ()
     sent = or_zero(producers["produced"][anonymous(producers)])

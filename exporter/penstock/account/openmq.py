@@ -80,10 +80,8 @@ class OpenmqAccount:
         if addresses is None:
             return self
         whole = not in_part(snapshot.observation)
-        watched, restarted = (
-            self.watched and whole and not found.restarted,
-            found.restarted,
-        )
+        watched = self.watched and whole and not found.restarted
+        restarted = found.restarted
         of_queues = polled_queues(found, reported, snapshot)
         of_topics, at = polled_topics(addresses, self.topics.index)
         known_queues, unlisted = with_returned(
@@ -98,7 +96,8 @@ class OpenmqAccount:
         topics = known_topics.counted(
             of_topics, found.now, watched=watched, restarted=restarted
         )
-        sent, producers = self.sent, read(snapshot, snapshot.producers, "producers")
+        sent = self.sent
+        producers = read(snapshot, snapshot.producers, "producers")
         if producers is None:
             topics = topics.without_sent(watched=watched)
         else:
@@ -224,10 +223,12 @@ def polled_queues(
     found: Facts, reported: OpenmqFacts, snapshot: Snapshot
 ) -> DestinationPoll:
     """Subscriptions are no destinations: nothing of them is read."""
-    queues, addresses = snapshot.queues, snapshot.addresses
+    queues = snapshot.queues
+    addresses = snapshot.addresses
     assert queues is not None and addresses is not None  # noqa: S101, PT018 - there are facts
     own = reported.balanced
-    consumer, count = found.consumer, len(found.queues)
+    consumer = found.consumer
+    count = len(found.queues)
     went = (
         np.bincount(consumer.gone.queue[consumer.gone.queue >= 0], minlength=count) > 0
     )
@@ -297,7 +298,8 @@ def polled_topics(
     comparable with what left a topic.
     """
     at = np.flatnonzero(addresses["topic"] > 0)
-    keys, size = addresses.index.keys[at], len(at)
+    keys = addresses.index.keys[at]
+    size = len(at)
     same = np.array_equal(keys, before.keys)
     index = (
         before
@@ -308,11 +310,9 @@ def polled_topics(
     def of(name: str) -> Column:
         return addresses[name][at] if name in addresses else np.full(size, np.nan)
 
-    no, nothing, uncommitted = (
-        np.zeros(size, np.bool_),
-        np.zeros(size),
-        or_zero(of("uncommitted")),
-    )
+    no = np.zeros(size, np.bool_)
+    nothing = np.zeros(size)
+    uncommitted = or_zero(of("uncommitted"))
     poll = DestinationPoll(
         index=index,
         entered=of("messages_added"),

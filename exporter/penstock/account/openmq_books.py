@@ -227,7 +227,8 @@ class DestinationBooks(RowState):
     ) -> Self:
         """With the sums of this poll. watched: what was not there at the poll before was made since."""
         before = self.reindexed(polled.index)
-        came_before, gone_before = or_zero(before.came), or_zero(before.gone)
+        came_before = or_zero(before.came)
+        gone_before = or_zero(before.gone)
         readable = (
             np.isfinite(polled.entered)
             & np.isfinite(polled.left)
@@ -245,10 +246,8 @@ class DestinationBooks(RowState):
         left0 = np.where(
             begins, np.where(own, 0.0, polled.left) - gone_before, before.left0
         )
-        came, gone = (
-            np.fmax(came_before, polled.entered - entered0),
-            np.fmax(gone_before, polled.left - left0),
-        )
+        came = np.fmax(came_before, polled.entered - entered0)
+        gone = np.fmax(gone_before, polled.left - left0)
         content = np.where(readable, polled.content, before.content)
         opening = np.where(
             first, np.where(watched and not restarted, 0.0, content), before.opening
@@ -260,12 +259,11 @@ class DestinationBooks(RowState):
         short = np.where(
             np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0
         )
-        opening, raw = opening - short, raw - short
+        opening = opening - short
+        raw = raw - short
         # Only what came can be apart: else the row was read while it changed.
-        most, surely = (
-            before.apart + or_zero(came - came_before) + before.d_came,
-            np.minimum(before.raw, raw),
-        )
+        most = before.apart + or_zero(came - came_before) + before.d_came
+        surely = np.minimum(before.raw, raw)
         apart = np.fmax(
             before.apart,
             np.where((surely > most) & ~np.isnan(before.gaps[0]), most, surely),
@@ -433,12 +431,11 @@ class DestinationBooks(RowState):
         )
         others = dead.arrived - (dead.low - low)
         refused = self.of_refused(polled, least, others + self.other_dead)
-        left, x, lately = (
-            self.d_gone,
-            self.d_apart,
-            self.d_gone + self.lately[:2].sum(axis=0),
-        )
-        limited, transacted = self.limited(polled), self.transacted(polled)
+        left = self.d_gone
+        x = self.d_apart
+        lately = self.d_gone + self.lately[:2].sum(axis=0)
+        limited = self.limited(polled)
+        transacted = self.transacted(polled)
         # Of what a limit removes a client may buffer some, and process it all the same.
         removed = np.where(
             limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0
@@ -513,10 +510,9 @@ class DestinationBooks(RowState):
             (unexplained_least, unexplained_most + unseen),
         )
         lows, highs = np.array(reasons).swapaxes(0, 1)
-        total, more = (
-            self.low + lows,
-            np.fmax(self.more + highs - lows, 0.0),
-        )  # it was possible before it was sure
+        # it was possible before it was sure
+        total = self.low + lows
+        more = np.fmax(self.more + highs - lows, 0.0)
         surely = (
             self.gone
             - (total + more)[list(OF_GONE)].sum(axis=0)
@@ -598,7 +594,9 @@ class DestinationBooks(RowState):
         self, polled: DestinationPoll, dead_least: Column, dead_most: Column
     ) -> list[tuple[Column, Column]]:
         """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
-        x, full, filled = self.d_apart, self.full.any(axis=0), self.filled.any(axis=0)
+        x = self.d_apart
+        full = self.full.any(axis=0)
+        filled = self.filled.any(axis=0)
         bytes_before = self.bytes_in[0]  # what came at the last two polls
         sized = self.most_too_large(polled, bytes_before) > 0
         refuses = polled.rejects & full
@@ -612,7 +610,8 @@ class DestinationBooks(RowState):
             dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most
         )
         expired = np.where(self.takes_any(polled, bytes_before), expired_most, least)
-        surely, maybe = x - expired_most, x - expired
+        surely = x - expired_most
+        maybe = x - expired
         as_rejected = refuses | ~sized & ~either
         return [
             (

@@ -63,7 +63,8 @@ class QueueBooks(RowState):
         """watched: the same process was polled before, so that a queue not seen then was created since."""
         before = self.reindexed(found.queues)
         past = before.totals
-        content, held_by_none = contents(found), unheld(found)
+        content = contents(found)
+        held_by_none = unheld(found)
         numbers = np.stack([found.added, found.settled, found.expired, found.killed])
         readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
         first = np.isnan(before.opening) & readable
@@ -82,10 +83,8 @@ class QueueBooks(RowState):
         opened = put(content, at_start, reloaded)
         base = put(before.base, begins, began - past)
         totals = np.fmax(past, numbers - base)
-        on_arrival, lost = (
-            put(or_zero(before.on_arrival), first, 0.0),
-            put(before.lost, first, 0.0),
-        )
+        on_arrival = put(or_zero(before.on_arrival), first, 0.0)
+        lost = put(before.lost, first, 0.0)
         opening = put(before.opening, first, opened)
         carried = (
             before.opening
@@ -206,7 +205,8 @@ def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Co
 
 def contents(found: Facts) -> Column:
     """What is in a queue: M; with D where the last value does not count it; less D where nothing is removed by it."""
-    messages, delivering = found.messages, found.delivering
+    messages = found.messages
+    delivering = found.delivering
     return put(
         put(messages, lasts(found), messages + delivering),
         found.keeps,

@@ -26,7 +26,8 @@ def hides_consumers(snapshot: Snapshot) -> bool:
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
     """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
-    one, other = snapshot.collectors.get(first), snapshot.collectors.get(second)
+    one = snapshot.collectors.get(first)
+    other = snapshot.collectors.get(second)
     return (
         max(0.0, other.stamp - one.stamp + one.seconds + other.seconds)
         if one and other
@@ -61,8 +62,10 @@ def attempted_in_vain(found: Facts, snapshot: Snapshot, books: QueueBooks) -> Co
 
 def left_by(found: Facts, last: Seen) -> tuple[Mask, Column]:
     """Queues of which a consumer went, and what those had buffered at the poll before."""
-    gone, held = found.consumer.gone, np.zeros(len(found.queues))
-    here, went = gone.queue >= 0, np.zeros(len(held), np.bool_)
+    gone = found.consumer.gone
+    held = np.zeros(len(found.queues))
+    here = gone.queue >= 0
+    went = np.zeros(len(held), np.bool_)
     went[gone.queue[here]] = True
     np.add.at(held, gone.queue[here], or_zero(last.consumers.numbers[3][gone.at[here]]))
     return went, held

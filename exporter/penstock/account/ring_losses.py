@@ -83,14 +83,13 @@ class RingLosses(RowState):
         grew = np.where(loses, np.fmax(or_zero(books.lost - before.lost), 0.0), 0.0)
         rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
         went, held = left_by(found, seen)
-        went, returned = went | (rolled_back > 0), held + rolled_back
+        went = went | (rolled_back > 0)
+        returned = held + rolled_back
         movers = went | found.came
         hidden = hides_consumers(snapshot)
         if hidden or not found.counted:  # any of them may have given back any number
-            returned, movers = (
-                np.full(len(movers), np.inf),
-                np.ones(len(movers), np.bool_),
-            )
+            returned = np.full(len(movers), np.inf)
+            movers = np.ones(len(movers), np.bool_)
         moved = moved_from(found, seen, loses, rolled_back)
         # Consumers are listed before their queues: who went in between is missing one poll later.
         before = before.with_late(went & found.known, returned, moved)
@@ -98,7 +97,8 @@ class RingLosses(RowState):
         unseen = np.isnan(
             before.ready_before
         )  # no poll before that interval: who came and went in it is not known
-        low, high = put(low, unseen, 0.0), put(high, unseen, grew)
+        low = put(low, unseen, 0.0)
+        high = put(high, unseen, grew)
         names = names_of(before.moved, found.queues.keys[high > 0])
         by_client = booked(self.by_client, before, names, low, high)
         by = np.where(
@@ -185,11 +185,9 @@ def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Co
     message, and none while there is room; who went may have been given what was ready or came meanwhile, and so may one
     that was never listed.
     """
-    ready, returned, came = (
-        or_zero(interval.ready_before),
-        or_zero(interval.returned),
-        or_zero(interval.arrived),
-    )
+    ready = or_zero(interval.ready_before)
+    returned = or_zero(interval.returned)
+    came = or_zero(interval.arrived)
     evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)
     low = np.where(interval.movers, grew - evicting, 0.0)
     high = np.where(
@@ -200,7 +198,8 @@ def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Co
 
 def moved_from(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Moved:
     """The keys of queues that lose, and the rows of their consumers that went or rolled back."""
-    consumer, gone = found.consumer, found.consumer.gone
+    consumer = found.consumer
+    gone = found.consumer.gone
     went = np.append(loses, np.False_)[gone.queue]
     returned = consumer.of(loses & (rolled_back > 0))
     returned = returned[consumer.d_left[returned] > 0]
@@ -225,7 +224,8 @@ def sessions_seen(
     found: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]
 ) -> int:
     """How many sessions are listed that were not at the poll before, by their consumers and producers."""
-    consumers, past = found.consumer.index, seen.consumers.index
+    consumers = found.consumer.index
+    past = seen.consumers.index
     now = np.concatenate(
         [
             of_sessions(consumers)[consumers.new_since(past)],

@@ -121,7 +121,8 @@ class Rollbacks(RowState):
         tenure: Tenure,
     ) -> tuple["Rollbacks", Tenure]:
         """arrivals, duplicates, visits: of this poll. tenure: of the poll before."""
-        last, producers = with_siblings(self, join), snapshot.producers
+        last = with_siblings(self, join)
+        producers = snapshot.producers
         not_read = producers is None or not len(duplicates.rose)
         if not_read or arrivals.addresses is not visits.index or not len(visits.index):
             return last, with_siblings(tenure, join)
@@ -231,7 +232,8 @@ def has_none_prepared(snapshot: Snapshot) -> bool:
 
 def senders(sent: Sent, visits: Visits, join: AddressJoin) -> tuple[Column, Keys]:
     """Of each queue's address, how many producers are listed there, and the key of one of them."""
-    at, size = visits.index.positions(sent.address), len(visits.index)
+    at = visits.index.positions(sent.address)
+    size = len(visits.index)
     listed = at >= 0
     count = np.bincount(at[listed], minlength=size).astype(np.float64)
     only = np.full(size, NO_PRODUCER, np.int64)

@@ -90,7 +90,8 @@ class Visits(RowState):
         """sent: to each address since the poll before; empty: not read. to_wildcard: a queue of a wildcard gets it."""
         addresses = snapshot.addresses
         assert addresses is not None  # noqa: S101 - the caller has looked
-        before, size = self.reindexed(addresses.index), len(addresses)
+        before = self.reindexed(addresses.index)
+        size = len(addresses)
         targets = self.targets.advance(found.queues, addresses.index)
         refuses = (
             addresses.index.column("refuses", lambda row: row.policy == "fail") > 0

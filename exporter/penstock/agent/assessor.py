@@ -198,7 +198,9 @@ class Assessor:
 
     def forget(self) -> None:
         """What was read is too old to be used; the state goes on with the next poll."""
-        self.view, self._last_good, self.collectors = None, LastGood(), {}
+        self.view = None
+        self._last_good = LastGood()
+        self.collectors = {}
         self.nodes.forget(self.name)
 
     def _as_left(self, snapshot: Snapshot) -> StatusSummary:
@@ -222,7 +224,8 @@ class Assessor:
 
     def _show_as_left(self) -> None:
         """What an earlier agent knew last, of a broker that has not answered this one."""
-        recall, self.recall = self.recall, lambda _: None
+        recall = self.recall
+        self.recall = lambda _: None
         checkpoint = recall(self.name)
         if (
             checkpoint is None
@@ -238,7 +241,8 @@ class Assessor:
                 broker=replace(about, kind=BROKER_KINDS[about.kind.name]),
             )
         )
-        self.failing_since, self.last_view = checkpoint.failing_since, then.last_view
+        self.failing_since = checkpoint.failing_since
+        self.last_view = then.last_view
 
     def _restore(self, snapshot: Snapshot) -> Snapshot:
         """At the first complete poll; until then consumers are left out, lest they be counted twice."""

@@ -215,15 +215,16 @@ def checkpoint_of(
     state: State, snapshot: Snapshot, policy: Policy
 ) -> Checkpoint | None:
     """What to keep of `state`, which `snapshot` led to; None while there is nothing."""
-    broker, judgement = snapshot.broker, state.judgement
+    broker = snapshot.broker
+    judgement = state.judgement
     if broker is None:
         return None
-    seen, churn, producers = judgement.seen, judgement.churn, state.producers.totals
-    queues, consumers, reloaded = (
-        seen.queues.index,
-        seen.consumers.index,
-        state.queues.reloaded,
-    )
+    seen = judgement.seen
+    churn = judgement.churn
+    producers = state.producers.totals
+    queues = seen.queues.index
+    consumers = seen.consumers.index
+    reloaded = state.queues.reloaded
     return Checkpoint(
         node_id=identity(broker, policy.broker),
         now=time_of(snapshot) if np.isnan(seen.times.now) else seen.times.now,
@@ -388,7 +389,9 @@ def restore(
 
     What the clients and queues taught, and totals, always; all else only where the broker's process is still the same.
     """
-    queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
+    queues = snapshot.queues
+    consumers = snapshot.consumers
+    broker = snapshot.broker
     if queues is None or consumers is None or broker is None:
         return state
     same = same_process(checkpoint, snapshot.observation.process)
@@ -417,7 +420,8 @@ def restore(
     )
     if same:
         judgement = continued(checkpoint, judgement, snapshot, policy)
-    of_clients, of_queues = checkpoint.consumer_totals, checkpoint.queue_totals
+    of_clients = checkpoint.consumer_totals
+    of_queues = checkpoint.queue_totals
     clients = [
         ClientSeries(policy.broker, address, queue, client)
         for address, queue, client in of_clients.names
@@ -547,7 +551,8 @@ def restored_producers(
 ) -> Producers:
     if producers is None:
         return state
-    kept, at = checkpoint.producer_totals, None
+    kept = checkpoint.producer_totals
+    at = None
     if same:
         before = {name: position for position, name in enumerate(checkpoint.producers)}
         at = np.array(
@@ -586,7 +591,8 @@ def restored_timeouts(
 
 
 def restored_normal(checkpoint: Checkpoint) -> Normal:
-    flows, absences = checkpoint.flows, checkpoint.absences
+    flows = checkpoint.flows
+    absences = checkpoint.absences
     if not flows.names:
         return Normal()
     return Normal(
@@ -607,7 +613,8 @@ def continued(
         or not checkpoint.consumers
     ):
         return learned_only
-    queues, consumers = snapshot.queues.index, snapshot.consumers.index
+    queues = snapshot.queues.index
+    consumers = snapshot.consumers.index
     tables: dict[By, tuple[Index[Any], dict[str, Column]]] = {
         By.QUEUE: (queues, by_rows(queues, checkpoint.queue_keys, checkpoint.queues)),
         By.CONSUMER: (
@@ -684,10 +691,8 @@ def by_rows(
 
 def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> Unacked:
     """Only of consumers that have settled nothing in between: how long a gap was that ended unseen is not known."""
-    unacked, seen = (
-        judgement.unacked.reindexed(consumers.index),
-        judgement.seen.consumers.reindexed(consumers.index),
-    )
+    unacked = judgement.unacked.reindexed(consumers.index)
+    seen = judgement.seen.consumers.reindexed(consumers.index)
     rose = {
         name: consumers[name] - before
         for name, before in zip(CONSUMER_NUMBERS, seen.numbers, strict=True)
@@ -706,7 +711,8 @@ def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> 
 
 def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> QueueTimers:
     """Only of queues whose wait has not ended in between, for the same reason."""
-    timers, openmq = judgement.timers.reindexed(queues.index), judgement.openmq.queues
+    timers = judgement.timers.reindexed(queues.index)
+    openmq = judgement.openmq.queues
     seen = judgement.seen.queues.reindexed(queues.index).numbers
     of_openmq = openmq.index is queues.index
     left = (

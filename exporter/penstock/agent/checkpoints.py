@@ -133,7 +133,8 @@ class Checkpoints:
                 "broker %s: the poll could not be recorded; please report this",
                 assessor.name,
             )
-            assessor.written, self._store.database.success = None, False
+            assessor.written = None
+            self._store.database.success = False
             self.journal.add_missing(events)
         if (self._store.is_full or not self.success) and self._loop is not None:
             self._loop.call_soon_threadsafe(self.save_soon)

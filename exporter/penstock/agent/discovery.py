@@ -58,7 +58,9 @@ def read_files(
         if glob.has_magic(pattern)
         else [Path(pattern)]
     )
-    faults, files, left = {}, dict[Path, ReadFile](), MAX_BYTES
+    faults = {}
+    files = dict[Path, ReadFile]()
+    left = MAX_BYTES
     if len(paths) > MAX_FILES:
         faults[pattern] = (
             f"matches {len(paths)} files, of which the first {MAX_FILES} are read"
@@ -97,7 +99,8 @@ def _read(
         and (not before.fault or now - before.at < RETRY_SECONDS)
     ):
         return before
-    targets, fault = () if before is None else before.targets, ""
+    targets = () if before is None else before.targets
+    fault = ""
     if signature[-1]:
         fault = (
             f"is not read: the files of its pattern hold more than {MAX_BYTES} bytes"
@@ -238,12 +241,14 @@ class Discovery:
 
     def keep(self, found: FoundBrokers) -> None:
         """Go on from what is watched now."""
-        self._remembered, self._refused = found.remembered, ""
+        self._remembered = found.remembered
+        self._refused = ""
 
     def refused(self, why: str) -> bool:
         """Count that what was found could not be watched; whether it is for another reason than at the look before."""
         self.failures += 1
-        before, self._refused = self._refused, why
+        before = self._refused
+        self._refused = why
         return why != before
 
     async def _sources(
@@ -307,14 +312,16 @@ class Discovery:
             for what, why in faults.items()
             if what in self._unreported or what not in self.faults
         }
-        self.faults, self._unreported = faults, new
+        self.faults = faults
+        self._unreported = new
         if new and now - self._reported_at >= REPORT_SECONDS:
             (what, why), *more = new.items()
             others = f"; and {len(more)} more" if more else ""
             self.report(
                 f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}"
             )
-            self._unreported, self._reported_at = {}, now
+            self._unreported = {}
+            self._reported_at = now
 
 
 def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePlace]:

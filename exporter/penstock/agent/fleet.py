@@ -121,7 +121,8 @@ class Fleet:
             )
             started[broker.name] = Polled(broker, poller, task)
             self._exposition.set_broker(broker.name, poller.assessor.blocks)
-        self.polled, self.config = {**self.polled, **started}, config
+        self.polled = {**self.polled, **started}
+        self.config = config
 
     def drop_all(self) -> None:
         """Poll no broker any longer; what is known of them is kept."""

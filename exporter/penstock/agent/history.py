@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPOOL, PUBLISHED = "spool", "history"
+SPOOL = "spool"
+PUBLISHED = "history"
 
 
 class HistorySink:
@@ -55,7 +56,8 @@ class HistorySink:
                 writer.start(after=self._before)
             elif self._writer is not None:
                 self._writer.end()
-        self._config, self._writer = config, writer
+        self._config = config
+        self._writer = writer
 
     def offer(
         self, broker: str, interval: float
@@ -81,7 +83,9 @@ class HistorySink:
         for writer in (self._before, self._writer):
             if writer is not None:
                 writer.stop()
-        self._config, self._writer, self._before = History(), None, None
+        self._config = History()
+        self._writer = None
+        self._before = None
 
 
 def take_over(place: Path, storage: Path) -> None:

@@ -52,7 +52,8 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
     def answered(
         self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs
     ) -> AnswerT:
-        others, what = self.elsewhere(), look_up.__name__
+        others = self.elsewhere()
+        what = look_up.__name__
         answer: AnswerT
         if broker in others:
             answer = others[broker].ask(what, broker, *given, named=named)
@@ -129,7 +130,8 @@ class Lookups:
         try:
             return self.broker(broker.name)
         except Hinted as error:
-            up, why = False if isinstance(error, Busy) else None, str(error)
+            up = False if isinstance(error, Busy) else None
+            why = str(error)
             state = ObjectState.UNKNOWN if up is None else ObjectState.DOWN
             return BrokerState(
                 name=broker.name,
@@ -147,7 +149,8 @@ class Lookups:
         """NotFound: it is not polled yet."""
         if (polled := self._fleet.polled.get(broker)) is None:
             raise NotFound(f"broker {broker} was not asked yet", "it is soon")
-        poll, view = polled.poller.last, polled.poller.assessor.last_view
+        poll = polled.poller.last
+        view = polled.poller.assessor.last_view
         snapshot = view.snapshot if view else None
         about = snapshot.broker if snapshot else None
         return BrokerState(
@@ -336,11 +339,9 @@ class Lookups:
     def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
         """What was known last, however old; and why that is not how it is now."""
         poller = self._poller(broker)
-        view, last, since = (
-            poller.assessor.last_view,
-            poller.last,
-            poller.assessor.failing_since,
-        )
+        view = poller.assessor.last_view
+        last = poller.last
+        since = poller.assessor.failing_since
         if view is None:
             raise NotFound(
                 f"nothing is known of broker {broker} now",

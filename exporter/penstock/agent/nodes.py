@@ -59,7 +59,8 @@ class Nodes:
 
     def polled(self, name: str, snapshot: Snapshot) -> None:
         """Note a poll that reached the broker."""
-        broker, process = snapshot.broker, snapshot.observation.process
+        broker = snapshot.broker
+        process = snapshot.observation.process
         if broker is None:
             return
         before = self._seen.get(name, SeenNode())
@@ -81,11 +82,9 @@ class Nodes:
             return
         # A replica learns its node id with the first copy.
         was_passive = before.was_passive and before.node_id in (node_id, f"name:{name}")
-        active_before, stamp, queues = (
-            float(np.fmax(before.last, -np.inf)),
-            snapshot.stamp,
-            snapshot.queues,
-        )
+        active_before = float(np.fmax(before.last, -np.inf))
+        stamp = snapshot.stamp
+        queues = snapshot.queues
         judged = [] if queues is None else [row.kind in JUDGED for row in queues.index]
         messages = (
             np.nan if queues is None else float(np.nansum(queues["messages"][judged]))
@@ -104,10 +103,8 @@ class Nodes:
 
     def resumed(self, name: str, known: Checkpoint) -> Takeover | None:
         """From whom it took over as an earlier agent saw it; that goes on while the process is the same."""
-        own, took = (
-            self._seen[name],
-            known.snapshot.observation.takeover if known.snapshot else None,
-        )
+        own = self._seen[name]
+        took = known.snapshot.observation.takeover if known.snapshot else None
         if took and own.role is Role.ACTIVE and same_process(known, own.process):
             self._seen[name] = replace(own, first=took.time, messages=took.messages)
             unpolled = SeenNode(None if took.alone else Role.PASSIVE)
@@ -170,7 +167,8 @@ class Nodes:
 
     def _mates(self, name: str) -> list[tuple[str, SeenNode]]:
         """Other brokers that are watched and were seen with its node id, but for its own process by another name."""
-        own, watched = self._seen.get(name, SeenNode()), self.watched()
+        own = self._seen.get(name, SeenNode())
+        watched = self.watched()
         mates = (
             (other, seen)
             for other, seen in self._seen.copy().items()

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from penstock.core import allocator
 
-YOUNG, OLDER, ALL = 5_000, 1, 6_000
+YOUNG = 5_000
+OLDER = 1
+ALL = 6_000
 """As `gc.set_threshold` has them; to look at 10,000 containers takes 2 ms."""
 SWITCH_SECONDS = 0.00005
 """For how long a thread that works may keep one waiting that has something to send."""

@@ -36,7 +36,8 @@ class ProfileFile:
                         len(self._profiles),
                     )
             except FileNotFoundError:
-                self._seen, self._profiles = None, {}
+                self._seen = None
+                self._profiles = {}
             except (OSError, ValueError, ImportError) as error:
                 if str(error) != self._fault:
                     self._fault = str(error)

@@ -77,14 +77,16 @@ class SeriesBuffer:
         self._advance(table.index)
         if self._values is None:
             return
-        slot, kept = int(stamp // self._step), len(self._values[0])
+        slot = int(stamp // self._step)
+        kept = len(self._values[0])
         if slot < self._slot - 1:
             self._values[:] = np.nan
         elif self._slot >= 0:
             slot = max(slot, self._slot)
             skipped = np.arange(max(self._slot, slot - kept) + 1, slot + 1)
             self._values[:, skipped % kept] = np.nan
-        self._slot, self._end = slot, stamp
+        self._slot = slot
+        self._end = stamp
         for n, name in enumerate(self._names):
             if name in table:
                 self._values[n, slot % kept] = table[name]
@@ -119,12 +121,15 @@ class SeriesBuffer:
         )
 
     def _begin(self, step: int, rows: int) -> Values:
-        self._step, self._slot = step, -1
+        self._step = step
+        self._slot = -1
         return np.full((len(self._names), int(HOUR / step), rows), np.nan, np.float32)
 
     def _coarsened(self, old: Values, step: int) -> Values:
         """The same hour in wider steps: of each the last that was read."""
-        before, last, kept = self._step, self._slot, old.shape[1]
+        before = self._step
+        last = self._slot
+        kept = old.shape[1]
         values = self._begin(step, old.shape[2])
         for slot in range(max(last - kept, -1) + 1, last + 1):
             moment = old[:, slot % kept]
@@ -244,11 +249,9 @@ def queue_recent(
         named = series.broker, series.address, series.queue
         course = recent.of("queue", [i], index)
     else:
-        series, named, course = (
-            None,
-            (view.policy.broker, "", ""),
-            recent.of_broker(index),
-        )
+        series = None
+        named = (view.policy.broker, "", "")
+        course = recent.of_broker(index)
     here = [one for one in view.conditions if (one.address, one.queue) == named[1:]]
     begin = view.snapshot.stamp - seconds
     own = (one for one in events if (one.address, one.queue) == named[1:])
@@ -370,10 +373,8 @@ def episodes(
     under_way: dict[tuple[str, str], tuple[str, float]] = {}
     found: list[SeverityEpisode] = []
     for event in events:
-        name, since = (
-            (event.condition, event.client),
-            event.time if event.since is None else event.since,
-        )
+        name = (event.condition, event.client)
+        since = event.time if event.since is None else event.since
         if event.change is Change.CONDITION_ON:
             under_way[name] = event.severity, since
         elif event.change is Change.CONDITION_OFF:

@@ -130,7 +130,8 @@ def record_of(
     broker = None if snapshot is None else snapshot.broker
     if snapshot is None or broker is None or broker.role is not Role.ACTIVE:
         return None, before
-    key, process = saving.identity(broker, policy.broker), snapshot.observation.process
+    key = saving.identity(broker, policy.broker)
+    process = snapshot.observation.process
     if before is not None and before.key == key and process.follows(before.process):
         return changed_since(before, state, snapshot, told, sequence)
     whole = saving.checkpoint_of(state, snapshot, policy)
@@ -145,7 +146,8 @@ def record_of(
 def changed_since(
     before: Written, state: State, snapshot: Snapshot, told: Told, sequence: int
 ) -> tuple[Record, Written]:
-    judgement, counters = state.judgement, shown_counters(state.judgement)
+    judgement = state.judgement
+    counters = shown_counters(state.judgement)
     now = judgement.seen.times.now
     record = Record(sequence, before.key)
     record.base = before.base
@@ -213,11 +215,9 @@ def changed_since(
 
 def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Written:
     """When a checkpoint of `state` has been written."""
-    clients, queues, producers = (
-        state.consumers.totals,
-        state.queues.totals,
-        state.producers.totals,
-    )
+    clients = state.consumers.totals
+    queues = state.queues.totals
+    producers = state.producers.totals
     return Written(
         whole.node_id,
         base,
@@ -265,7 +265,9 @@ def totals_record(
     things: Mask | None = None,
 ) -> tuple[TotalsRecord | None, Numbered[SeriesT]]:
     """What changed; named, things: the series and the rows of `now` that it is of, None: all."""
-    was, index, source = before.totals, now.index, now.source
+    was = before.totals
+    index = now.index
+    source = now.source
     if now is was or now.sums is None or now.last is None:
         return None, before
     numbers = index.carry(was.index, before.numbers, -1)
@@ -310,7 +312,8 @@ def summed(totals: Totals[Any]) -> Mask:
 
 
 def members_of_sums(state: State) -> Mask | None:
-    grouping, named = state.queues.grouping, summed(state.queues.totals)
+    grouping = state.queues.grouping
+    named = summed(state.queues.totals)
     if (
         grouping.source is not state.queues.totals.source
         or grouping.index is not state.queues.totals.index
@@ -367,8 +370,10 @@ def rows_of(
     standing: Mapping[str, SavedDebounce], judgement: Judgement
 ) -> tuple[list[Patch], list[Patch]]:
     """All that is known of the queues and consumers with conditions: a restart that finds less would end them."""
-    seen, clients = judgement.seen, _keys(standing, client=True)
-    queues, consumers = seen.queues.index, seen.consumers.index
+    seen = judgement.seen
+    clients = _keys(standing, client=True)
+    queues = seen.queues.index
+    consumers = seen.consumers.index
     at = consumers.positions(clients)
     queue_of = (
         seen.queue_of.at[at[at >= 0]]
@@ -410,8 +415,10 @@ def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
     """The checkpoint after a record that rests on it. ValueError, LookupError: it does not fit."""
     if record.whole is not None:
         return record.whole
-    queue_keys, queues = checkpoint.queue_keys, checkpoint.queues
-    consumer_keys, consumers = checkpoint.consumer_keys, checkpoint.consumers
+    queue_keys = checkpoint.queue_keys
+    queues = checkpoint.queues
+    consumer_keys = checkpoint.consumer_keys
+    consumers = checkpoint.consumers
     names: dict[int, tuple[str, str]] = {}
     if checkpoint.queue_names or record.queue_names:
         names = dict(zip(queue_keys.tolist(), checkpoint.queue_names, strict=True))
@@ -498,7 +505,8 @@ def with_rows(
         else np.flatnonzero(positions_of(only, new_keys) >= 0)
     )
     all_keys = np.union1d(keys, new_keys[taken]).astype(np.int64)
-    origin, at = positions_of(keys, all_keys), positions_of(all_keys, new_keys[taken])
+    origin = positions_of(keys, all_keys)
+    at = positions_of(all_keys, new_keys[taken])
     found = {
         name: take_or_fill(column, origin, np.nan) for name, column in columns.items()
     }

@@ -180,7 +180,8 @@ class Agent:
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
-        ended, unwritten = True, "what was learned since the last save is lost"
+        ended = True
+        unwritten = "what was learned since the last save is lost"
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 others = asyncio.create_task(asyncio.to_thread(self._pool.stop))
@@ -259,7 +260,8 @@ class Agent:
             raise error from None
         self._written = written
         self._self_metrics.config_loaded(time.time())
-        brokers, rules = len(self._fleet.config.brokers), len(written.rules)
+        brokers = len(self._fleet.config.brokers)
+        rules = len(written.rules)
         log.info("configuration reloaded from %s: %d brokers", self._file, brokers)
         recorded = self._record(
             Change.CONFIG_RELOAD, f"{brokers} brokers, {rules} rules"
@@ -425,12 +427,12 @@ class Agent:
         return Trends(file)
 
     def _open(self, config: Config, broker: Broker) -> Poller:
-        interval, lane = config.interval_of(broker), Lane(self._workers)
-        offer, record = (
-            self._history.offer(broker.name, interval),
-            self._checkpoints.record,
-        )
-        policy, change = policy_of(config, broker), self._on_change
+        interval = config.interval_of(broker)
+        lane = Lane(self._workers)
+        offer = self._history.offer(broker.name, interval)
+        record = self._checkpoints.record
+        policy = policy_of(config, broker)
+        change = self._on_change
         assessor = Assessor(
             policy, interval, self._nodes, offer, lane=lane, on_change=change, on_record=record,
             recall=self._checkpoints.of_name,

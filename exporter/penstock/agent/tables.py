@@ -105,10 +105,14 @@ class SeriesBudget:
     ) -> dict[str, Table[Any]]:
         """`tables` with at most as many series as the policy allows, but for those of the broker and of conditions."""
         if policy is not self._policy:  # what was shown may have other labels now
-            self._policy, self._shown = policy, {}
-        made, most = series(tables), policy.limits.series
+            self._policy = policy
+            self._shown = {}
+        made = series(tables)
+        most = policy.limits.series
         if made <= most:
-            self.dropped, self.left_out, self._shown = 0, None, {}
+            self.dropped = 0
+            self.left_out = None
+            self._shown = {}
             return dict(tables)
         counts = {name: samples(name, tables[name]) for name in SIZES if name in tables}
         large = sum(int(count.sum()) for count in counts.values())
@@ -132,7 +136,8 @@ class SeriesBudget:
     ) -> Table[Any]:
         """The rows of a table that come first, as many as have this share of its series."""
         table = tables[name]
-        index, before = table.index, self._shown.get(name, Index.empty())
+        index = table.index
+        before = self._shown.get(name, Index.empty())
         size = np.nan_to_num(table[SIZES[name]])
         # lexsort: the last key counts first.
         order = np.lexsort(

@@ -21,7 +21,8 @@ from penstock.exposition.render import BrokerBlocks
 
 log = logging.getLogger(__name__)
 
-FORMAT, MAX_BYTES = 1, 64 * 2**20
+FORMAT = 1
+MAX_BYTES = 64 * 2**20
 STORED_SECONDS = 300.0
 NEVER = "never"
 SHOWN = [name for name in TABLES if name.startswith("trend_")]
@@ -90,7 +91,8 @@ class StoredTrends(Trends):
         parts = urlsplit(url)
         place, _, self._name = parts.path.rpartition("/")
         self._store = Store(urlunsplit(parts._replace(path=place)))
-        self._due, self._content = 0.0, b""
+        self._due = 0.0
+        self._content = b""
 
     def refresh(self) -> None:
         if time.monotonic() >= self._due and self._lock.acquire(blocking=False):

@@ -81,7 +81,8 @@ def fate_table(
         if fate < 0:
             address = addresses.index.rows[addresses.member[at]]
             return MessageFate(address.broker, address.address, "", FATES[fate])
-        series, name = grouping.index.rows[grouping.member[at]], FATES[fate]
+        series = grouping.index.rows[grouping.member[at]]
+        name = FATES[fate]
         return MessageFate(
             series.broker,
             series.address,
@@ -135,7 +136,8 @@ def as_table(
 
 def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
     """Of these rows those with messages of that fate, or possibly so."""
-    low, high = bounds[0][rows], bounds[1][rows]
+    low = bounds[0][rows]
+    high = bounds[1][rows]
     has = np.flatnonzero((low > 0) | ((high > 0) & np.isfinite(high)))
     return fate, rows[has], low[has], high[has]
 

@@ -238,7 +238,8 @@ def judged(
 ) -> dict[str, Table[Any]]:
     """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
     judgement = state.judgement
-    told, rolled_up = judgement.incidents.told, judgement.incidents.rolled_up
+    told = judgement.incidents.told
+    rolled_up = judgement.incidents.rolled_up
     counted = {
         "members": [one.size for one in told],
         "victims": [one.victim_count for one in told],
@@ -290,15 +291,14 @@ def judged(
 def accounted(
     state: State, queues: Table[QueueRow] | None
 ) -> dict[str, Table[MessageFate]]:
-    judgement, before, places = (
-        state.judgement,
-        state.before("account"),
-        state.addresses.grouping,
-    )
+    judgement = state.judgement
+    before = state.before("account")
+    places = state.addresses.grouping
     if queues is None:
         return {}
     if judgement.openmq_account.watched:
-        account, grouping = judgement.openmq_account, state.queues.grouping
+        account = judgement.openmq_account
+        grouping = state.queues.grouping
         return {"account": openmq.fate_table(account, grouping, queues, places, before)}
     joined = judgement.seen.addresses
     return {
@@ -332,7 +332,8 @@ def undecided_clients(
 
 def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
     """What only an OpenMQ broker has: measured limits, rejects, connections that one consumer fills."""
-    judgement, consumer = state.judgement, tables["consumer"]
+    judgement = state.judgement
+    consumer = tables["consumer"]
     found: dict[str, Table[Any]] = {
         "connection_cause": openmq.connection_causes(judgement, policy.broker)
     }
@@ -349,10 +350,8 @@ def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[A
 
 def prepared_transactions(snapshot: Snapshot) -> float:
     """How many; NaN where they were not read at this poll."""
-    transactions, collector = (
-        snapshot.transactions,
-        snapshot.collectors.get("transactions"),
-    )
+    transactions = snapshot.transactions
+    collector = snapshot.collectors.get("transactions")
     if transactions is None or (collector is not None and not collector.usable):
         return np.nan
     return float(np.count_nonzero(transactions["state"] == TransactionState.PREPARED))

@@ -266,10 +266,12 @@ def queue_measures(
     judgement: Judgement, queues: Queues, clock: Clock
 ) -> dict[str, Column]:
     """Columns by the queues' series; a series that sums several queues has none of them."""
-    measures, grouping = judgement.measures, queues.grouping
+    measures = judgement.measures
+    grouping = queues.grouping
     if measures.index is not grouping.source:
         return {}
-    oldest, near = judgement.oldest, 2 * judgement.seen.times.interval
+    oldest = judgement.oldest
+    near = 2 * judgement.seen.times.interval
     agree = np.abs(oldest.latest - oldest.earliest) <= near
     low, high = expected_rates(judgement.normal.usual(judgement.service).band)
     columns = {
@@ -360,7 +362,8 @@ def evictions(
     judgement: Judgement, queues: Queues, before: Index[Eviction]
 ) -> Table[Eviction]:
     """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
-    grouping, measures = queues.grouping, judgement.measures
+    grouping = queues.grouping
+    measures = judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())
     evicted = measures.columns["evicted"]
@@ -391,14 +394,16 @@ def losses_by_client(
     judgement: Judgement, queues: Queues, before: Index[RingLoser]
 ) -> Table[RingLoser]:
     """What rings lost by consumers that went, by client where known, else under an empty one. before: as above."""
-    grouping, losses = queues.grouping, judgement.account.ring_losses
+    grouping = queues.grouping
+    losses = judgement.account.ring_losses
     if losses.index is not grouping.source:
         return Table(Index.empty())
     shown = (
         ~np.isnan(losses.by_consumers)
         & np.append(alone(grouping), np.False_)[grouping.member]
     )
-    unnamed, slots = losses.by_consumers.copy(), 1 + MOST_NAMES
+    unnamed = losses.by_consumers.copy()
+    slots = 1 + MOST_NAMES
     found: list[tuple[int, int, str, float]] = []
     for i, of in zip(
         losses.index.positions(np.array([*losses.by_client], np.int64)),

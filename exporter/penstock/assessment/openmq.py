@@ -40,7 +40,8 @@ def rejected(
     addresses: Index[AddressSeries],
 ) -> dict[str, Column]:
     """Messages that each destination refused since the agent started; NaN where that is not counted (topics)."""
-    openmq, books = judgement.openmq, judgement.openmq_account.queues
+    openmq = judgement.openmq
+    books = judgement.openmq_account.queues
     if (
         openmq.said is None
         or books.index is not queues.source

@@ -77,10 +77,8 @@ def _of_condition(
     condition: Condition, alert: ConditionAlert, values: AlertValues
 ) -> Iterator[AlertRule]:
     """A warning, and the same name as critical where the condition can bring its queue to a stop; never both."""
-    dashboard, labels = (
-        alert.dashboard or _DASHBOARDS[condition.scope],
-        _labels(condition, alert),
-    )
+    dashboard = alert.dashboard or _DASHBOARDS[condition.scope]
+    labels = _labels(condition, alert)
     both = alert.critical and condition.may_be_critical
     levels: tuple[Severity, ...] = ("warning", "critical") if both else ("warning",)
     times = values.thresholds.judged_for, values.thresholds.keep_firing

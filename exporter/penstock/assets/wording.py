@@ -31,7 +31,8 @@ def described(text: str, identity: tuple[str, ...]) -> str:
 def _placed(found: re.Match[str], identity: tuple[str, ...]) -> str:
     if found[1] in _WORDS:
         return _WORDS[found[1]]
-    family, over = _FAMILIES[found[1]], _OVER[found[2] or ""]
+    family = _FAMILIES[found[1]]
+    over = _OVER[found[2] or ""]
     names = (*identity, *family.label_names)
     query = over.format(f"{family.name}{{{','.join(f'{name}=%q' for name in names)}}}")
     arguments = " ".join(f"$labels.{name}" for name in names)

@@ -69,11 +69,9 @@ class Budget:
 
     def read(self, rows: int, of: int) -> None:
         """Note that a reading gave so many rows of those that there are."""
-        self._cut_before, self.was_over, self.over = (
-            bool(self._left_out),
-            self.over,
-            of > self.most,
-        )
+        self._cut_before = bool(self._left_out)
+        self.was_over = self.over
+        self.over = of > self.most
         self._of, self._left_out = of, max(of - rows, 0) if self.over else 0
 
     def shown(self, index: Index[Any]) -> None:

@@ -49,7 +49,8 @@ class Aged(Generic[NameT, ValueT]):
         """Those to read now. source: what the names are taken from; of the same object they are the same."""
         if source is not None and source is self._idle[0] and now < self._idle[1]:
             return []
-        names, stamps = list(names), self._stamps
+        names = list(names)
+        stamps = self._stamps
         if len(stamps) > 2 * len(names) + SLACK:
             here = set(names)
             self._stamps = stamps = {

@@ -206,7 +206,8 @@ class Poll(Generic[ReplyT]):
             pages.append(await page(len(pages) + 1, size))
             total = pages[-1].total
             if total > budget.most and not budget.over:
-                budget.over, pages = True, []
+                budget.over = True
+                pages = []
             # By the total alone: a page may be short of rows that went away while it was written, or are unreadable.
             elif not len(pages[-1]) or len(pages) * size >= total or len(pages) == most:
                 budget.read(sum(map(len, pages)), total)
@@ -260,7 +261,8 @@ class BrokerReader(ABC, Generic[ReplyT]):
 
     def begins(self, process: Process) -> bool:
         """Note which process answers; True, and everything learned is forgotten, when it is not that of before."""
-        before, self.process = self.process, process
+        before = self.process
+        self.process = process
         new = not process.follows(before)
         if new:
             self.start_again()

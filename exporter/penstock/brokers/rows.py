@@ -216,7 +216,8 @@ def matrix(
     """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
     if not rows or not fields:
         return np.empty((len(fields), len(rows)))
-    found, get = np.empty((len(fields), len(rows))), attrgetter(*fields)
+    found = np.empty((len(fields), len(rows)))
+    get = attrgetter(*fields)
     for some in pieces(len(rows)):
         values = map(get, rows[some])
         flat = np.fromiter(

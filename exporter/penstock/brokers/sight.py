@@ -95,12 +95,15 @@ class Sight:
         kept = self._said(stay) if self.stayed else numbers[:, :0]
         if not self.stayed and not by_size:
             self._never_read = lost
-        self._listed, self._kept, self.began = numbers, kept, True
+        self._listed = numbers
+        self._kept = kept
+        self.began = True
         self._keys = np.append(keys, self.hidden) if self.stayed else keys
         return self._keys, np.hstack([numbers, kept]) if self.stayed else numbers
 
     def _none_stays(self) -> None:
-        self.hidden, self._counts = self._keys[:0], np.zeros((2, 0), np.intp)
+        self.hidden = self._keys[:0]
+        self._counts = np.zeros((2, 0), np.intp)
 
     def _said(self, at: Positions) -> NDArray[np.float64]:
         """The numbers of the rows at these positions of `_keys`, ascending."""
@@ -124,7 +127,8 @@ class Sight:
         counts[1] += within_a_page(ranks, [self._rank(*page) for page in pages])
         stays = (counts[1] < self._proofs) & (counts[0] < self._most)
         missing = np.compress(stays, missing)
-        self.hidden, self._counts = self._keys[missing], counts[:, stays]
+        self.hidden = self._keys[missing]
+        self._counts = counts[:, stays]
         return missing
 
 

@@ -36,7 +36,8 @@ class TableBuilder(Generic[RowT]):
         self, keys: Keys, made: Sequence[RowT], columns: Mapping[str, Column]
     ) -> tuple[Table[RowT], Positions]:
         """The same where all rows are made already, whether or not they read as before."""
-        known, at = self.index.rows, self.index.positions(keys).tolist()
+        known = self.index.rows
+        at = self.index.positions(keys).tolist()
         stale = [
             i
             for i, p in enumerate(at)
@@ -70,13 +71,16 @@ class NameJoin:
             if len(unknown):
                 keys = keys.copy()
                 keys[unknown] = keys_of([name(row) for row in index.rows[unknown]])
-            self._index, self._against, self._keys = index, against, keys
+            self._index = index
+            self._against = against
+            self._keys = keys
         return self._keys
 
 
 def subscription_row(name: str, address: str, durable: bool, selector: str) -> QueueRow:
     """A subscription of a topic as a queue of its address."""
-    kind, ring = QueueKind.SUBSCRIPTION, RingSource.NONE
+    kind = QueueKind.SUBSCRIPTION
+    ring = RingSource.NONE
     return QueueRow(
         name, address, "multicast", durable, not durable, selector, kind, ring, "", ""
     )

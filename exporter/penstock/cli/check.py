@@ -193,10 +193,8 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return found | {"reached": False}
-    about, known = (
-        snapshot.broker,
-        None if assessor.view is None else known_broker(assessor.view, None),
-    )
+    about = snapshot.broker
+    known = None if assessor.view is None else known_broker(assessor.view, None)
     return found | {
         "reached": True,
         "state": known.state if known else ObjectState.UNKNOWN,

@@ -81,7 +81,9 @@ def openmq(form: str, **given: Any) -> None:
 @options.form
 def artemis(form: str, **given: Any) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
-    window, size, consumers = given["window"], given["message_size"], given["consumers"]
+    window = given["window"]
+    size = given["message_size"]
+    consumers = given["consumers"]
     found: dict[str, Any] = {"window_bytes": None if window == -1 else window}
     if window != -1:
         credit = CreditWindow(window)
@@ -98,12 +100,11 @@ def artemis(form: str, **given: Any) -> None:
 
 
 def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any]:
-    message_size, memory, consumers = (
-        given["message_size"],
-        given["memory"],
-        given["consumers"],
-    )
-    rate, round_trip = given["rate"], given["round_trip"]
+    message_size = given["message_size"]
+    memory = given["memory"]
+    consumers = given["consumers"]
+    rate = given["rate"]
+    round_trip = given["round_trip"]
     found: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
     found |= {
         "consumed_before_resume": window.consumed_before_resume,

@@ -27,7 +27,8 @@ class Parsed(click.ParamType[float]):
     """What `parse` returns for a text, or the text of its ValueError."""
 
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
-        self.name, self._parse = name, parse
+        self.name = name
+        self._parse = parse
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -25,7 +25,8 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
     """Of each broker a heading, the conditions, the queues and the clients; the worst or largest first."""
     parts: list[RenderableType] = []
     for poller in pollers:
-        view, tables = poller.assessor.view, poller.assessor.tables
+        view = poller.assessor.view
+        tables = poller.assessor.tables
         parts.append(heading(poller))
         if poller.last is not None and poller.last.error:
             parts.append(Padding.indent(styled(poller.last.error, "yellow"), 2))
@@ -39,7 +40,8 @@ def overview(pollers: Sequence[Poller], rows: int = ROWS) -> RenderableType:
 
 
 def heading(poller: Poller) -> Line:
-    snapshot, last = poller.assessor.snapshot, poller.last
+    snapshot = poller.assessor.snapshot
+    last = poller.last
     about = snapshot.broker if snapshot else None
     up = last is not None and last.result is not Result.FAILED
     text = styled(f"{poller.name}  ", "bold").append_text(
@@ -97,10 +99,8 @@ def clients(view: BrokerView, rows: int = ROWS) -> Grid:
         table["uncommitted"]
     )
     for i in np.argsort(-held, kind="stable")[:rows].tolist():
-        row, numbers = (
-            table.index.rows[i],
-            [_number(table[name][i]) for name in CLIENT_COLUMNS.values()],
-        )
+        row = table.index.rows[i]
+        numbers = [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
         since = client_numbers(view, table, ("blocked_since",), i).get(
             "blocked_since", math.nan
         )

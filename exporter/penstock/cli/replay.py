@@ -77,10 +77,13 @@ async def replayed_events(
             f"a recording of {transport.header.kind!r}, which this version does not know"
         )
     reader = kind.reader(transport, replace(wanted, name=policy.broker), None)
-    state, kept, summary = State(), LastGood(), StatusSummary(policy.broker)
+    state = State()
+    kept = LastGood()
+    summary = StatusSummary(policy.broker)
     try:
         while True:
-            error, found = "", None
+            error = ""
+            found = None
             try:
                 snapshot = await reader.poll(TIMEOUT)
             except SourceError as problem:

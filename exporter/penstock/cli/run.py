@@ -173,10 +173,8 @@ async def _served(
 
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
     """Until `stopping`, which may be before all has started. ConfigError: it cannot start."""
-    starting, told = (
-        asyncio.create_task(agent.start()),
-        asyncio.create_task(stopping.wait()),
-    )
+    starting = asyncio.create_task(agent.start())
+    told = asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
         if not told.done():

@@ -31,11 +31,9 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    limits, blockers, held = (
-        openmq.connection_limits(poll),
-        openmq.blockers(poll),
-        poll.found.consumer.held,
-    )
+    limits = openmq.connection_limits(poll)
+    blockers = openmq.blockers(poll)
+    held = poll.found.consumer.held
 
     def of_queue(i: int) -> tuple[float, float]:
         keys = openmq.starving_connections(poll, np.array([i]))

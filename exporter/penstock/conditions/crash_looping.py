@@ -14,7 +14,8 @@ LOG = possible(
 
 def reports(churn: Churn, poll: RuleInputs) -> Iterator[Reported]:
     """Not where the queue settles nothing at all: `churn_without_progress` says that. Nor where settling is unknown."""
-    stopped, openmq = churn.standing(), poll.openmq.said if poll.openmq else None
+    stopped = churn.standing()
+    openmq = poll.openmq.said if poll.openmq else None
     known = (
         None if openmq is None else {*poll.found.queues.keys[openmq.balanced].tolist()}
     )

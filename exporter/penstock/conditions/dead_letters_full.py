@@ -8,7 +8,8 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """Where an address has no limit of its own the broker says how full it is itself."""
-    found, addresses = poll.found, poll.snapshot.addresses
+    found = poll.found
+    addresses = poll.snapshot.addresses
     full = found.judged & found.parked & (found.address.limit_percent >= 100)
     if full.any() and addresses is not None:
         own = (addresses["limit_bytes"] > 0) | (addresses["limit_messages"] > 0)

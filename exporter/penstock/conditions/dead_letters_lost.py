@@ -16,7 +16,8 @@ DELIVERED = 0.5
 
 
 def rule(poll: RuleInputs) -> Raised:
-    losses, returned = poll.losses, poll.returns
+    losses = poll.losses
+    returned = poll.returns
     delivered = returned.delivered - returned.settled >= DELIVERED * returned.killed
     gone = (
         losses.go_on(PLACELESS, poll.found, poll.constants)

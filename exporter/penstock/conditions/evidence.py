@@ -83,7 +83,8 @@ full_destination = numbers(
 )
 """On OpenMQ: what is there against the limit, who sends, what was refused or removed."""
 
-window, trend = Constants.window_seconds, Constants.trend_seconds
+window = Constants.window_seconds
+trend = Constants.trend_seconds
 """Seconds over which returns, expiry and balances are judged, and over which a backlog must grow; by the constants and
 the seconds between two polls.
 """
@@ -120,7 +121,8 @@ def proof(poll: RuleInputs) -> Column:
 
 def goes_on(poll: RuleInputs, variable: int) -> Raised:
     """Where it happens in both halves of the window, since it first did."""
-    seen, interval = poll.activity.window, poll.found.interval
+    seen = poll.activity.window
+    interval = poll.found.interval
     moved = poll.found.judged & (seen.sum(variable) > 0)
     if len(rows := np.flatnonzero(moved)):
         first, second = halves(seen.of(variable, rows))

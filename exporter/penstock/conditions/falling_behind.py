@@ -33,7 +33,8 @@ def growing_since(poll: RuleInputs, queues: Positions) -> Column:
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """Not where the backlog grows by what a stalled consumer is given."""
-    raised, is_stalled = rule(poll), poll.of(stalled_rule).mask
+    raised = rule(poll)
+    is_stalled = poll.of(stalled_rule).mask
     stuck = poll.found.of_queue(np.where(is_stalled, poll.found.consumer.held, 0.0))
     return raised._replace(
         mask=raised.mask & ~((stuck > 0) & (stuck >= poll.trend.growth))
@@ -42,7 +43,8 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 def notice(poll: RuleInputs, queues: Positions) -> Mask:
     """A backlog as it was on other days, as of a batch."""
-    usual, found = poll.usual, poll.found
+    usual = poll.usual
+    found = poll.found
     with np.errstate(invalid="ignore"):
         known = usual.known_for(found.now, KNOWN) & (found.messages <= usual.backlog)
     return np.asarray(known[queues])

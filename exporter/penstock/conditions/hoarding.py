@@ -26,7 +26,8 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
     buffers, so waiting for it is worse than sharing would be. One that is stalled is reported as that: by the rule of
     Artemis on OpenMQ too, where the one of OpenMQ leaves out consumers that give back.
     """
-    facts, consumer = poll.found, poll.found.consumer
+    facts = poll.found
+    consumer = poll.found.consumer
     shared = (
         facts.judged
         & (facts.exclusive == 0)
@@ -39,7 +40,8 @@ def hoarded(poll: RuleInputs, idle: float) -> Mask:
         facts.held, facts.delivering - facts.uncommitted
     )  # consumers beyond the budget hold some
     much = (held >= MESSAGES) & (held >= SHARE * all_held[consumer.queue[at]])
-    at, held = at[much], held[much]
+    at = at[much]
+    held = held[much]
     pace = poll.service_rate[at]
     slow = (
         (pace > 0)
@@ -58,8 +60,10 @@ def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
     """Of the queues `asked`: since when the first of their consumers buffers nothing and the one with nearly all works:
     who stalled until just now has a pace that says little, and may soon be done.
     """
-    found, at = poll.found, poll.found.consumer.of(asked)
-    queue, (idle, works) = found.consumer.queue[at], np.full((2, len(asked)), np.nan)
+    found = poll.found
+    at = poll.found.consumer.of(asked)
+    queue = found.consumer.queue[at]
+    (idle, works) = np.full((2, len(asked)), np.nan)
     most = found.consumer.held[at] >= SHARE * found.held[queue]
     np.fmin.at(idle, queue, poll.unacked.idle_since[at])
     np.fmax.at(works, queue[most], poll.works_since[at][most])
@@ -67,10 +71,9 @@ def uneven_since(poll: RuleInputs, asked: Mask) -> Column:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    found, most = (
-        poll.found,
-        np.zeros(len(poll.found.queues) + 1),
-    )  # the last one: of those whose queue is not known
+    # the last one: of those whose queue is not known
+    found = poll.found
+    most = np.zeros(len(poll.found.queues) + 1)
     np.maximum.at(most, found.consumer.queue, found.consumer.held)
     return {"most": most[at], "held": found.held[at], "consumers": found.consumers[at]}
 

@@ -29,7 +29,8 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def why(poll: RuleInputs, _: int) -> str:
-    xids, messages = list(poll.of(old)), poll.losses.in_doubt
+    xids = list(poll.of(old))
+    messages = poll.losses.in_doubt
     at = np.flatnonzero(messages > 0)
     at = at[np.argsort(-messages[at], kind="stable")]
     names = [
@@ -57,7 +58,8 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 
 def openmq_why(poll: RuleInputs, _: int) -> str:
-    listed, now = openmq.of(poll)[0].prepared.listed, poll.found.now
+    listed = openmq.of(poll)[0].prepared.listed
+    now = poll.found.now
     return some(
         [
             f"{one.transaction.client} has sent {one.sent:.0f} and received {one.received:.0f} in transaction"

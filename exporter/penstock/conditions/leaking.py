@@ -18,11 +18,10 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """Not on OpenMQ where a limit removes messages: they stay in the buffers of their consumers."""
-    found, buffers = poll.found, poll.buffers
-    mask, since = (
-        np.zeros(len(found.consumer.index), np.bool_),
-        np.full(len(found.consumer.index), np.nan),
-    )
+    found = poll.found
+    buffers = poll.buffers
+    mask = np.zeros(len(found.consumer.index), np.bool_)
+    since = np.full(len(found.consumer.index), np.nan)
     at = buffers.at[buffers.suspected]
     removes = (
         found.keeps
@@ -38,8 +37,10 @@ def rule(poll: RuleInputs) -> Raised:
 
 
 def evidence(poll: RuleInputs, at: Positions) -> dict[str, Column]:
-    buffers, places = poll.buffers, poll.buffers.place[at].astype(np.intp)
-    leaked, share = np.full(len(at), np.nan), np.full(len(at), np.nan)
+    buffers = poll.buffers
+    places = poll.buffers.place[at].astype(np.intp)
+    leaked = np.full(len(at), np.nan)
+    share = np.full(len(at), np.nan)
     known = np.flatnonzero((places >= 0) & (np.append(buffers.then, -1)[places] >= 0))
     leaked[known], share[known] = (
         buffers.rows[PROVEN, places[known]],

@@ -12,7 +12,8 @@ from penstock.observation.poll import RuleInputs
 
 
 def rule(poll: RuleInputs) -> Raised:
-    found, timers = poll.found, poll.timers
+    found = poll.found
+    timers = poll.timers
     timeout = nearly(poll, poll.absence)
     waits = longer(timers.ready, found.now, timeout) & longer(
         timers.absent, found.now, timeout

@@ -13,7 +13,8 @@ from penstock.observation.poll import RuleInputs
 
 def openmq_rule(poll: RuleInputs) -> Raised:
     """As long again, where a consumer that has stopped may have filled the connection: `connection_paused` follows."""
-    raised, late = starving(poll), starving(poll, 2 * dispatch_timeout(poll))
+    raised = starving(poll)
+    late = starving(poll, 2 * dispatch_timeout(poll))
     filled = openmq.starved_by(poll, openmq.filling(poll, poll.found.interval))
     return raised._replace(mask=raised.mask & (late.mask | ~filled))
 

@@ -44,7 +44,8 @@ def begun(poll: RuleInputs) -> Column:
 
 def proven_rule(poll: RuleInputs) -> Raised:
     """The broker says since when a transaction of the connection is open, and nothing was settled for as long."""
-    patience, held = nearly(poll, poll.client_patience), poll.found.consumer.held > 0
+    patience = nearly(poll, poll.client_patience)
+    held = poll.found.consumer.held > 0
     lasts = longer(
         np.fmax(begun(poll), poll.unacked.unacked_since), poll.found.now, patience
     )

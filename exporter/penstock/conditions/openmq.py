@@ -58,7 +58,8 @@ def connection_limits(poll: RuleInputs) -> Column:
 
 def reaches_limit(poll: RuleInputs) -> Mask:
     """Consumers whose connection buffers as much as its given limit, or has none given; 0: there is no limit."""
-    limit, connection = connection_limits(poll), facts(poll).connection
+    limit = connection_limits(poll)
+    connection = facts(poll).connection
     _, at = np.unique(connection, return_inverse=True)
     held = np.bincount(at, weights=poll.found.consumer.held)[at]
     return np.isnan(limit) | ((limit > 0) & (held >= limit))
@@ -81,7 +82,8 @@ def blockers(poll: RuleInputs) -> Mask:
 def filling(poll: RuleInputs, patience: Column | float) -> Mask:
     """The same after so many seconds without progress."""
     state, said = of(poll)
-    found, at = poll.found, poll.found.consumer.queue
+    found = poll.found
+    at = poll.found.consumer.queue
     waits = (said.unsent > 0) | (np.append(found.ready, 0.0)[at] > 0)
     stuck = longer(state.consumers.still_since, found.now, patience)
     blocks = (
@@ -117,7 +119,8 @@ def blocking(poll: RuleInputs, paused: Positions) -> tuple[tuple[int, str], ...]
     """Connections by key, and the client that uses up their limit; paused: queues that starve for it."""
     if not len(paused):
         return ()
-    connection, rows = facts(poll).connection, poll.found.consumer.index.rows
+    connection = facts(poll).connection
+    rows = poll.found.consumer.index.rows
     at = np.flatnonzero(
         blockers(poll) & np.isin(connection, starving_connections(poll, paused))
     )

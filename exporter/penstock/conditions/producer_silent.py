@@ -13,11 +13,15 @@ from penstock.core.windows import longer
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import CLOCK
 
-FAST, SOON, FLOOR = 60.0, 90.0, 300.0
+FAST = 60.0
+SOON = 90.0
+FLOOR = 300.0
 """Seconds: queues that never pause so long get a notice so soon; all others, and warnings, take so long at least."""
-TIMES, MORE = 2.0, 3.0
+TIMES = 2.0
+MORE = 3.0
 """As many messages as ever were missing in a pause must be missing, and some more."""
-FIRST, TIMES_FIRST = 2 * 86400.0, 5.0
+FIRST = 2 * 86400.0
+TIMES_FIRST = 5.0
 """In the first two weeks: seconds for which a queue must be known; the longest pause of all must be exceeded so often,
 as what was missing in pauses is known for the second week only.
 """
@@ -28,12 +32,10 @@ def rule(poll: RuleInputs) -> Raised:
 
     A missed message of a regular rhythm is reported by the pause alone, unless a holiday lies within it.
     """
-    found, usual, expected, limit = (
-        poll.found,
-        poll.usual,
-        poll.usual.expected,
-        threshold(poll),
-    )
+    found = poll.found
+    usual = poll.usual
+    expected = poll.usual.expected
+    limit = threshold(poll)
     most = TIMES * np.fmax(expected.highs[CLOCK] - 1, 0.0)
     with np.errstate(invalid="ignore"):
         overdue = expected.regular & (usual.arrival > usual.holiday_end)

@@ -13,7 +13,8 @@ from penstock.observation.poll import RuleInputs
 def rule(poll: RuleInputs) -> Raised:
     """Messages are in an open transaction and nothing is settled, or the transaction is old; beyond the timeout."""
     state, said = openmq.of(poll)
-    found, timeout = poll.found, poll.queue_patience
+    found = poll.found
+    timeout = poll.queue_patience
     held = longer(state.queues.held_since, found.now, timeout) & longer(
         poll.timers.unsettled, found.now, timeout
     )

@@ -45,7 +45,8 @@ def openmq_rule(poll: RuleInputs) -> Raised:
     Close to its limit the same proves it only after the timeout. What producers say of themselves proves nothing.
     """
     said = openmq.facts(poll)
-    found, since = poll.found, poll.timers.blocked
+    found = poll.found
+    since = poll.timers.blocked
     waits = said.flow_control & (said.producers > 0) & said.balanced
     is_full = (
         waits & at_limit(found, said) & longer(since, found.now, poll.constants.proof)

@@ -9,7 +9,8 @@ from penstock.observation.poll import RuleInputs
 
 def rule(poll: RuleInputs) -> Raised:
     """What an operator does once is worth a notice."""
-    last, found = poll.losses.last[PURGED], poll.found
+    last = poll.losses.last[PURGED]
+    found = poll.found
     return Raised(
         found.judged & (found.now - last <= poll.constants.event),
         poll.losses.since[PURGED],

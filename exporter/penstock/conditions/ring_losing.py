@@ -27,7 +27,8 @@ def notice(poll: RuleInputs, queues: Positions) -> Mask:
 
 def why(poll: RuleInputs, queue: int) -> str:
     """Arrivals at a full ring, because no consumer takes or all are too slow; or what clients gave back."""
-    found, lost = poll.found, poll.evictions
+    found = poll.found
+    lost = poll.evictions
     if lost.low[queue] > 0:
         return who_returned(poll, queue)
     if found.consumers[queue] == 0:

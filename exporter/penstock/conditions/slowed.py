@@ -17,7 +17,9 @@ from penstock.observation.onset import onset, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import SERVICE, WINDOWS
 
-TIMES, ABOVE_HIGHEST, ABOVE_BOUND = 2.5, 1.3, 1.6
+TIMES = 2.5
+ABOVE_HIGHEST = 1.3
+ABOVE_BOUND = 1.6
 """The usual; the highest of 28 days; what the best pace ever seen allows, for queues that never had a backlog."""
 SECONDS = 120.0
 """Of the window."""
@@ -29,7 +31,9 @@ def rule(poll: RuleInputs) -> Raised:
     Nothing of it in a redelivery loop, where the same messages come again: `falling_behind` may say so then. Nor while
     a consumer is stalled or leaks: what that buffers is no backlog of the others, nor its own.
     """
-    found, usual, flow = poll.found, poll.usual, poll.trend
+    found = poll.found
+    usual = poll.usual
+    flow = poll.trend
     highest = np.fmax(
         TIMES * usual.base, ABOVE_HIGHEST * usual.expected.highs[SERVICE] / 1000
     )
@@ -60,7 +64,9 @@ def slow_since(poll: RuleInputs, queues: Positions, limit: Column) -> Column:
 
 def held_up(poll: RuleInputs, asked: Mask) -> Mask:
     """Of `asked` those with a stalled or leaking consumer, or whose backlog some have that settle nothing, not all."""
-    found, consumer, at = poll.found, poll.found.consumer, poll.found.consumer.of(asked)
+    found = poll.found
+    consumer = poll.found.consumer
+    at = poll.found.consumer.of(asked)
     stalls = poll.of(
         stalled.openmq_rule if poll.openmq and poll.openmq.said else stalled.rule
     ).mask

@@ -32,15 +32,14 @@ def hangs(poll: RuleInputs) -> Mask:
 
     The others must settle so many messages in the time that a job as long as any before explains no silence.
     """
-    found, consumer, keys = (
-        poll.found,
-        poll.found.consumer,
-        poll.snapshot.consumer_connection,
-    )
+    found = poll.found
+    consumer = poll.found.consumer
+    keys = poll.snapshot.consumer_connection
     mask = longer(
         poll.unacked.unacked_since, found.now, nearly(poll, poll.constants.proof)
     )
-    at, member = np.flatnonzero(mask), poll.groups.clients.member
+    at = np.flatnonzero(mask)
+    member = poll.groups.clients.member
     flat = np.maximum(
         consumer.last_delivery[at],
         np.append(poll.timers.ready, np.nan)[consumer.queue[at]],
@@ -54,7 +53,8 @@ def hangs(poll: RuleInputs) -> Mask:
     )  # the last one: hidden
     theirs[member[at]], theirs[-1] = True, False
     beside = np.flatnonzero(theirs[member] & (keys >= 0))
-    settled, rate = poll.unacked.settled[beside], poll.service_rate[beside]
+    settled = poll.unacked.settled[beside]
+    rate = poll.service_rate[beside]
     works = longer(settled, found.now, 0.0) & ~longer(
         settled, found.now, 2 * found.interval
     )
@@ -73,12 +73,10 @@ def undecided(poll: RuleInputs, at: Positions) -> Mask:
     """Of consumers, Core ones that may be filling a batch: for `cap` where batches were settled, else twice the
     patience. One that was seen to settle whole batches keeps an open one for as long as nothing comes for it.
     """
-    found, consumer, unacked, patience = (
-        poll.found,
-        poll.found.consumer,
-        poll.unacked,
-        poll.client_patience[at],
-    )
+    found = poll.found
+    consumer = poll.found.consumer
+    unacked = poll.unacked
+    patience = poll.client_patience[at]
     core = consumer.index.column("core", lambda row: row.protocol == "CORE")[at] > 0
     waits, paused = (
         np.append(one, 0.0)[consumer.queue[at]] > 0
@@ -89,7 +87,8 @@ def undecided(poll: RuleInputs, at: Positions) -> Mask:
         -consumer.last_delivery[at], -found.now, -patience
     )  # the last came within its patience
     unseen = np.where(np.isnan(unacked.settled[at]), 2 * patience, 0.0)
-    batches, open_batch = unacked.least[at] > BATCH / 2, consumer.held_bytes[at] < BATCH
+    batches = unacked.least[at] > BATCH / 2
+    open_batch = consumer.held_bytes[at] < BATCH
     young = longer(
         -unacked.unacked_since[at],
         -found.now,
@@ -117,10 +116,8 @@ def openmq_rule(poll: RuleInputs) -> Raised:
 
 def outside_transactions(poll: RuleInputs) -> Raised:
     """Where a transaction has been open for as long as nothing was settled, that is `open_transaction`."""
-    raised, at_once = (
-        poll.of(rule),
-        poll.unacked.unacked_since + 2 * poll.found.interval,
-    )
+    raised = poll.of(rule)
+    at_once = poll.unacked.unacked_since + 2 * poll.found.interval
     return raised._replace(
         mask=raised.mask & ~(poll.of(proven_rule).mask | (begun(poll) <= at_once))
     )

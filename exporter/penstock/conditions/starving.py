@@ -19,14 +19,16 @@ def starving(poll: RuleInputs, timeout: Column | None = None) -> Raised:
 
 def undelivered(poll: RuleInputs, timeout: Column) -> Mask:
     """Messages wait, a consumer that could take them buffers nothing, and nothing has moved for longer than usual."""
-    facts, unacked = poll.found, poll.unacked
+    facts = poll.found
+    unacked = poll.unacked
     waits = longer(poll.timers.ready, facts.now, timeout) & longer(
         poll.timers.still, facts.now, timeout
     )
     waits = waits & facts.judged & (facts.consumers > 0)
     if not waits.any():
         return waits
-    consumer, size = facts.consumer, len(waits)
+    consumer = facts.consumer
+    size = len(waits)
     at = consumer.of(waits)
     idle = at[
         np.isnan(unacked.hold_since[at])

@@ -11,14 +11,16 @@ from penstock.observation.activity import FLOW_IN
 from penstock.observation.onset import onset, seconds, where_asked
 from penstock.observation.poll import RuleInputs
 
-TIMES, FEWEST = 1.5, 100.0
+TIMES = 1.5
+FEWEST = 100.0
 """The highest of 28 days; messages in five minutes."""
 KNOWN = 14 * 86400.0
 """Seconds for which a queue must be known: in its first days everything is a surge."""
 
 
 def rule(poll: RuleInputs) -> Raised:
-    found, rate = poll.found, poll.trend.rate_in
+    found = poll.found
+    rate = poll.trend.rate_in
     with np.errstate(invalid="ignore"):
         mask = (300 * rate >= FEWEST) & (rate > TIMES * poll.usual.peak)
     mask &= found.judged & ~found.parked & poll.usual.known_for(found.now, KNOWN)

@@ -11,7 +11,8 @@ from penstock.observation.onset import onset, where_asked
 from penstock.observation.poll import RuleInputs
 from penstock.observation.usual import EXPIRED, unusual_share
 
-FEWEST, POLLS = 10, 2
+FEWEST = 10
+POLLS = 2
 """Messages in five minutes, at polls: what an operator removes goes at one poll."""
 KNOWN = 86400.0
 """Seconds for which a queue must be known."""
@@ -19,7 +20,8 @@ KNOWN = 86400.0
 
 def unusual(poll: RuleInputs, kind: int, variable: int) -> Raised:
     """kind: of the days and shares; variable: of the trend."""
-    usual, shares = poll.usual, poll.usual.shares[kind - EXPIRED]
+    usual = poll.usual
+    shares = poll.usual.shares[kind - EXPIRED]
     mask = (
         poll.found.judged
         & ~poll.found.parked

@@ -54,7 +54,8 @@ def causes(condition: Condition, one: ActiveCondition) -> list[Cause]:
     """Those that are proven first, then those that are likely; of those that are possible last what speaks against."""
     if one.why:
         return [Cause("", CauseState.PROVEN, one.why)]
-    unknown, states = possible(), [*CauseState]
+    unknown = possible()
+    states = [*CauseState]
     known = [
         (name, one.verdicts.get(name, unknown), text)
         for name, text in condition.causes.items()

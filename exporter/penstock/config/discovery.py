@@ -236,7 +236,8 @@ class Target(Section):
 
     def broker(self, profiles: Mapping[str, Profile]) -> Broker:
         """The broker as one of these profiles asks it. Raises ValueError as `profile_of` does."""
-        profile, (host, port) = self.profile_of(profiles), split_host(self.host)
+        profile = self.profile_of(profiles)
+        (host, port) = split_host(self.host)
         if port is not None and not profile.takes_port():
             raise ValueError(
                 f"names a port, as the url of its profile does; write {PORT} there, or no port here"

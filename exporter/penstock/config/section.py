@@ -73,7 +73,8 @@ class Section(pydantic.BaseModel):
         self, written: Mapping[str, str], expanded: Mapping[str, str]
     ) -> None:
         """Remember which fields the environment filled: as they were written, and what it gave."""
-        self._written, self._expanded = written, expanded
+        self._written = written
+        self._expanded = expanded
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():

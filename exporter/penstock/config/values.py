@@ -223,7 +223,8 @@ def host_port(value: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`; a host of IPv6 is in brackets."""
     try:
         parts = urlsplit(f"//{plain_zone(value)}")
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError:
         host = port = None
     if (
@@ -263,7 +264,8 @@ def http_url(value: str) -> SplitResult:
     """The parts of an http or https URL without credentials. The errors never show the URL: it may hold a password."""
     try:
         parts = urlsplit(value)
-        host, _ = ascii_host(parts.hostname or ""), parts.port
+        host = ascii_host(parts.hostname or "")
+        _ = parts.port
     except ValueError:
         raise ValueError("is not a URL; write http://host:port/path") from None
     if (

@@ -133,7 +133,8 @@ class Index(Generic[RowT]):
         origin = self.positions(ordered)
         if changed is not None and len(changed):
             origin[np.isin(ordered, changed)] = -1
-        known, fresh = origin >= 0, np.flatnonzero(origin < 0)
+        known = origin >= 0
+        fresh = np.flatnonzero(origin < 0)
         if len(ordered) == len(self.keys) and not len(fresh):
             return self, order
         rows = np.empty(len(ordered), np.object_)
@@ -169,10 +170,8 @@ class Index(Generic[RowT]):
         """
         if not wanted:
             return np.empty(0, np.intp)
-        buckets, sought = (
-            self.column(name, lambda row: hash(what(row)) % BUCKETS),
-            np.zeros(BUCKETS, np.bool_),
-        )
+        buckets = self.column(name, lambda row: hash(what(row)) % BUCKETS)
+        sought = np.zeros(BUCKETS, np.bool_)
         sought[[hash(one) % BUCKETS for one in wanted]] = True
         at = np.flatnonzero(sought[buckets.astype(np.intp)])
         return at[np.array([what(row) in wanted for row in self.rows[at]], np.bool_)]

@@ -22,7 +22,8 @@ T = TypeVar("T", bound=np.generic)
 
 def since(holds: Mask, before: Column, now: Column | float) -> Column:
     """Since when `holds`, NaN where it does not; before: the same at the poll before."""
-    changed, after = np.flatnonzero(holds == np.isnan(before)), before.copy()
+    changed = np.flatnonzero(holds == np.isnan(before))
+    after = before.copy()
     after[changed] = np.where(
         holds[changed], np.broadcast_to(now, after.shape)[changed], np.nan
     )
@@ -83,9 +84,11 @@ class Sample:
         missing: NDArray[Any],
     ) -> "Sample":
         """values, missing: (variables, all rows)."""
-        some, gaps = (values != 0).any(axis=0), bool(missing.any())
+        some = (values != 0).any(axis=0)
+        gaps = bool(missing.any())
         rows = np.flatnonzero(some | missing.any(axis=0) if gaps else some)
-        size, few = values.shape[1], values.take(rows, axis=1)
+        size = values.shape[1]
+        few = values.take(rows, axis=1)
         return cls(
             begin,
             first,
@@ -118,7 +121,8 @@ class Sample:
         )
 
     def without(self, rows: Positions) -> "Sample":
-        values, missing = self.filled(self.values), self.filled(self.missing)
+        values = self.filled(self.values)
+        missing = self.filled(self.missing)
         values[:, rows], missing[:, rows] = 0.0, True
         return Sample.of(
             self.begin, self.first, self.stamp, self.polls, values, missing
@@ -126,11 +130,9 @@ class Sample:
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
         """With the next one as one sample. levels: variables that are no changes."""
-        mine, others, unknown = (
-            self.filled(self.values),
-            later.filled(later.values),
-            later.filled(later.missing),
-        )
+        mine = self.filled(self.values)
+        others = later.filled(later.values)
+        unknown = later.filled(later.missing)
         values = mine + others
         for level in levels:
             values[level] = np.where(unknown[level], mine[level], others[level])
@@ -175,16 +177,15 @@ class Window:
 
     def reindexed(self, index: Index[Any], known: Mask) -> "Window":
         """By the rows of `index`; those that are not `known` start again."""
-        samples, totals = self.samples, self.totals
+        samples = self.samples
+        totals = self.totals
         if index is not self.index:
             samples = tuple(sample.reindexed(index, self.index) for sample in samples)
             totals = reindex(index, self.index, totals, 0.0)
             known = known | (index.positions_in(self.index) < 0)
         if len(anew := np.flatnonzero(~known)):
-            samples, totals = (
-                tuple(sample.without(anew) for sample in samples),
-                totals.copy(),
-            )
+            samples = tuple(sample.without(anew) for sample in samples)
+            totals = totals.copy()
             totals[:, anew] = 0.0
         return Window(index, samples, totals)
 
@@ -226,9 +227,11 @@ class Window:
     def rate(self, variable: int) -> Column:
         """Change per second over the time for which it is known, NaN where that is none."""
         total = self.sum(variable)
-        samples, unknown = self.samples, np.zeros(len(self.index))
+        samples = self.samples
+        unknown = np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):
-            total, samples = total - samples[0].column(variable)[0], samples[1:]
+            total = total - samples[0].column(variable)[0]
+            samples = samples[1:]
         for sample in samples:
             if sample.gaps:
                 unknown[sample.rows[sample.missing[variable]]] += (
@@ -249,7 +252,8 @@ class Window:
         """(samples, rows) of some rows; `missing` where a value is."""
         found = np.zeros((len(self.samples), len(rows)))
         for line, sample in enumerate(self.samples if len(rows) else ()):
-            values, unknown = sample.values[variable], sample.missing[variable]
+            values = sample.values[variable]
+            unknown = sample.missing[variable]
             found[line] = sample.filled(
                 np.where(unknown, missing, values) if sample.gaps else values
             )[rows]

@@ -129,7 +129,8 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
         if size + len(part) > PIECE:
             if waiting:
                 yield b"".join(waiting)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
             whole = len(part) - len(part) % PIECE
             for start in range(0, whole, PIECE):
                 yield part[start : start + PIECE]

@@ -55,7 +55,8 @@ class Codec:
 
     def checksum(self, parts: Iterable[Checksum]) -> Checksum:
         """The checksum of all parts behind each other."""
-        crc, length = 0, 0
+        crc = 0
+        length = 0
         for part_crc, part_length in parts:
             crc = self.combine(crc, part_crc, part_length)
             length += part_length

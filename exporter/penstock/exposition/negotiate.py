@@ -41,7 +41,8 @@ _TEXT: Final = NegotiatedFormat(Format.TEXT, "text/plain; version=0.0.4; charset
 def answer(accept: str | None) -> NegotiatedFormat:
     """What suits the Accept header best; text 0.0.4 when nothing does."""
     ranges = list(enumerate(_elements(accept or "")))
-    best, best_rank = _TEXT, (0.0, 0, 0)
+    best = _TEXT
+    best_rank = (0.0, 0, 0)
     for form in (Format.TEXT, Format.OPENMETRICS):
         # What says most about it counts: how exact it is, then how early it comes.
         matches = [
@@ -55,10 +56,8 @@ def answer(accept: str | None) -> NegotiatedFormat:
                 element.quality > 0
                 and (rank := (element.quality, exactness, place)) > best_rank
             ):
-                best, best_rank = (
-                    _TEXT if form is Format.TEXT else _openmetrics(element),
-                    rank,
-                )
+                best = _TEXT if form is Format.TEXT else _openmetrics(element)
+                best_rank = rank
     return best
 
 

@@ -218,7 +218,8 @@ class BrokerBlocks:
             # A new order costs one rendering of everything: it is due when the old one has cost as much.
             if needless and needless >= len(columns) * _blocks(len(layout)):
                 layout, places = layout.by_activity()
-                texts, needless = texts[places], 0
+                texts = texts[places]
+                needless = 0
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
         lines = _Labels(labels, layout, texts, self._label_length)
         return _Section(
@@ -233,7 +234,8 @@ class BrokerBlocks:
         before: Mapping[str, _Rendered],
     ) -> dict[str, _Rendered]:
         """The families of one section, by name; `changed`: places where a family is to be made again, None for none."""
-        layout, size = labels.layout, len(labels.layout)
+        layout = labels.layout
+        size = len(labels.layout)
         stale = {
             name: None if places is None else _stale(places, before.get(name))
             for name, places in changed.items()
@@ -286,7 +288,8 @@ def _laid_out(
         texts[:both] = before.texts[:both]
     else:
         # Rows of an unrelated index may bear other texts under the same key.
-        layout, moved = Layout.of(index), np.ones(len(index), np.bool_)
+        layout = Layout.of(index)
+        moved = np.ones(len(index), np.bool_)
         texts = np.empty(len(layout), np.object_)
     texts[moved] = None
     return (
@@ -309,7 +312,8 @@ class _Labels:
 
     def of(self, places: slice, *, works: bool) -> Texts:
         """Those of a block. Where nothing changes they are not kept: most of a large broker has nothing to do."""
-        texts, rows = self.texts[places], self.layout.rows[places]
+        texts = self.texts[places]
+        rows = self.layout.rows[places]
         if not works:
             texts[:] = None
         elif len(at := np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))):
@@ -384,7 +388,8 @@ def sample_lines(
     if unbounded:
         shown |= np.isposinf(values)
     if not shown.all():
-        labels, values = labels[shown], values[shown]
+        labels = labels[shown]
+        values = values[shown]
     count = len(values)
     if not count:
         return b"", 0

@@ -27,13 +27,12 @@ _SPECIAL: Final = re.compile(r'[\\"\n\x00\ud800-\udfff]')
 
 def header(family: Family, form: Format) -> bytes:
     """The HELP and TYPE lines."""
-    name, kind, text = (
-        family.name,
-        family.type,
-        family.documentation.replace("\\", "\\\\").replace("\n", "\\n"),
-    )
+    name = family.name
+    kind = family.type
+    text = family.documentation.replace("\\", "\\\\").replace("\n", "\\n")
     if form is Format.OPENMETRICS:
-        name, text = openmetrics_name(family), text.replace('"', '\\"')
+        name = openmetrics_name(family)
+        text = text.replace('"', '\\"')
     elif kind == "info":
         kind = "gauge"
     return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode()

@@ -70,7 +70,9 @@ class Findings:
                 snapshot.consumers.index, snapshot.queues.index, snapshot.consumer_queue
             )
         usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp, queue_of.at)
-        prefetch, kind, flow = judgement.prefetch, snapshot.broker.kind, FlowControl()
+        prefetch = judgement.prefetch
+        kind = snapshot.broker.kind
+        flow = FlowControl()
         if clients is not None and kind is BrokerKind.OPENMQ:
             flow = flow_control(snapshot, clients, judgement, usage.connections)
         context = FindingContext(

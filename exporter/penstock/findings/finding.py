@@ -179,10 +179,8 @@ def of_connection(
     texts: Mapping[str, str],
 ) -> Finding:
     """By the name of its client, as ids change at reconnects. rows: its consumers."""
-    client, on = (
-        rows[0].client,
-        tuple(sorted({(row.address, row.queue) for row in rows})),
-    )
+    client = rows[0].client
+    on = tuple(sorted({(row.address, row.queue) for row in rows}))
     return Finding(
         rule, client, client=client, evidence=finite(evidence), texts=texts, on=on
     )

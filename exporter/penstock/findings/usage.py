@@ -242,7 +242,8 @@ def flow_control(
     judgement: Judgement,
     connections: ConnectionCounts,
 ) -> FlowControl:
-    consumers, windows = snapshot.consumers, judgement.openmq.windows
+    consumers = snapshot.consumers
+    windows = judgement.openmq.windows
     if consumers is None:
         return FlowControl()
     measured = np.append(windows.limits()[0], np.nan)[
@@ -273,7 +274,8 @@ def of_destinations(
     snapshot: Snapshot, consumers: Table[ConsumerRow]
 ) -> tuple[Column, Column]:
     """Per consumer: the highest limit it can have unless the client raises it; mean bytes of what came in."""
-    addresses, queues = snapshot.addresses, snapshot.queues
+    addresses = snapshot.addresses
+    queues = snapshot.queues
     if addresses is None or queues is None or "consumer_flow_limit" not in addresses:
         return np.full(len(consumers), np.nan), np.full(len(consumers), np.nan)
     rows = {row.name: i for i, row in enumerate(addresses.index)}
@@ -381,11 +383,9 @@ def clients_of(
     clients: Grouping[ClientSeries],
     judgement: Judgement,
 ) -> Clients:
-    buffers, patience, index = (
-        judgement.prefetch.clients,
-        judgement.patience,
-        clients.index,
-    )
+    buffers = judgement.prefetch.clients
+    patience = judgement.patience
+    index = clients.index
     return Clients(
         grouping=clients,
         queue=queues_of_clients(queue_of, queues, clients),

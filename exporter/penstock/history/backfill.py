@@ -220,11 +220,10 @@ def backfill(
     progress: Callable[[str], None],
 ) -> Imported:
     """All hours from `begin` to `end` (seconds since 1970). broker: its name without a label. Raises PenstockError."""
-    file, lives = (
-        f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet",
-        Lives(),
-    )
-    rows, hours = 0, 0
+    file = f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet"
+    lives = Lives()
+    rows = 0
+    hours = 0
     names: set[Name] = set()
     for hour in range(int(begin // HOUR), -int(-end // HOUR)):
         if hour % 24 == 0:

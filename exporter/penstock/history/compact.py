@@ -149,7 +149,8 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
         for entry in group
         if entry in known.rows
     }
-    most, failed = len(known.rows) + FOOTERS, None
+    most = len(known.rows) + FOOTERS
+    failed = None
     try:
         for group in groups:
             if len(known.rows) >= most:
@@ -298,7 +299,8 @@ def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) ->
     sizes: dict[str, int] = defaultdict(int)
     for entry in current(store):
         sizes[partition(entry)[1]] += entry.size
-    total, removed = sum(sizes.values()), 0
+    total = sum(sizes.values())
+    removed = 0
     for dt in sorted(sizes):
         if start_of(dt, ALL_DAY) + DAY > now:
             break

@@ -76,12 +76,11 @@ class CounterEpochs:
         if before is None:
             at, inc, last = self._as_left(broker, kind, sids)
         else:
-            at, inc, last = (
-                table.index.positions_in(before.index),
-                before.inc,
-                before.counters,
-            )
-        begun, said = round(stamp * 1000), take_or_fill(last, at, np.nan)
+            at = table.index.positions_in(before.index)
+            inc = before.inc
+            last = before.counters
+        begun = round(stamp * 1000)
+        said = take_or_fill(last, at, np.nan)
         with np.errstate(invalid="ignore"):
             goes_on = (at >= 0) & ~(now < said).any(axis=0)
         found = np.where(goes_on, take_or_fill(inc, at, begun), begun)

@@ -49,13 +49,12 @@ class Exported:
         self, stamp: float, conditions: Sequence[ActiveCondition]
     ) -> list[Told]:
         """What changed with this poll; all that is active at the first poll of an hour, which can be read alone."""
-        first, new_hour = (
-            self.stamp < 0,
-            stamp // TOLD_EVERY != self.stamp // TOLD_EVERY,
-        )
+        first = self.stamp < 0
+        new_hour = stamp // TOLD_EVERY != self.stamp // TOLD_EVERY
         away = stamp - self.stamp > UNSEEN
         standing = {key_of(c): c for c in conditions if not c.silenced}
-        told, gone = [], dict(self.standing)
+        told = []
+        gone = dict(self.standing)
         for name, condition in standing.items():
             before = gone.pop(name, None)
             if before is not None and away and condition.since > self.stamp:
@@ -69,7 +68,8 @@ class Exported:
             elif new_hour:
                 told.append(Told("hold", condition, stamp))
         told += [Told("leave", ended, self.stamp) for ended in gone.values()]
-        self.stamp, self.standing = stamp, standing
+        self.stamp = stamp
+        self.standing = standing
         return sorted(told, key=lambda one: (*_place(one.condition), one.event))
 
 

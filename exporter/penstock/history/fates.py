@@ -77,7 +77,8 @@ def parts_of(
     """Of queues, and of addresses; empty where this poll has no account."""
     if isinstance(account, OpenmqAccount):
         return parts_of_openmq(account, queues)
-    index, since = queues.index, account.books.since
+    index = queues.index
+    since = account.books.since
     if not (account.watched and account.books.index is index):
         return []
     shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
@@ -115,11 +116,13 @@ def parts_of(
 
 def parts_of_openmq(account: OpenmqAccount, queues: Table[QueueRow]) -> list[Part]:
     """Of queues and subscriptions, and of topics."""
-    index, topics = queues.index, account.topics.index
+    index = queues.index
+    topics = account.topics.index
     if not (account.watched and account.queues.index is index):
         return []
     shown = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
-    fates, since = openmq.queue_fates(account, queues), account.queues.since
+    fates = openmq.queue_fates(account, queues)
+    since = account.queues.since
     every = np.arange(len(topics))
     return [
         Part(index, shown, since, fates, lambda row: (row.address, row.name)),

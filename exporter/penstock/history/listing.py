@@ -48,11 +48,10 @@ def one_day(store: Store, day: str, files: Sequence[tuple[str, str, int]]) -> Da
     paths = [path for kind, path, _ in files if kind == BROKER.name]
     rows = read(store, paths, BROKER, ["stamp", "broker", "interval"])
     names = rows["broker"].cast(pa.string()).to_numpy(zero_copy_only=False)
-    stamps, every = (
-        rows["stamp"].cast(pa.int64()).to_numpy() / 1e6,
-        rows["interval"].to_numpy(),
-    )
-    polls, gaps = {}, []
+    stamps = rows["stamp"].cast(pa.int64()).to_numpy() / 1e6
+    every = rows["interval"].to_numpy()
+    polls = {}
+    gaps = []
     for name in sorted(set(names.tolist())):
         mine = np.flatnonzero(names == name)
         at, first = np.unique(stamps[mine], return_index=True)

@@ -30,13 +30,15 @@ def publish(segment: Path, store: Store, agent: str) -> bool:
     Done twice it is the same. Raises StoreError, and OSError where the disk fails to read it; it stays then, too.
     """
     found = spool.read(segment, BROKER.name)
-    polls, damaged = found.rows, found.damaged
+    polls = found.rows
+    damaged = found.damaged
     whole = polls.select(["broker", "stamp"])
     for kind in ROW_TYPES.values():
         rows = polls
         if kind is not BROKER:
             found = spool.read(segment, kind.name)
-            rows, damaged = of_polls(found.rows, whole), damaged or found.damaged
+            rows = of_polls(found.rows, whole)
+            damaged = damaged or found.damaged
         for hour, part in by_hour(rows):
             store.write_table(
                 f"{directory(kind.name, hour)}/{agent}-{segment.name}.parquet",

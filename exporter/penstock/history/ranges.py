@@ -28,7 +28,10 @@ from penstock.history.store import Store, StoreError
 
 READ_SECONDS = 3.0
 """For one chart; what is older than could be read by then is left out."""
-KEPT_SECONDS, KEPT_PARTS, MOST_KEPT, SOON = 60.0, 240, 16, 5.0
+KEPT_SECONDS = 60.0
+KEPT_PARTS = 240
+MOST_KEPT = 16
+SOON = 5.0
 """What was read serves for a minute at least, and for a 240th of its span; in part: 5 s. Of so many charts."""
 DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
@@ -68,7 +71,8 @@ class HistoryReader:
         shown: Shown = lambda *_: True,
     ) -> Past:
         """Of a queue, or without its name of all shown queues of the broker. Files that cannot be read are gaps."""
-        key, now = (broker, address, queue, seconds), time.monotonic()
+        key = (broker, address, queue, seconds)
+        now = time.monotonic()
         until, found = self._kept.get(key, (now, Past({})))
         if now >= until:
             files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
@@ -157,10 +161,8 @@ def of_broker(files: _Files, broker: str, shown: Shown) -> dict[str, Samples]:
     which = pc.field("broker") == broker
     about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
     # Each file's sums first: all rows of all queues would be many.
-    known, rows = (
-        cache(shown),
-        files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue")),
-    )
+    known = cache(shown)
+    rows = files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue"))
     parts = (
         summed(of_shown({"stamp": one["stamp"], **depths(one)}, one, known))
         for one in rows
@@ -235,7 +237,8 @@ def rates(rows: Rows) -> dict[str, Column]:
     """Since the poll before, in one life of the counters; NaN after a gap."""
     gone = "removed" if np.isnan(rows["acknowledged"]).all() else "acknowledged"
     order = np.lexsort((rows["stamp"], rows["inc"]))
-    seconds, same = np.diff(rows["stamp"][order]), np.diff(rows["inc"][order]) == 0
+    seconds = np.diff(rows["stamp"][order])
+    same = np.diff(rows["inc"][order]) == 0
     usual = same & (seconds > 0) & (seconds <= GAP_POLLS * rows["interval"][order][1:])
     found = {name: np.full(len(order), np.nan) for name in ("rate_in", "rate_out")}
     for name, counter in (("rate_in", "added"), ("rate_out", gone)):

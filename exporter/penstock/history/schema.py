@@ -139,8 +139,11 @@ TABLES: Final = {
     said["table"]: ROW_TYPES[name] for name, said in _KINDS.items() if "table" in said
 }
 """Attribute of a Snapshot → the kind of its rows."""
-BROKER, CONDITION, FATE = ROW_TYPES["broker"], ROW_TYPES["condition"], ROW_TYPES["fate"]
-QUEUE, CONSUMER = ROW_TYPES["queue"], ROW_TYPES["consumer"]
+BROKER = ROW_TYPES["broker"]
+CONDITION = ROW_TYPES["condition"]
+FATE = ROW_TYPES["fate"]
+QUEUE = ROW_TYPES["queue"]
+CONSUMER = ROW_TYPES["consumer"]
 
 
 def series_id(*names: str) -> int:

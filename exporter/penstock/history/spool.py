@@ -88,7 +88,8 @@ class Spool:
         )
 
     def rotate(self) -> None:
-        segment, self._segment = self._segment, None
+        segment = self._segment
+        self._segment = None
         if segment is not None:
             segment.close()
 
@@ -165,7 +166,9 @@ def read(segment: Path, kind: str) -> Stream:
     except FileNotFoundError:
         return Stream(schema.empty_table())
     with file:
-        batches, at, unsound = [], 0, False
+        batches = []
+        at = 0
+        unsound = False
         try:
             stream = pa.ipc.open_stream(file)
             while True:

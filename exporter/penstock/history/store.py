@@ -50,7 +50,8 @@ class Store:
             if len(parts.scheme) > 1:
                 self.fs, root = pf.FileSystem.from_uri(url)
             else:
-                self.fs, root = pf.LocalFileSystem(), str(Path(url).absolute())
+                self.fs = pf.LocalFileSystem()
+                root = str(Path(url).absolute())
         except (pa.ArrowException, OSError) as error:
             raise ConfigError(
                 f"{url}: cannot be used as a place for history: {error}"
@@ -147,10 +148,8 @@ class Store:
                 with self.fs.open_output_stream(target) as sink:
                     fill(sink)
                 return
-            path, staged = (
-                Path(target),
-                Path(self.path(f"{STAGING}/{name.replace('/', '~')}")),
-            )
+            path = Path(target)
+            staged = Path(self.path(f"{STAGING}/{name.replace('/', '~')}"))
             make_directory(staged.parent)
             make_directory(path.parent)
             with replacing(path, staged, mode) as sink:

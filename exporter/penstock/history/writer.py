@@ -85,7 +85,8 @@ class HistoryWriter:
     ) -> None:
         """clock: the time of day, which may be set. steady: one that is never set."""
         self._settings = settings
-        self._clock, self._steady = clock, steady
+        self._clock = clock
+        self._steady = steady
         self._known = Known(steady)
         self._store = Store(settings.url)
         self.reader = HistoryReader(self._store)
@@ -101,10 +102,8 @@ class HistoryWriter:
         self._told: dict[str, Exported] = {}
         self._fates: dict[str, Fates] = {}
         """Both as the polls that were kept say it."""
-        self._lives_file, self._told_file = (
-            settings.spool / "lives.arrow",
-            settings.spool / "told.bin",
-        )
+        self._lives_file = settings.spool / "lives.arrow"
+        self._told_file = settings.spool / "told.bin"
         self._thread = threading.Thread(
             target=self._run, name="penstock-history", daemon=True
         )
@@ -338,7 +337,8 @@ class HistoryWriter:
 
     def batches(self, poll: PollRecord, told: Exported, fates: Fates) -> dict[str, Any]:
         """One poll as record batches by kind; a kind without rows is left out. told: goes on with this poll."""
-        broker, snapshot = poll.broker, poll.snapshot
+        broker = poll.broker
+        snapshot = poll.snapshot
         self._lives.begin_poll(broker, snapshot)
         found = {}
         for name, kind in TABLES.items():

@@ -28,7 +28,9 @@ from penstock.model import ConsumerRow
 from penstock.observation.poll import RuleInputs
 from penstock.series.clock import JITTER_SECONDS
 
-MOST, MOST_CONDITIONS, MOST_CHANGES = 50, 5000, 5000
+MOST = 50
+MOST_CONDITIONS = 5000
+MOST_CHANGES = 5000
 """Incidents that are reported, conditions that are linked, the worst first; changes."""
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
@@ -124,10 +126,8 @@ class Incidents:
         here = {(one.kind, one.what): one for one in groups}
         taken = {key_of(one) for group in groups for one in group.own + group.victims}
         for one in self.told:
-            left, group = (
-                [key for key in one.members if key in symptoms.free],
-                here.get((one.kind, one.object)),
-            )
+            left = [key for key in one.members if key in symptoms.free]
+            group = here.get((one.kind, one.object))
             over = taken.isdisjoint(one.members) and not any(
                 key[0] == one.root[0] for key in left
             )
@@ -181,7 +181,8 @@ class Continued(NamedTuple):
 
 def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
     """Whether there is anything to look for."""
-    addresses, links = poll.snapshot.addresses, poll.snapshot.links
+    addresses = poll.snapshot.addresses
+    links = poll.snapshot.links
     return (
         any(one.severity > Severity.INFO for one in active)
         or bool(surroundings.full_broker(poll.broker))
@@ -198,11 +199,9 @@ def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
 def incident(continued: Continued, symptoms: Symptoms) -> Incident:
     """As it is reported."""
     group, severity, begin, name = continued
-    poll, found, conditions = (
-        symptoms.poll,
-        symptoms.poll.found,
-        group.own + group.victims,
-    )
+    poll = symptoms.poll
+    found = symptoms.poll.found
+    conditions = group.own + group.victims
     new = (poll.groups.broker, group.kind, group.what, poll.snapshot.stamp)
     places = group.places | {(one.address, one.queue) for one in conditions}
     at = [symptoms.queues[place] for place in places if place in symptoms.queues]
@@ -324,10 +323,8 @@ def since_it_left(known: list[Cause], symptoms: Symptoms, begin: float) -> list[
 
 def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
     """The clients that are the root, then those that are blocked; of each a connection."""
-    connections, keys = (
-        symptoms.poll.snapshot.connections,
-        symptoms.poll.snapshot.consumer_connection,
-    )
+    connections = symptoms.poll.snapshot.connections
+    keys = symptoms.poll.snapshot.consumer_connection
     if connections is None:
         return []
     at = connections.index.positions(keys[np.asarray(group.consumers, np.intp)])
@@ -374,8 +371,6 @@ def changed(
         and (group.kind in ABSENT or not one.logins)
     ]
     found = sorted(((one.time, one.text) for one in near), reverse=True)
-    shown, cut = (
-        sorted(found[:SHOWN]),
-        f" ({SHOWN} of {len(found)} changes)" * (len(found) > SHOWN),
-    )
+    shown = sorted(found[:SHOWN])
+    cut = f" ({SHOWN} of {len(found)} changes)" * (len(found) > SHOWN)
     return shown[:-1] + [(at, text + cut) for at, text in shown[-1:]]

@@ -32,7 +32,8 @@ def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bo
 def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
     """`groups` with what comes of their conditions, and the roots of what is left."""
     near = defaultdict[tuple[str, str], list[tuple[ActiveCondition, Group]]](list)
-    found, alone = [*groups], dict[tuple[str, str], Group]()
+    found = [*groups]
+    alone = dict[tuple[str, str], Group]()
     lonely = {
         one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name
     }

@@ -21,8 +21,10 @@ from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
 from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
 from penstock.model import LinkRow, ProducerRow
 
-SILENT, FEWEST_SILENT = PRODUCER_SILENT.name, 5
-TOGETHER, FEWEST = 2.0, 3
+SILENT = PRODUCER_SILENT.name
+FEWEST_SILENT = 5
+TOGETHER = 2.0
+FEWEST = 3
 """Seconds within which so many clients stop, where something common to them is the cause."""
 UNHELD = 3.0
 """Messages in delivery beyond those of consumers: rows of one poll are not read at the same moment."""
@@ -37,7 +39,8 @@ STOPPED = STOPS | LOOPS
 
 def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     """Memory or disk is full. Who fills it and who suffers differ; who sent nothing shortly before suffers nothing."""
-    broker, addresses = symptoms.poll.broker, symptoms.addresses
+    broker = symptoms.poll.broker
+    addresses = symptoms.addresses
     if not surroundings.full_broker(broker):
         return
     memory = broker.memory_used_bytes >= broker.memory_limit_bytes
@@ -56,10 +59,8 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
         if memory
         else ""
     )
-    about, where = (
-        addresses.get(filler, AddressLimits()),
-        sorted({row.address for row in waits} | {filler} - {""}),
-    )
+    about = addresses.get(filler, AddressLimits())
+    where = sorted({row.address for row in waits} | {filler} - {""})
     group.facts = producers(waits) | address_facts(symptoms, filler) | {
         "filler": filler,
         "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {in_bytes(broker.memory_limit_bytes)}",
@@ -84,13 +85,15 @@ def failed_over(symptoms: Symptoms) -> Iterator[Group]:
     took = symptoms.poll.snapshot.observation.takeover
     if took is not None and took.alone:
         group = symptoms.measured("failover", symptoms.poll.groups.broker)
-        group.begin, group.facts = took.time, {"took": took.text, "other": took.broker}
+        group.begin = took.time
+        group.facts = {"took": took.text, "other": took.broker}
         yield group
 
 
 def producers(rows: list[ProducerRow]) -> dict[str, str]:
     """How many wait, and who."""
-    clients, count = sorted({row.client for row in rows}), len(rows)
+    clients = sorted({row.client for row in rows})
+    count = len(rows)
     said = f"{count} producer{'s are' if count > 1 else ' is'}" if rows else ""
     return {
         "producers": said,
@@ -101,9 +104,11 @@ def producers(rows: list[ProducerRow]) -> dict[str, str]:
 
 def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
     """How full it is, who sends to it, and what is known of its consumers."""
-    about, found = symptoms.addresses.get(address, AddressLimits()), symptoms.poll.found
+    about = symptoms.addresses.get(address, AddressLimits())
+    found = symptoms.poll.found
     at = [*symptoms.queues_of(address).values()]
-    messages, count = np.nansum(found.messages[at]), np.nansum(found.consumers[at])
+    messages = np.nansum(found.messages[at])
+    count = np.nansum(found.consumers[at])
     stopped = [
         one
         for one in symptoms.free.values()
@@ -129,11 +134,9 @@ def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
 
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
     """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
-    links, found, stopped = (
-        symptoms.poll.snapshot.links,
-        symptoms.poll.found,
-        symptoms.poll.timers.stuck,
-    )
+    links = symptoms.poll.snapshot.links
+    found = symptoms.poll.found
+    stopped = symptoms.poll.timers.stuck
     read = (
         {} if links is None else {state[0].queue: state for state in states_of(links)}
     )
@@ -148,10 +151,11 @@ def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
         ):
             group = symptoms.measured("bridge_stopped", row.name)
             how = how_it_stopped(up, started, found.delivering[at])
-            group.places, group.facts = (
-                {place},
-                {"queues": row.queue, how: f"{found.messages[at]:,.0f} messages wait"},
-            )
+            group.places = {place}
+            group.facts = {
+                "queues": row.queue,
+                how: f"{found.messages[at]:,.0f} messages wait",
+            }
             sends_on = row.kind == "bridge" and how != "stopped"
             group.facts |= {"target": row.target if sends_on else ""}
             symptoms.take(group.victims, on({place}, BACKLOG))
@@ -187,7 +191,8 @@ def on(
 
 def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
     """A dead-letter address is full under FAIL: what should go there stays in delivery, with no consumer."""
-    found, in_doubt = symptoms.poll.found, symptoms.poll.losses.in_doubt
+    found = symptoms.poll.found
+    in_doubt = symptoms.poll.losses.in_doubt
     targets = [
         name
         for name, one in symptoms.addresses.items()
@@ -246,10 +251,8 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
         ):
             sources.setdefault(target, set()).add(source)
     for address in sorted(told | reached | sources.keys())[:MOST_ADDRESSES]:
-        closed, of = (
-            symptoms.addresses.get(address, AddressLimits()).producers_paused > 0,
-            sources.get(address, ()),
-        )
+        closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0
+        of = sources.get(address, ())
         kind = (
             "address_blocked"
             if closed
@@ -264,14 +267,10 @@ def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
             if row.address == address or row.address in of
         ]
         if waits or address in told:
-            group.places, group.blocked = (
-                {*symptoms.queues_of(address)},
-                sorted({row.client for row in waits}),
-            )
-            group.facts, blocked_in_send = (
-                address_facts(symptoms, address),
-                symptoms.of_sessions(waits),
-            )
+            group.places = {*symptoms.queues_of(address)}
+            group.blocked = sorted({row.client for row in waits})
+            group.facts = address_facts(symptoms, address)
+            blocked_in_send = symptoms.of_sessions(waits)
             symptoms.take(group.own, on(group.places, FILL))
             symptoms.take(group.victims, blocked_in_send)
             group.consumers = symptoms.consumers_of(group.victims)
@@ -336,11 +335,9 @@ def common_causes(symptoms: Symptoms) -> Iterator[Group]:
 
 def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     """What their consumers share, and who works all the same."""
-    first, clients, keys = (
-        at_once[0],
-        sorted({one.client for one in at_once}),
-        {*map(key_of, at_once)},
-    )
+    first = at_once[0]
+    clients = sorted({one.client for one in at_once})
+    keys = {*map(key_of, at_once)}
     group = Group(
         "common_cause",
         first.client,
@@ -354,10 +351,8 @@ def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
     hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
     # What a consumer lets go may have come back: only where its queue settled some, it works.
     settled = consumer.at_queue(symptoms.poll.found.d_settled, 0.0)
-    rows, work = (
-        consumer.index.rows,
-        np.flatnonzero((consumer.d_left > 0) & (settled > 0)),
-    )
+    rows = consumer.index.rows
+    work = np.flatnonzero((consumer.d_left > 0) & (settled > 0))
     others = (rows[i] for i in work if rows[i].client not in group.blocked)
     works = next(others, None)
     beside = next(
@@ -382,7 +377,8 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
         (one for one in symptoms.free.values() if one.name == SILENT),
         key=lambda one: one.since,
     )
-    arrival, near = symptoms.poll.usual.arrival, 2 * symptoms.poll.found.interval
+    arrival = symptoms.poll.usual.arrival
+    near = 2 * symptoms.poll.found.interval
     gaps = [
         i for i in range(1, len(silent)) if silent[i].since - silent[i - 1].since > near
     ]
@@ -398,7 +394,8 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
 
 def clients(symptoms: Symptoms) -> Iterator[Group]:
     """All that one client does wrong, on whatever queues, and who gets nothing on the connections that it fills."""
-    stopped, rows = list[ActiveCondition](), symptoms.poll.found.consumer.index.rows
+    stopped = list[ActiveCondition]()
+    rows = symptoms.poll.found.consumer.index.rows
     keys = symptoms.poll.snapshot.consumer_connection
     symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPPED)
     for group in together("", stopped, lambda one: one.client):

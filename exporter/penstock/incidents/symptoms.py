@@ -38,11 +38,9 @@ class Sending:
     def advance(self, producers: Table[ProducerRow] | None, now: float) -> "Sending":
         if producers is None or producers["produced"] is self.produced:
             return self
-        index, produced, known = (
-            producers.index,
-            producers["produced"],
-            not np.isnan(self.since),
-        )
+        index = producers.index
+        produced = producers["produced"]
+        known = not np.isnan(self.since)
         moved = produced != reindex(index, self.index, self.produced, np.nan)
         last = np.where(
             moved & known, now, reindex(index, self.index, self.last, np.nan)
@@ -80,11 +78,9 @@ def noticed(
     poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float
 ) -> Iterable[Noted]:
     """At this poll. consumers, sending: of the poll before; refused: logins that were refused until then."""
-    now, found, producers = (
-        poll.snapshot.stamp,
-        poll.found.consumer,
-        poll.snapshot.producers,
-    )
+    now = poll.snapshot.stamp
+    found = poll.found.consumer
+    producers = poll.snapshot.producers
     if poll.found.restarted:
         yield Noted(now, "the broker started")
     elif (count := poll.broker.authentication_failures - refused) > 0:
@@ -198,10 +194,8 @@ class Symptoms:
     @cached_property
     def queues(self) -> Mapping[tuple[str, str], list[float]]:
         """Of those that the reported conditions concern: messages, their growth, least age (NaN: not known)."""
-        found, conditions = (
-            self.poll.found,
-            [one for of in self.told for one in of.own + of.victims],
-        )
+        found = self.poll.found
+        conditions = [one for of in self.told for one in of.own + of.victims]
         places = {(one.address, one.queue) for one in conditions}.union(
             *(of.places for of in self.told)
         )
@@ -215,7 +209,8 @@ class Symptoms:
     @cached_property
     def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
         """Positions of changes about what is reported, by their address and by their client."""
-        by_address, by_client = dict[str, list[int]](), dict[str, list[int]]()
+        by_address = dict[str, list[int]]()
+        by_client = dict[str, list[int]]()
         conditions = [one for of in self.told for one in of.own + of.victims]
         addresses = {address for of in self.told for address, _ in of.places}.union(
             one.address for one in conditions
@@ -256,7 +251,8 @@ class Symptoms:
         self, rows: Iterable[ProducerRow]
     ) -> Callable[[ActiveCondition], bool]:
         """Whether a condition is of a client that consumes in the session of one of these producers."""
-        wanted, clients = {row.session for row in rows} - {""}, self.poll.groups.clients
+        wanted = {row.session for row in rows} - {""}
+        clients = self.poll.groups.clients
         at = self.consumers_of(self.free.values() if wanted else ())
         rows_of = self.poll.found.consumer.index.rows
         found = {

@@ -44,7 +44,8 @@ UNNAMED = "(not known)"
 
 def account_list(view: BrokerView, name: str) -> AccountList:
     """Sheets of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
-    account, queues = view.state.judgement.account, view.snapshot.queues
+    account = view.state.judgement.account
+    queues = view.snapshot.queues
     if queues is None or not account.watched or account.books.index is not queues.index:
         raise NotFound(
             NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again"
@@ -52,7 +53,8 @@ def account_list(view: BrokerView, name: str) -> AccountList:
     sheets = Sheets(view, account, queues)
     if not name:
         return sheets.of_all_losses()
-    found, bare = sheets.named(name), sheets.bare_named(name)
+    found = sheets.named(name)
+    bare = sheets.bare_named(name)
     if not found and not bare:
         client = sheets.of_client(name)
         if client is None:
@@ -68,7 +70,8 @@ class SheetMaker:
     """What sheets of all kinds of broker have in common. shown: positions of the queues that have sheets."""
 
     def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
-        self._view, self._queues = view, queues
+        self._view = view
+        self._queues = queues
         member = view.state.queues.grouping.member
         self.shown: list[int] = [
             i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN
@@ -105,7 +108,8 @@ class SheetMaker:
 
     def _buffered(self, i: int) -> dict[str, Amount]:
         """By client: what was sent to it of the queue and it has not acknowledged."""
-        consumers, by_client = self._view.snapshot.consumers, Counter[str]()
+        consumers = self._view.snapshot.consumers
+        by_client = Counter[str]()
         if consumers is not None:
             for at in np.flatnonzero(
                 self._view.snapshot.consumer_queue == self._queues.index.keys[i]
@@ -127,7 +131,8 @@ class Sheets(SheetMaker):
         super().__init__(view, queues)
         self._account = account
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
-        self._polled, self._late = polled_fates(account, queues), account.late
+        self._polled = polled_fates(account, queues)
+        self._late = account.late
         self._compared = account.address_books.index is queues.index
         if self._compared:
             self._fates |= address_fates(account)
@@ -268,7 +273,8 @@ class Sheets(SheetMaker):
     def of_bare_address(self, at: int) -> AccountSheet:
         """Of an address without a queue."""
         bare = self._bare
-        unrouted, routed = json_number(bare.unrouted[at]), json_number(bare.routed[at])
+        unrouted = json_number(bare.unrouted[at])
+        routed = json_number(bare.routed[at])
         came: dict[str, Amount] = {"routed": routed, "unrouted": unrouted}
         left: dict[str, Amount] = {"unrouted": unrouted}
         reasons: dict[str, str] = {}
@@ -287,7 +293,8 @@ class Sheets(SheetMaker):
     # --- queues and their addresses
 
     def of_queue(self, i: int) -> AccountSheet:
-        books, row = self._account.books, self._queues.index.rows[i]
+        books = self._account.books
+        row = self._queues.index.rows[i]
         names = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
         names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
         names += ["replaced"] if self._queues["last_value"][i] > 0 else []
@@ -308,7 +315,8 @@ class Sheets(SheetMaker):
         by_restarts = json_number(books.adjusted[i] + books.lost_at_restart[i])
         further = {"expired_on_arrival": arrived_late, "restarts": by_restarts}
         came |= {name: value for name, value in further.items() if value != 0}
-        there, unexplained = self._there(i), json_number(books.unexplained[i])
+        there = self._there(i)
+        unexplained = json_number(books.unexplained[i])
         delivering, buffered = self._delivering(i)
         lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
         reasons = {
@@ -346,7 +354,8 @@ class Sheets(SheetMaker):
         if why_not_ready:
             reasons[READY] = why_not_ready
         if READY in there and np.isnan(self._queues["messages"][i]):
-            there, reasons[READY] = {**there, READY: None}, WHY["uncounted_content"]
+            there = {**there, READY: None}
+            reasons[READY] = WHY["uncounted_content"]
         return AccountSheet(
             self._view.policy.broker, row.address, row.name, self._begun(books.since[i]), came, there, left, lost_by,
             delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),
@@ -405,7 +414,8 @@ class Sheets(SheetMaker):
     def _reached_no_queue(self, i: int) -> tuple[float, float]:
         """Of what the address routed since the books began, at least and at most so many."""
         of = self._account.address_books
-        least, most = float(np.nan_to_num(of.least[i])), float(of.most[i])
+        least = float(np.nan_to_num(of.least[i]))
+        most = float(of.most[i])
         if not of.earlier[i] > 0:
             return least, most
         # What was missing before it was compared again is known only by its fates.
@@ -418,7 +428,8 @@ class Sheets(SheetMaker):
 
     def of_client(self, client: str) -> AccountSheet | None:
         """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
-        takers, senders = self._view.table("client"), self._view.table("producer")
+        takers = self._view.table("client")
+        senders = self._view.table("producer")
         at = [i for i, row in enumerate(takers.index) if row.client == client]
         sent: dict[str, Amount] = {
             row.address: json_number(senders["produced"][i])
@@ -484,7 +495,8 @@ class Sheets(SheetMaker):
 
     def _there(self, i: int) -> dict[str, Amount]:
         """By one row of the broker: they sum up to the content."""
-        books, queues = self._account.books, self._queues
+        books = self._account.books
+        queues = self._queues
         scheduled = np.nan_to_num(queues["scheduled"][i])
         if self._view.state.judgement.keeps[i]:
             return {"kept": json_number(books.content[i])}
@@ -497,7 +509,8 @@ class Sheets(SheetMaker):
 
     def _delivering(self, i: int) -> tuple[dict[str, Amount], dict[str, Amount]]:
         """By state, and what is buffered by client; read before the queue, so that the sum may differ from its own."""
-        consumers, of = self._view.snapshot.consumers, self._account.in_doubt
+        consumers = self._view.snapshot.consumers
+        of = self._account.in_doubt
         if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
             return {}, {}
         at = np.flatnonzero(
@@ -520,10 +533,12 @@ class Sheets(SheetMaker):
         return by_state, by_client
 
     def _lost_by(self, i: int) -> Iterator[tuple[str, Amount]]:
-        of, lost = self._account.ring_losses, self._account.books.lost[i]
+        of = self._account.ring_losses
+        lost = self._account.books.lost[i]
         if of.index is not self._queues.index or np.isnan(lost) or not lost:
             return
-        least, most = float(of.least[i]), min(float(of.most[i]), float(lost))
+        least = float(of.least[i])
+        most = min(float(of.most[i]), float(lost))
         yield "arrivals", amount(lost - most, lost - least)
         named = of.by_client.get(int(self._queues.index.keys[i]), {})
         for client, one in sorted(named.items()):
@@ -537,7 +552,8 @@ def together_by_reason(
     found: Iterable[Mapping[tuple[str, str], float | None]],
 ) -> list[NotKnown]:
     """found: of each place, messages that may have had a fate, by the fate and the reason why that is not known."""
-    places, most = Counter[tuple[str, str]](), dict[tuple[str, str], float | None]()
+    places = Counter[tuple[str, str]]()
+    most = dict[tuple[str, str], float | None]()
     for one in found:
         for key, number in one.items():
             before = most.get(key, 0.0)
@@ -556,7 +572,8 @@ def together_by_reason(
 
 def amount(low: float, high: float) -> Amount:
     """A number where both agree; None where nothing is known."""
-    least, most = json_number(low), json_number(high)
+    least = json_number(low)
+    most = json_number(high)
     if least is None or np.isnan(high) or (most is None and least == 0):
         return None
     return least if least == most else (least, most)
@@ -594,7 +611,8 @@ def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
     """With fates that the broker counts as one in one term, where it is not known which of them it was."""
     found = dict(left)
     for name, other in EITHER_OF:
-        low, high = left.get(name), left.get(other)
+        low = left.get(name)
+        high = left.get(other)
         if isinstance(low, tuple) and isinstance(high, tuple) and high[1] is not None:
             found |= {name: 0, other: 0, f"{name} or {other}": low[0] + high[1]}
     return found

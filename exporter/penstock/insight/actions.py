@@ -23,10 +23,8 @@ from penstock.model import QueueRow, Snapshot
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
-TO_OTHERS, TO_NONE = (
-    "and at once to its other consumers",
-    "and wait for a consumer: it has no other",
-)
+TO_OTHERS = "and at once to its other consumers"
+TO_NONE = "and wait for a consumer: it has no other"
 """Where messages go that are returned."""
 CONSUMER_LIMITS = {"artemis": "max-consumers", "openmq": "maxNumActiveConsumers"}
 """By kind of broker the setting that limits the consumers of a queue."""
@@ -63,7 +61,8 @@ class Actions:
         broker = self._snapshot.broker
         if broker is None:
             return []
-        names, mbeans = self._names(one), self._mbeans(one)
+        names = self._names(one)
+        mbeans = self._mbeans(one)
         ready = {
             each.queue: each.evidence.get("ready", 0.0)
             for each in beside
@@ -137,10 +136,8 @@ class Actions:
 
     def _in_doubt(self) -> Iterator[str]:
         """Transactions that have been prepared for long, the oldest first: others are under way."""
-        now, seen = (
-            self._judgement.seen.times.now,
-            self._judgement.account.losses.prepared,
-        )
+        now = self._judgement.seen.times.now
+        seen = self._judgement.account.losses.prepared
         yield from (
             xid
             for xid, at in sorted(seen.items(), key=lambda one: one[1])
@@ -151,11 +148,9 @@ class Actions:
                 yield one.transaction.id
 
     def _of_address(self, one: ActiveCondition) -> dict[str, str]:
-        found, addresses, i = (
-            {},
-            self._snapshot.addresses,
-            self._addresses.get(one.address),
-        )
+        found = {}
+        addresses = self._snapshot.addresses
+        i = self._addresses.get(one.address)
         if addresses is not None and i is not None:
             if "max_delivery_attempts" in addresses and not np.isnan(
                 addresses["max_delivery_attempts"][i]
@@ -185,11 +180,9 @@ class Actions:
         """Of the client's consumer that has settled nothing for longest, else buffers most; of the queue's where the
         condition is the queue's.
         """
-        consumers, connections, clients = (
-            self._snapshot.consumers,
-            self._snapshot.connections,
-            self._clients,
-        )
+        consumers = self._snapshot.consumers
+        connections = self._snapshot.connections
+        clients = self._clients
         if consumers is None or not one.queue or clients.source is not consumers.index:
             return {}
         of_queue = np.array(
@@ -219,10 +212,8 @@ class Actions:
         holds_longest = not np.isnan(since).all() and one.name not in HOLDS_MOST
         worst = int(np.nanargmin(since)) if holds_longest else int(np.argmax(buffered))
         i = int(rows[worst])
-        row, protocol = (
-            consumers.index.rows[i],
-            consumers.index.rows[i].protocol.upper(),
-        )
+        row = consumers.index.rows[i]
+        protocol = consumers.index.rows[i].protocol.upper()
         keys = self._snapshot.consumer_connection
         at = (
             -1
@@ -275,11 +266,9 @@ class Actions:
     def _of_producer(self, one: ActiveCondition) -> dict[str, str]:
         """Of the one connection that has sent to the address in a transaction that is open; nothing of several."""
         snapshot = self._snapshot
-        transactions, producers, connections = (
-            snapshot.transactions,
-            snapshot.producers,
-            snapshot.connections,
-        )
+        transactions = snapshot.transactions
+        producers = snapshot.producers
+        connections = snapshot.connections
         if (
             transactions is None
             or producers is None

@@ -148,7 +148,8 @@ def missing_queues(
     """
     if now is before.account:
         return before.missing
-    books, index = before.account.books, now.books.index
+    books = before.account.books
+    index = now.books.index
     if (
         restarted
         or not (before.account.watched and now.watched)
@@ -245,7 +246,8 @@ def changes(before: StatusSummary, after: StatusSummary, now: float) -> Iterator
 def _incidents(
     broker: str, before: Sequence[Incident], after: Sequence[Incident], now: float
 ) -> Iterator[Event]:
-    then, here = {one.id for one in before}, {one.id for one in after}
+    then = {one.id for one in before}
+    here = {one.id for one in after}
     began = [(Change.INCIDENT_BEGIN, one) for one in after if one.id not in then]
     for change, one in [
         *began,
@@ -267,16 +269,15 @@ def _operated(
 ) -> Iterator[Event]:
     if not before.watched or after is before:
         return
-    index, to = (
-        after.moves.index,
-        {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven},
-    )
+    index = after.moves.index
+    to = {move.queue: f" to {', '.join(move.to)}" for move in after.moves.proven}
     moved = after.moves.moved - before.moves.reindexed(index).moved
     purged = after.dead_letters.purged - before.dead_letters.reindexed(index).purged
     for change, more in ((Change.MOVED, moved), (Change.PURGED, purged)):
         for i in np.flatnonzero(more > 0)[:MOST_QUEUES].tolist():
             where = to.get(int(index.keys[i]), "") if change is Change.MOVED else ""
-            row, detail = index.rows[i], f"{more[i]:,.0f} messages{where}"
+            row = index.rows[i]
+            detail = f"{more[i]:,.0f} messages{where}"
             yield Event(now, change, broker, row.address, row.name, detail=detail)
 
 
@@ -306,10 +307,8 @@ def _condition(
     elif was is severity:
         return
     else:
-        change, detail = (
-            Change.SEVERITY,
-            f"{was.name.lower()} to {severity.name.lower()}",
-        )
+        change = Change.SEVERITY
+        detail = f"{was.name.lower()} to {severity.name.lower()}"
     condition, address, queue, client = name
     told = severity.name.lower()
     yield Event(

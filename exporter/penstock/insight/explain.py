@@ -192,10 +192,8 @@ def in_full(
     most: int | None = None,
 ) -> list[ConditionT]:
     """The worst first, and these with what to do."""
-    found, actions = (
-        sorted(found, key=lambda one: (-one.severity, one.since)),
-        Actions(view.snapshot, view.state),
-    )
+    found = sorted(found, key=lambda one: (-one.severity, one.since))
+    actions = Actions(view.snapshot, view.state)
     return [
         make(one, view, actions if i < WITH_ACTIONS else None)
         for i, one in enumerate(found[:most])
@@ -476,7 +474,8 @@ def near(name: str, names: Sequence[str], what: str) -> str:
 
 def rates(view: BrokerView) -> dict[str, Column]:
     """Messages per second in and out of each queue over the trend window; nothing while it is not known."""
-    grouping, trend = view.state.queues.grouping, view.state.judgement.activity.trend
+    grouping = view.state.queues.grouping
+    trend = view.state.judgement.activity.trend
     if trend.index is not grouping.source:
         return {}
     return {
@@ -487,7 +486,8 @@ def rates(view: BrokerView) -> dict[str, Column]:
 
 def usual_of(view: BrokerView, i: int) -> str:
     """On what it rests what is normal for the queue that is shown as row i."""
-    normal, grouping = view.state.judgement.normal, view.state.queues.grouping
+    normal = view.state.judgement.normal
+    grouping = view.state.queues.grouping
     rows = np.flatnonzero(grouping.member == i)
     if (
         len(rows) != 1
@@ -495,9 +495,13 @@ def usual_of(view: BrokerView, i: int) -> str:
         or not normal.expected.weeks[rows[0]] > 0
     ):
         return "not known: this hour of the week was not seen before"
-    at, expected, service = rows[0], normal.expected, view.state.judgement.service
-    history, usual = int(expected.from_history[at]), normal.usual(service)
-    error, windows = normal.errors[history, at], usual.windows[at]
+    at = rows[0]
+    expected = normal.expected
+    service = view.state.judgement.service
+    history = int(expected.from_history[at])
+    usual = normal.usual(service)
+    error = normal.errors[history, at]
+    windows = usual.windows[at]
     within = "" if np.isnan(error) else f", mean error {100 * np.expm1(error):.0f} %"
     text = f"{SOURCES[history]} on {expected.weeks[at]:.0f} weeks{within}; longest pause {duration(expected.pause[at])}"
     if not windows >= WINDOWS:
@@ -530,10 +534,8 @@ def queues_with(
     numbers: Sequence[str],
 ) -> list[answers.Related]:
     """The largest by the first of the numbers."""
-    at, read = (
-        [i for i, row in enumerate(table.index) if chosen(row)],
-        [name for name in numbers if name in table],
-    )
+    at = [i for i, row in enumerate(table.index) if chosen(row)]
+    read = [name for name in numbers if name in table]
     if read:
         at.sort(key=lambda i: -np.nan_to_num(table[read[0]][i]))
     texts = (
@@ -638,13 +640,15 @@ def stall_threshold(
         return StallThreshold(
             seconds, "configured", 0, f"rule {given.given_by['patience']}"
         )
-    patience, constants = view.state.judgement.patience, view.policy.constants
+    patience = view.state.judgement.patience
+    constants = view.policy.constants
     at = patience.index.positions(table.index.keys[i : i + 1])[0]
     weight = float(patience.weight[at]) if at >= 0 else 0.0
     if weight == 0:
         why = f"nothing learned yet: judgement.cold, {duration(constants.cold)}"
         return StallThreshold(seconds, "cold", 0, why)
-    longest, q98 = float(patience.longest[at]), float(patience.q98[at])
+    longest = float(patience.longest[at])
+    q98 = float(patience.q98[at])
     usual = f"{constants.factor:g} times the longest gap of {duration(longest)}"
     if weight >= FEW:
         usual = f"{constants.factor:g} times {duration(q98)}, which 98 % of the gaps stay below"
@@ -662,8 +666,10 @@ def stall_threshold(
 
 def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | None:
     """Size and source of a ring, and its ledger; None where messages are never thrown away to keep a limit."""
-    judgement, grouping = view.state.judgement, view.state.queues.grouping
-    books, seen = judgement.account.books, judgement.seen
+    judgement = view.state.judgement
+    grouping = view.state.queues.grouping
+    books = judgement.account.books
+    seen = judgement.seen
     rows = np.flatnonzero(grouping.member == i)
     limit = json_number(view.tables["queue"]["ring_limit"][i])
     if series.summed or len(rows) != 1:
@@ -672,7 +678,8 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
     queues = view.snapshot.queues
     if queues is None or (limit is None and not queues["last_value"][row] > 0):
         return None
-    source, where = str(series.ring_source), NAMES["ring_sources"][series.ring_source]
+    source = str(series.ring_source)
+    where = NAMES["ring_sources"][series.ring_source]
     if books.index is not grouping.source or seen.queues.index is not grouping.source:
         return answers.Ring(limit, source, where, None, "not judged yet")
     added, settled, expired, killed, _, messages = (
@@ -696,7 +703,8 @@ def ring_of(view: BrokerView, series: QueueSeries, i: int) -> answers.Ring | Non
 
 
 def unknown(view: BrokerView, series: QueueSeries, i: int) -> Iterator[tuple[str, str]]:
-    table, snapshot = view.tables["queue"], view.snapshot
+    table = view.tables["queue"]
+    snapshot = view.snapshot
     for name, collector in snapshot.collectors.items():
         if collector.error:
             yield f"what `{name}` reads", collector.error

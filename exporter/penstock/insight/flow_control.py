@@ -38,14 +38,10 @@ def flow_of(
 
 def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
     row: ConsumerSeries = consumers.index.rows[i]
-    limit, resume = (
-        float(consumers["flow_limit"][i]),
-        float(consumers["flow_resume"][i]),
-    )
-    held, paused = (
-        float(consumers["buffered"][i]),
-        bool(consumers["flow_paused"][i] > 0),
-    )
+    limit = float(consumers["flow_limit"][i])
+    resume = float(consumers["flow_resume"][i])
+    held = float(consumers["buffered"][i])
+    paused = bool(consumers["flow_paused"][i] > 0)
     window = None if np.isnan(limit) else ConsumerWindow(int(limit), int(resume))
     return ConsumerFlow(
         row.client,
@@ -70,7 +66,8 @@ def connections_of(
 
     No broker shows that limit, nor whether it is in force.
     """
-    consumers, broker = snapshot.consumers, snapshot.broker
+    consumers = snapshot.consumers
+    broker = snapshot.broker
     if consumers is None or broker is None or not broker.kind.counted_flow:
         return []
     found: dict[int, ConnectionFlow] = {}

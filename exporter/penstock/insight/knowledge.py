@@ -203,10 +203,8 @@ def watched_of_clients(
     """
     named = {one.client for one in active}
     for one in clients:
-        since, needed = (
-            one.numbers.get("blocked_since"),
-            one.patience.seconds if one.patience else None,
-        )
+        since = one.numbers.get("blocked_since")
+        needed = one.patience.seconds if one.patience else None
         if (
             one.client in named
             or since is None
@@ -246,7 +244,8 @@ def undecided_conditions(
             ADVICE_BY_KIND[QueueKind(series.kind)],
         )
         return
-    key, warm_up = state.queues.grouping.key_of(series), state.judgement.warm_up
+    key = state.queues.grouping.key_of(series)
+    warm_up = state.judgement.warm_up
     young = too_young(state, snapshot, series, "", warm_up.queues, key)
     if young is not None:
         yield young
@@ -314,7 +313,8 @@ def unjudged_since(state: State, snapshot: Snapshot) -> float:
 
 def queue_seen_since(state: State, snapshot: Snapshot, series: QueueSeries) -> float:
     """When a queue was seen first, or the first of those that are shown as one. By the agent's clock."""
-    judgement, grouping = state.judgement, state.queues.grouping
+    judgement = state.judgement
+    grouping = state.queues.grouping
     key = grouping.key_of(series)
     seen = judgement.warm_up.queues.since_of(key)
     account = (

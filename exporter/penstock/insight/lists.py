@@ -223,42 +223,44 @@ def first_rows(query: ListQuery) -> ListQuery:
     return replace(query, offset=0, limit=query.offset + query.limit)
 
 
-def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
-    """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
+def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
+    """The key by which the rows of a list like `part` are sorted, and whether it ascends."""
     name = query.sort.removeprefix("-")
     ascends = (name in NAMES) != query.sort.startswith("-")
     sign = 1.0 if ascends else -1.0
-    key: Callable[[Any], Any]
-    if isinstance(parts[0], answers.ConditionList):
-        ascends, key = (
-            True,
-            lambda row: (-Severity[row.severity.upper()], row.since, row.queue),
-        )
-    elif isinstance(parts[0], answers.IncidentList):
-        ascends, key = True, lambda row: (-Severity[row.severity.upper()], row.begin)
-    elif name in NAMES:
-        key = lambda row: (  # noqa: E731
-            getattr(row, name).casefold(),
-            row.queue,
-            getattr(row, "client", ""),
-        )
-    elif name == WORST:
-        held = "messages" if isinstance(parts[0], answers.QueueList) else "buffered"
-        ascends, key = (
-            True,
-            lambda row: (
-                sign * _worst(row.conditions, query),
-                sign * np.nan_to_num(_known(row, held)),
-            ),
-        )
-    else:
-        ascends, key = (
-            True,
-            lambda row: (
-                np.isnan(value := _known(row, name)),
-                np.nan_to_num(sign * value),
-            ),
-        )
+    size_field = "messages" if isinstance(part, answers.QueueList) else "buffered"
+
+    def of_condition(row: Any) -> Any:
+        return -Severity[row.severity.upper()], row.since, row.queue
+
+    def of_incident(row: Any) -> Any:
+        return -Severity[row.severity.upper()], row.begin
+
+    def of_name(row: Any) -> Any:
+        return getattr(row, name).casefold(), row.queue, getattr(row, "client", "")
+
+    def of_worst(row: Any) -> Any:
+        size = np.nan_to_num(_known(row, size_field))
+        return sign * _worst(row.conditions, query), sign * size
+
+    def of_number(row: Any) -> Any:
+        number = _known(row, name)
+        return np.isnan(number), np.nan_to_num(sign * number)
+
+    if isinstance(part, answers.ConditionList):
+        return of_condition, True
+    if isinstance(part, answers.IncidentList):
+        return of_incident, True
+    if name in NAMES:
+        return of_name, ascends
+    if name == WORST:
+        return of_worst, True
+    return of_number, True
+
+
+def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
+    """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
+    key, ascends = _order_of(parts[0], query)
     place = {broker: n for n, broker in enumerate(brokers)}
     rows: list[Any] = [row for part in parts for row in part.rows]
     rows.sort(key=lambda row: place.get(row.broker, len(place)))
@@ -308,7 +310,8 @@ def _listed(
 
 def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
     """Positions of the rows that fit."""
-    labels, size = source.labels, len(source.labels)
+    labels = source.labels
+    size = len(source.labels)
     fits = np.ones(size, np.bool_)
     for name in ("address", "queue", "client"):
         if text := getattr(query, name):
@@ -392,7 +395,8 @@ def _names(
     source: RowSource[Any], name: str, at: Positions
 ) -> Iterator[tuple[str, str, str]]:
     for i in at.tolist():
-        label, row = source.labels[source.member[i]], source.rows[i]
+        label = source.labels[source.member[i]]
+        row = source.rows[i]
         first = row.id if name == "consumer" else getattr(label, name, "")
         yield first.casefold(), label.queue, getattr(label, "client", "")
 
@@ -512,7 +516,8 @@ def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
         )
 
     known = Table(table.index, read)
-    labels, rows = grouping.index.rows.tolist(), table.index.rows.tolist()
+    labels = grouping.index.rows.tolist()
+    rows = table.index.rows.tolist()
     conditions = _by_label(labels, view.conditions, CLIENT)
     own = ("id", "remote_host")
     return RowSource(

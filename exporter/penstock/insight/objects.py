@@ -59,7 +59,8 @@ def explain_broker(
 ) -> ObjectView:
     """pair: other brokers that serve the same node id."""
     about = view.snapshot.broker
-    facts, related = [], [*pair, *links_of(view)]
+    facts = []
+    related = [*pair, *links_of(view)]
     if about is not None:
         role = next((row.role for row in view.table("broker").index), about.role)
         texts = {
@@ -202,16 +203,15 @@ def explain_connection(
     view: BrokerView, connection: str, failing: Failing | None
 ) -> ObjectView:
     """connection: the broker's id of it. NotFound: there is no such connection now."""
-    connections, consumers = view.snapshot.connections, view.snapshot.consumers
+    connections = view.snapshot.connections
+    consumers = view.snapshot.consumers
     ids = None if connections is None else [row.id for row in connections.index]
     if connections is None or ids is None or connection not in ids:
         raise view.missing("connection", connection, ids)
     i = ids.index(connection)
     row = connections.index.rows[i]
-    related, clients = (
-        [Related("belongs to", "client", row.client, "")],
-        dict[tuple[str, str, str], bool](),
-    )
+    related = [Related("belongs to", "client", row.client, "")]
+    clients = dict[tuple[str, str, str], bool]()
     texts = {"protocol": row.protocol, "user": row.user, "from": row.remote_host}
     if consumers is not None:
         at = np.flatnonzero(
@@ -290,7 +290,8 @@ def linked(view: BrokerView) -> Table[LinkRow]:
 
 
 def links_of(view: BrokerView) -> list[Related]:
-    links, states = linked(view), {1.0: "up", 0.0: "down"}
+    links = linked(view)
+    states = {1.0: "up", 0.0: "down"}
     stopped = {
         one.object: f"; {one.title}"
         for one in view.incidents.told
@@ -311,8 +312,10 @@ def links_of(view: BrokerView) -> list[Related]:
 
 def _clients(view: BrokerView, at: Positions) -> dict[tuple[str, str, str], bool]:
     """The clients, by their labels, whose consumers these are; and whether these may be the ones that are stalled."""
-    grouping, judgement = view.state.consumers.clients, view.state.judgement
-    times, member = judgement.seen.times, grouping.member
+    grouping = view.state.consumers.clients
+    judgement = view.state.judgement
+    times = judgement.seen.times
+    member = grouping.member
     still = (
         times.now - judgement.held_unsettled_since(grouping.source) > 2 * times.interval
     )
@@ -358,7 +361,8 @@ class AddressSum:
 
 def address_sum(view: BrokerView, address: str, failing: Failing | None) -> AddressSum:
     """address: empty for all."""
-    about, table = view.snapshot.broker, view.table("queue")
+    about = view.snapshot.broker
+    table = view.table("queue")
     passive = about is not None and about.role is Role.PASSIVE
     at = np.flatnonzero(
         [
@@ -379,7 +383,8 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         if passive
         else known_address(view, address, active, incidents, failing)
     )
-    stamp, times = view.snapshot.stamp, view.state.judgement.seen.times
+    stamp = view.snapshot.stamp
+    times = view.state.judgement.seen.times
     books = view.state.judgement.account.books
     own = np.array(
         [

@@ -40,7 +40,8 @@ THERE = ("scheduled", "delivering", "uncommitted")
 
 def sheets(view: BrokerView, name: str) -> AccountList:
     """Of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
-    account, queues = view.state.judgement.openmq_account, view.snapshot.queues
+    account = view.state.judgement.openmq_account
+    queues = view.snapshot.queues
     if queues is not None and account.watched and account.queues.index is queues.index:
         return openmq_account_list(view, queues, name)
     return account_list(view, name)
@@ -68,10 +69,8 @@ def openmq_account_list(
     """As `account.account_list`."""
     sheets = OpenmqSheets(view, queues)
     if name:
-        of_queues, of_topics = (
-            sheets.named(name),
-            [i for topic, i in sheets.topics.items() if name == topic],
-        )
+        of_queues = sheets.named(name)
+        of_topics = [i for topic, i in sheets.topics.items() if name == topic]
         if not of_queues and not of_topics:
             raise sheets.missing("address or queue", name, sheets.topics)
     else:
@@ -103,12 +102,14 @@ class OpenmqSheets(SheetMaker):
         }
 
     def of_queue(self, i: int) -> AccountSheet:
-        row, books = self._queues.index.rows[i], self._account.queues
+        row = self._queues.index.rows[i]
+        books = self._account.queues
         numbers = {
             name: float(np.nan_to_num(self._queues[name][i]))
             for name in ("messages", *THERE, "removed")
         }
-        content, subscription = numbers["messages"], row.kind is QueueKind.SUBSCRIPTION
+        content = numbers["messages"]
+        subscription = row.kind is QueueKind.SUBSCRIPTION
         ready = content - numbers["scheduled"] - numbers["delivering"]
         names = THERE[:2] if subscription else THERE
         there: dict[str, Amount] = {"ready": json_number(ready)}
@@ -155,10 +156,8 @@ class OpenmqSheets(SheetMaker):
         if left["unwanted"] != 0:
             came["unwanted"] = left["unwanted"]  # which the topic does not count
         there: dict[str, Amount] = {"there": json_number(books.content[i])}
-        name, reasons = (
-            books.index.rows[i].name,
-            {"acknowledged": WHY["of_topic"], **reasons},
-        )
+        name = books.index.rows[i].name
+        reasons = {"acknowledged": WHY["of_topic"], **reasons}
         reasons |= why_left(books, i)
         return self._sheet(books, i, name, came, there, left, reasons)
 
@@ -190,14 +189,13 @@ class OpenmqSheets(SheetMaker):
     def _in_delivery(
         self, i: int, by_client: Mapping[str, Amount]
     ) -> dict[str, Amount]:
-        state, addresses = (
-            self._view.state.judgement.openmq,
-            self._view.snapshot.addresses,
-        )
+        state = self._view.state.judgement.openmq
+        addresses = self._view.snapshot.addresses
         if state.queues.index is not self._queues.index:
             return {}
         held = sum(one for one in by_client.values() if isinstance(one, int | float))
-        prepared, alone = state.prepared, float(state.queues.with_nobody[i])
+        prepared = state.prepared
+        alone = float(state.queues.with_nobody[i])
         # Of what other queues may have at most, and topics, which do not say what their consumers have of it.
         others = np.maximum(
             np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0

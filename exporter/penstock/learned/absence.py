@@ -18,7 +18,9 @@ LESSONS = 4
 TIMES = 1.5
 """The longest lesson: an absence may last."""
 ALIKE = 2.0
-KEEP, LEAST_KEEP, MOST_KEEP = 8.0, 3600.0, 15 * 86400.0
+KEEP = 8.0
+LEAST_KEEP = 3600.0
+MOST_KEEP = 15 * 86400.0
 """A lesson lasts so many times its length, in between these seconds."""
 
 
@@ -37,9 +39,11 @@ class Absences(RowState):
         at = np.flatnonzero(ended > 0)
         if not len(at):
             return before
-        lengths, until = before.lengths.copy(), before.until.copy()
+        lengths = before.lengths.copy()
+        until = before.until.copy()
         for queue, length in zip(at.tolist(), ended[at].tolist(), strict=True):
-            of, ends = lengths[:, queue], until[:, queue]
+            of = lengths[:, queue]
+            ends = until[:, queue]
             of[ends < found.now] = np.nan
             alike = (of <= ALIKE * length) & (length <= ALIKE * of)
             place = (

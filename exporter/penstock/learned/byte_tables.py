@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from penstock.core.table import Column, Positions
 from penstock.settings.calendar import HOURS
 
-WEEKS, DAYS, STEPS = 4, 28, 10
+WEEKS = 4
+DAYS = 28
+STEPS = 10
 Bytes = NDArray[np.uint8]
 QueueName = tuple[str, str]
 """Address and queue."""

@@ -30,19 +30,19 @@ LONG = 30.0
 """Seconds; a client that buffered for a shorter time and leaves is not reported."""
 SECONDS = 600.0
 """What is counted is not older."""
-LEAST, LEAST_POLLS = 5, 3
+LEAST = 5
+LEAST_POLLS = 3
 """Consumers that vanished, and polls at which some did: a pool that stops once is no loop."""
 MORE = 2
 """Consumers more for each that had settled something: instances that are stopped in their first job are no loop."""
-UNSEEN, UNSEEN_SHARE = 3.0, 0.2
+UNSEEN = 3.0
+UNSEEN_SHARE = 0.2
 """Messages of the queue, and for each of these consumers, that may have been settled unseen."""
 SWEEP_SECONDS = 60.0
 MOST = 10_000
 """Clients that are followed."""
-HELD, SETTLED = (
-    CONSUMER_NUMBERS.index("buffered"),
-    CONSUMER_NUMBERS.index("acknowledged"),
-)
+HELD = CONSUMER_NUMBERS.index("buffered")
+SETTLED = CONSUMER_NUMBERS.index("acknowledged")
 
 
 class Went(NamedTuple):
@@ -59,8 +59,10 @@ def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -
     """clients, seen: at the poll before."""
     gone = found.consumer.gone
     here = (gone.queue >= 0) & (gone.at < len(clients.member))
-    at, queue = gone.at[here], gone.queue[here]
-    client, held = clients.member[at], or_zero(seen.consumers.numbers[HELD, at])
+    at = gone.at[here]
+    queue = gone.queue[here]
+    client = clients.member[at]
+    held = or_zero(seen.consumers.numbers[HELD, at])
     counts = np.flatnonzero((client >= 0) & found.judged[queue] & (held > 0))
     settled = or_zero(seen.consumers.numbers[SETTLED, at[counts]])
     return Went(client[counts], at[counts], queue[counts], held[counts], settled)
@@ -129,10 +131,8 @@ class CrashLoop:
             0.0,
             np.clip(others, 0.0, gone),
         )
-        polls, enough = (
-            np.count_nonzero(gone > worked),
-            LEAST + MORE * (settled + worked).sum(),
-        )
+        polls = np.count_nonzero(gone > worked)
+        enough = LEAST + MORE * (settled + worked).sum()
         holds = served and bool(
             polls >= LEAST_POLLS and (gone - worked).sum() >= enough
         )
@@ -160,7 +160,8 @@ class CrashLoops(RowState):
         """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
         before = self.reindexed(found.queues).unseen
         unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
-        loops, came = dict(self.loops), vanished(found, went, clients, before)
+        loops = dict(self.loops)
+        came = vanished(found, went, clients, before)
         for client, (queue, one) in came.items():
             loop = loops.get(client, CrashLoop(queue))
             if client in loops or (one.consumers and len(loops) < MOST):
@@ -219,7 +220,8 @@ def vanished(
     members, first, which = np.unique(
         went.client[counts], return_index=True, return_inverse=True
     )
-    at, worked = went.queue[counts][first], went.settled[counts] > 0
+    at = went.queue[counts][first]
+    worked = went.settled[counts] > 0
     sums = (
         np.bincount(which, one)
         for one in (~worked, worked, went.held[counts] * ~worked)
@@ -282,12 +284,10 @@ class Churn(RowState):
 
     def advance(self, poll: RuleInputs, seen: Seen, unacked_before: Unacked) -> "Churn":
         """seen, unacked_before: at the poll before."""
-        found, unacked, clients, patience = (
-            poll.found,
-            poll.unacked,
-            poll.groups.clients,
-            poll.client_patience,
-        )
+        found = poll.found
+        unacked = poll.unacked
+        clients = poll.groups.clients
+        patience = poll.client_patience
         lasting, ended = self._lasting(found)
         went = those_that_went(found, self.clients, seen)
         first = found.now if np.isnan(self.first) else self.first
@@ -355,10 +355,8 @@ class Churn(RowState):
             for client, event in self.left.items()
             if found.now - event.at <= SHOWN
         }
-        age, returned = (
-            now - unacked_before.unacked_since[went.at],
-            went.held - found.d_settled[went.queue],
-        )
+        age = now - unacked_before.unacked_since[went.at]
+        returned = went.held - found.d_settled[went.queue]
         for i in np.flatnonzero((age >= LONG) & (returned > 0)).tolist():
             numbers = (float(one[i]) for one in (went.held, age, returned))
             left[self.clients.index.rows[went.client[i]]] = Departure(

@@ -47,8 +47,10 @@ from penstock.settings.calendar import HOURS, SUNDAY, Calendar
 
 INFLOW, OUTFLOW, PAUSE = range(3)
 """By hour: messages + 1, and the longest pause in seconds (how long nothing had come, not where that began)."""
-FLOWS, ABSENCES = ByteTables.of(3, HIGHS), ByteTables.of(1, 0)
-GAP, GAP_POLLS = 60.0, 3
+FLOWS = ByteTables.of(3, HIGHS)
+ABSENCES = ByteTables.of(1, 0)
+GAP = 60.0
+GAP_POLLS = 3
 """A longer time between two polls is a gap, seconds and polls."""
 LEAST_OF_HOUR = 1800.0
 """Seconds of an hour that must have been seen."""
@@ -56,11 +58,14 @@ LONG_ABSENCE = 300.0
 """Seconds; queues that never had a longer absence have no table of them."""
 FEWEST = 10
 """Messages that left in five minutes, before a share of them is looked at."""
-BETTER, LEAST_HOURS = 0.8, 72
+BETTER = 0.8
+LEAST_HOURS = 72
 """What was learned replaces a profile from history when its error is so many times that one's, after so many hours."""
-LONG, MARGIN = 7200.0, 5400.0
+LONG = 7200.0
+MARGIN = 5400.0
 """Seconds: what usually lasts so long may last so much longer: late jobs, and clocks that are set."""
-REGULAR, REGULAR_PAUSE = 0.1, 1800.0
+REGULAR = 0.1
+REGULAR_PAUSE = 1800.0
 """The longest pauses of all weeks are alike by this share, and longer than this: a regular rhythm."""
 ALIKE = 0.7
 """Where they are no longer than LONG, each hour has one of this share: the longest of some are alike by chance."""
@@ -79,7 +84,8 @@ class Profile(NamedTuple):
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
         """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
         utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
-        flows, absences = [], []
+        flows = []
+        absences = []
         for second in (
             1799.0,
             0.0,
@@ -181,10 +187,8 @@ class Normal(RowState):
 
     def placed(self, found: Facts, fresh: Positions) -> "Normal":
         """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
-        rows, known = (
-            found.queues.rows,
-            (self.flows.names, self.history.flows.names if self.history else {}),
-        )
+        rows = found.queues.rows
+        known = (self.flows.names, self.history.flows.names if self.history else {})
         fresh = np.arange(len(rows)) if self.hour < 0 else fresh
         back = [
             i
@@ -199,21 +203,17 @@ class Normal(RowState):
             return self
         new = np.union1d(comes, np.array(back, np.intp))
         joined = [name_of(row) for row in rows[new]]
-        flows, place, arrival = (
-            self.flows.joined_by(joined),
-            self.place.copy(),
-            self.arrival.copy(),
-        )
+        flows = self.flows.joined_by(joined)
+        place = self.place.copy()
+        arrival = self.arrival.copy()
         place[new] = flows.places(joined)
         arrival[new] = np.where(np.isnan(arrival[new]), found.now, arrival[new])
         return replace(self, flows=flows, place=place, arrival=arrival)
 
     def counted(self, found: Facts, step: float) -> "Normal":
         """With what came and went since the poll before, `step` seconds ago."""
-        age, arrives = (
-            found.now - self.arrival,
-            found.known & (found.address.d_added > 0),
-        )
+        age = found.now - self.arrival
+        arrives = found.known & (found.address.d_added > 0)
         clock = self.clock + step * or_zero(self.expected.low)
         today = self.today.copy()
         missed = self.learnable(clock + 1, self.expected.highs[CLOCK] * 2 + 3)
@@ -243,7 +243,8 @@ class Normal(RowState):
         service: ServiceTime,
     ) -> "Normal":
         """With the highest of what five minutes say; no more than what raises a condition."""
-        limits, today = self.expected.highs, self.today.copy()
+        limits = self.expected.highs
+        today = self.today.copy()
         whole = found.now - self.gap >= trend.seconds + found.interval
         shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
         at = np.flatnonzero(~np.isnan(shares[0]))
@@ -280,7 +281,8 @@ class Normal(RowState):
             self.holiday_end,
         )
         pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
-        usual, windows = service.usual, service.windows
+        usual = service.usual
+        windows = service.windows
         if self.past is not None:
             past = self.expected.service
             usual, windows = np.where(
@@ -322,11 +324,13 @@ class Normal(RowState):
         )
 
     def taught(self) -> "Normal":
-        at, expected = np.flatnonzero(self.place >= 0), self.expected
+        at = np.flatnonzero(self.place >= 0)
+        expected = self.expected
         rates = self.counts * (3600 / self.seconds)
         pause = self.learnable(np.fmax(self.pause, 1.0), expected.silence)
         values = packed(np.stack([*(rates + 1), pause]))[:, at]
-        place, since = self.place[at], self.told if self.told >= 0 else self.hour - 1
+        place = self.place[at]
+        since = self.told if self.told >= 0 else self.hour - 1
         flows = self.flows.with_hour(self.hour, place, values, since=since)
         flows = flows.with_day(
             self.hour // 24, place, packed(self.today)[:, at], since=since // 24
@@ -362,15 +366,11 @@ class Normal(RowState):
 
     def forgetting(self) -> "Normal":
         """Without queues that are gone for long, or are too many."""
-        here, capacity = (
-            [name_of(row) for row in self.index.rows],
-            dormant_capacity(self.capacity, len(self.index)),
-        )
+        here = [name_of(row) for row in self.index.rows]
+        capacity = dormant_capacity(self.capacity, len(self.index))
         most = len(here) + capacity
-        flows, absences = (
-            self.flows.without_unused(here, most),
-            self.absences.without_unused(here, most),
-        )
+        flows = self.flows.without_unused(here, most)
+        absences = self.absences.without_unused(here, most)
         place = self.place if flows is self.flows else flows.places(here)
         return replace(
             self, flows=flows, absences=absences, place=place, capacity=capacity
@@ -387,11 +387,10 @@ class Normal(RowState):
 
     def expect(self, hour: int) -> Expected:
         """In this hour of the week."""
-        size, day = len(self.index), hour // 24
-        own, days = (
-            self.flows.around(hour, self.place),
-            self.flows.highest(day, self.place),
-        )
+        size = len(self.index)
+        day = hour // 24
+        own = self.flows.around(hour, self.place)
+        days = self.flows.highest(day, self.place)
         names = (
             [name_of(row) for row in self.index.rows]
             if self.past or self.absences.names
@@ -403,15 +402,15 @@ class Normal(RowState):
         for one in (own, away):  # what goes on since an hour is no excuse for itself
             one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
         known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
-        pauses, rates, from_history = (
-            own[PAUSE],
-            own[:PAUSE, :, 1],
-            np.zeros(size, np.bool_),
-        )
+        pauses = own[PAUSE]
+        rates = own[:PAUSE, :, 1]
+        from_history = np.zeros(size, np.bool_)
         guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
-        weeks, service = known, np.full((2, size), np.nan)
+        weeks = known
+        service = np.full((2, size), np.nan)
         if self.past is not None:
-            at, past_away = self.past.flows.places(names), self.past.absences
+            at = self.past.flows.places(names)
+            past_away = self.past.absences
             past = self.past.flows.around(hour, at)
             young = (
                 known < SOME_WEEKS
@@ -506,7 +505,8 @@ def middle(rates: Bytes) -> Column:
 
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
     """(WEEKS, hours, rows) → seconds: the longest, and by how much the weeks differ."""
-    of_weeks, whole = pauses.max(axis=1), (pauses > 0).all(axis=1)
+    of_weeks = pauses.max(axis=1)
+    whole = (pauses > 0).all(axis=1)
     of_whole = np.where(
         whole.any(axis=0), whole, of_weeks > 0
     )  # of a week in part the longest may not be known

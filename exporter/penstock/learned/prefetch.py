@@ -43,12 +43,15 @@ class ConsumerArrivals:
         self, found: Facts, clients: Grouping[ClientSeries]
     ) -> "ConsumerArrivals":
         """Only consumers on a queue that was known before have come: the others may have been there."""
-        consumer, kept = found.consumer, self.swept_at(found.now)
+        consumer = found.consumer
+        kept = self.swept_at(found.now)
         at = np.flatnonzero(consumer.new)
-        member, queue = clients.member[at], consumer.queue[at]
+        member = clients.member[at]
+        queue = consumer.queue[at]
         here = (member >= 0) & (queue >= 0)
         here[here] = found.known[queue[here]]
-        at, member = at[here], member[here]
+        at = at[here]
+        member = member[here]
         if not len(at):
             return kept
         members, of = np.unique(member, return_inverse=True)
@@ -82,7 +85,8 @@ class ConsumerArrivals:
         one = self.joined_by(clients, members, now)
         at = positions(one.keys, clients.index.keys[members])
         followed = at >= 0
-        at, numbers = at[followed], one.numbers.copy()
+        at = at[followed]
+        numbers = one.numbers.copy()
         old = at[now - numbers[BEGIN, at] > 2 * SECONDS]
         numbers[:, old] = halved(numbers[:, old], now)
         numbers[SEEN:LAST, at] += counts[:, followed]
@@ -99,10 +103,8 @@ class ConsumerArrivals:
             return self
         numbers = np.zeros((len(self.numbers), len(new)))
         numbers[BEGIN] = now
-        keys, rows = (
-            np.append(self.keys, keys[new]),
-            np.append(self.clients, clients.index.rows[members[new]]),
-        )
+        keys = np.append(self.keys, keys[new])
+        rows = np.append(self.clients, clients.index.rows[members[new]])
         order = np.argsort(keys, kind="stable")
         numbers = np.hstack([self.numbers, numbers]).take(order, axis=1)
         return ConsumerArrivals(keys[order], rows[order], numbers, self.swept)
@@ -142,7 +144,8 @@ class PrefetchEstimate:
     ) -> "PrefetchEstimate":
         consumer = found.consumer
         before = self.clients.reindexed(clients.index)
-        window, largest = before.window.copy(), before.largest.copy()
+        window = before.window.copy()
+        largest = before.largest.copy()
         at = consumer.holding[clients.member[consumer.holding] >= 0]
         np.maximum.at(largest, clients.member[at], consumer.held[at])
         stands_still = (

@@ -37,7 +37,8 @@ def by_broker(
 
 
 def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
-    names, of = [*queues], queues.values()
+    names = [*queues]
+    of = queues.values()
     hours, days = (
         np.stack([getattr(one, table) for one in of], axis=-1)
         for table in ("hours", "days")

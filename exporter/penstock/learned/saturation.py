@@ -34,7 +34,8 @@ class Bits64(RowState):
 
     def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> Self:
         """With one more poll; so: (answers, rows), counts only where `seen`."""
-        one, before = np.uint64(1), self.reindexed(index)
+        one = np.uint64(1)
+        before = self.reindexed(index)
         return replace(
             before, seen=before.seen << one | seen, so=before.so << one | so & seen
         )
@@ -78,10 +79,8 @@ class Saturation:
             )
         stamp = self.stamp
         if 0 <= found.now - stamp < SECONDS / POLLS:
-            of_clients, of_queues = (
-                self.clients.reindexed(clients.index),
-                self.queues.reindexed(found.queues),
-            )
+            of_clients = self.clients.reindexed(clients.index)
+            of_queues = self.queues.reindexed(found.queues)
         else:
             stamp = found.now
             taking = takers(found)
@@ -125,7 +124,8 @@ def looked_at_clients(
     before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]
 ) -> ClientBits:
     # At 0 are those that are not shown, or do not take whatever comes.
-    place, size = np.where(taking.takes, clients.member + 1, 0), len(clients.index) + 1
+    place = np.where(taking.takes, clients.member + 1, 0)
+    size = len(clients.index) + 1
     some, holding, wanted = (
         np.bincount(one, minlength=size)[1:]
         for one in (place, place[taking.holds], place[taking.waits])
@@ -138,7 +138,8 @@ def looked_at_clients(
 
 
 def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    place, size = np.where(taking.takes, found.consumer.place, 0), len(found.queues) + 1
+    place = np.where(taking.takes, found.consumer.place, 0)
+    size = len(found.queues) + 1
     some, holding = (
         np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds])
     )

@@ -13,13 +13,15 @@ from penstock.core.table import Column, Mask
 from penstock.core.windows import Window
 from penstock.observation.facts import Facts, or_zero
 
-SECONDS, SAMPLES = 120.0, 8
+SECONDS = 120.0
+SAMPLES = 8
 """Of the window, in which so many samples are held."""
 BUSY = 0.75
 """Share of the window, in polls that began with a backlog; in one that ends without it most may have been settled."""
 DEEP = 2.0
 """Messages for each consumer that works: so many are a backlog."""
-FEWEST, FEWEST_PACE = 3, 20
+FEWEST = 3
+FEWEST_PACE = 20
 """Messages settled in the window; fewer say nothing of the service time, and of the best pace."""
 LOW = 0.2
 """Quantile of the windows that is the usual: where acknowledgements come in batches, estimates only err slow."""
@@ -49,13 +51,16 @@ class ServiceTime(RowState):
 
     def advance(self, found: Facts, step: float) -> "ServiceTime":
         """step: seconds since the poll before."""
-        before, works = self.reindexed(found.queues, found.known), working(found)
+        before = self.reindexed(found.queues, found.known)
+        works = working(found)
         deep = (found.messages - or_zero(found.scheduled) >= DEEP * works) & (works > 0)
         same = found.known & (
             found.consumers == before.consumers
         )  # who came or went has another share of the time
-        busy, seconds = before.deep & same, 0.0 if np.isnan(step) else step
-        settled, spent = or_zero(found.d_settled), works * seconds
+        busy = before.deep & same
+        seconds = 0.0 if np.isnan(step) else step
+        settled = or_zero(found.d_settled)
+        spent = works * seconds
         columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
         window = self.window.reindexed(found.queues, same)
         values = np.stack(columns, dtype=np.float32, casting="same_kind")

@@ -25,7 +25,8 @@ from penstock.settings.constants import Constants
 BINS = 48
 FIRST_EDGE = 0.25
 LONG_GAPS = 3
-FEW, MANY = 50.0, 500.0
+FEW = 50.0
+MANY = 500.0
 """Weights below which the longest gap decides, and below which the cold patience is the least."""
 EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
 
@@ -78,7 +79,8 @@ class LearnedTimeout(RowState):
         """
         if index is self.index:
             return self
-        moved, dormant = self.reindexed(index), dict(self.dormant)
+        moved = self.reindexed(index)
+        dormant = dict(self.dormant)
         in_use = np.flatnonzero(moved.slot >= 0)
         weights = self.weights[moved.slot[in_use]]
         moved.slot[in_use] = np.arange(len(in_use))
@@ -121,7 +123,8 @@ class LearnedTimeout(RowState):
 
     def histograms(self, rows: Positions) -> Histogram:
         """(rows, BINS): the weights of some rows."""
-        slot, found = self.slot[rows], np.zeros((len(rows), BINS), np.float32)
+        slot = self.slot[rows]
+        found = np.zeros((len(rows), BINS), np.float32)
         found[slot >= 0, : self.weights.shape[1]] = self.weights[slot[slot >= 0]]
         return found
 
@@ -151,7 +154,8 @@ class LearnedTimeout(RowState):
         rows: Positions | slice = slice(None),
     ) -> Column:
         """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
-        weight, cold = self.weight[rows], constants.cold
+        weight = self.weight[rows]
+        cold = constants.cold
         usual = constants.factor * np.where(
             weight < FEW, self.longest[rows], self.q98[rows]
         )
@@ -189,12 +193,10 @@ class LearnedTimeout(RowState):
         fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
         into = bins(gaps)
         used = max(self.weights.shape[1], int(into.max()) + 1)
-        slot, weight, longest, q98 = (
-            self.slot.copy(),
-            self.weight.copy(),
-            self.longest.copy(),
-            self.q98.copy(),
-        )
+        slot = self.slot.copy()
+        weight = self.weight.copy()
+        longest = self.longest.copy()
+        q98 = self.q98.copy()
         first = touched[slot[touched] < 0]
         slot[first] = len(self.weights) + np.arange(len(first))
         weights = widened(self.weights, len(self.weights) + len(first), used)
@@ -216,7 +218,8 @@ class LearnedTimeout(RowState):
         """With gaps that were judged unhealthy; of three of a row their median is learned."""
         if not len(at):
             return self
-        long_gaps, medians = self.long_gaps.copy(), []
+        long_gaps = self.long_gaps.copy()
+        medians = []
         for row, gap in zip(at.tolist(), gaps.tolist(), strict=True):
             free = np.flatnonzero(np.isnan(long_gaps[:, row]))
             long_gaps[free[0], row] = gap
@@ -269,11 +272,9 @@ def advance_timers(
     then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on, but
     not that of a queue that is paused or has no consumer.
     """
-    before, now, read = (
-        timers.reindexed(found.queues, found.known),
-        found.now,
-        timers.read,
-    )
+    before = timers.reindexed(found.queues, found.known)
+    now = found.now
+    read = timers.read
     if found.queues is not timers.index:
         kept = timers.were_read(found.queues.positions(timers.index.keys) < 0)
         if len(kept) > len(read):
@@ -284,15 +285,11 @@ def advance_timers(
         ]
     then = now if np.isnan(then) else then
     shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
-    settles, there, unread = (
-        found.d_settled > 0,
-        found.consumers > 0,
-        np.isnan(found.consumers),
-    )
-    served, moves = (
-        there | settles,
-        settles | (found.d_delivered > 0) | ~found.known | shut,
-    )
+    settles = found.d_settled > 0
+    there = found.consumers > 0
+    unread = np.isnan(found.consumers)
+    served = there | settles
+    moves = settles | (found.d_delivered > 0) | ~found.known | shut
     dispatch = dispatch.advance(found.queues)
     ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
     waits = now - np.fmax(before.still, before.ready)
@@ -377,7 +374,8 @@ def eager_patience(
 ) -> Column:
     """`usual`, per consumer, but where a buffer is seen to be full the longest of few gaps counts twice, not thrice."""
     at = np.flatnonzero(full)
-    at, sooner = at[~np.isnan(usual[at])], usual.copy()
+    at = at[~np.isnan(usual[at])]
+    sooner = usual.copy()
     rows = groups.clients.member[at]
     configured = groups.clients.index.column(
         "patience", lambda series: number_or_nan(series.said.patience)

@@ -20,12 +20,14 @@ FLOW_IN, FLOW_OUT, DEPTH, TREND_EXPIRED, TREND_KILLED, SCHEDULED = range(6)
 
 PERSISTENT_POLLS = 3
 """Polls of a window with a balance, before that is no accident."""
-TREND_MESSAGES, TREND_GROWTH = 10.0, 0.1
+TREND_MESSAGES = 10.0
+TREND_GROWTH = 0.1
 """Least growth of a backlog over the trend: messages, and share of what came."""
 SHARE_OF_QUARTER = 0.1
 """Of the growth over the trend, between two quarters of it; steady growth has a third."""
 
-SAMPLES, TREND_SAMPLES = 12, 40
+SAMPLES = 12
+TREND_SAMPLES = 40
 """A window is held in about so many samples, at most twice as many: polls that come faster are summed up."""
 
 
@@ -163,8 +165,10 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
     quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
-    added, settled = window.sum(FLOW_IN), window.sum(FLOW_OUT)
-    behind, growth = np.zeros(len(added), np.bool_), np.zeros(len(added))
+    added = window.sum(FLOW_IN)
+    settled = window.sum(FLOW_OUT)
+    behind = np.zeros(len(added), np.bool_)
+    growth = np.zeros(len(added))
     rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
     if len(rows):
         depth = window.of(DEPTH, rows, np.nan)
@@ -174,7 +178,8 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
         steps = np.diff(quarters, axis=0)
         rises = ((steps > 0) & (steps >= SHARE_OF_QUARTER * growth[rows])).all(axis=0)
         rising = np.flatnonzero(grew & rises & ~(depth[-1] < quarters[-1]))
-        depth, rows = depth[:, rising], rows[rising]
+        depth = depth[:, rising]
+        rows = rows[rising]
     if len(rows):
         low, high = halves(depth)
         first, second = halves(window.of(FLOW_OUT, rows))
@@ -190,7 +195,8 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
                 constants.trend_polls,
             )
         )
-    rate_in, rate_out = window.rate(FLOW_IN), window.rate(FLOW_OUT)
+    rate_in = window.rate(FLOW_IN)
+    rate_out = window.rate(FLOW_OUT)
     return Trend(
         behind,
         growth,

@@ -14,9 +14,13 @@ from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Mask, Positions, take_or_fill
 from penstock.observation.facts import Facts
 
-WINDOWS, CLEAR, PROVEN_WINDOWS = 6, 4, 3
+WINDOWS = 6
+CLEAR = 4
+PROVEN_WINDOWS = 3
 """The last are enough where what is buffered at rest bears them out."""
-SECONDS, POLLS, GAPS = 30.0, 8, 3
+SECONDS = 30.0
+POLLS = 8
+GAPS = 3
 """A window is as long as the longest of: seconds, polls, times the longest gap between acknowledgements."""
 WIDEST = 4
 """Times as long windows become, in two steps, while nothing is found: a slow leak shows over a longer time."""
@@ -99,10 +103,8 @@ class Buffers(RowState):
             part.take(before, mode="clip") for part in (known.began, known.kept_since)
         )
         then = known.then.take(before, mode="clip")
-        rows, new = (
-            known.rows.take(before, axis=-1, mode="clip"),
-            np.flatnonzero(before < 0),
-        )
+        rows = known.rows.take(before, axis=-1, mode="clip")
+        new = np.flatnonzero(before < 0)
         began[new], kept_since[new], then[new], rows[:, new] = (
             found.now,
             found.read,
@@ -124,7 +126,8 @@ class Buffers(RowState):
 
     def closed(self, least: float) -> "Buffers":
         """With the windows of all closed that are long enough; least: seconds."""
-        rows, windows = self.rows, take_or_fill(self.windows, self.then, np.nan)
+        rows = self.rows
+        windows = take_or_fill(self.windows, self.then, np.nan)
         width = np.maximum(least, GAPS * rows[LONGEST]) * rows[SCALE]
         # Who came since the last time has less than a whole window.
         close(
@@ -165,12 +168,14 @@ NOBODY = Buffers(
 
 def counted(rows: Numbers, found: Facts, at: Positions, step: float) -> Mask:
     """Adds a poll, `step` seconds after the one before, to the rows of the consumers `at`: whether something left."""
-    consumer, queue = found.consumer, found.consumer.queue[at]
+    consumer = found.consumer
+    queue = found.consumer.queue[at]
     held, left, delivered = (
         values[at].astype(np.float32)
         for values in (consumer.held, consumer.d_left, consumer.d_delivered)
     )
-    delivers, settles = delivered > 0, left > 0
+    delivers = delivered > 0
+    settles = left > 0
     idle = (found.d_added == 0) & (found.ready == 0)
     rests = ~(delivers | settles) & idle[queue]
     works = (~rests).astype(np.float32)
@@ -226,9 +231,11 @@ def rises(windows: Numbers, rows: Numbers) -> Numbers:
     """Whether the least of each window is never below the one before, and in the end a little above the first, and
     above its mean: the least of what goes up and down is so by chance once in many years.
     """
-    low, enough = windows[LOW], rows[CLOSED] >= PROVEN_WINDOWS
+    low = windows[LOW]
+    enough = rows[CLOSED] >= PROVEN_WINDOWS
     steps = np.diff(low, axis=0)
-    first, (rise, settled) = low[0], grown(windows)
+    first = low[0]
+    (rise, settled) = grown(windows)
     grows = (
         ~(steps < 0).any(axis=0)
         & ((steps > 0).sum(axis=0) >= 2)

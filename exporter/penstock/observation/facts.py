@@ -348,7 +348,9 @@ def facts(
     before: Seen, snapshot: Snapshot, constants: Constants
 ) -> tuple[Seen, Facts] | None:
     """The snapshot against the poll before; None when a part that the rules need is missing in it."""
-    queues, consumers, broker = snapshot.queues, snapshot.consumers, snapshot.broker
+    queues = snapshot.queues
+    consumers = snapshot.consumers
+    broker = snapshot.broker
     if queues is None or consumers is None or broker is None:
         return None
     if any(
@@ -373,10 +375,8 @@ def facts(
     late[back_again] = True
     numbers_of, consumer = consumer_facts(before, consumers, join, known, late)
     addresses = before.addresses.advance(queues.index, snapshot.addresses)
-    seen_queues, seen_consumers = (
-        SeenQueues(queues.index, said_by_queues),
-        SeenConsumers(consumers.index, numbers_of),
-    )
+    seen_queues = SeenQueues(queues.index, said_by_queues)
+    seen_consumers = SeenConsumers(consumers.index, numbers_of)
     gone = before.gone.after(before.consumers.index, consumers.index)
     seen = Seen(seen_queues, seen_consumers, times, addresses, join, gone)
     of_addresses = {
@@ -552,7 +552,8 @@ def consumer_facts(
     numbers = np.stack([consumers[name] for name in CONSUMER_NUMBERS])
     past = before.consumers.reindexed(consumers.index).numbers
     numbers = np.vstack([without_torn_counters(numbers[:2], past[:2]), numbers[2:]])
-    new, missing = np.isnan(past[0]), np.isnan(numbers)
+    new = np.isnan(past[0])
+    missing = np.isnan(numbers)
     changes = consumer_changes(numbers, past, new & ~late, join, known)
     said = dict(zip(SAID_OF_CONSUMERS, put(numbers, missing, 0.0), strict=True))
     return put(numbers, missing, past), ConsumerFacts(
@@ -599,7 +600,8 @@ def or_zero(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gone(before: Seen, consumers: Index[ConsumerRow], join: Join) -> Gone:
-    past, queues = before.consumers.index, before.queues.index
+    past = before.consumers.index
+    queues = before.queues.index
     there = np.zeros(len(past) + 1, np.bool_)  # the last one: of those that are new
     there[consumers.positions_in(past)] = True
     left = np.flatnonzero(~there[:-1])

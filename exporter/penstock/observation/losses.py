@@ -51,7 +51,8 @@ class Losses(RowState):
         prepared: Mapping[str, float], producers: Table[ProducerRow] | None,
     ) -> "Losses":  # fmt: skip
         """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
-        before, amount = self.reindexed(found.queues), np.stack(amounts)
+        before = self.reindexed(found.queues)
+        amount = np.stack(amounts)
         grew = amount > before.amount
         begins = (
             grew
@@ -83,7 +84,8 @@ class Losses(RowState):
 
     def share(self, line: int) -> Column:
         """Of what was sent in the spell. What came does not count duplicates."""
-        lost, came = self.lost[line], or_zero(self.came - self.came0[line])
+        lost = self.lost[line]
+        came = or_zero(self.came - self.came0[line])
         return lost / np.fmax(came + (or_zero(lost) if line == DUPLICATE else 0.0), 1.0)
 
     def go_on(self, line: int, found: Facts, constants: Constants) -> Mask:

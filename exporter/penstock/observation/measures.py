@@ -31,7 +31,8 @@ class Measures(RowState):
         paging = found.address.paging > 0
         oversize = (found.ready > found.ring) & ~paging
         before = self.reindexed(found.queues, found.known)
-        rate_in, rate_out = poll.trend.comes, poll.trend.rate_out
+        rate_in = poll.trend.comes
+        rate_out = poll.trend.rate_out
         columns = {
             "ring_at_risk": poll.at_risk,
             "ring_scheduled_at_risk": scheduled_at_risk(found),
@@ -81,11 +82,9 @@ def drains(poll: RuleInputs) -> Mask:
 
 def imbalance(poll: RuleInputs) -> Column:
     """Gini coefficient of what a queue's consumers hold: 0 even, towards 1 all with one; NaN below two consumers."""
-    consumer, size, count = (
-        poll.found.consumer,
-        len(poll.found.queues),
-        poll.found.listed,
-    )
+    consumer = poll.found.consumer
+    size = len(poll.found.queues)
+    count = poll.found.listed
     if not poll.found.counted:
         return np.full(size, np.nan)
     # Who holds nothing has the lowest ranks, and adds nothing to the sums: only the others are sorted.
@@ -123,7 +122,8 @@ def sorted_pairs(at: Positions, held: Column) -> tuple[Positions, Column]:
 
 def blocked_since(poll: RuleInputs) -> Column:
     """Per client since when the oldest of its consumers holds something and settles nothing; NaN where none does."""
-    clients, begun = poll.groups.clients, poll.unacked.unacked_since
+    clients = poll.groups.clients
+    begun = poll.unacked.unacked_since
     here = np.flatnonzero(~np.isnan(begun) & (clients.member >= 0))
     earliest = np.full(len(clients.index), np.inf)
     np.minimum.at(earliest, clients.member[here], begun[here])

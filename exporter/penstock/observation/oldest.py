@@ -35,10 +35,8 @@ class Point(NamedTuple):
     def joined(self, later: "Point") -> "Point":
         """As it is without the point after it."""
         more = ~np.isin(later.rows, self.rows)
-        rows, added = (
-            np.append(self.rows, later.rows[more]),
-            np.append(self.added, later.added[more]),
-        )
+        rows = np.append(self.rows, later.rows[more])
+        added = np.append(self.added, later.added[more])
         order = np.argsort(rows)
         return Point(rows[order], added[order])
 
@@ -71,7 +69,8 @@ class Arrivals:
 
     def _of(self, found: Facts) -> tuple[Column, list[Point]]:
         """What had been added, by the queues of now; NaN where one was not there, or is another since."""
-        last, points = self.last, list(self.points)
+        last = self.last
+        points = list(self.points)
         if found.queues is not self.index:
             last = reindex(found.queues, self.index, last, np.nan)
             at = [
@@ -112,7 +111,8 @@ class Arrivals:
             here = self.points[point].at(rows[left], next_one)
             at[left[here >= number[left]]] = point
             stay = ~(here < number[left])
-            left, next_one = left[stay], here[stay]
+            left = left[stay]
+            next_one = here[stay]
             if not len(left):
                 break
         return np.where(at >= 0, np.append(self.stamps, np.nan)[at], np.nan)
@@ -136,10 +136,8 @@ class Oldest(RowState):
             if poll.openmq is None or poll.openmq.said is None
             else poll.openmq.said.held
         )
-        arrivals, before = (
-            self.arrivals.advance(found),
-            self.reindexed(found.queues, found.known),
-        )
+        arrivals = self.arrivals.advance(found)
+        before = self.reindexed(found.queues, found.known)
         in_hand = (found.last_value > 0) & (
             found.delivering > 0
         )  # which its number of messages leaves out
@@ -163,7 +161,8 @@ class Oldest(RowState):
 
 def numbered(poll: RuleInputs) -> Mask:
     """Queues that count what comes, and of which what is there came as one of the last that many or before these."""
-    found, openmq = poll.found, poll.openmq
+    found = poll.found
+    openmq = poll.openmq
     plain = ~found.keeps & ~(found.last_value > 0) & ~(found.scheduled > 0)
     return (
         plain if openmq is None or openmq.said is None else plain & openmq.said.balanced
@@ -172,7 +171,9 @@ def numbered(poll: RuleInputs) -> Mask:
 
 def in_hand_since(poll: RuleInputs) -> Column:
     """Per queue since when one of its consumers has all that it buffered then: a message that is not younger."""
-    found, buffers, openmq = poll.found, poll.buffers, poll.openmq
+    found = poll.found
+    buffers = poll.buffers
+    openmq = poll.openmq
     since = np.full(len(found.queues), np.nan)
     certain = ~found.keeps & ~(found.last_value > 0)
     if (
@@ -191,7 +192,8 @@ def next_in_line(poll: RuleInputs) -> Column:
     """When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
     Not where that is in the future: the sender's clock is wrong.
     """
-    found, openmq = poll.found, poll.openmq
+    found = poll.found
+    openmq = poll.openmq
     if openmq is None or openmq.said is None:
         return np.full(len(found.queues), np.nan)
     return np.where(openmq.said.next_sent <= found.now, openmq.said.next_sent, np.nan)

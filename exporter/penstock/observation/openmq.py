@@ -89,11 +89,9 @@ class OpenmqFacts:
 
 
 def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
-    queues, consumers, addresses = (
-        snapshot.queues,
-        snapshot.consumers,
-        snapshot.addresses,
-    )
+    queues = snapshot.queues
+    consumers = snapshot.consumers
+    addresses = snapshot.addresses
     assert queues is not None and consumers is not None  # noqa: S101, PT018 - there are facts
     dead = np.flatnonzero(
         queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0
@@ -139,8 +137,10 @@ def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
 def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
     """Per consumer: acknowledgements in open transactions of its connection, and whether one of those has failed."""
     assert snapshot.consumers is not None  # noqa: S101 - there are facts
-    size, transactions = len(snapshot.consumers), snapshot.transactions
-    acknowledged, failed = np.zeros(size), np.zeros(size, np.bool_)
+    size = len(snapshot.consumers)
+    transactions = snapshot.transactions
+    acknowledged = np.zeros(size)
+    failed = np.zeros(size, np.bool_)
     if transactions is None or not len(transactions):
         return acknowledged, failed
     open_ = np.isin(transactions["state"], OPEN) & (
@@ -157,7 +157,8 @@ def producing_since(snapshot: Snapshot) -> Column:
     """Per queue: since when a connection that produces here has a transaction open in which it sent; NaN: none."""
     assert snapshot.queues is not None  # noqa: S101 - there are facts
     begin = np.full(len(snapshot.queues), np.nan)
-    transactions, producers = snapshot.transactions, snapshot.producers
+    transactions = snapshot.transactions
+    producers = snapshot.producers
     if transactions is None or producers is None:
         return begin
     open_ = np.isin(transactions["state"], OPEN) & (transactions["messages"] > 0)
@@ -232,7 +233,8 @@ class OpenmqConsumers(RowState):
         self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column
     ) -> "OpenmqConsumers":
         """`self` is by the consumers of this poll."""
-        consumer, now = found.consumer, found.now
+        consumer = found.consumer
+        now = found.now
         left = consumer.delivered - consumer.held
         rises = (left - self.highest >= MARGIN) & ~progress.settles
         return replace(
@@ -308,13 +310,12 @@ class Openmq:
         self, found: Facts, snapshot: Snapshot, join: AddressJoin
     ) -> tuple["Openmq", Facts, Progress]:
         """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
-        reported, consumer = said(snapshot, found, join), found.consumer
+        reported = said(snapshot, found, join)
+        consumer = found.consumer
         before = Openmq() if found.restarted else self
         present = found.queues.positions_in(before.queues.index) >= 0
-        consumers, queues = (
-            before.consumers.reindexed(consumer.index),
-            before.queues.reindexed(found.queues),
-        )
+        consumers = before.consumers.reindexed(consumer.index)
+        queues = before.queues.reindexed(found.queues)
         moves, last = acknowledged(
             consumers.last, consumer, watched=len(before.queues.index) > 0
         )
@@ -357,7 +358,8 @@ def as_counted(
     known = np.where(reported.balanced, found.known, present)
     known &= ~(reported.balanced & (reported.removed < before.removed))
     none = np.zeros(len(known))
-    consumer, uncommitted = found.consumer, reported.uncommitted
+    consumer = found.consumer
+    uncommitted = reported.uncommitted
     left = np.maximum(consumer.d_left, 0.0)
     by_members = found.of_queue(np.where(moves, left, 0.0))
     removed = np.nan_to_num(reported.removed - before.removed)

@@ -45,10 +45,8 @@ class Prepared(RowState):
     abandoned: float = unindexed(float)
 
     def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
-        transactions, collector = (
-            snapshot.transactions,
-            snapshot.collectors.get("transactions"),
-        )
+        transactions = snapshot.transactions
+        collector = snapshot.collectors.get("transactions")
         stuck = topics_with_nobody(snapshot).items()
         alone = {
             name: (number, self.stuck.get(name, (number, found.now))[1])
@@ -56,10 +54,8 @@ class Prepared(RowState):
         }
         if transactions is None:
             return Prepared(stuck=alone)
-        waits, received = (
-            transactions["state"] == TransactionState.PREPARED,
-            transactions["acknowledgements"],
-        )
+        waits = transactions["state"] == TransactionState.PREPARED
+        received = transactions["acknowledgements"]
         begun = since(waits, self.reindexed(transactions.index).since, found.now)
         columns = (
             or_zero(transactions["messages"]),
@@ -96,11 +92,9 @@ class Prepared(RowState):
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
     """Messages that a topic says consumers have, and no one is there: neither a consumer nor a subscription."""
-    addresses, queues, consumers = (
-        snapshot.addresses,
-        snapshot.queues,
-        snapshot.consumers,
-    )
+    addresses = snapshot.addresses
+    queues = snapshot.queues
+    consumers = snapshot.consumers
     if (
         addresses is None
         or queues is None

@@ -83,14 +83,14 @@ class Unacked(RowState):
     """Since when a holding consumer has settled nothing; NaN where it holds nothing. Deliveries do not move it."""
 
     def advance(self, facts: Facts, progress: Progress) -> "Unacked":
-        consumers, now = facts.consumer, facts.now
+        consumers = facts.consumer
+        now = facts.now
         before = self.reindexed(consumers.index)
-        settles, at = progress.settles, progress.at
-        rows, gaps, least = (
-            np.flatnonzero(settles),
-            np.full(len(at), np.nan),
-            before.least.copy(),
-        )
+        settles = progress.settles
+        at = progress.at
+        rows = np.flatnonzero(settles)
+        gaps = np.full(len(at), np.nan)
+        least = before.least.copy()
         ended = np.fmax(
             at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0
         )
@@ -122,10 +122,8 @@ class Unacked(RowState):
 
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
     """Rule of progress: more left its buffer than it acknowledged without committing."""
-    settles, (at, begun) = (
-        consumers.d_left - consumers.d_uncommitted > 0,
-        np.full((2, len(consumers.held)), now),
-    )
+    settles = consumers.d_left - consumers.d_uncommitted > 0
+    (at, begun) = np.full((2, len(consumers.held)), now)
     rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
     at[rows] = np.where(

@@ -56,10 +56,8 @@ class Expected(RowState):
             highest[name][0] = np.minimum(
                 getattr(self, name)[0], getattr(other, name)[0]
             )
-        regular, low = (
-            np.zeros(len(self.regular), np.bool_),
-            np.minimum(self.low, other.low),
-        )
+        regular = np.zeros(len(self.regular), np.bool_)
+        low = np.minimum(self.low, other.low)
         return replace(self, **highest, regular=regular, low=low)
 
 

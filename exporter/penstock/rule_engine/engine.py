@@ -106,16 +106,15 @@ class Debounce:
     ) -> "Debounce":
         run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
         on = ((run >= need) & may_come) | (self.on & (run > -need))
-        came, went = on & ~self.on, self.on & ~on
+        came = on & ~self.on
+        went = self.on & ~on
         back = now - self.left_at <= rejoin
         # Of the first of the polls that must agree: it did not begin with the last of them.
         begin = np.where(self.on | (run > 1), self.since, begin)
         begin = np.where(came & back, np.fmin(begin, self.left_since), begin)
         since = np.where(on | holds, begin, np.nan)
-        left_since, left_at = (
-            np.where(went, self.since, self.left_since),
-            np.where(went, now, self.left_at),
-        )
+        left_since = np.where(went, self.since, self.left_since)
+        left_at = np.where(went, now, self.left_at)
         judged = Debounce(
             self.index, self.at, run, on, since, left_since, left_at, last
         )
@@ -172,7 +171,8 @@ def advance_one(
     poll: RuleInputs,
     resumed_at: float,
 ) -> Debounce:
-    found, raised = poll.found, poll.of(rule)
+    found = poll.found
+    raised = poll.of(rule)
     debounce = before.advance(
         rows_of(condition.scope, found.queues, found.consumer.index)
     )
@@ -182,7 +182,8 @@ def advance_one(
         return debounce
     mask = unsilenced(raised, condition, poll)
     if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
-        mask, active = mask.copy(), debounce.active()[0]
+        mask = mask.copy()
+        active = debounce.active()[0]
         mask[active] |= (
             True if condition.stays is None else condition.stays(poll)[active]
         )

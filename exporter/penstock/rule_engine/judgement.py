@@ -121,10 +121,8 @@ class Judgement:
 
     def absence_seconds(self, constants: Constants) -> Column:
         """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
-        lessons, usual = (
-            self.absences.seconds(self.seen.times.now, constants.cold),
-            self.normal.expected.absence,
-        )
+        lessons = self.absences.seconds(self.seen.times.now, constants.cold)
+        usual = self.normal.expected.absence
         seconds = np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
         # A holiday within it makes a regular absence longer.
         return seconds + np.where(
@@ -177,7 +175,8 @@ def judge(
     pair = None if passive else facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
         return state.without_verdict(snapshot, constants), False
-    seen, found = pair[0], of_given_kind(pair[1], groups.queues)
+    seen = pair[0]
+    found = of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
@@ -256,10 +255,8 @@ def advance(
     timers, dispatch, absences = timeout.advance_timers(
         state.timers, state.dispatch, found, then, constants
     )
-    activity, service = (
-        state.activity.advance(found, constants),
-        state.service.advance(found, found.now - then),
-    )
+    activity = state.activity.advance(found, constants)
+    service = state.service.advance(found, found.now - then)
     flow = trend(activity, constants, found.interval)
     normal = state.normal.advance(
         found, found.now - then, timers, activity, flow, service, calendar
@@ -328,11 +325,9 @@ def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judge
 
 
 def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
-    books, losses, nothing = (
-        account.books,
-        account.ring_losses,
-        np.full(len(found.queues), np.nan),
-    )
+    books = account.books
+    losses = account.ring_losses
+    nothing = np.full(len(found.queues), np.nan)
     if losses.index is not found.queues:  # of a kind of broker that has none
         return lost.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
     return lost.Evictions(

@@ -28,7 +28,8 @@ def active_conditions(
     critical = without_progress(poll)
     conditions = for_kind(poll.broker.kind.name)
     for name, debounce in debounced.items():
-        condition, (at, since) = conditions[name], debounce.active()
+        condition = conditions[name]
+        (at, since) = debounce.active()
         if len(at):
             active = of_broker if condition.scope is Scope.BROKER else of_rows
             found += active(condition, at, since, poll, critical, clock)
@@ -42,7 +43,8 @@ def without_progress(poll: RuleInputs) -> Mask:
     """Queues that settled nothing for the longest threshold of their clients, while messages wait or come; one more,
     False, for a queue that is not known.
     """
-    found, comes = poll.found, poll.trend.comes > 0
+    found = poll.found
+    comes = poll.trend.comes > 0
     waits = (
         (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))
     )  # some expire first
@@ -66,11 +68,9 @@ def of_rows(
         at, since, count = longest(grouping.member[at], at, since)
     else:
         shown = grouping.member[at] >= 0
-        at, since, count = (
-            at[shown],
-            since[shown],
-            np.zeros(np.count_nonzero(shown), np.intp),
-        )
+        at = at[shown]
+        since = since[shown]
+        count = np.zeros(np.count_nonzero(shown), np.intp)
     series = grouping.index.rows[grouping.member[at]].tolist()
     severities = severity(
         condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical
@@ -133,7 +133,8 @@ def of_broker(
 ) -> Iterator[ActiveCondition]:
     """At once as bad as it can be: it is of all its queues."""
     how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
-    began, why = float(since[0]), condition.why(poll, 0) if condition.why else ""
+    began = float(since[0])
+    why = condition.why(poll, 0) if condition.why else ""
     numbers = {"age": poll.found.now - began}
     where = (poll.groups.broker, "", "", "")
     yield ActiveCondition(

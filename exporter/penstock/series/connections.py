@@ -104,10 +104,8 @@ class Connections:
         """Those whose consumers hold most, then those with most consumers."""
         columns = dict(connections.columns) | held_by_connection(connections, snapshot)
         size = len(connections)
-        held, everyone = (
-            columns.get("buffered", np.zeros(size)),
-            np.zeros(size, np.int64),
-        )
+        held = columns.get("buffered", np.zeros(size))
+        everyone = np.zeros(size, np.int64)
         chosen = labels.top_k(
             held, connections["consumers"], everyone, policy.limits.connections, size
         )
@@ -174,7 +172,9 @@ def link_table(
     )
 
 
-_SHOWN, _SUMMED, _NOT_SHOWN = 0, 1, 2
+_SHOWN = 0
+_SUMMED = 1
+_NOT_SHOWN = 2
 GAUGES = (
     "memory_bytes", "memory_used_ratio", "limit_bytes", "limit_messages", "messages_added", "messages_unrouted",
     "pages",
@@ -265,7 +265,8 @@ def address_table(
     producers: Table[ProducerRow] | None,
 ) -> Table[AddressSeries]:
     """`messages`: of each queue series, None while the queues are not known."""
-    grouping, size = state.grouping, len(state.grouping.index)
+    grouping = state.grouping
+    size = len(state.grouping.index)
     columns = {
         name: grouping.sum(addresses[name]) for name in GAUGES if name in addresses
     }

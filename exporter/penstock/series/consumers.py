@@ -76,24 +76,25 @@ class Consumers:
         """With the consumers of this poll that are shown one by one. blocked: seconds for which each holds something
         and has settled nothing, NaN where it holds nothing. queue: key of each one's queue. before: of the poll before.
         """
-        clients, limits = self.clients, policy.limits
+        clients = self.clients
+        limits = policy.limits
         of_a_client = clients.member >= 0
         visible = np.flatnonzero(
             of_a_client & (consumers["leaving"] == 0)
             if "leaving" in consumers
             else of_a_client
         )
-        held, limit = (
-            consumers["buffered"][visible],
-            (limits.consumers_per_broker, limits.consumers_per_queue),
-        )
+        held = consumers["buffered"][visible]
+        limit = (limits.consumers_per_broker, limits.consumers_per_queue)
         # The worst: longest holding without settling anything, then most held; none that is leaving.
         shown = self.shown.advance(
             consumers.index.keys[visible],
             top_k(blocked[visible], held, queue[visible], *limit),
         )
         at = consumers.index.positions(shown.keys)
-        rows, member, series = consumers.index.rows, clients.member, clients.index.rows
+        rows = consumers.index.rows
+        member = clients.member
+        series = clients.index.rows
 
         def label(new: list[int]) -> list[ConsumerSeries]:
             of = [(series[member[at[i]]], rows[at[i]].id) for i in new]
@@ -153,10 +154,12 @@ def client_labels(
             else OTHER
         )
         names |= {name} - {OTHER}
-        address, of = row.address, row.queue
+        address = row.address
+        of = row.queue
         if at != _UNKNOWN_QUEUE:
             queue: QueueSeries = queues.index.rows[at]
-            address, of = queue.address, queue.queue
+            address = queue.address
+            of = queue.queue
         if (address, of, name) != (
             row.address,
             row.queue,

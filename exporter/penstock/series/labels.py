@@ -291,7 +291,8 @@ def top_k(
     size = len(first)
     if total >= size and per_group >= size:
         return np.ones(size, np.bool_)
-    first, then = np.nan_to_num(first, nan=-np.inf), np.nan_to_num(then, nan=-np.inf)
+    first = np.nan_to_num(first, nan=-np.inf)
+    then = np.nan_to_num(then, nan=-np.inf)
     order = np.lexsort((-then, -first))
     by_group = order[np.argsort(groups[order], kind="stable")]
     sorted_groups = groups[by_group]

@@ -62,10 +62,8 @@ def keep_last_good(
     if before is not None and snapshot.observation.process.replaces(
         before.observation.process
     ):
-        before, stamps = (
-            None,
-            {name: at for name, at in stamps.items() if at == snapshot.stamp},
-        )
+        before = None
+        stamps = {name: at for name, at in stamps.items() if at == snapshot.stamp}
     if (
         before is not None
         and snapshot.broker is not None

@@ -37,7 +37,8 @@ class Reloaded(RowState):
 
     def advance(self, queues: Table[QueueRow], process: Process) -> "Reloaded":
         """After a poll of a broker whose kind counts them."""
-        before, added = self.reindexed(queues.index), np.nan_to_num(queues["added"])
+        before = self.reindexed(queues.index)
+        added = np.nan_to_num(queues["added"])
         if self.process is None:
             # Of another broker's queues: what came since it took over cannot be distinguished from what it loaded.
             messages = added
@@ -172,10 +173,8 @@ def queue_table(
     for number, name in enumerate(COUNTERS):
         if name in queues:
             # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
-            last, total = (
-                grouping.max(counted(state, queues, name)),
-                state.totals.sum_of(number),
-            )
+            last = grouping.max(counted(state, queues, name))
+            total = state.totals.sum_of(number)
             columns[name] = np.where(
                 alone | (np.isnan(last) & (total == 0)), last, total
             )

@@ -13,7 +13,8 @@ from penstock.series.labels import Grouping, sum_by
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
-LEAST_DORMANT, MOST_DORMANT = 500, 20_000
+LEAST_DORMANT = 500
+MOST_DORMANT = 20_000
 """So many of what is gone are kept at least; and at most, where fewer are there now."""
 
 

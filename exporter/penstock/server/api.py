@@ -62,10 +62,8 @@ async def _answer(
                 lambda: msgspec.json.encode(route.look_up(agent, given))
             )
     except Hinted as error:
-        status, body = (
-            status_of(error),
-            msgspec.json.encode(answers.Error(str(error), error.hint)),
-        )
+        status = status_of(error)
+        body = msgspec.json.encode(answers.Error(str(error), error.hint))
     return web.Response(
         body=body + b"\n",
         status=status,
@@ -125,11 +123,9 @@ def _events(agent: AgentView, given: Given) -> answers.EventList:
         raise BadRequest(
             "since is no time", "seconds since 1970, as in since=1795219200"
         )
-    limit, broker, queue = (
-        whole(given, LIMIT, DEFAULT_ROWS),
-        given.get("broker", ""),
-        given.get("queue", ""),
-    )
+    limit = whole(given, LIMIT, DEFAULT_ROWS)
+    broker = given.get("broker", "")
+    queue = given.get("queue", "")
     return answers.EventList(
         agent.events(since=since, limit=limit, broker=broker, queue=queue)
     )

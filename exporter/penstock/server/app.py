@@ -209,9 +209,11 @@ class Metrics:
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        sent, keeps_up = 0, True
+        sent = 0
+        keeps_up = True
         for chunk in chunks:
-            part, size = chunk, WRITE_BYTES
+            part = chunk
+            size = WRITE_BYTES
             if keeps_up and sent >= KEEPS_UP_BYTES:
                 part = b"".join((chunk, *islice(chunks, AT_ONCE - 1)))
                 size = len(part)

@@ -185,17 +185,16 @@ class Bucket:
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
-        self._tokens, self._last = float(limit.burst), -math.inf
+        self._tokens = float(limit.burst)
+        self._last = -math.inf
 
     def take(self, now: float) -> bool:
         """now: seconds of a clock that never goes back."""
         if not self._limit.interval:
             return True
         gained = (now - self._last) / self._limit.interval
-        self._tokens, self._last = (
-            min(self._tokens + gained, float(self._limit.burst)),
-            now,
-        )
+        self._tokens = min(self._tokens + gained, float(self._limit.burst))
+        self._last = now
         if taken := self._tokens >= 1:
             self._tokens -= 1
         return taken
@@ -237,10 +236,8 @@ def _context(config: WebConfig) -> ssl.SSLContext | None:
     if tls is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = (
-        VERSIONS[tls.min_version],
-        VERSIONS[tls.max_version],
-    )
+    context.minimum_version = VERSIONS[tls.min_version]
+    context.maximum_version = VERSIONS[tls.max_version]
     if tls.prefer_server_cipher_suites:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.cipher_suites:
@@ -257,17 +254,13 @@ def _context(config: WebConfig) -> ssl.SSLContext | None:
 
 
 def _load_certificate(context: ssl.SSLContext, tls: TlsServer) -> None:
-    cert_text, key_text = (
-        tls.cert,
-        tls.key.get_secret_value() if tls.key is not None else None,
-    )
+    cert_text = tls.cert
+    key_text = tls.key.get_secret_value() if tls.key is not None else None
     with tempfile.TemporaryDirectory(
         prefix="penstock-"
     ) as directory:  # only its owner can enter
-        cert, key = (
-            tls.cert_file or Path(directory, "cert"),
-            tls.key_file or Path(directory, "key"),
-        )
+        cert = tls.cert_file or Path(directory, "cert")
+        key = tls.key_file or Path(directory, "key")
         try:
             for file, text in ((cert, cert_text), (key, key_text)):
                 if text is not None:

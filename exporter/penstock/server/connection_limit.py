@@ -262,7 +262,9 @@ class _Connection(asyncio.Protocol):
         return bool(ready.poll(0))
 
     def hand_over(self, handler: asyncio.Protocol) -> None:
-        self._handler, head, self.head = handler, self.head, b""
+        self._handler = handler
+        head = self.head
+        self.head = b""
         handler.connection_made(self.transport)
         handler.data_received(head)
 

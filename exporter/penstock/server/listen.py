@@ -160,7 +160,8 @@ class _Sites:
     async def renew(self) -> None:
         """Accept with the guard's present TLS. The sockets stay open throughout, so that no connection is refused."""
         context = None if self._guard is None else self._guard.context
-        loop, begun = asyncio.get_running_loop(), []
+        loop = asyncio.get_running_loop()
+        begun = []
         handshake = None if context is None else HANDSHAKE_SECONDS
         try:
             for one in self._sockets:

@@ -24,12 +24,10 @@ class Route:
         look_up: Callable[[AgentView, Given], object],
         *allowed: Parameter,
     ) -> None:
-        self.path, self.summary, self.answer, self.look_up = (
-            f"/api/v1/{name}",
-            summary,
-            answer,
-            look_up,
-        )
+        self.path = f"/api/v1/{name}"
+        self.summary = summary
+        self.answer = answer
+        self.look_up = look_up
         self.parameters = allowed
 
 

@@ -95,7 +95,8 @@ def required(given: Given, *names: str) -> list[str]:
 def whole(given: Given, parameter: Parameter, default: int = 0) -> int:
     """A whole number. Raises BadRequest where it is none or out of bounds."""
     text = given.get(parameter.name, str(default))
-    least, most = parameter.schema["minimum"], parameter.schema["maximum"]
+    least = parameter.schema["minimum"]
+    most = parameter.schema["maximum"]
     if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
         raise BadRequest(
             f"{parameter.name} cannot be used", f"a whole number from {least} to {most}"

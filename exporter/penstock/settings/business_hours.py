@@ -31,7 +31,8 @@ class Hours:
     def __call__(self, now: float) -> bool:
         """Whether it is open at `now`, seconds since 1970."""
         at = datetime.fromtimestamp(now, time_zone(self.zone))
-        minute, day = at.hour * 60 + at.minute, at.weekday()
+        minute = at.hour * 60 + at.minute
+        day = at.weekday()
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
         return (day in self.days and minute >= self.begin) or (

@@ -100,7 +100,8 @@ def plan(
     keep_proxy: Jolokia may go on opening connections for its users.
     """
     etc = found.etc
-    login, profile = _needed(etc / "login.config"), _needed(etc / "artemis.profile")
+    login = _needed(etc / "login.config")
+    profile = _needed(etc / "artemis.profile")
     if "PropertiesLoginModule" not in login:
         raise PenstockError(
             f"{etc / 'login.config'}: users are in no file of the broker; {BY_HAND}"
@@ -290,7 +291,8 @@ def _rights(
 
 def _with_origin(xml: str, url: str) -> str:
     """The console takes calls that name the host of the URL as their origin."""
-    plain, parts = _blank(xml), urlsplit(url)
+    plain = _blank(xml)
+    parts = urlsplit(url)
     host = parts.netloc.removesuffix(f":{parts.port}")
     patterns = re.findall(r"<allow-origin>\s*([^<\s]+)\s*</allow-origin>", plain)
     if "<cors>" not in plain or any(

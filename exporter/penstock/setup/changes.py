@@ -31,7 +31,8 @@ class FileChange:
     def shown(self) -> Iterator[str]:
         """The difference, a line each. Of a file with secrets only the lines that change."""
         before = read_lines(self.path)
-        old, new = (before or "").splitlines(), self.text.splitlines()
+        old = (before or "").splitlines()
+        new = self.text.splitlines()
         names = (str(self.path) if before is not None else "(new file)", str(self.path))
         for line in difflib.unified_diff(
             old, new, *names, lineterm="", n=0 if self.secret else 2
@@ -100,8 +101,10 @@ def undo(record: Path) -> Iterator[str]:
     done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
     left = {}
     for name, kept in done.items():
-        path, backup = Path(name), Path(kept["backup"]) if kept["backup"] else None
-        now, before = read_text(path), read_text(backup) if backup else None
+        path = Path(name)
+        backup = Path(kept["backup"]) if kept["backup"] else None
+        now = read_text(path)
+        before = read_text(backup) if backup else None
         if now != before and (now is None or _digest(now) != kept["written"]):
             left[name] = kept
             continue

@@ -10,7 +10,8 @@ from penstock.setup.artemis import Account, Instance
 from penstock.setup.changes import FileChange, read_lines
 from penstock.setup.openmq import policy
 
-REALM, POLICY = "jetty-realm.properties", "jolokia-access.xml"
+REALM = "jetty-realm.properties"
+POLICY = "jolokia-access.xml"
 
 
 def instance(directory: Path, name: str | None, url: str | None) -> Instance | None:

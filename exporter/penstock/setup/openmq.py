@@ -11,7 +11,8 @@ from penstock.setup.artemis import PROXY, Account
 from penstock.setup.changes import FileChange, read_lines
 
 URL = "http://127.0.0.1:8778/jolokia/"
-OPTIONS, POLICY = "jolokia.properties", "openmq-policy.xml"
+OPTIONS = "jolokia.properties"
+POLICY = "openmq-policy.xml"
 JAR = "jolokia-agent-jvm-2.6.0-javaagent.jar"
 
 
@@ -32,7 +33,8 @@ def policy(kind: str = "openmq") -> str:
 
 def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
     """folder: where the files go. PenstockError where the options there are for something else."""
-    parts, path = urlsplit(url), folder / OPTIONS
+    parts = urlsplit(url)
+    path = folder / OPTIONS
     given = re.search(r"(?m)^password=(.*)$", read_lines(path) or "")
     if given is not None and given[1] != account.password:
         raise PenstockError(

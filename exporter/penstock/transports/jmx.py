@@ -102,7 +102,8 @@ class Helper:
                 f"{JAR} is missing: this Penstock was built without a JDK; {hint}"
             )
         classes = ":".join(str(jar) for jar in (JAR, *jars))
-        command, pipe = (java, *_JVM, "-cp", classes, MAIN), asyncio.subprocess.PIPE
+        command = (java, *_JVM, "-cp", classes, MAIN)
+        pipe = asyncio.subprocess.PIPE
         passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
             # In a session of its own: a Control-C is for the agent, which ends it then.
@@ -128,7 +129,8 @@ class Helper:
 
     async def ask(self, command: Mapping[str, Any]) -> tuple[AnswerKind, bytes]:
         """The answer to one command; Ended when the program is gone. Cancelled, it is of no more use: kill it."""
-        stdin, stdout = self._process.stdin, self._process.stdout
+        stdin = self._process.stdin
+        stdout = self._process.stdout
         if stdin is None or stdout is None:
             raise Ended("the JMX helper has no pipes")
         try:
@@ -219,7 +221,8 @@ class JmxTransport:
             await self._drop()
 
     async def close(self) -> None:
-        helper, self._helper = self._helper, None
+        helper = self._helper
+        self._helper = None
         if helper is not None:
             await helper.close()
 
@@ -247,7 +250,8 @@ class JmxTransport:
 
     async def _ask(self, requests: Sequence[Request], deadline: float) -> Answer:
         helper = await self._connection(deadline)
-        began, wall = time.monotonic(), time.time()
+        began = time.monotonic()
+        wall = time.time()
         kind, body = await helper.ask({"requests": requests})
         seconds = time.monotonic() - began
         self._raise(kind, body)
@@ -302,7 +306,9 @@ class JmxTransport:
         text = body.decode(errors="replace")
         with contextlib.suppress(msgspec.DecodeError):
             text = msgspec.json.decode(body, type=str)
-        text, url, user = text[:400], self._target.url, self._target.username
+        text = text[:400]
+        url = self._target.url
+        user = self._target.username
         if kind == "bad":
             raise BadAnswer(f"{url}: JMX: {text}")
         self._connected = False
@@ -316,7 +322,9 @@ class JmxTransport:
         raise Unreachable(f"{url}: JMX: {text}")
 
     async def _drop(self) -> None:
-        helper, self._helper, self._connected = self._helper, None, False
+        helper = self._helper
+        self._helper = None
+        self._connected = False
         if helper is not None:
             await helper.kill()
 

@@ -66,7 +66,8 @@ class JolokiaTransport:
                 raise Unreachable(str(again)) from again
 
     async def _post(self, body: bytes, timeout: float) -> Answer:
-        began, wall = time.monotonic(), time.time()
+        began = time.monotonic()
+        wall = time.time()
         how: Any = {"allow_redirects": False}
         if self._tls is not None:
             how["ssl"] = self._tls.context
@@ -155,7 +156,8 @@ class JolokiaTransport:
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
         """Raise for what is no Jolokia answer at all. Jolokia itself answers 200 even for errors."""
-        what, hint = f"{self._target.url}: HTTP {response.status}", self._target.hint
+        what = f"{self._target.url}: HTTP {response.status}"
+        hint = self._target.hint
         user = f"user {self._target.username!r}" if self._target.username else "no user"
         match response.status:
             case 200:

@@ -88,7 +88,8 @@ class WithPortMapper(PassingOn):
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
         if len(requests) != 1 or requests[0].get("type") != ASKED:
             return await self._inner.ask(requests, timeout)
-        began, wall = time.monotonic(), time.time()
+        began = time.monotonic()
+        wall = time.time()
         found = await ask_port_mapper(
             self._host, self._port or requests[0]["port"], timeout
         )

@@ -61,7 +61,8 @@ class RecordingFile:
     """Whole polls, as many as `limit` bytes have room for. Raises PenstockError when it cannot be written."""
 
     def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
-        self.path, self.limit = path, limit
+        self.path = path
+        self.limit = limit
         self.polls = 0
         """In the file, whole, and ended."""
         self.full = False
@@ -159,7 +160,8 @@ class Recorder(PassingOn):
         await super().begin_poll()
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
-        began, asked = time.monotonic(), msgspec.Raw(msgspec.json.encode(requests))
+        began = time.monotonic()
+        asked = msgspec.Raw(msgspec.json.encode(requests))
         try:
             answer = await self._inner.ask(requests, timeout)
         except SourceError as error:

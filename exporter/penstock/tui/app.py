@@ -116,7 +116,8 @@ class TextPage(ModalScreen[None]):
 
 def coloured(line: str) -> Line:
     """A line of an explanation, the word that names the state in its colour."""
-    text, word = styled(line), state_word(line)
+    text = styled(line)
+    word = state_word(line)
     if word:
         text.highlight_words([word], STYLES.get(word.lower(), "bold"))
     return text
@@ -165,7 +166,8 @@ class Look:
 
     def shows(self, place: Place, brokers: Sequence[BrokerState], at: float) -> bool:
         """Whether the same rows would come: the place is the same, and no broker was polled since."""
-        stamps, up = self.stamps(), {one.name: one.up for one in self.brokers}
+        stamps = self.stamps()
+        up = {one.name: one.up for one in self.brokers}
         now = Look(at, brokers)
         return (
             place == self.place
@@ -186,7 +188,9 @@ class Top(App[None]):
 
     def __init__(self, get: Get, where: str, seconds: float, broker: str = "") -> None:
         super().__init__(ansi_color=True)
-        self._get, self._where, self._seconds = get, where, seconds
+        self._get = get
+        self._where = where
+        self._seconds = seconds
         self._begins_at = broker
         self._place = Place()
         self._way: list[Place] = []
@@ -248,8 +252,10 @@ class Top(App[None]):
         except PenstockError as error:
             self._error = str(error)
         else:
-            self._error, self._look = "", look
-            stamps, level = look.stamps(), place.level
+            self._error = ""
+            self._look = look
+            stamps = look.stamps()
+            level = place.level
             self._trail.note(
                 {
                     (level.name, level.key(row)): (
@@ -263,7 +269,9 @@ class Top(App[None]):
                     if (values := level.numbers(row))
                 }
             )
-        wanted, self._coming, self._wanted = self._wanted, False, None
+        wanted = self._wanted
+        self._coming = False
+        self._wanted = None
         self._draw()
         if wanted and self._row() is not None:
             wanted()
@@ -271,7 +279,8 @@ class Top(App[None]):
     def _begin(self, brokers: Sequence[BrokerState]) -> Place:
         only = self._begins_at or (brokers[0].name if len(brokers) == 1 else "")
         if only and self._place == Place():
-            self._way, self._place = [Place()], Place(QUEUES, broker=only)
+            self._way = [Place()]
+            self._place = Place(QUEUES, broker=only)
         return self._place
 
     async def _seen(self, place: Place, brokers: Sequence[BrokerState]) -> Look:
@@ -295,7 +304,9 @@ class Top(App[None]):
         base = self.screen_stack[0]
         base.query_one("#title", Static).update(self._title_line())
         base.query_one("#told", Static).update(self._told_lines())
-        place, rows, level = self._place, self._look.rows, self._place.level
+        place = self._place
+        rows = self._look.rows
+        level = self._place.level
         keys: list[Hashable] = [level.key(row) for row in rows]
 
         def cell(column: Column, i: int) -> tuple[str, str]:
@@ -340,7 +351,8 @@ class Top(App[None]):
         return stacked(lines)
 
     def _place_line(self) -> Line:
-        place, look = self._place, self._look
+        place = self._place
+        look = self._look
         names = (
             []
             if place.level is BROKERS
@@ -393,7 +405,8 @@ class Top(App[None]):
         self._place = place
         self._look = Look(self._look.at, self._look.brokers)
         self._grid.cursor = 0
-        self._coming, self._wanted = True, None
+        self._coming = True
+        self._wanted = None
         self._draw()
         self._ask()
 

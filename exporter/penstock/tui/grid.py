@@ -56,13 +56,11 @@ class Grid(ScrollView, can_focus=True):
     ) -> None:
         """Other rows, or `empty`; the cursor stays on its row where that is still there, else at its place."""
         under = self.keys[self.cursor] if self.keys else None
-        self.keys, self._columns, self._cell, self._sort, self._empty = (
-            keys,
-            columns,
-            cell,
-            sort,
-            empty,
-        )
+        self.keys = keys
+        self._columns = columns
+        self._cell = cell
+        self._sort = sort
+        self._empty = empty
         if under in keys:
             self.cursor = keys.index(under)
         self._fit()

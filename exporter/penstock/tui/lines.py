@@ -62,7 +62,8 @@ def folded(line: str, width: int) -> Iterator[str]:
     hang = max(columns(found[0]) if found else 0, HANG)
     if hang > width // 2:
         hang = HANG
-    part, used = "", 0
+    part = ""
+    used = 0
     for word in _WORD.findall(line):
         if (
             part
@@ -74,8 +75,10 @@ def folded(line: str, width: int) -> Iterator[str]:
         for one in word:
             if used + columns(one) > width:  # no line is long enough for the word
                 yield part
-                part, used = " " * hang, hang
-            part, used = part + one, used + columns(one)
+                part = " " * hang
+                used = hang
+            part = part + one
+            used = used + columns(one)
     yield part
 
 

@@ -161,7 +161,8 @@ def state(seen: CellContext[Listed]) -> str:
     are lost, and how many. The word for the state where no condition is active.
     """
     row = seen.row
-    mark, found = MARKS[row.state], active(row)
+    mark = MARKS[row.state]
+    found = active(row)
     if not found:
         return f"{mark} {'silenced' if row.state == 'notice' and row.conditions else row.state}"
     worst, *others = dict.fromkeys(one.condition for one in found)
@@ -261,10 +262,8 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "kept": lambda names: time_series(*names),
 }
 """How a cell is made of what its row has under a name."""
-_LEVELS, _KEYS = (
-    read_toml("penstock.tui", "levels.toml"),
-    read_toml("penstock.tui", "keys.toml"),
-)
+_LEVELS = read_toml("penstock.tui", "levels.toml")
+_KEYS = read_toml("penstock.tui", "keys.toml")
 LOSSES: Final = frozenset[str](_LEVELS["losses"])
 """Conditions by which messages are lost."""
 

@@ -62,7 +62,8 @@ def play(
             stage.broker.kill()
             stage.broker.start()
         until(began + seconds)
-        sending, load = time.monotonic() - began, os.getloadavg()[0]
+        sending = time.monotonic() - began
+        load = os.getloadavg()[0]
         stage.end()
         counts: Counts = {**stage.truth(), **operated, **lost}
         if restart:  # no transaction that was open outlives the broker
@@ -96,7 +97,9 @@ def judged(
     stage: Stage, number: int, counts: Counts, seconds: float, *, restart: bool
 ) -> list[Result]:
     """By the command for the first agent, by the API for the others. seconds: of sending."""
-    agent, watch, found = stage.agents[number], stage.watches[number], []
+    agent = stage.agents[number]
+    watch = stage.watches[number]
+    found = []
     missed = 0.0 if number or restart else seconds
     lawful = Lawful(watch.killed)
     if restart:

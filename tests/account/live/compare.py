@@ -23,7 +23,11 @@ STANDS_FOR: Mapping[str, tuple[str, ...]] = {
 SPLIT = frozenset({"dead_lettered", "purged", "moved"})
 BY_TARGETS = SPLIT | {"acknowledged", "given_back"}
 """Known by what came to other addresses meanwhile."""
-EXACT, BOUNDS, UNKNOWN, SHORT, WRONG = "exact", "in bounds", "unknown", "short", "WRONG"
+EXACT = "exact"
+BOUNDS = "in bounds"
+UNKNOWN = "unknown"
+SHORT = "short"
+WRONG = "WRONG"
 """short: exact but for what came and went between the last poll of a broker and its death."""
 ODD = 10
 """Messages: a burst just then is more than the mean of the run."""
@@ -211,7 +215,8 @@ class Comparison:
         return self.lawful.unsure.get(self.queue or self.result.situation.name, 0.0)
 
     def _judge(self, name: str, truth: float, value: object, traffic: float) -> None:
-        situation, (low, high) = self.result.situation, bounds(value)
+        situation = self.result.situation
+        (low, high) = bounds(value)
         lawful = self.lawful.cut and (
             not self.queue or self.lawful.unseen > 0 or name in BY_TARGETS
         )
@@ -351,10 +356,8 @@ def as_metrics(
     wrong = []
     for sheet in sheets:
         for name, value in sheet["left"].items():
-            low, metric = (
-                bounds(value)[0],
-                scrape_rows.get((sheet["address"], sheet["queue"], name)),
-            )
+            low = bounds(value)[0]
+            metric = scrape_rows.get((sheet["address"], sheet["queue"], name))
             if metric is not None and metric != low:
                 wrong.append(
                     f"{sheet['address']} {sheet['queue']} {name}: metric {metric:g}, sheet {low:g}"

@@ -67,7 +67,8 @@ class Stage:
         version: str = VERSION,
     ) -> None:
         self._version = version
-        self._folder, self.situations = folder, situations
+        self._folder = folder
+        self.situations = situations
         self._stack = ExitStack()
         self._clients: list[tuple[str, Mapping[str, Any]]] = []
         self.trouble: list[str] = []
@@ -147,7 +148,8 @@ class Stage:
             self._bridge(source, target)
 
     def _bridge(self, source: str, target: str) -> None:
-        manage, account = self.broker.manage, self.broker.admin
+        manage = self.broker.manage
+        account = self.broker.admin
         url = f"tcp://{self.broker.host}:{self.broker.port}"
         with contextlib.suppress(DemoError):  # it is there
             manage.call(

@@ -25,7 +25,8 @@ def the_application_is_down(scene: Scene) -> None:
 
 @situation("no_consumer", "other_queue")
 def it_reads_another_queue(scene: Scene) -> None:
-    queue, other = scene.queue(), scene.queue()
+    queue = scene.queue()
+    other = scene.queue()
     reads(scene, queue).close()
     scene.load.client(other, AmqpConsumer, other, client_id=f"{queue}.consumer")
     scene.begin()

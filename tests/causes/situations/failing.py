@@ -82,7 +82,8 @@ def a_queue_purges_itself(scene: Scene) -> None:
 
 @situation("dead_lettering", "slow_consumer_killed", "attempts_used_up", "reconnects")
 def the_broker_closes_slow_consumers(scene: Scene) -> None:
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(
         queue,
         maxDeliveryAttempts=2,
@@ -98,7 +99,8 @@ def the_broker_closes_slow_consumers(scene: Scene) -> None:
 
 @situation("dead_lettering", "attempts_used_up")
 def attempts_are_used_up(scene: Scene) -> None:
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(queue, maxDeliveryAttempts=2, deadLetterAddress=dead)
     scene.jms(queue, mode="transacted", returns=1, work=50)
     begins(scene, queue, 5)
@@ -107,7 +109,8 @@ def attempts_are_used_up(scene: Scene) -> None:
 @situation("dead_lettering", "attempts_used_up", "reconnects")
 def reconnects_with_messages_in_hand(scene: Scene) -> None:
     """It acknowledges a few each time, and so is no client that makes no progress."""
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(
         queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0
     )
@@ -124,7 +127,8 @@ def reconnects_with_messages_in_hand(scene: Scene) -> None:
 
 @situation("dead_lettering", "attempts_used_up", "reconnects")
 def core_reconnects_with_messages_in_hand(scene: Scene) -> None:
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(
         queue, maxDeliveryAttempts=3, deadLetterAddress=dead, redeliveryDelay=0
     )
@@ -221,7 +225,8 @@ def dead_letters_have_no_queue(scene: Scene) -> None:
     proves=("dead_letter_address_full",),
 )
 def dead_letters_are_dropped(scene: Scene) -> None:
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(
         dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="DROP"
     )
@@ -232,7 +237,8 @@ def dead_letters_are_dropped(scene: Scene) -> None:
 
 @situation("unheld", "dead_letter_address_full")
 def dead_letters_are_refused(scene: Scene) -> None:
-    queue, dead = scene.queue(), scene.queue()
+    queue = scene.queue()
+    dead = scene.queue()
     scene.settings(
         dead, maxSizeBytes=30_000, pageSizeBytes=10_000, addressFullMessagePolicy="FAIL"
     )

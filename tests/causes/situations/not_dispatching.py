@@ -63,7 +63,8 @@ def core_asks_for_none(scene: Scene) -> None:
 
 @situation("not_dispatching", "never_receives", proves=("never_receives",))
 def core_asks_for_none_beside_one_that_works(scene: Scene) -> None:
-    queue, other = scene.queue(), scene.queue()
+    queue = scene.queue()
+    other = scene.queue()
     sends(scene, other)
     scene.jms(queue, idle=1, beside=other, url="consumerWindowSize=0")
     begins(scene, queue, 3)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from flowbench.scene import Place, Scene
 from penstock.brokers import cadence
 
-COLD, TREND, INTERVAL, SECONDS = 40.0, 60.0, 3.0, 140.0
+COLD = 40.0
+TREND = 60.0
+INTERVAL = 3.0
+SECONDS = 140.0
 """Patience before anything is learned, window of trends, seconds between polls, and for which all play."""
 PROOF = 15.0
 SETTINGS_AGE = 20.0

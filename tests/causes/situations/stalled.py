@@ -29,7 +29,8 @@ def core_hangs_at_its_first_message(scene: Scene) -> None:
 
 @situation("stalled", "listener_hangs")
 def core_hangs_beside_one_that_works(scene: Scene) -> None:
-    queue, other = scene.queue(), scene.queue()
+    queue = scene.queue()
+    other = scene.queue()
     sends(scene, other)
     scene.jms(queue, stuck_after=20, beside=other, url="consumerWindowSize=10000")
     begins(scene, queue)
@@ -91,7 +92,8 @@ def core_never_commits(scene: Scene) -> None:
 
 @situation("stalled", "blocked_in_send", proves=("blocked_in_send",))
 def core_blocked_in_send(scene: Scene) -> None:
-    queue, reply = scene.queue(), scene.queue()
+    queue = scene.queue()
+    reply = scene.queue()
     scene.settings(
         reply,
         maxSizeBytes=200_000,
@@ -110,7 +112,8 @@ def core_blocked_in_send(scene: Scene) -> None:
 @situation("stalled", "listener_hangs")
 def core_hangs_though_an_address_is_full(scene: Scene) -> None:
     """Filled by another, long before."""
-    queue, reply = scene.queue(), scene.queue()
+    queue = scene.queue()
+    reply = scene.queue()
     scene.settings(
         reply,
         maxSizeBytes=200_000,

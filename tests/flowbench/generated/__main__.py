@@ -35,7 +35,11 @@ from penstock.settings.calendar import HOURS, Calendar
 from penstock_trends.normal import profile_of
 from penstock_trends.profiles import profile_table
 
-AT_ONCE, INTERVAL, SECONDS, COLD, TREND = 20, 4.0, 385.0, 80.0, 150.0
+AT_ONCE = 20
+INTERVAL = 4.0
+SECONDS = 385.0
+COLD = 80.0
+TREND = 150.0
 """Situations, seconds between polls, for which all play, of patience before anything is learned, and of trends."""
 START = 20.0
 LONGEST = {"steady": 2.0, "bursts": 12.0, "trickle": 6.0}
@@ -159,7 +163,8 @@ def main() -> int:
             found, more = played(
                 chosen[begin : begin + AT_ONCE], run, folder / str(begin)
             )
-            outcomes, others = outcomes + found, others | more
+            outcomes = outcomes + found
+            others = others | more
             for one in found:
                 say(one.line())
     counted = [one for one in outcomes if not one.void]

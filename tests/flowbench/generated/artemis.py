@@ -48,9 +48,12 @@ class Sender:
     """Sends at the situation's rhythm until it is stopped."""
 
     def __init__(self, scene: Scene, one: Situation, times: float = 1.0) -> None:
-        self.sent, self._one, self._stopped = 0, one, threading.Event()
+        self.sent = 0
+        self._one = one
+        self._stopped = threading.Event()
         dice = random.Random(one.seed)  # noqa: S311
-        address, endpoint = one.name, scene.load.endpoint
+        address = one.name
+        endpoint = scene.load.endpoint
         topic = one.queue == "subscription"
         by_stomp = dice.random() < 0.4
         name = f"{one.name}-producer{times:g}"
@@ -110,7 +113,8 @@ class Play:
     """One situation: its queue, its consumers at work, its producer."""
 
     def __init__(self, scene: Scene, one: Situation) -> None:
-        self.scene, self.one = scene, one
+        self.scene = scene
+        self.one = one
         self.dice = random.Random(one.seed)  # noqa: S311
         self.many = self.dice.randint(2, 3) if one.neighbours == "pool" else 1
         self.work = BUSY / (one.rate if one.rhythm != "trickle" else 1.0)
@@ -129,7 +133,8 @@ class Play:
             self.sender = Sender(scene, one)
 
     def _make_queue(self) -> None:
-        name, kind = self.one.name, self.one.queue
+        name = self.one.name
+        kind = self.one.queue
         settings: dict[str, Any] = {}
         self.scene.queues.append(name)
         if kind == "ring":
@@ -398,7 +403,8 @@ def slow(play: Play) -> None:
     play.warm()
     play.deploy(whole=True, work=3 * play.many / play.one.rate)
     play.scene.begin()
-    sent, settled = play.sender.sent, play.sum("acknowledged")
+    sent = play.sender.sent
+    settled = play.sum("acknowledged")
     play.scene.rest()
     ratio = (play.sum("acknowledged") - settled) / max(play.sender.sent - sent, 1)
     play.scene.attest("they work, and too slowly", 0.1 < ratio < 0.7)
@@ -409,7 +415,8 @@ def overload(play: Play) -> None:
     play.warm()
     more = Sender(play.scene, play.one, times=1.5)
     play.scene.begin()
-    sent, settled = play.sender.sent, play.sum("acknowledged")
+    sent = play.sender.sent
+    settled = play.sum("acknowledged")
     play.scene.rest()
     came = play.sender.sent + more.sent - sent
     play.scene.attest(

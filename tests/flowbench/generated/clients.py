@@ -127,7 +127,9 @@ class AmqpWorker(AmqpConsumer):
     def __init__(
         self, *arguments: Any, hangs_after: float, skips: int, **options: Any
     ) -> None:
-        self._hangs_after, self._skips, self.left = hangs_after, skips, 0
+        self._hangs_after = hangs_after
+        self._skips = skips
+        self.left = 0
         super().__init__(*arguments, **options)
 
     def _next(self) -> None:
@@ -177,7 +179,8 @@ class StompWorker(StompConsumer):
     def __init__(
         self, *arguments: Any, hangs_after: float, skips: int, **options: Any
     ) -> None:
-        self._hangs_after, self._skips = hangs_after, skips
+        self._hangs_after = hangs_after
+        self._skips = skips
         super().__init__(*arguments, **options)
 
     def _subscribe(

@@ -255,7 +255,8 @@ def fits(
     failure: str, client: str, mode: str, queue: str, neighbours: str, rhythm: str
 ) -> bool:
     """Whether these make a situation of which it is known what is true."""
-    made, said = FAILURES[failure], (client, mode, queue, neighbours, rhythm)
+    made = FAILURES[failure]
+    said = (client, mode, queue, neighbours, rhythm)
     allowed = (made.clients, made.modes, made.queues, made.neighbours, made.rhythms)
     if any(one and word not in one for word, one in zip(said, allowed, strict=True)):
         return False
@@ -285,7 +286,8 @@ def choices(failure: str) -> dict[str, list[Choice]]:
 
 
 def _situation(dice: random.Random, number: int, failure: str) -> Situation:
-    by_client, made = choices(failure), FAILURES[failure]
+    by_client = choices(failure)
+    made = FAILURES[failure]
     client, mode, queue, neighbours, rhythm = dice.choice(
         by_client[dice.choice(sorted(by_client))]
     )

@@ -32,11 +32,10 @@ Counts = Mapping[str, int]
 
 def scenario_of(one: Situation) -> Scenario:
     dice = random.Random(one.seed)  # noqa: S311
-    many, rate = (
-        (dice.randint(2, 3) if one.neighbours == "pool" else 1),
-        round(one.rate),
-    )
-    later, said = int(BEFORE * rate), {"ack": one.mode, "delay": int(300 / rate)}
+    many = dice.randint(2, 3) if one.neighbours == "pool" else 1
+    rate = round(one.rate)
+    later = int(BEFORE * rate)
+    said = {"ack": one.mode, "delay": int(300 / rate)}
     broken: dict[str, Options] = {
         "hang": {"hang": later // many},
         "never commits": {"commit": 0},
@@ -88,7 +87,9 @@ def untrue(one: Situation, counts: Counts) -> list[str]:
             if key.startswith(f"{one.name}-") and key.endswith(f".{name}")
         ]
 
-    sent, got, done = sum(of("sent")), of("got"), of("done")
+    sent = sum(of("sent"))
+    got = of("got")
+    done = of("done")
     many = len(got)
     holds = {
         "none": sum(done) >= 0.8 * sent - 20,

@@ -56,12 +56,14 @@ class Watch:
     def _note(
         self, situation: Situation, one: ActiveCondition, actions: Actions, kind: str
     ) -> None:
-        seen, truth = self.seen.setdefault(situation.name, Seen()), situation.truth
+        seen = self.seen.setdefault(situation.name, Seen())
+        truth = situation.truth
         seen.first.setdefault(one.name, time.time())
         seen.worst[one.name] = max(one.severity, seen.worst.get(one.name, one.severity))
         if one.name not in truth.need.split():
             return
-        about, causes = on(kind, one.name), truth.causes_of(situation.client)
+        about = on(kind, one.name)
+        causes = truth.causes_of(situation.client)
         true = causes & about.causes.keys()
         seen.causes |= {f"{one.name}: {what}" for what in wrong_causes(one, causes)}
         if not true:
@@ -74,7 +76,8 @@ class Watch:
         ):
             seen.proven.add(one.name)
         offered = {action.name for action in actions.of(one, about)}
-        helps, harmless = set(truth.helps.split()), set(truth.harmless.split())
+        helps = set(truth.helps.split())
+        harmless = set(truth.harmless.split())
         seen.helps |= offered & helps
         if wrong := offered - helps - harmless:
             seen.advice.add(f"{one.name}: {', '.join(sorted(wrong))}")
@@ -124,7 +127,8 @@ def outcome(
 ) -> Outcome:
     """bound: seconds from the begin within which it has to be told."""
     truth = one.truth
-    need, lawful = truth.need.split(), {*truth.need.split(), *truth.also.split()}
+    need = truth.need.split()
+    lawful = {*truth.need.split(), *truth.also.split()}
     if one.queue == "groups":  # who holds up its groups is not seen
         lawful |= {"not_dispatching"} if need else set()
     loud = {

@@ -32,7 +32,9 @@ ANSWER_SECONDS = 5.0
 HUNG_SECONDS = 30.0
 """One that has answered nothing, or taken nothing of what is sent, for so long is killed."""
 EXIT_SECONDS = 0.5
-PAUSE, MOST_PAUSE, STEADY = 1.0, 60.0, 300.0
+PAUSE = 1.0
+MOST_PAUSE = 60.0
+STEADY = 300.0
 """Seconds before it is started again: twice as long each time, unless it lived for so long."""
 
 
@@ -50,15 +52,14 @@ class WorkerProcess:
         self.silent = False
         """It did not answer in time, nor since."""
         self.starts = self.unanswered = 0
-        self._command, self._journal = (*command, str(storage)), journal
+        self._command = (*command, str(storage))
+        self._journal = journal
         self._received: dict[str, Published] = {}
         """What the process sent; it does not know what is shown once it has ended."""
         self._waiting: dict[int, Future[Any]] = {}
-        self._numbers, self._sending, self._stopping = (
-            count(),
-            threading.Lock(),
-            threading.Event(),
-        )
+        self._numbers = count()
+        self._sending = threading.Lock()
+        self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -72,7 +73,8 @@ class WorkerProcess:
         named: Mapping[str, Any] | None = None,
     ) -> Any:
         """Raises Busy: there is no answer in time; or what the worker raised."""
-        number, future = next(self._numbers), Future[Any]()
+        number = next(self._numbers)
+        future = Future[Any]()
         self._waiting[number] = future
         try:
             if not self._sending.acquire(timeout=seconds or ANSWER_SECONDS):
@@ -91,7 +93,8 @@ class WorkerProcess:
             value = future.result(seconds or ANSWER_SECONDS)
         except OSError as error:
             if late := isinstance(error, TimeoutError):
-                self.silent, self.unanswered = True, self.unanswered + 1
+                self.silent = True
+                self.unanswered = self.unanswered + 1
             why = "did not answer in time" if late else "has ended, or does not answer"
             raise Busy(
                 f"{self.name}, the process that polls this, {why}",
@@ -167,19 +170,18 @@ class WorkerProcess:
                 )
             self._received.clear()
             self.silent = False
-            self.starts, self.answered, self.ended, self._connection = (
-                self.starts + 1,
-                time.monotonic(),
-                np.inf,
-                ours,
-            )
+            self.starts = self.starts + 1
+            self.answered = time.monotonic()
+            self.ended = np.inf
+            self._connection = ours
             try:
                 while True:
                     self._take(*ours.recv())
             except (EOFError, OSError):
                 pass
             with self._sending:
-                self._connection, self.ended = None, time.monotonic()
+                self._connection = None
+                self.ended = time.monotonic()
         for future in list(self._waiting.values()):
             if not future.done():
                 future.set_exception(BrokenPipeError())
@@ -196,7 +198,8 @@ class WorkerProcess:
 
     def _take(self, number: int | None, *content: Any) -> None:
         """The answer to a question; without a number what brokers show now, and events."""
-        self.silent, self.answered = False, time.monotonic()
+        self.silent = False
+        self.answered = time.monotonic()
         if number is None:
             shown, events = content
             for broker, families in shown.items():

@@ -39,7 +39,9 @@ ROW_SECONDS = 9e-6
 """CPU that a poll takes for a queue or a consumer, until it is measured."""
 POLLS = 3
 """Over which a broker is measured; the first, which reads every text, is none of them."""
-LOOK_SECONDS, GIVE_SECONDS, STOP_SECONDS = 2.0, 60.0, 2.0
+LOOK_SECONDS = 2.0
+GIVE_SECONDS = 60.0
+STOP_SECONDS = 2.0
 MOST_EVENTS = 2_000
 TIDY = 5
 """Looks after a move at which memory is given back."""
@@ -116,10 +118,8 @@ class WorkerPool:
             self._nodes[name] = poller.assessor.node
             by_rows = share_of(rows(poller.assessor.snapshot), poller.interval)
             self._shares[name] = max(self._shares.get(name, 0.0), by_rows)
-            lane, done = (
-                poller.assessor.lane,
-                poller.polls[Result.OK] + poller.polls[Result.PARTIAL],
-            )
+            lane = poller.assessor.lane
+            done = poller.polls[Result.OK] + poller.polls[Result.PARTIAL]
             used = lane.used if lane else 0.0
             polls, before = self._measured.setdefault(name, (done, used))
             if done - polls >= POLLS:
@@ -209,11 +209,13 @@ class WorkerPool:
         rows = []
         for worker in self.workers:
             names = self._names_of(worker)
-            used, why = (np.nan, np.nan), "it gives no reason"
+            used = (np.nan, np.nan)
+            why = "it gives no reason"
             try:
                 nodes, self._numbers[worker.name], *used = worker.ask("status")
                 self._nodes |= {name: node for name, node in nodes.items() if node}
-                now, before = time.monotonic(), self._missing.get(worker.name, {})
+                now = time.monotonic()
+                before = self._missing.get(worker.name, {})
                 self._missing[worker.name] = {
                     one: before.get(one, now) for one in names if one not in nodes
                 }
@@ -280,7 +282,8 @@ class WorkerPool:
             )
             if self._given.get(worker.name) == (wanted := (worker.starts, config)):
                 return
-            known, since = self.checkpoints.of(names), time.time() - HOUR
+            known = self.checkpoints.of(names)
+            since = time.time() - HOUR
             events = [
                 one
                 for name in names

@@ -32,7 +32,8 @@ class WorkerAgent(Agent):
     def __init__(self, storage: Path, connection: Connection) -> None:
         self._place = storage
         super().__init__(storage / "given", storage)
-        self._connection, self._sending = connection, threading.Lock()
+        self._connection = connection
+        self._sending = threading.Lock()
         self._sent = dict[str, Published]()
         self._stopped = asyncio.Event()
 
@@ -45,10 +46,8 @@ class WorkerAgent(Agent):
 
     async def _take(self, config: Config) -> None:
         """From now on this one is in force. Its history goes where the agent's goes."""
-        agent, url = (
-            f"{config.history.agent}-{self._place.name}",
-            str(self._place.parent / PUBLISHED),
-        )
+        agent = f"{config.history.agent}-{self._place.name}"
+        url = str(self._place.parent / PUBLISHED)
         own = {"agent": agent, "url": config.history.url or url, "trends": None}
         config = config.model_copy(
             update={"history": config.history.model_copy(update=own)}

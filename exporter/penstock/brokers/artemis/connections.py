@@ -117,7 +117,8 @@ class ConnectionBuilder:
         )
         keys = numbers[0].astype(np.int64)
         order = np.argsort(ids)
-        self._session_hashes, self._session_connections = ids[order], keys[order]
+        self._session_hashes = ids[order]
+        self._session_connections = keys[order]
         self._unknown = {}
         fresh = {key: row for page in connections for key, row in page.fresh.items()}
         # What connected between the two listings is in one of them only: it waits for the next poll.
@@ -129,7 +130,8 @@ class ConnectionBuilder:
             shown, lambda new: [fresh[int(shown[i])] for i in new]
         )
         self._connection_keys.keep(keys)
-        at, size = self._index.positions(shown), len(self._index)
+        at = self._index.positions(shown)
+        size = len(self._index)
         weights = {
             "sessions": None,
             "consumers": numbers[1, here],
@@ -194,11 +196,9 @@ class ConnectionBuilder:
         client_id: str,
     ) -> ConnectionRow:
         """name: its id, as the text that `_connection_keys` holds: each is kept once."""
-        user, origin, protocol = (
-            session_user or connection.users,
-            connection.remote_address,
-            connection.protocol,
-        )
+        user = session_user or connection.users
+        origin = connection.remote_address
+        protocol = connection.protocol
         client = client_name(
             client_id or connection.client_id, user, origin, protocol, self._names
         )

@@ -15,8 +15,10 @@ def uneven(
     queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys
 ) -> Positions:
     """Queues whose messages may have groups: these go to one consumer each, whatever the others have."""
-    at, held = queues.index.positions(queue_of), consumers["buffered"]
-    most, least = np.zeros(len(queues)), np.full(len(queues), np.inf)
+    at = queues.index.positions(queue_of)
+    held = consumers["buffered"]
+    most = np.zeros(len(queues))
+    least = np.full(len(queues), np.inf)
     np.fmax.at(most, at[at >= 0], held[at >= 0])
     np.fmin.at(least, at[at >= 0], held[at >= 0])
     return np.flatnonzero((most >= MUCH) & (least == 0))

@@ -29,7 +29,8 @@ from penstock.brokers.rows import (
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions, pieces
 
-_FIRST, _LAST = b'"value":"{\\"data\\":[', b'],\\"count\\":'
+_FIRST = b'"value":"{\\"data\\":['
+_LAST = b'],\\"count\\":'
 """What is before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
 _BEGIN, _COMMA, _END = b"{,}"
 
@@ -64,7 +65,8 @@ class ListingPage:
         first, last = self.span
         if first == last:
             return ()
-        octets, body = np.frombuffer(self.body, np.uint8), memoryview(self.body)
+        octets = np.frombuffer(self.body, np.uint8)
+        body = memoryview(self.body)
         # As the first one begins: in a text within a row the quotes of the field's name would be escaped twice.
         begin = octets[first : self.body.find(b":", first, last) + 1]
         braces = octets[first : last - len(begin)]
@@ -127,7 +129,8 @@ def _listing(rows: bytes) -> str:
 
 def listing_page(body: bytes) -> ListingPage:
     """The answer to one list operation; `BadAnswer` when it is none of Jolokia."""
-    first, last = body.find(_FIRST) + len(_FIRST), body.rfind(_LAST)
+    first = body.find(_FIRST) + len(_FIRST)
+    last = body.rfind(_LAST)
     if len(_FIRST) <= first < last:
         (reply,) = wire.text_replies(body[:first] + body[last:], 1)
         try:
@@ -257,7 +260,8 @@ class Numbers:
         """Those at these positions could not be read after all."""
         if not len(at):
             return self
-        keys, values = np.delete(self.keys, at), np.delete(self.values, at, axis=1)
+        keys = np.delete(self.keys, at)
+        values = np.delete(self.values, at, axis=1)
         unread = self.unread + Counter({ROW: len(at)})
         return Numbers(keys, values, NO_HASHES, self.total, unread, self.lost + len(at))
 
@@ -266,7 +270,8 @@ class Numbers:
         at = budget.largest(self.values[field])
         if len(at) == len(self):
             return self
-        keys, kept = self.keys[at], set(self.keys[at].tolist()) if self.fresh else ()
+        keys = self.keys[at]
+        kept = set(self.keys[at].tolist()) if self.fresh else ()
         fresh = {key: texts for key, texts in self.fresh.items() if key in kept}
         return replace(
             self,
@@ -335,13 +340,12 @@ class NumbersReader(Generic[RowT]):
             changed = np.flatnonzero(before < 0)
             rows = self._decoder.exactly(page, changed)
             if rows is not None:
-                keys, values = self._keys(rows), self._values(rows)
+                keys = self._keys(rows)
+                values = self._values(rows)
                 if len(changed) < len(before):
-                    read, keys, values = (
-                        (keys, values),
-                        self._before.keys[before],
-                        self._before.values[:, before],
-                    )
+                    read = (keys, values)
+                    keys = self._before.keys[before]
+                    values = self._before.values[:, before]
                     keys[changed], values[:, changed] = read
                 return Numbers(
                     keys, values, hashes, page.total, found=len(hashes) - len(changed)

@@ -124,7 +124,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._rest = (
             np.inf
         )  # seconds that the parts after the consumers took at the last poll
-        self._queue_join, self._connection_join = NameJoin(), NameJoin()
+        self._queue_join = NameJoin()
+        self._connection_join = NameJoin()
 
     async def read(self, poll: Poll) -> Snapshot:
         about, *links = await poll.begin(
@@ -251,7 +252,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         tries: int = TRIES,
     ) -> list[PageT]:
         """The pages of a listing, as far as its budget goes, each decoded and dropped before the next is asked."""
-        budget, read = self._budget(operation), 0
+        budget = self._budget(operation)
+        read = 0
 
         async def page(number: int, rows: int) -> PageT:
             nonlocal read
@@ -284,7 +286,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """The pages of a listing whose rows count; the first time, while no row is known that could be missed, twice
         where there is time: what was hidden from the first reading joins the `table` that was made of it.
         """
-        rows, began = self.options.page_rows, poll.asked
+        rows = self.options.page_rows
+        began = poll.asked
         pages = await self._pages(poll, operation, rows, decode, sight)
         if (
             len(pages) > 1
@@ -308,7 +311,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_queues(
         self, poll: Poll, *, refresh: bool
     ) -> tuple[Table[QueueRow], str]:
-        before, budget = self._queues, self.budgets["queues"]
+        before = self._queues
+        budget = self.budgets["queues"]
 
         async def roles() -> None:
             if refresh and not len(
@@ -351,11 +355,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return table, unreadable(pages)
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
-        before, settings, blocked = (
-            self._addresses,
-            self._settings.values,
-            self._blocked,
-        )
+        before = self._addresses
+        settings = self._settings.values
+        blocked = self._blocked
         settings_read = self._settings.read_at
         budget = self.budgets["addresses"]
         pages, _ = await self._unless_locked(
@@ -509,7 +511,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
     def _dead_letters_by_settings(self) -> dict[str, tuple[str, str]]:
         """The same as far as the settings of addresses are known; else as it was."""
-        settings, before = self._settings.values, self._roles.dead_letters
+        settings = self._settings.values
+        before = self._roles.dead_letters
         found = [(row.name, settings.get(row.address)) for row in self._judged[0]]
         known = {
             name: before[name] for name, one in found if one is None and name in before
@@ -556,8 +559,10 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         return None, await poll.work(decode)
 
     async def _read_connections(self, poll: Poll) -> tuple[ConnectionTables, str]:
-        began, rows = poll.asked, self.options.page_rows
-        made, addresses = self._connections, self._addresses.names
+        began = poll.asked
+        rows = self.options.page_rows
+        made = self._connections
+        addresses = self._addresses.names
         sessions = await self._pages(
             poll, "listSessions", rows, made.sessions, made.session_sight
         )
@@ -631,10 +636,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
         if not (known := self._groups.values):
             return queues
-        at, groups = (
-            queues.index.positions(self._queues.keys_of([*known])),
-            np.full(len(queues), np.nan),
-        )
+        at = queues.index.positions(self._queues.keys_of([*known]))
+        groups = np.full(len(queues), np.nan)
         groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
         return Table(queues.index, {**queues.columns, "groups": groups})
 

@@ -100,7 +100,8 @@ def in_bulks(requests: Iterable[Request]) -> Iterator[list[Request]]:
             len(bulk) == BULK or length + len(request["mbean"]) > BULK_CHARACTERS
         ):
             yield bulk
-            bulk, length = [], 0
+            bulk = []
+            length = 0
         bulk.append(request)
         length += len(request["mbean"])
     if bulk:

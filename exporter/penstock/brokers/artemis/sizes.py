@@ -41,7 +41,8 @@ class Sizes:
         self._counters = np.empty((len(_COUNTERS), 0))
         self._values = np.empty((len(COLUMNS), 0))
         # When a queue was last seen to hold something or to have changed; and whether it was read long enough after.
-        self._since, self._settled = np.empty(0), np.empty(0, np.bool_)
+        self._since = np.empty(0)
+        self._settled = np.empty(0, np.bool_)
         self._absent: Keys = np.empty(0, np.int64)
         """Not found by their names at the last reading."""
         self._all_read = Cadence()
@@ -52,7 +53,8 @@ class Sizes:
         """Which queues are to be asked by their names; None: all, by pattern. To be called once a poll. hidden: keys of
         rows that the listing did not show, whose counters may be old.
         """
-        index, before = queues.index, queues.index.positions_in(self._index)
+        index = queues.index
+        before = queues.index.positions_in(self._index)
         counters = np.vstack([queues[name] for name in _COUNTERS])
         # A number that is missing differs from itself, so that its queue counts as changed.
         busy = (counters != take_or_fill(self._counters, before, np.nan)).any(axis=0)
@@ -60,7 +62,8 @@ class Sizes:
         self._since = np.where(busy, now, take_or_fill(self._since, before, now))
         self._settled = take_or_fill(self._settled, before, False) & ~busy
         self._values = take_or_fill(self._values, before, np.nan)
-        self._index, self._counters = index, counters
+        self._index = index
+        self._counters = counters
         due = np.flatnonzero(~self._settled)
         # One that is listed and has no MBean of its name: the pattern finds it, whatever its name is.
         absent = (positions(index.keys, self._absent) >= 0).any()
@@ -88,7 +91,8 @@ class Sizes:
         every = np.full_like(self._values, np.nan)
         every[:, at[here]] = values[:, here]
         self._set(np.arange(len(self._index)), every, now)
-        self._absent, self._all_read = self._absent[:0], Cadence(now)
+        self._absent = self._absent[:0]
+        self._all_read = Cadence(now)
 
     def columns(self) -> dict[str, Column]:
         return dict(zip(COLUMNS, self._values, strict=True))

@@ -191,10 +191,8 @@ class QueueBuilder:
 
     def attributes(self, reply: wire.Reply) -> Numbers:
         found = self._attributes.many(reply, "queue attributes")[1]
-        values, fresh = (
-            _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS),
-            {r.id: r for r in found.rows},
-        )
+        values = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS)
+        fresh = {r.id: r for r in found.rows}
         return Numbers.of(found, _ids(found.rows), values, fresh)
 
     def table(
@@ -313,10 +311,8 @@ class QueueBuilder:
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
         if not ids:
             return []
-        dead, expiry = (
-            self._roles.dead_letter_addresses(),
-            self._roles.expiry_addresses(),
-        )
+        dead = self._roles.dead_letter_addresses()
+        expiry = self._roles.expiry_addresses()
         return [self._row(self._texts_by_id[i], dead, expiry) for i in ids]
 
     def _row(
@@ -421,7 +417,8 @@ class AddressBuilder:
             now is not then for now, then in zip(parts, self._parts, strict=True)
         ):
             self._advance(names, settings, blocked, settings_read or {})
-            self.names, self._parts = names, parts
+            self.names = names
+            self._parts = parts
         index = self._made.index
         columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
@@ -444,7 +441,8 @@ class AddressBuilder:
         """The index, the order and what does not come with the rows, for these names."""
         of = [settings.get(name) for name in names]
         rows = [address_row(name, one) for name, one in zip(names, of, strict=True)]
-        keys, known = self._name_keys(names), self._made.index.rows
+        keys = self._name_keys(names)
+        known = self._made.index.rows
         at = self._made.index.positions(keys).tolist()
         stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p] != rows[i]]]
 

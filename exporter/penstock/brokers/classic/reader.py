@@ -32,14 +32,15 @@ SETTINGS_AGE = 60.0
 NOTHING = "NOTSET"
 """Where a producer sends that has sent nothing yet."""
 NOTES = tuple(read_toml("penstock.brokers", "texts.toml")["classic"]["notes"]["always"])
-_ABOUT, _MACHINE = Decoder(wire.About), Decoder(wire.Machine)
-_CONNECTION, _PRODUCER = Decoder(wire.Connection), Decoder(wire.Producer)
-_DESTINATION, _SETTINGS, _TOPIC = (
-    Decoder(wire.Destination),
-    Decoder(wire.Settings),
-    Decoder(wire.Topic),
-)
-_CONSUMER, _SUBSCRIBER = Decoder(wire.Consumer), Decoder(wire.Subscriber)
+_ABOUT = Decoder(wire.About)
+_MACHINE = Decoder(wire.Machine)
+_CONNECTION = Decoder(wire.Connection)
+_PRODUCER = Decoder(wire.Producer)
+_DESTINATION = Decoder(wire.Destination)
+_SETTINGS = Decoder(wire.Settings)
+_TOPIC = Decoder(wire.Topic)
+_CONSUMER = Decoder(wire.Consumer)
+_SUBSCRIBER = Decoder(wire.Subscriber)
 
 
 class ClassicReader(BrokerReader[wire.ClassicReply]):
@@ -50,7 +51,8 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         self._consumers = tables.ConsumerBuilder()
         self._connections = tables.ConnectionBuilder(self.options.names)
         self._producers = tables.ProducerBuilder()
-        self._settings_read, self._producers_read = Cadence(), Cadence()
+        self._settings_read = Cadence()
+        self._producers_read = Cadence()
         self._links: Links = {}
         self._subscribers: list[tuple[MBeanName, wire.Subscriber]] = []
         self._sending: dict[str, Any] = {}
@@ -64,14 +66,16 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
                 "the JVM answers, but shows no ActiveMQ broker: it is starting or stopping"
             )
         # A policy may refuse it: then the clock is that of the answer.
-        runtime, unread = wire.Machine(), about.unread
+        runtime = wire.Machine()
+        unread = about.unread
         if machine.status == 200:
             runtime, missing = _MACHINE.counted(machine, "runtime")
             unread = unread + missing
         poll.leave_out(unread)
         # Several in one JVM: always the same one.
         at = names.index(min(names))
-        said, name = about.rows[at], key_of(names[at], "brokerName")
+        said = about.rows[at]
+        name = key_of(names[at], "brokerName")
         broker = _broker(said, name, _clock(runtime, found.timestamp))
         self.begins(Process(name, broker.clock, broker.uptime, said.broker_id))
         if broker.role is Role.PASSIVE:

@@ -10,7 +10,8 @@ from penstock.brokers.requests import attributes, read
 from penstock.transports.transport import Request
 
 DOMAIN = "org.apache.activemq:type=Broker,brokerName"
-QUEUE, TOPIC = "*Queue", "Topic"
+QUEUE = "*Queue"
+TOPIC = "Topic"
 """Types of destinations; temporary queues are queues, too. Each pattern is compared with all MBeans of the broker."""
 ABOUT = (
     read(f"{DOMAIN}=*", attributes(wire.About)),

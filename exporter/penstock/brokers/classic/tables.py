@@ -122,7 +122,8 @@ class ConnectionBuilder:
         return self._table(keys, made.__getitem__, {})[0], by_client
 
     def _made(self, at: MBeanName, row: Connection) -> model.ConnectionRow:
-        user, host = row.user_name or "", remote_host(row.remote_address or "")
+        user = row.user_name or ""
+        host = remote_host(row.remote_address or "")
         client = client_name(
             row.client_id, user, row.remote_address, at.connector, self._names
         )
@@ -159,7 +160,8 @@ class ConsumerBuilder:
             keys, lambda i: _consumer(*rows[i], via[i], queues), said, changed
         )
         connection = np.array([link.key for link in via], np.int64)
-        self._called, self._unlinked = queues.called, keys[connection < 0]
+        self._called = queues.called
+        self._unlinked = keys[connection < 0]
         queue = queues.keys.find([queue_text(at, row) for at, row in rows])
         return table, queue[order], connection[order]
 
@@ -283,10 +285,8 @@ class Destinations:
             AddressRow(self.address(at), _POLICIES.get(one.producer_flow_control, ""))
             for (at, _), one in zip(rows, said, strict=True)
         ]
-        numbers, seldom = (
-            columns([row for _, row in rows], *_OF_EACH),
-            columns(said, *_SELDOM),
-        )
+        numbers = columns([row for _, row in rows], *_OF_EACH)
+        seldom = columns(said, *_SELDOM)
         of_queue = np.array([at.kind == "q" for at, _ in rows], np.bool_)
         limit = positive(seldom["limit_bytes"])
         of_addresses = {
@@ -311,10 +311,8 @@ class Destinations:
             ),
         }
         at_queues = np.flatnonzero(of_queue)
-        behind, nothing = (
-            subscription_columns([row for _, row in subscribers]),
-            np.full(len(subscribers), NAN),
-        )
+        behind = subscription_columns([row for _, row in subscribers])
+        nothing = np.full(len(subscribers), NAN)
         whole = numbers | {"bytes": seldom["bytes"]}
         joined = {
             name: np.concatenate([c[at_queues], behind.get(name, nothing)])

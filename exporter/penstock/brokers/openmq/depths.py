@@ -101,7 +101,8 @@ class Depths:
             return known.stamp if known else -np.inf
 
         for row in sorted(rows, key=age):
-            known, cost = self._known.get(row.key), self.cost_of(row)
+            known = self._known.get(row.key)
+            cost = self.cost_of(row)
             if (known is not None and known.not_before > self._stamp) or cost > min(
                 TOO_LONG, left
             ):
@@ -137,15 +138,14 @@ class Depths:
             known is None or row.messages_added < known.row.messages_added
         ):  # never read, or destroyed and created again
             return Carried(max(row.messages_added - row.removed, 0.0), exact=False)
-        depth, was = known.depth, known.row
+        depth = known.depth
+        was = known.row
         grown = (row.messages_added - was.messages_added) - (row.removed - was.removed)
         grown_bytes = (row.added_bytes - was.added_bytes) - (
             row.removed_bytes - was.removed_bytes
         )
-        messages, size = (
-            max(depth.messages + grown, 0.0),
-            max(depth.bytes + grown_bytes, 0.0),
-        )
+        messages = max(depth.messages + grown, 0.0)
+        size = max(depth.bytes + grown_bytes, 0.0)
         exact = known.stamp == self._stamp
         return Carried(
             messages,

@@ -377,7 +377,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         ):
             (reply,) = await poll.ask([ask.ALL_SETTINGS])
             _, found = await poll.work(_SETTINGS.many, reply, "settings")
-            read, error = {(one.type, one.name): one for one in found.rows}, ""
+            read = {(one.type, one.name): one for one in found.rows}
+            error = ""
         else:
             due = due[:SETTINGS_AT_ONCE]
             replies = await poll.ask([ask.settings(*name) for name in due])
@@ -423,7 +424,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             *NOTES["always"],
             *NOTES["in_server"] * any(row.service_name == EMBEDDED for row in rows),
         ]
-        made, called, read = self._connection_tables, self._called, dict[str, Any]()
+        made = self._connection_tables
+        called = self._called
+        read = dict[str, Any]()
         if found is not None:
             read["addresses"], read["queues"] = found
         if listing:

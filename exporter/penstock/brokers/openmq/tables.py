@@ -34,7 +34,9 @@ ADMIN = "admin"
 """The service through which the broker's own bridges and its administrators connect."""
 SHARED = "(shared)"
 """Queue of a member whose subscription the broker does not show: several shared ones of a topic without a name."""
-CONSUMERS_PAUSED, PRODUCERS_PAUSED, BOTH_PAUSED = 1, 2, 3
+CONSUMERS_PAUSED = 1
+PRODUCERS_PAUSED = 2
+BOTH_PAUSED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class ConsumerBuilder:
             *_AS_THEY_ARE,
             "created",
         )
-        sent, pending = unwrapped(said["delivered"]), said["buffered"]
+        sent = unwrapped(said["delivered"])
+        pending = said["buffered"]
         said |= {
             name: seconds(said[name]) for name in ("last_acknowledgement", "created")
         }
@@ -148,11 +151,9 @@ class ConsumerBuilder:
         called: DestinationNames,
     ) -> ConsumerRow:
         origin = via or row
-        host, user, service = (
-            origin.host or "",
-            origin.user or "",
-            origin.service_name or "",
-        )
+        host = origin.host or ""
+        user = origin.user or ""
+        service = origin.service_name or ""
         client_id = origin.client_id or (subscription.client_id if subscription else "")
         address = called.address(row.destination_type, row.destination_name)
         of_topic = subscription_name(subscription) if subscription else SHARED
@@ -231,7 +232,9 @@ class ConnectionBuilder:
         return made, connection[order]
 
     def _connection(self, row: Connection) -> model.ConnectionRow:
-        user, host, service = row.user or "", row.host or "", row.service_name or ""
+        user = row.user or ""
+        host = row.host or ""
+        service = row.service_name or ""
         client = client_name(row.client_id, user, host, service, self._names)
         return model.ConnectionRow(
             str(row.connection_id),
@@ -320,11 +323,9 @@ class Destinations:
         ]
         for row in subscriptions:
             address = called.address("t", row.destination_name)
-            name, durable, selector = (
-                subscription_name(row),
-                bool(row.durable),
-                row.selector or "",
-            )
+            name = subscription_name(row)
+            durable = bool(row.durable)
+            selector = row.selector or ""
             queues.append(
                 self._once(subscription_row, name, address, durable, selector)
             )
@@ -340,10 +341,8 @@ class Destinations:
                 "num_active_consumers"
             ],
         }
-        behind, nothing = (
-            subscription_columns(subscriptions, listing),
-            np.full(len(subscriptions), np.nan),
-        )
+        behind = subscription_columns(subscriptions, listing)
+        nothing = np.full(len(subscriptions), np.nan)
         joined = {
             name: np.concatenate([column, behind.get(name, nothing)])
             for name, column in of_queues.items()

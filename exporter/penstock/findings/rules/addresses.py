@@ -15,7 +15,9 @@ from penstock.findings.usage import FindingContext
 @finding_rule()
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
     """All rings of the address when full, in bytes, against its own limit, else the broker's memory."""
-    ring, at, size = context.queues["ring_limit"], context.address, context.mean_bytes
+    ring = context.queues["ring_limit"]
+    at = context.address
+    size = context.mean_bytes
     # One more, so that the last is the address that is not known.
     paging = np.append(
         context.addresses.index.column(
@@ -92,7 +94,8 @@ def unbound(
     at = at[~np.isin(to[at], own)]
     _, first, shared = np.unique(to[at], return_index=True, return_inverse=True)
     for n in np.argsort(first).tolist():
-        name, sources = getattr(index.rows[at[first[n]]], target), at[shared == n]
+        name = getattr(index.rows[at[first[n]]], target)
+        sources = at[shared == n]
         evidence = {
             "sources": float(len(sources)),
             sent: float(np.nansum(context.queues[sent][sources])),

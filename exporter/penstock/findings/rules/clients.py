@@ -93,7 +93,8 @@ def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
     consumers = clients.of_queue(np.where(shared, queues["consumers"], np.nan))
     deepest = clients.of_queue(context.deepest)
     prefetch = np.fmax(clients.window, clients.largest)
-    most, advised = prefetch * consumers, np.maximum(np.floor(deepest / consumers), 1)
+    most = prefetch * consumers
+    advised = np.maximum(np.floor(deepest / consumers), 1)
     holds = (prefetch >= FEW) & (most > deepest)
     yield from of_clients(
         rule,
@@ -127,11 +128,9 @@ TEXTS = {
     of_connection=LEAST_CONSUMERS[False],
 )
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
-    snapshot, behind, shown = (
-        context.snapshot,
-        context.usage.behind,
-        context.broker.kind.shows_sessions,
-    )
+    snapshot = context.snapshot
+    behind = context.usage.behind
+    shown = context.broker.kind.shows_sessions
     if (consumers := snapshot.consumers) is None or not behind:
         return
     of = sessions(snapshot, consumers)

@@ -41,7 +41,9 @@ SMALL_BATCHES = (
     threshold=DEFAULT_THRESHOLD,
 )
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
-    flow, windows, clients = context.flow, context.flow.windows, context.flow.clients
+    flow = context.flow
+    windows = context.flow.windows
+    clients = context.flow.clients
     limits, resumes = windows.limits()
     share = resumes / limits
     extreme = (
@@ -75,11 +77,9 @@ def of_member(flow: FlowControl, member: int, values: Column) -> float:
 @finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
-    most, memory, of_one = (
-        most_bytes(flow),
-        flow.least(flow.memory),
-        flow.summed(flow.mean_bytes),
-    )
+    most = most_bytes(flow)
+    memory = flow.least(flow.memory)
+    of_one = flow.summed(flow.mean_bytes)
     advised = [
         limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0
         for m, s in zip(memory, of_one, strict=True)
@@ -109,11 +109,9 @@ def most_bytes(flow: FlowControl) -> Column:
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
     """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
     flow = context.flow
-    connections, memory, mean = (
-        flow.connections,
-        flow.least(flow.memory),
-        flow.average(flow.mean_bytes),
-    )
+    connections = flow.connections
+    memory = flow.least(flow.memory)
+    mean = flow.average(flow.mean_bytes)
     limit = flow.average(flow.limit)
     most = connections.most * limit * mean
     beyond = np.where(np.isnan(memory), connections.most >= FEW, most > memory)
@@ -153,11 +151,9 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 @finding_rule(count=CONNECTION_COUNT, mebibytes=CONTROL_WAITS_BYTES / 2**20)
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
-    connections, mean, control = (
-        flow.connections,
-        flow.average(flow.mean_bytes),
-        controlled(flow),
-    )
+    connections = flow.connections
+    mean = flow.average(flow.mean_bytes)
+    control = controlled(flow)
     ahead = CONNECTION_COUNT * mean
     churning = connections.came >= FEW
     waits = control.any(axis=0) | churning
@@ -207,7 +203,8 @@ def controlled(flow: FlowControl) -> NDArray[np.bool_]:
 
 @finding_rule()
 def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
-    stale, limit = context.stale, context.of_address("limit_messages")
+    stale = context.stale
+    limit = context.of_address("limit_messages")
     buffered = context.queues["delivering"] + stale
     yield from of_queues(
         rule,

@@ -8,7 +8,9 @@ from operator import attrgetter
 from penstock.insight.answers import SeverityEpisode
 from penstock.insight.formatting import duration, number_text
 
-WIDTH, HEIGHT, HEADROOM = 240, 48, 2
+WIDTH = 240
+HEIGHT = 48
+HEADROOM = 2
 """Of a line's coordinates: it is stretched to its place."""
 STRIP = 1000
 """Width of a strip's coordinates."""
@@ -56,7 +58,8 @@ def line(
         f"the {duration(covered)} before" if stale else f"the last {duration(covered)}"
     )
     area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
-    least, most_ = number_text(min(known)), number_text(max(known))
+    least = number_text(min(known))
+    most_ = number_text(max(known))
     said = f"{last} {number_text(known[-1])}, lowest {least}, highest {most_} in {hour}"
     return Sparkline("".join(map(_path, runs)), area, top, said)
 
@@ -92,10 +95,12 @@ def strips(
     episodes: Iterable[SeverityEpisode], begin: float, end: float
 ) -> list[Strip]:
     """One for each condition and client, in the order of their names."""
-    name, span = attrgetter("condition", "client"), max(end - begin, 1.0)
+    name = attrgetter("condition", "client")
+    span = max(end - begin, 1.0)
 
     def bar(one: SeverityEpisode) -> tuple[float, float, SeverityEpisode]:
-        left, right = max(one.since, begin), min(one.to or end, end)
+        left = max(one.since, begin)
+        right = min(one.to or end, end)
         width = max((right - left) / span * STRIP, 3.0)  # what was short is seen too
         return min((left - begin) / span * STRIP, STRIP - width), width, one
 

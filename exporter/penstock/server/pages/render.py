@@ -22,7 +22,8 @@ from penstock.insight.answers import CONDITION_NAMES, ColumnValue
 from penstock.model import ANONYMOUS
 from penstock.server.pages import last_hour
 
-REFRESH_SECONDS, RELOAD_SECONDS = 10, 30
+REFRESH_SECONDS = 10
+RELOAD_SECONDS = 30
 """Between two looks of the script, and of a browser without scripts."""
 STATIC: Mapping[str, str] = {
     "penstock.css": "text/css",

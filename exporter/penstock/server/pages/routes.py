@@ -75,7 +75,8 @@ async def _nowhere(
 
 
 async def _static(name: str, _: web.Request) -> web.Response:
-    kind, headers = render.STATIC[name], {hdrs.CACHE_CONTROL: KEPT}
+    kind = render.STATIC[name]
+    headers = {hdrs.CACHE_CONTROL: KEPT}
     return web.Response(
         body=render.static(name), content_type=kind, charset="utf-8", headers=headers
     )

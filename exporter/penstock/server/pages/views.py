@@ -21,7 +21,11 @@ from penstock.server.parameters import (
 )
 from penstock.server.view import AgentView
 
-ROWS, CONDITIONS, EVENTS, CONSUMERS, FINDINGS = 50, 20, 100, 50, 100
+ROWS = 50
+CONDITIONS = 20
+EVENTS = 100
+CONSUMERS = 50
+FINDINGS = 100
 """Rows of a page."""
 PARAMETERS = ("text", "broker", "condition", "address", "queue", "client", "cluster", "connection", "sort", "limit",
               "name", "offset", "range", "reload")  # fmt: skip
@@ -49,7 +53,8 @@ def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
     query = list_query(given, (WORST,), CONDITIONS)
     found = agent.conditions(given.get("broker", ""), query)
     incidents = agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS))
-    headline, told = _headline(brokers), incidents.rows
+    headline = _headline(brokers)
+    told = incidents.rows
     return "overview.html", {
         **_frame(
             given,
