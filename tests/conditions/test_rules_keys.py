@@ -132,7 +132,10 @@ def test_a_given_kind_is_what_is_judged() -> None:
         ),
         ("judgement: {cold: 1x}", "judgement.cold: '1x' is not a duration"),
         ("judgement: {could: 1s}", "judgement.could: unknown key; did you mean cold?"),
-        ("judgement: {decay: 2}", "judgement.decay: must be at most 1"),
+        (
+            "judgement: {decay: 0.5}",
+            "judgement.decay: is no setting any more: remove it (it is always 0.999)",
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -148,11 +151,11 @@ def test_what_the_file_says_is_what_is_judged_by(tmp_path: Path) -> None:
     path.write_text(
         "brokers: [{name: b, kind: artemis, url: 'http://h/'}]\n"
         "rules: [{match: {queue: q}, expected_consumers: 2, patience: 10m, ring_loss: alert, ring_retention: 1h,"
-        " drain_target: 5m, silence: true, hours: 'Mon 08:00-18:00'}]\njudgement: {cold: 45s, churn_ids: 5}\n"
+        " drain_target: 5m, silence: true, hours: 'Mon 08:00-18:00'}]\njudgement: {cold: 45s, trend: 2m}\n"
     )
     config = load(path)
     assert policy_of(config, config.brokers[0]).constants == replace(
-        Constants(), cold=45.0, churn_ids=5
+        Constants(), cold=45.0, trend=120.0
     )
     said = config.compiled_rules().resolve("b", "a", "q")
     assert (said.expected_consumers, said.patience, said.ring_loss) == (

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import date
 from enum import StrEnum
 from operator import attrgetter
@@ -57,7 +58,6 @@ DEFAULTS = Constants()
 Span = Annotated[Duration, between(1, 3600)]
 """Polls of every queue are held for so long, faster ones summed up."""
 Seconds = Annotated[Duration, between(1, 7 * 86400)]
-Count = Annotated[StrictInt, Field(ge=1, le=1000)]
 
 
 class TemporaryQueues(StrEnum):
@@ -111,29 +111,20 @@ class Series(Section):
 
 
 class Judgement(Section):
-    """The constants of the rules that docs/conditions.md explains."""
+    """The constants of the rules that operators may set; docs/conditions.md explains them."""
+
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        field.name: f"is no setting any more: remove it (it is always {field.default:g})"
+        for field in fields(Constants)
+        if field.name not in {"cold", "trend", "proof"}
+    }
 
     cold: Seconds = DEFAULTS.cold
-    factor: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.factor
-    floor: Seconds = DEFAULTS.floor
-    floor_polls: Annotated[float, Field(ge=1, le=100)] = DEFAULTS.floor_polls
-    cap: Seconds = DEFAULTS.cap
-    decay: Annotated[float, Field(ge=0.5, le=1)] = DEFAULTS.decay
-    window: Span = DEFAULTS.window
-    window_polls: Annotated[float, Field(ge=3, le=1000)] = DEFAULTS.window_polls
     trend: Span = DEFAULTS.trend
-    trend_polls: Annotated[StrictInt, Field(ge=4, le=1000)] = DEFAULTS.trend_polls
     proof: Seconds = DEFAULTS.proof
-    persistent: Span = DEFAULTS.persistent
-    margin: Annotated[float, Field(ge=0, le=1_000_000)] = DEFAULTS.margin
-    noise: Annotated[float, Field(ge=0, le=100)] = DEFAULTS.noise
-    event: Seconds = DEFAULTS.event
-    rejoin: Annotated[Duration, between(0, 86400)] = DEFAULTS.rejoin
-    after_restart: Annotated[Duration, between(0, 86400)] = DEFAULTS.after_restart
-    churn_ids: Count = DEFAULTS.churn_ids
 
     def compiled(self) -> Constants:
-        return Constants(**dict(self))
+        return Constants(cold=self.cold, trend=self.trend, proof=self.proof)
 
 
 class ClientName(Section):

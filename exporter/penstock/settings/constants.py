@@ -1,4 +1,4 @@
-"""The constants of the rules, all configurable, each with its reason."""
+"""The constants of the rules, each with its reason; `cold`, `trend` and `proof` can be configured."""
 
 from dataclasses import dataclass
 
