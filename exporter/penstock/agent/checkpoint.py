@@ -224,7 +224,14 @@ def checkpoint_of(
     producers = state.producers.totals
     queues = seen.queues.index
     consumers = seen.consumers.index
+    lasting_keys = broker.kind.lasting_queue_keys
+    queue_columns = columns_by(By.QUEUE, queues, judgement)
     reloaded = state.queues.reloaded
+    if len(reloaded.index) and len(queues):
+        queue_columns |= reloaded.reindexed(queues).saved()
+    crash_loops = [
+        (client_name(client), loop) for client, loop in churn.crash_loops.kept()
+    ]
     return Checkpoint(
         node_id=identity(broker, policy.broker),
         now=time_of(snapshot) if np.isnan(seen.times.now) else seen.times.now,
@@ -243,33 +250,21 @@ def checkpoint_of(
         producer_totals=kept_totals(producers, series_of_producer),
         producers=[producer_name(row) for row in producers.source.rows],
         queue_keys=queues.keys,
-        queue_names=[queue_name(row) for row in queues]
-        if not broker.kind.lasting_queue_keys
-        else (),
-        queues=columns_by(By.QUEUE, queues, judgement)
-        | (
-            reloaded.reindexed(queues).saved()
-            if len(reloaded.index) and len(queues)
-            else {}
-        ),
+        queue_names=() if lasting_keys else [queue_name(row) for row in queues],
+        queues=queue_columns,
         consumer_keys=consumers.keys,
         consumers=columns_by(By.CONSUMER, consumers, judgement),
-        standing={
-            name: saved_debounce(stand)
-            for name, stand in judgement.debounced.items()
-            if stand.on.any()
-        },
+        standing=saved_debounces(judgement),
         spells=[
             (client_name(client), streak) for client, streak in churn.streaks.items()
         ],
         left=[(client_name(client), left) for client, left in churn.left.items()],
-        crashes=[
-            (client_name(client), one)
-            for client, one in churn.crash_loops.kept()
-            if broker.kind.lasting_queue_keys
-        ],
+        crashes=crash_loops if lasting_keys else (),
         churned=churn.index.keys[churn.counted],
-        told=[(name, *told) for name, told in by_name(judgement.conditions).items()],
+        told=[
+            (name, severity, since)
+            for name, (severity, since) in by_name(judgement.conditions).items()
+        ],
         read=judgement.timers.were_read(np.ones(len(judgement.timers.index), np.bool_)),
         prepared=list(judgement.account.in_doubt.since.items()),
         unrouted=unrouted(judgement),
@@ -278,31 +273,34 @@ def checkpoint_of(
         cut=cut_of(snapshot),
         ring_losers=ring_losers(judgement),
         incidents=[
-            replace(one, members=one.members[:MOST_MEMBERS])
-            for one in judgement.incidents.told
+            replace(incident, members=incident.members[:MOST_MEMBERS])
+            for incident in judgement.incidents.told
         ],
     )
 
 
 def young(warm_up: WarmUp) -> list[tuple[tuple[str, ...], int]]:
-    return list(
-        (warm_up.queues.polls_by_name() | warm_up.clients.polls_by_name()).items()
-    )
+    """At how many polls each young queue and client was seen, by its name."""
+    polls_by_name = warm_up.queues.polls_by_name() | warm_up.clients.polls_by_name()
+    return list(polls_by_name.items())
 
 
 def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
+    """What reached no queue, for each address that has any."""
     return list(judgement.account.bare.totals.items())
 
 
 def ring_losers(judgement: Judgement) -> list[SavedLoss]:
-    by_client = judgement.account.ring_losses.by_client
-    return [
-        (key, name, loss) for key, of in by_client.items() for name, loss in of.items()
-    ]
+    """What each ring lost by each of its clients."""
+    losers: list[SavedLoss] = []
+    for ring, losses in judgement.account.ring_losses.by_client.items():
+        losers += [(ring, client, loss) for client, loss in losses.items()]
+    return losers
 
 
 def cut_of(snapshot: Snapshot) -> tuple[str, ...]:
-    return tuple(one.what for one in snapshot.observation.left_out)
+    """The tables of which a budget left rows out."""
+    return tuple(left_out.what for left_out in snapshot.observation.left_out)
 
 
 client_name: Callable[[ClientSeries], ClientName] = attrgetter(
@@ -314,47 +312,47 @@ series_of_producer: Callable[[Any], tuple[str, str]] = attrgetter("address", "cl
 
 
 def sum_name(series: QueueSeries) -> tuple[str, str] | None:
+    """Address and name of a series that sums several queues; None for a single queue."""
     return (series.address, series.queue) if series.summed else None
 
 
 def saved_timeouts(
     timeout: LearnedTimeout, name: Callable[[Any], NameT]
 ) -> SavedTimeouts[NameT]:
-    """The rows that have learned something, those of things that are not there now included."""
-    rows = np.flatnonzero(
-        (timeout.weight > 0) | ~np.isnan(timeout.long_gaps).all(axis=0)
-    )
+    """The rows that have learned something, also those of things that are away now."""
+    has_learned = (timeout.weight > 0) | ~np.isnan(timeout.long_gaps).all(axis=0)
+    rows = np.flatnonzero(has_learned)
     dormant = list(timeout.dormant.values())
-    weights = np.concatenate(
-        [timeout.histograms(rows), *(one.weights[None] for one in dormant)]
-    )
-    at = np.flatnonzero(weights)
+    dormant_weights = [learned.weights[None] for learned in dormant]
+    weights = np.concatenate([timeout.histograms(rows), *dormant_weights])
+    filled_bins = np.flatnonzero(weights)
+    long_gaps = timeout.long_gaps[:, rows].T.ravel()
     return SavedTimeouts(
         names=[name(row) for row in (*timeout.index.rows[rows], *timeout.dormant)],
-        at=at.astype(np.int64),
-        weights=weights.ravel()[at].astype(np.float64),
-        longest=np.append(timeout.longest[rows], [one.longest for one in dormant]),
-        q98=np.append(timeout.q98[rows], [one.q98 for one in dormant]),
-        spells=np.append(
-            timeout.long_gaps[:, rows].T.ravel(), [one.long_gaps for one in dormant]
+        at=filled_bins.astype(np.int64),
+        weights=weights.ravel()[filled_bins].astype(np.float64),
+        longest=np.append(
+            timeout.longest[rows], [learned.longest for learned in dormant]
         ),
+        q98=np.append(timeout.q98[rows], [learned.q98 for learned in dormant]),
+        spells=np.append(long_gaps, [learned.long_gaps for learned in dormant]),
     )
 
 
 def kept_totals(
     totals: Totals[SeriesT], name: Callable[[SeriesT], tuple[str, ...] | None]
 ) -> KeptTotals:
-    """Those of all series that have a name."""
+    """The totals of all series that have a name."""
     if totals.sums is None:
         return KeptTotals()
-    dormant = (
-        np.array([*totals.dormant.values()], np.float64).reshape(-1, len(totals.sums)).T
-    )
+    dormant = np.array([*totals.dormant.values()], np.float64)
+    dormant_sums = dormant.reshape(-1, len(totals.sums)).T
+    sums = np.concatenate([totals.sums, dormant_sums], axis=1)
     names = [name(series) for series in (*totals.index.rows, *totals.dormant)]
-    named = np.array([one is not None for one in names], np.bool_)
+    has_name = np.array([series_name is not None for series_name in names], np.bool_)
     return KeptTotals(
-        [one for one in names if one is not None],
-        list(np.concatenate([totals.sums, dormant], axis=1)[:, named]),
+        [series_name for series_name in names if series_name is not None],
+        list(sums[:, has_name]),
         totals.source.keys,
         () if totals.last is None else list(totals.last),
     )
@@ -362,21 +360,29 @@ def kept_totals(
 
 def columns_by(by: By, index: Index[Any], judgement: Judgement) -> dict[str, Column]:
     """All that outlives the agent, by the rows of `index`; nothing before the first judgement."""
+    if judgement.timers.index is not judgement.seen.queues.index:
+        return {}
     columns: dict[str, Column] = {}
-    for state in (
-        row_states(judgement)
-        if judgement.timers.index is judgement.seen.queues.index
-        else ()
-    ):
+    for state in row_states(judgement):
         # What only another kind of broker needs has no rows of this one.
         if state.BY is by and state.index is index:
             columns |= state.saved()
     return columns
 
 
-def saved_debounce(stand: Debounce) -> SavedDebounce:
-    at, since = stand.active()
-    return SavedDebounce(stand.index.keys[at], since, stand.last[stand.on])
+def saved_debounce(debounce: Debounce) -> SavedDebounce:
+    """The rows for which the condition is active."""
+    rows, since = debounce.active()
+    return SavedDebounce(debounce.index.keys[rows], since, debounce.last[debounce.on])
+
+
+def saved_debounces(judgement: Judgement) -> dict[str, SavedDebounce]:
+    """Of each condition that is active anywhere, by its name."""
+    return {
+        name: saved_debounce(debounce)
+        for name, debounce in judgement.debounced.items()
+        if debounce.on.any()
+    }
 
 
 # --- restore
@@ -385,60 +391,90 @@ def saved_debounce(stand: Debounce) -> SavedDebounce:
 def restore(
     checkpoint: Checkpoint, state: State, snapshot: Snapshot, policy: Policy
 ) -> State:
-    """`state`, which has judged nothing yet, with what is remembered; `snapshot` is active, with queues and consumers.
+    """Return `state`, which has judged nothing yet, with what is remembered.
 
-    What the clients and queues taught, and totals, always; all else only where the broker's process is still the same.
+    What clients and queues taught, and totals, always; all else only where the broker's process is still the same.
+
+    Args:
+        checkpoint: What was saved of the broker.
+        state: A state that has judged nothing yet.
+        snapshot: The first poll; of an active broker, with queues and consumers.
+        policy: What is configured for the broker.
     """
-    queues = snapshot.queues
-    consumers = snapshot.consumers
-    broker = snapshot.broker
-    if queues is None or consumers is None or broker is None:
+    if snapshot.queues is None or snapshot.consumers is None or snapshot.broker is None:
         return state
-    same = same_process(checkpoint, snapshot.observation.process)
-    checkpoint = with_keys_of(checkpoint, queues.index)
-    here = {queue_name(row): row for row in queues.index}
-
-    def of_queue(row: QueueRow) -> QueueRow:
-        return here.get(queue_name(row), row)
-
-    bare = BareAddresses(
-        kept={
-            name: one if same else one._replace(counter=0.0)
-            for name, one in checkpoint.unrouted
-        }
-    )
-    judgement = Judgement(
-        timers=QueueTimers(read=dict.fromkeys(checkpoint.read)),
-        patience=restored_timeouts(
-            checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)
-        ),
-        dispatch=restored_timeouts(checkpoint.dispatch, of_queue),
-        normal=restored_normal(checkpoint),
-        account=MessageAccount(
-            in_doubt=InDoubt(since=dict(checkpoint.prepared)), bare=bare
-        ),
-    )
-    if same:
+    queues = snapshot.queues.index
+    consumers = snapshot.consumers.index
+    same_start = same_process(checkpoint, snapshot.observation.process)
+    checkpoint = with_keys_of(checkpoint, queues)
+    judgement = restored_judgement(checkpoint, queues, policy, same=same_start)
+    if same_start:
         judgement = continued(checkpoint, judgement, snapshot, policy)
-    of_clients = checkpoint.consumer_totals
-    of_queues = checkpoint.queue_totals
-    clients = [
-        ClientSeries(policy.broker, address, queue, client)
-        for address, queue, client in of_clients.names
-    ]
-    sums = [restored_sum(address, queue, policy) for address, queue in of_queues.names]
-    at_consumer = positions(of_clients.keys, consumers.index.keys) if same else None
-    at_queue = positions(of_queues.keys, queues.index.keys) if same else None
-    client_totals = restored_totals(of_clients, clients, consumers.index, at_consumer)
-    queue_totals = restored_totals(of_queues, sums, queues.index, at_queue)
-    reloaded = restored_reloaded(checkpoint, queues.index, policy)
+    client_totals = restored_totals(
+        checkpoint.consumer_totals,
+        [ClientSeries(policy.broker, *name) for name in client_names_of(checkpoint)],
+        consumers,
+        rows_in(checkpoint.consumer_totals, consumers) if same_start else None,
+    )
+    queue_totals = restored_totals(
+        checkpoint.queue_totals,
+        [
+            restored_sum(address, queue, policy)
+            for address, queue in checkpoint.queue_totals.names
+        ],
+        queues,
+        rows_in(checkpoint.queue_totals, queues) if same_start else None,
+    )
+    reloaded = restored_reloaded(checkpoint, queues, policy)
     return replace(
         state,
         judgement=judgement,
         consumers=replace(state.consumers, totals=client_totals),
         queues=replace(state.queues, totals=queue_totals, reloaded=reloaded),
         producers=restored_producers(
-            checkpoint, state.producers, snapshot.producers, policy, same=same
+            checkpoint, state.producers, snapshot.producers, policy, same=same_start
+        ),
+    )
+
+
+def client_names_of(checkpoint: Checkpoint) -> list[ClientName]:
+    """The names of the series of clients that have totals."""
+    return [
+        (address, queue, client)
+        for address, queue, client in checkpoint.consumer_totals.names
+    ]
+
+
+def rows_in(kept: KeptTotals, index: Index[Any]) -> Positions:
+    """Position in `kept.last` of each row of `index`, -1 where it is new."""
+    return positions(kept.keys, index.keys)
+
+
+def restored_judgement(
+    checkpoint: Checkpoint, queues: Index[QueueRow], policy: Policy, *, same: bool
+) -> Judgement:
+    """A judgement that knows only what holds for any process of the broker.
+
+    Args:
+        same: Whether the process is the same, so that its counters go on.
+    """
+    queue_rows = {queue_name(row): row for row in queues}
+    unrouted_by_address = {
+        address: kept if same else kept._replace(counter=0.0)
+        for address, kept in checkpoint.unrouted
+    }
+    return Judgement(
+        timers=QueueTimers(read=dict.fromkeys(checkpoint.read)),
+        patience=restored_timeouts(
+            checkpoint.clients, lambda name: ClientSeries(policy.broker, *name)
+        ),
+        dispatch=restored_timeouts(
+            checkpoint.dispatch, lambda row: queue_rows.get(queue_name(row), row)
+        ),
+        normal=restored_normal(checkpoint),
+        account=MessageAccount(
+            in_doubt=InDoubt(since=dict(checkpoint.prepared)),
+            bare=BareAddresses(kept=unrouted_by_address),
         ),
     )
 
@@ -447,55 +483,60 @@ def with_late(checkpoint: Checkpoint, snapshot: Snapshot) -> Snapshot:
     """The first poll after `restore`: rows of which nothing is kept may have been out of view before."""
     if not same_process(checkpoint, snapshot.observation.process):
         return snapshot
-    cut = {
-        what: table
-        for what in checkpoint.cut
-        if (table := getattr(snapshot, what, None)) is not None
-    }
-    late = {what: table.index.keys for what, table in cut.items()}
-    return replace(
-        snapshot,
-        observation=replace(
-            snapshot.observation, late={**snapshot.observation.late, **late}
-        ),
-    )
+    late = dict(snapshot.observation.late)
+    for name in checkpoint.cut:
+        table = getattr(snapshot, name, None)
+        if table is not None:
+            late[name] = table.index.keys
+    return replace(snapshot, observation=replace(snapshot.observation, late=late))
 
 
 def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
     """By the keys that the queues have now, where keys are the agent's own; without those of queues that are gone."""
     if not checkpoint.queue_names:
         return checkpoint
-    now = {
-        queue_name(row): key
-        for key, row in zip(queues.keys.tolist(), queues, strict=True)
-    }
-    found = [now.get((address, name), -1) for address, name in checkpoint.queue_names]
-    of = dict(zip(checkpoint.queue_keys.tolist(), found, strict=True))
-    keys, order = renumbered(checkpoint.queue_keys, of)
-    totals = checkpoint.queue_totals
-    total_keys, total_order = renumbered(totals.keys, of)
-    standing = dict(checkpoint.standing)
-    for name, kept in standing.items():
-        if name not in CONDITIONS or CONDITIONS[name].scope is Scope.QUEUE:
-            new, at = renumbered(kept.keys, of)
-            standing[name] = SavedDebounce(new, kept.since[at], kept.last[at])
+    rows = zip(queues.keys.tolist(), queues, strict=True)
+    key_by_name = {queue_name(row): key for key, row in rows}
+    new_keys = [
+        key_by_name.get((address, name), -1) for address, name in checkpoint.queue_names
+    ]
+    new_by_old = dict(zip(checkpoint.queue_keys.tolist(), new_keys, strict=True))
+    keys, order = renumbered(checkpoint.queue_keys, new_by_old)
     return replace(
         checkpoint,
         queue_keys=keys,
         queues={name: column[order] for name, column in checkpoint.queues.items()},
-        queue_totals=replace(
-            totals,
-            keys=total_keys,
-            last=[column[total_order] for column in totals.last],
-        ),
-        standing=standing,
+        queue_totals=renumbered_totals(checkpoint.queue_totals, new_by_old),
+        standing=renumbered_standing(checkpoint.standing, new_by_old),
     )
 
 
-def renumbered(keys: Keys, of: Mapping[int, int]) -> tuple[Keys, Positions]:
+def renumbered_totals(totals: KeptTotals, new_by_old: Mapping[int, int]) -> KeptTotals:
+    """`totals` by the new keys of the queues."""
+    keys, order = renumbered(totals.keys, new_by_old)
+    return replace(totals, keys=keys, last=[column[order] for column in totals.last])
+
+
+def renumbered_standing(
+    standing: Mapping[str, SavedDebounce], new_by_old: Mapping[int, int]
+) -> dict[str, SavedDebounce]:
+    """The active conditions; those of queues by their new keys."""
+    renumbered_conditions = dict(standing)
+    for name, kept in standing.items():
+        if name in CONDITIONS and CONDITIONS[name].scope is not Scope.QUEUE:
+            continue
+        keys, order = renumbered(kept.keys, new_by_old)
+        renumbered_conditions[name] = SavedDebounce(
+            keys, kept.since[order], kept.last[order]
+        )
+    return renumbered_conditions
+
+
+def renumbered(keys: Keys, new_by_old: Mapping[int, int]) -> tuple[Keys, Positions]:
     """New keys, ascending, without what has none (-1); and the position that each had before."""
-    new = np.array([of.get(key, -1) for key in keys.tolist()], np.int64)
-    order = np.argsort(new, kind="stable")[np.count_nonzero(new < 0) :]
+    new = np.array([new_by_old.get(key, -1) for key in keys.tolist()], np.int64)
+    gone = np.count_nonzero(new < 0)
+    order = np.argsort(new, kind="stable")[gone:]
     return new[order], order
 
 
@@ -503,21 +544,23 @@ def restored_totals(
     kept: KeptTotals,
     series: Sequence[SeriesT],
     source: Index[Any],
-    at: Positions | None,
+    rows: Positions | None,
 ) -> Totals[SeriesT]:
     """All sums as of series that have no row now: the first poll finds those that have.
 
-    at: position in `kept.last` of each row of `source`, -1 where it is new; None when all are.
+    Args:
+        kept: The totals as they were saved.
+        series: The series of each of `kept.names`.
+        source: The things that are summed.
+        rows: (source,) Position in `kept.last`, -1 where a thing is new; None when all are.
     """
     if not kept.sums:
         return Totals()
-    last = (
-        take_or_fill(np.stack(kept.last), at, np.nan)
-        if at is not None and kept.last
-        else None
-    )
-    sums = zip(*(column.tolist() for column in kept.sums), strict=True)
-    dormant = dict(zip(series, sums, strict=True))
+    last = None
+    if rows is not None and kept.last:
+        last = take_or_fill(np.stack(kept.last), rows, np.nan)
+    sums_by_series = zip(*(column.tolist() for column in kept.sums), strict=True)
+    dormant = dict(zip(series, sums_by_series, strict=True))
     return Totals(
         source,
         last,
@@ -549,19 +592,19 @@ def restored_producers(
     *,
     same: bool,
 ) -> Producers:
+    """The totals of producers, which go on where the broker's process is the `same`."""
     if producers is None:
         return state
     kept = checkpoint.producer_totals
-    at = None
+    rows = None
     if same:
         before = {name: position for position, name in enumerate(checkpoint.producers)}
-        at = np.array(
-            [before.get(producer_name(row), -1) for row in producers.index], np.intp
-        )
+        names = [producer_name(row) for row in producers.index]
+        rows = np.array([before.get(name, -1) for name in names], np.intp)
     series = [
         ProducerSeries(policy.broker, address, client) for address, client in kept.names
     ]
-    return replace(state, totals=restored_totals(kept, series, producers.index, at))
+    return replace(state, totals=restored_totals(kept, series, producers.index, rows))
 
 
 def restored_sum(address: str, queue: str, policy: Policy) -> QueueSeries:
@@ -574,16 +617,23 @@ def restored_sum(address: str, queue: str, policy: Policy) -> QueueSeries:
 def restored_timeouts(
     kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]
 ) -> LearnedTimeout:
-    """All as of things that are not there now: the first poll finds those that are. row: what has a name."""
+    """All as of things that are away now: the first poll finds those that are there.
+
+    Args:
+        kept: The timeouts as they were saved.
+        row: Gives the thing that has a name.
+    """
     weights = np.zeros((len(kept.names), BINS), np.float32)
     weights.ravel()[kept.at] = kept.weights
-    columns = (
+    rows = zip(
+        weights,
         weights.sum(axis=1).tolist(),
         kept.longest.tolist(),
         kept.q98.tolist(),
         kept.spells.reshape(-1, LONG_GAPS),
+        strict=True,
     )
-    learned = [Learned(*one) for one in zip(weights, *columns, strict=True)]
+    learned = [Learned(*numbers) for numbers in rows]
     return LearnedTimeout(
         dormant=dict(zip(map(row, kept.names), learned, strict=True)),
         capacity=len(learned),
@@ -591,6 +641,7 @@ def restored_timeouts(
 
 
 def restored_normal(checkpoint: Checkpoint) -> Normal:
+    """What is normal at each hour of the week."""
     flows = checkpoint.flows
     absences = checkpoint.absences
     if not flows.names:
@@ -606,23 +657,23 @@ def continued(
     checkpoint: Checkpoint, learned_only: Judgement, snapshot: Snapshot, policy: Policy
 ) -> Judgement:
     """The judgement as at the agent's last poll, by the rows of `snapshot`; things that are gone are left out."""
-    if (
-        snapshot.queues is None
-        or snapshot.consumers is None
-        or not checkpoint.queues
-        or not checkpoint.consumers
-    ):
+    if snapshot.queues is None or snapshot.consumers is None:
+        return learned_only
+    if not checkpoint.queues or not checkpoint.consumers:
         return learned_only
     queues = snapshot.queues.index
     consumers = snapshot.consumers.index
-    tables: dict[By, tuple[Index[Any], dict[str, Column]]] = {
-        By.QUEUE: (queues, by_rows(queues, checkpoint.queue_keys, checkpoint.queues)),
-        By.CONSUMER: (
-            consumers,
-            by_rows(consumers, checkpoint.consumer_keys, checkpoint.consumers),
-        ),
-    }
-    judgement: Judgement = with_restored(learned_only, tables)
+    queue_columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
+    consumer_columns = by_rows(
+        consumers, checkpoint.consumer_keys, checkpoint.consumers
+    )
+    judgement: Judgement = with_restored(
+        learned_only,
+        {
+            By.QUEUE: (queues, queue_columns),
+            By.CONSUMER: (consumers, consumer_columns),
+        },
+    )
     times = Times(
         checkpoint.now,
         checkpoint.interval,
@@ -630,16 +681,9 @@ def continued(
         checkpoint.started,
         resumed=True,
     )
-    by_client: dict[int, dict[str, Loss]] = {}
-    for key, name, loss in checkpoint.ring_losers:
-        by_client.setdefault(key, {})[name] = loss
-    losses = replace(judgement.account.ring_losses, by_client=by_client)
-
-    def by_series(
-        kept: Sequence[tuple[ClientName, ValueT]],
-    ) -> dict[ClientSeries, ValueT]:
-        return {ClientSeries(policy.broker, *name): value for name, value in kept}
-
+    losses = replace(
+        judgement.account.ring_losses, by_client=losses_by_ring(checkpoint.ring_losers)
+    )
     return replace(
         judgement,
         warm_up=restored_warm_up(checkpoint),
@@ -647,14 +691,7 @@ def continued(
         seen=replace(judgement.seen, times=times),
         unacked=without_unseen_ends(judgement, snapshot.consumers),
         timers=without_unseen_moves(judgement, snapshot.queues),
-        churn=Churn(
-            consumers,
-            np.isin(consumers.keys, checkpoint.churned),
-            by_series(checkpoint.spells),
-            by_series(checkpoint.left),
-            first=-np.inf,
-            crash_loops=CrashLoops(loops=by_series(checkpoint.crashes)),
-        ),
+        churn=restored_churn(checkpoint, consumers, policy),
         debounced={
             name: restored_debounce(
                 rows_of(CONDITIONS[name].scope, queues, consumers), kept
@@ -667,6 +704,34 @@ def continued(
         ),
         incidents=Incidents(tuple(checkpoint.incidents)),
         resumed_at=float(np.fmax(checkpoint.now, checkpoint.recorded)),
+    )
+
+
+def losses_by_ring(losers: Sequence[SavedLoss]) -> dict[int, dict[str, Loss]]:
+    """What each client made a ring lose, by the ring's key and the client's name."""
+    by_client: dict[int, dict[str, Loss]] = {}
+    for ring, client, loss in losers:
+        by_client.setdefault(ring, {})[client] = loss
+    return by_client
+
+
+def restored_churn(
+    checkpoint: Checkpoint, consumers: Index[ConsumerRow], policy: Policy
+) -> Churn:
+    """The reconnects of clients and their crash loops."""
+
+    def by_series(
+        kept: Sequence[tuple[ClientName, ValueT]],
+    ) -> dict[ClientSeries, ValueT]:
+        return {ClientSeries(policy.broker, *name): value for name, value in kept}
+
+    return Churn(
+        consumers,
+        np.isin(consumers.keys, checkpoint.churned),
+        by_series(checkpoint.spells),
+        by_series(checkpoint.left),
+        first=-np.inf,
+        crash_loops=CrashLoops(loops=by_series(checkpoint.crashes)),
     )
 
 
@@ -683,6 +748,7 @@ def restored_warm_up(checkpoint: Checkpoint) -> WarmUp:
 def by_rows(
     index: Index[Any], keys: Keys, columns: Mapping[str, Column]
 ) -> dict[str, Column]:
+    """`columns`, which are by `keys`, by the rows of `index`; NaN where a row is new."""
     origin = positions(keys, index.keys)
     return {
         name: take_or_fill(column, origin, np.nan) for name, column in columns.items()
@@ -700,12 +766,11 @@ def without_unseen_ends(judgement: Judgement, consumers: Table[ConsumerRow]) -> 
     # OpenMQ shows what awaits its commit in `acknowledged` only when it is committed.
     settled = rose["acknowledged"] - np.nan_to_num(rose["awaiting_commit"]) > 0
     unknown = settled | (rose["acknowledged"] < 0) | (rose["delivered"] < 0)
-    since = (unacked.settled, unacked.hold_since, unacked.unacked_since)
-    settled_at, hold_since, unacked_since = (
-        np.where(unknown, np.nan, column) for column in since
-    )
     return replace(
-        unacked, settled=settled_at, hold_since=hold_since, unacked_since=unacked_since
+        unacked,
+        settled=np.where(unknown, np.nan, unacked.settled),
+        hold_since=np.where(unknown, np.nan, unacked.hold_since),
+        unacked_since=np.where(unknown, np.nan, unacked.unacked_since),
     )
 
 
@@ -713,39 +778,36 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     """Only of queues whose wait has not ended in between, for the same reason."""
     timers = judgement.timers.reindexed(queues.index)
     openmq = judgement.openmq.queues
-    seen = judgement.seen.queues.reindexed(queues.index).numbers
-    of_openmq = openmq.index is queues.index
-    left = (
-        queues["removed"] - openmq.removed
-        if of_openmq
-        else queues["acknowledged"] - seen[ACKNOWLEDGED]
-    )
+    before = judgement.seen.queues.reindexed(queues.index).numbers
+    if openmq.index is queues.index:
+        left = queues["removed"] - openmq.removed
+    else:
+        left = queues["acknowledged"] - before[ACKNOWLEDGED]
     moves = left > 0
-    absent = np.where(moves | (queues["consumers"] > 0), np.nan, timers.absent)
-    lacks = np.isnan(timers.present) & (
-        seen[MESSAGES] > seen[SCHEDULED]
-    )  # as in older files
-    present = np.where(lacks, timers.unsettled, timers.present)
+    ends_absence = moves | (queues["consumers"] > 0)
+    # Older files do not have it.
+    lacks_present = np.isnan(timers.present) & (before[MESSAGES] > before[SCHEDULED])
     return replace(
         timers,
         still=np.where(moves, np.nan, timers.still),
-        absent=absent,
-        present=present,
+        absent=np.where(ends_absence, np.nan, timers.absent),
+        present=np.where(lacks_present, timers.unsettled, timers.present),
     )
 
 
 def restored_debounce(index: Index[Any], kept: SavedDebounce) -> Debounce:
     """As after its second poll: it goes on at the first poll at which its rule still holds, and ends after two."""
-    at = index.positions(kept.keys)
-    here = np.argsort(at)[np.count_nonzero(at < 0) :]
-    size = len(here)
+    rows = index.positions(kept.keys)
+    gone = np.count_nonzero(rows < 0)
+    still_there = np.argsort(rows)[gone:]
+    size = len(still_there)
     return Debounce(
         index=index,
-        at=at[here],
+        at=rows[still_there],
         run=np.full(size, POLLS, np.int64),
         on=np.ones(size, np.bool_),
-        since=kept.since[here],
+        since=kept.since[still_there],
         left_since=np.full(size, np.nan),
         left_at=np.full(size, -np.inf),
-        last=kept.last[here],
+        last=kept.last[still_there],
     )

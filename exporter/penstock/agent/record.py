@@ -39,9 +39,14 @@ Lines = NDArray[np.float64]
 
 
 class TotalsRecord(msgspec.Struct, omit_defaults=True):
-    """
-    What changed of a `Totals`. names: of the series that are numbered from here on. at, sums: numbers of series, their
-    sums by counter. keys, last: things, and the value of each by counter.
+    """What changed of a `Totals`.
+
+    Attributes:
+        names: Of the series that are numbered from here on.
+        at: Numbers of the series whose sums changed.
+        sums: For each counter the sums of these series.
+        keys: Of the things whose last value changed.
+        last: For each counter the last values of these things.
     """
 
     names: Sequence[tuple[str, ...]] = ()
@@ -61,9 +66,13 @@ class Patch(msgspec.Struct):
 class Record(msgspec.Struct, omit_defaults=True):
     """One poll of the broker `key`.
 
-    sequence: ascending over all brokers and runs. whole: a base, the rest is empty then. base: the sequence of the
-    record or of the checkpoint that is the base. now: of the poll, by the broker's clock. queue_names,
-    producer_names: of those that are new, by their keys, which are the agent's own.
+    Attributes:
+        sequence: Ascends over all brokers and runs of the agent.
+        whole: A base; the rest is empty then.
+        base: The sequence of the record or of the checkpoint that is the base.
+        now: The time of the poll by the broker's clock.
+        queue_names: Key, address and name of the new queues whose keys are the agent's own.
+        producer_names: Key, session and id of the new producers.
     """
 
     sequence: int = 0
@@ -88,7 +97,13 @@ class Record(msgspec.Struct, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Numbered(Generic[SeriesT]):
-    """A `Totals` as it was written last. numbers: of its series, -1 where one has none; count: how many there are."""
+    """A `Totals` as it was written last.
+
+    Attributes:
+        totals: The sums.
+        numbers: Of its series, -1 where one has none.
+        count: How many numbers there are.
+    """
 
     totals: Totals[SeriesT]
     numbers: Keys
@@ -124,8 +139,13 @@ def record_of(
 ) -> tuple[Record | None, Written | None]:
     """What is to be written of a poll before it is shown, None for nothing, and what is written then.
 
-    snapshot: what `state` was judged from, None before there is something to keep. told: the reported conditions,
-    those of this poll included.
+    Args:
+        before: What is written already; None before the first record.
+        state: What was judged.
+        snapshot: What `state` was judged from; None before there is something to keep.
+        policy: What is configured for the broker.
+        told: The reported conditions, those of this poll included.
+        sequence: The number of the record.
     """
     broker = None if snapshot is None else snapshot.broker
     if snapshot is None or broker is None or broker.role is not Role.ACTIVE:
@@ -137,47 +157,80 @@ def record_of(
     whole = saving.checkpoint_of(state, snapshot, policy)
     if whole is None:
         return None, before
-    whole = replace(whole, told=[(name, *how) for name, how in told.items()])
-    return Record(sequence, whole.node_id, whole), written_as(
-        whole, state, told, sequence
-    )
+    whole = replace(whole, told=active_conditions(told))
+    record = Record(sequence, whole.node_id, whole)
+    return record, written_as(whole, state, told, sequence)
+
+
+def active_conditions(told: Told) -> list[tuple[ConditionKey, Severity, float]]:
+    """The reported conditions, how severe and since when."""
+    return [(key, severity, since) for key, (severity, since) in told.items()]
 
 
 def changed_since(
     before: Written, state: State, snapshot: Snapshot, told: Told, sequence: int
 ) -> tuple[Record, Written]:
+    """The record of a poll that goes on with the same process, and what is written with it."""
     judgement = state.judgement
-    counters = shown_counters(state.judgement)
-    now = judgement.seen.times.now
     record = Record(sequence, before.key)
     record.base = before.base
-    record.now = now
+    record.now = judgement.seen.times.now
     record.cut = saving.cut_of(snapshot)
-    of_queues = state.queues.totals
-    of_producers = state.producers.totals
-    members = members_of_sums(state)
-    record.clients, clients = totals_record(
-        before.clients, state.consumers.totals, saving.client_name
+    after = record_totals(record, before, state)
+    after = record_counters(record, after, judgement)
+    after = record_queue_names(record, after, snapshot, judgement)
+    after = record_losses(record, after, judgement)
+    return record, record_conditions(record, after, judgement, told)
+
+
+def record_totals(record: Record, before: Written, state: State) -> Written:
+    """Put the totals that changed into `record`; return what is written with them."""
+    clients = state.consumers.totals
+    queues = state.queues.totals
+    producers = state.producers.totals
+    record.clients, clients_after = totals_record(
+        before.clients, clients, saving.client_name
     )
-    record.queues, queues = totals_record(
-        before.queues, of_queues, saving.sum_name, summed(of_queues), members
+    record.queues, queues_after = totals_record(
+        before.queues, queues, saving.sum_name, summed(queues), members_of_sums(state)
     )
-    record.producers, producers = totals_record(
-        before.producers, of_producers, saving.series_of_producer
+    record.producers, producers_after = totals_record(
+        before.producers, producers, saving.series_of_producer
     )
-    record.queue_rows = [
-        patch
-        for name in counters
-        if (patch := counter_patch(name, before.counters.get(name), counters[name]))
-    ]
     record.producer_names = _new_names(
-        before.producers.totals.source, of_producers.source, saving.producer_name
+        before.producers.totals.source, producers.source, saving.producer_name
     )
-    queue_index = judgement.seen.queues.index
+    return replace(
+        before,
+        clients=clients_after,
+        queues=queues_after,
+        producers=producers_after,
+    )
+
+
+def record_counters(record: Record, before: Written, judgement: Judgement) -> Written:
+    """Put the counters that the agent keeps by queue, where they changed, into `record`."""
+    counters = shown_counters(judgement)
+    patches = [
+        counter_patch(name, before.counters.get(name), counter)
+        for name, counter in counters.items()
+    ]
+    record.queue_rows = [patch for patch in patches if patch]
+    return replace(before, counters=counters)
+
+
+def record_queue_names(
+    record: Record, before: Written, snapshot: Snapshot, judgement: Judgement
+) -> Written:
+    """Put the names of new queues into `record` where their keys are the agent's own."""
+    index = judgement.seen.queues.index
     if snapshot.broker is not None and not snapshot.broker.kind.lasting_queue_keys:
-        record.queue_names = _new_names(
-            before.queue_index, queue_index, saving.queue_name
-        )
+        record.queue_names = _new_names(before.queue_index, index, saving.queue_name)
+    return replace(before, queue_index=index)
+
+
+def record_losses(record: Record, before: Written, judgement: Judgement) -> Written:
+    """Put what rings lost by their clients, and what reached no queue, into `record` where it changed."""
     losers = saving.ring_losers(judgement)
     losers_before = set(before.ring_losers)
     record.ring_losers = [loser for loser in losers if loser not in losers_before]
@@ -186,61 +239,56 @@ def changed_since(
     record.unrouted = [
         address for address in unrouted if address not in unrouted_before
     ]
+    return replace(before, ring_losers=losers, unrouted=unrouted)
+
+
+def record_conditions(
+    record: Record, before: Written, judgement: Judgement, told: Told
+) -> Written:
+    """Put all conditions and incidents into `record` where one came, went or changed its severity."""
     severities = severities_of(told, judgement.incidents.told)
-    if severities != before.severities:
-        record.standing = {
-            name: saving.saved_debounce(debounce)
-            for name, debounce in judgement.debounced.items()
-            if debounce.on.any()
-        }
-        record.told = [
-            (name, *severity_and_begin) for name, severity_and_begin in told.items()
-        ]
-        queue_rows, record.consumer_rows = rows_of(record.standing, judgement)
-        record.queue_rows = [*record.queue_rows, *queue_rows]
-        record.incidents = judgement.incidents.told
-    after = replace(
-        before,
-        clients=clients,
-        queues=queues,
-        producers=producers,
-        counters=counters,
-        queue_index=queue_index,
-        ring_losers=losers,
-        unrouted=unrouted,
-        severities=severities,
-    )
-    return record, after
+    if severities == before.severities:
+        return before
+    record.standing = saving.saved_debounces(judgement)
+    record.told = active_conditions(told)
+    record.incidents = judgement.incidents.told
+    queue_rows, record.consumer_rows = rows_of(record.standing, judgement)
+    record.queue_rows = [*record.queue_rows, *queue_rows]
+    return replace(before, severities=severities)
 
 
 def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Written:
-    """When a checkpoint of `state` has been written."""
+    """What is written once a checkpoint of `state` has been."""
     clients = state.consumers.totals
     queues = state.queues.totals
     producers = state.producers.totals
+    every_client = np.ones(len(clients.index), np.bool_)
+    every_producer = np.ones(len(producers.index), np.bool_)
     return Written(
-        whole.node_id,
-        base,
-        whole.process,
-        numbered(clients, whole.consumer_totals, np.ones(len(clients.index), np.bool_)),
-        numbered(queues, whole.queue_totals, summed(queues)),
-        numbered(
-            producers, whole.producer_totals, np.ones(len(producers.index), np.bool_)
-        ),
-        shown_counters(state.judgement),
-        state.judgement.seen.queues.index,
-        saving.ring_losers(state.judgement),
-        saving.unrouted(state.judgement),
-        severities_of(told, whole.incidents),
+        key=whole.node_id,
+        base=base,
+        process=whole.process,
+        clients=numbered(clients, whole.consumer_totals, every_client),
+        queues=numbered(queues, whole.queue_totals, summed(queues)),
+        producers=numbered(producers, whole.producer_totals, every_producer),
+        counters=shown_counters(state.judgement),
+        queue_index=state.judgement.seen.queues.index,
+        ring_losers=saving.ring_losers(state.judgement),
+        unrouted=saving.unrouted(state.judgement),
+        severities=severities_of(told, whole.incidents),
     )
 
 
 def severities_of(
     told: Told, incidents: Sequence[Incident]
 ) -> dict[ConditionKey | str, Severity | str]:
-    return {name: severity for name, (severity, _) in told.items()} | {
-        one.id: one.severity for one in incidents
-    }
+    """How severe each condition is, by its key, and each incident, by its id."""
+    severities: dict[ConditionKey | str, Severity | str] = {}
+    for key, (severity, _) in told.items():
+        severities[key] = severity
+    for incident in incidents:
+        severities[incident.id] = incident.severity
+    return severities
 
 
 # --- totals
@@ -249,12 +297,13 @@ def severities_of(
 def numbered(
     totals: Totals[SeriesT], kept: KeptTotals, named: Mask
 ) -> Numbered[SeriesT]:
-    """named: the series of `totals` that have a name in `kept`, in that order."""
-    return Numbered(
-        totals,
-        np.where(named, np.cumsum(named) - 1, -1).astype(np.int64),
-        len(kept.names),
-    )
+    """`totals` by the numbers that its series have in `kept`.
+
+    Args:
+        named: (series,) Whether it has a name in `kept`, in that order.
+    """
+    numbers = np.where(named, np.cumsum(named) - 1, -1)
+    return Numbered(totals, numbers.astype(np.int64), len(kept.names))
 
 
 def totals_record(
@@ -264,73 +313,88 @@ def totals_record(
     named: Mask | None = None,
     things: Mask | None = None,
 ) -> tuple[TotalsRecord | None, Numbered[SeriesT]]:
-    """What changed; named, things: the series and the rows of `now` that it is of, None: all."""
-    was = before.totals
-    index = now.index
-    source = now.source
-    if now is was or now.sums is None or now.last is None:
+    """What changed, None for nothing, and what is written then.
+
+    Args:
+        before: The totals as they were written last.
+        now: The totals of this poll.
+        name: Gives the name of a series.
+        named: (series,) The series of `now` that are written; None: all.
+        things: (rows,) The rows of `now` that are written; None: all.
+    """
+    earlier = before.totals
+    if now is earlier or now.sums is None or now.last is None:
         return None, before
-    numbers = index.carry(was.index, before.numbers, -1)
+    numbers = now.index.carry(earlier.index, before.numbers, -1)
     if named is not None and not named.any():
         return None, Numbered(now, numbers, before.count)
-    changed: Mask = differing(now.sums, index, was.sums, was.index, 0.0) | (numbers < 0)
-    spoke: Mask = differing(now.last, source, was.last, was.source, np.nan)
-    at = np.flatnonzero(changed if named is None else changed & named)
-    rows = np.flatnonzero(spoke if things is None else spoke & things)
-    new = at[numbers[at] < 0]
+    sum_changed: Mask = differing(now.sums, now.index, earlier.sums, earlier.index, 0.0)
+    sum_changed = sum_changed | (numbers < 0)
+    thing_changed = differing(
+        now.last, now.source, earlier.last, earlier.source, np.nan
+    )
+    series = np.flatnonzero(sum_changed if named is None else sum_changed & named)
+    rows = np.flatnonzero(thing_changed if things is None else thing_changed & things)
+    new = series[numbers[series] < 0]
     if len(new):
         numbers = numbers.copy()
         numbers[new] = before.count + np.arange(len(new))
     after = Numbered(now, numbers, before.count + len(new))
-    if not len(at) and not len(rows):
+    if not len(series) and not len(rows):
         return None, after
-    names = [found for series in index.rows[new] if (found := name(series)) is not None]
-    return TotalsRecord(
-        names,
-        numbers[at],
-        list(now.sums[:, at]),
-        source.keys[rows],
-        list(now.last[:, rows]),
-    ), after
+    names = [name(row) for row in now.index.rows[new]]
+    record = TotalsRecord(
+        names=[series_name for series_name in names if series_name is not None],
+        at=numbers[series],
+        sums=list(now.sums[:, series]),
+        keys=now.source.keys[rows],
+        last=list(now.last[:, rows]),
+    )
+    return record, after
 
 
 def differing(
-    now: Lines, index: Index[Any], before: Lines | None, was: Index[Any], fill: float
+    now: Lines,
+    index: Index[Any],
+    before: Lines | None,
+    index_before: Index[Any],
+    fill: float,
 ) -> Mask:
-    """Per row of `index` whether a line has another value than before, by `was`; a missing one has none."""
-    says = ~np.isnan(now)
+    """(rows of `index`,) Whether a line has another value than `before`; a missing value is no other."""
+    differs = ~np.isnan(now)
     if before is not None:
-        says &= now != index.carry(was, before, fill)
-    found: Mask = np.logical_or.reduce(says, axis=0)
-    return found
+        differs &= now != index.carry(index_before, before, fill)
+    any_line: Mask = np.logical_or.reduce(differs, axis=0)
+    return any_line
 
 
 def summed(totals: Totals[Any]) -> Mask:
     """The series that sum several queues; a single queue's counters are the broker's own."""
-    found: Mask = totals.index.column("alone", lambda series: not series.summed) == 0
-    return found
+    is_summed: Mask = (
+        totals.index.column("alone", lambda series: not series.summed) == 0
+    )
+    return is_summed
 
 
 def members_of_sums(state: State) -> Mask | None:
+    """(queues,) Whether a queue is a part of a sum; None: all count."""
     grouping = state.queues.grouping
-    named = summed(state.queues.totals)
-    if (
-        grouping.source is not state.queues.totals.source
-        or grouping.index is not state.queues.totals.index
-    ):
+    totals = state.queues.totals
+    if grouping.source is not totals.source or grouping.index is not totals.index:
         return None
-    return np.append(named, np.False_)[grouping.member]
+    # The last one is for queues of no series, whose member is -1.
+    in_sum = np.append(summed(totals), np.False_)
+    return in_sum[grouping.member]
 
 
 def _new_names(
     before: Index[Any], now: Index[Any], name: Callable[[Any], tuple[str, str]]
 ) -> list[tuple[int, str, str]]:
+    """Key and name of each row that is new."""
     if now is before:
         return []
-    return [
-        (int(now.keys[at]), *name(now.rows[at]))
-        for at in now.new_since(before).tolist()
-    ]
+    new_rows = now.new_since(before).tolist()
+    return [(int(now.keys[row]), *name(now.rows[row])) for row in new_rows]
 
 
 # --- state by row
@@ -338,32 +402,31 @@ def _new_names(
 
 def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]:
     """The counters that the agent keeps by queue, by their names in a checkpoint."""
-    return {
-        stored_as: (state.index, line)
-        for state in row_states(judgement)
-        for name, one in declared(type(state)).items()
-        if one.counter and one.names
-        for stored_as, line in zip(
-            one.names,
-            getattr(state, name) if one.lines else [getattr(state, name)],
-            strict=True,
-        )
-    }
+    counters: dict[str, tuple[Index[Any], Column]] = {}
+    for state in row_states(judgement):
+        for field_name, declaration in declared(type(state)).items():
+            if not declaration.counter or not declaration.names:
+                continue
+            values = getattr(state, field_name)
+            lines = values if declaration.lines else [values]
+            for stored_as, line in zip(declaration.names, lines, strict=True):
+                counters[stored_as] = state.index, line
+    return counters
 
 
 def counter_patch(
     name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]
 ) -> Patch | None:
+    """The rows of a counter that changed; None where none did."""
     index, column = now
     if not len(index) or (before is not None and before[1] is column):
         return None
-    was = (
-        np.full(len(index), np.nan)
-        if before is None
-        else index.carry(before[0], before[1], np.nan)
-    )
-    at = np.flatnonzero((column != was) & ~np.isnan(column))
-    return Patch(index.keys[at], {name: column[at]}) if len(at) else None
+    if before is None:
+        earlier = np.full(len(index), np.nan)
+    else:
+        earlier = index.carry(before[0], before[1], np.nan)
+    rows = np.flatnonzero((column != earlier) & ~np.isnan(column))
+    return Patch(index.keys[rows], {name: column[rows]}) if len(rows) else None
 
 
 def rows_of(
@@ -371,124 +434,138 @@ def rows_of(
 ) -> tuple[list[Patch], list[Patch]]:
     """All that is known of the queues and consumers with conditions: a restart that finds less would end them."""
     seen = judgement.seen
-    clients = _keys(standing, client=True)
     queues = seen.queues.index
     consumers = seen.consumers.index
-    at = consumers.positions(clients)
-    queue_of = (
-        seen.queue_of.at[at[at >= 0]]
-        if len(seen.queue_of.at) == len(consumers)
-        else at[:0]
-    )
-    keys = np.union1d(
-        _keys(standing, client=False), queues.keys[queue_of[queue_of >= 0]]
-    )
-    return _rows(By.QUEUE, queues, keys, judgement), _rows(
-        By.CONSUMER, consumers, clients, judgement
+    consumer_keys = _keys(standing, client=True)
+    consumer_rows = consumers.positions(consumer_keys)
+    queue_rows = consumer_rows[:0]
+    if len(seen.queue_of.at) == len(consumers):
+        queue_rows = seen.queue_of.at[consumer_rows[consumer_rows >= 0]]
+    queues_of_consumers = queues.keys[queue_rows[queue_rows >= 0]]
+    queue_keys = np.union1d(_keys(standing, client=False), queues_of_consumers)
+    return (
+        _rows(By.QUEUE, queues, queue_keys, judgement),
+        _rows(By.CONSUMER, consumers, consumer_keys, judgement),
     )
 
 
 def _keys(standing: Mapping[str, SavedDebounce], *, client: bool) -> Keys:
-    found = [
-        one.keys
-        for name, one in standing.items()
+    """The keys of all consumers (`client`), or of all queues, that have a condition."""
+    keys = [
+        debounce.keys
+        for name, debounce in standing.items()
         if (CONDITIONS[name].scope is Scope.CLIENT) is client
     ]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return np.unique(np.concatenate(keys)) if keys else np.empty(0, np.int64)
 
 
 def _rows(by: By, index: Index[Any], keys: Keys, judgement: Judgement) -> list[Patch]:
-    at = index.positions(keys)
-    at = at[at >= 0]
-    if not len(at):
+    """All columns of the rows with these keys; none where no row is there."""
+    rows = index.positions(keys)
+    rows = rows[rows >= 0]
+    if not len(rows):
         return []
     columns = saving.columns_by(by, index, judgement)
-    return [
-        Patch(index.keys[at], {name: column[at] for name, column in columns.items()})
-    ]
+    values = {name: column[rows] for name, column in columns.items()}
+    return [Patch(index.keys[rows], values)]
 
 
 # --- and back
 
 
 def applied(checkpoint: Checkpoint, record: Record) -> Checkpoint:
-    """The checkpoint after a record that rests on it. ValueError, LookupError: it does not fit."""
+    """The checkpoint after a record that rests on it.
+
+    Raises:
+        ValueError: The record does not fit.
+        LookupError: The record does not fit.
+    """
     if record.whole is not None:
         return record.whole
-    queue_keys = checkpoint.queue_keys
-    queues = checkpoint.queues
-    consumer_keys = checkpoint.consumer_keys
-    consumers = checkpoint.consumers
-    names: dict[int, tuple[str, str]] = {}
-    if checkpoint.queue_names or record.queue_names:
-        names = dict(zip(queue_keys.tolist(), checkpoint.queue_names, strict=True))
-        names |= {key: (address, name) for key, address, name in record.queue_names}
-        queue_keys, queues = with_rows(
-            queue_keys, queues, np.array(sorted(names), np.int64), {}
-        )
-    for patch in record.queue_rows:
-        # A queue that has no name to find it by is left out.
-        only = queue_keys if names else None
-        queue_keys, queues = with_rows(
-            queue_keys, queues, patch.keys, patch.columns, only
-        )
-    for patch in record.consumer_rows:
-        consumer_keys, consumers = with_rows(
-            consumer_keys, consumers, patch.keys, patch.columns
-        )
-    producers, producer_totals = with_producers(checkpoint, record)
+    checkpoint = with_queue_rows(checkpoint, record)
+    checkpoint = with_consumer_rows(checkpoint, record)
+    checkpoint = with_producers(checkpoint, record)
+    standing = checkpoint.standing if record.standing is None else record.standing
+    told = checkpoint.told if record.told is None else record.told
+    incidents = checkpoint.incidents if record.incidents is None else record.incidents
+    ring_losers = {
+        (ring, client): (ring, client, loss)
+        for ring, client, loss in (*checkpoint.ring_losers, *record.ring_losers)
+    }
+    unrouted = dict([*checkpoint.unrouted, *record.unrouted])
     return replace(
         checkpoint,
         consumer_totals=with_totals(checkpoint.consumer_totals, record.clients),
         queue_totals=with_totals(checkpoint.queue_totals, record.queues),
-        producer_totals=producer_totals,
-        producers=producers,
-        queue_keys=queue_keys,
-        queues=queues,
-        queue_names=[names[key] for key in queue_keys.tolist()] if names else (),
-        consumer_keys=consumer_keys,
-        consumers=consumers,
-        standing=checkpoint.standing if record.standing is None else record.standing,
-        told=checkpoint.told if record.told is None else record.told,
+        standing=standing,
+        told=told,
         recorded=record.now,
-        incidents=checkpoint.incidents
-        if record.incidents is None
-        else record.incidents,
+        incidents=incidents,
         cut=record.cut,
-        ring_losers=[
-            *{
-                one[:2]: one for one in (*checkpoint.ring_losers, *record.ring_losers)
-            }.values()
-        ],
-        unrouted=[*dict([*checkpoint.unrouted, *record.unrouted]).items()],
+        ring_losers=[*ring_losers.values()],
+        unrouted=[*unrouted.items()],
     )
+
+
+def with_queue_rows(checkpoint: Checkpoint, record: Record) -> Checkpoint:
+    """The checkpoint with the queues' rows of `record`, and with the names of its new queues."""
+    keys = checkpoint.queue_keys
+    columns = checkpoint.queues
+    names: dict[int, tuple[str, str]] = {}
+    if checkpoint.queue_names or record.queue_names:
+        names = dict(zip(keys.tolist(), checkpoint.queue_names, strict=True))
+        names |= {key: (address, name) for key, address, name in record.queue_names}
+        named_keys = np.array(sorted(names), np.int64)
+        keys, columns = with_rows(keys, columns, named_keys, {})
+    for patch in record.queue_rows:
+        # A queue that has no name to find it by is left out.
+        only = keys if names else None
+        keys, columns = with_rows(keys, columns, patch.keys, patch.columns, only)
+    return replace(
+        checkpoint,
+        queue_keys=keys,
+        queues=columns,
+        queue_names=[names[key] for key in keys.tolist()] if names else (),
+    )
+
+
+def with_consumer_rows(checkpoint: Checkpoint, record: Record) -> Checkpoint:
+    """The checkpoint with the consumers' rows of `record`."""
+    keys = checkpoint.consumer_keys
+    columns = checkpoint.consumers
+    for patch in record.consumer_rows:
+        keys, columns = with_rows(keys, columns, patch.keys, patch.columns)
+    return replace(checkpoint, consumer_keys=keys, consumers=columns)
 
 
 def with_totals(kept: KeptTotals, record: TotalsRecord | None) -> KeptTotals:
+    """`kept` with what changed; new series come at its end."""
     if record is None:
         return kept
     names = [*kept.names, *record.names]
-    sums = [
-        np.concatenate([column, np.zeros(len(names) - len(column))])
-        for column in kept.sums or [np.empty(0)] * len(record.sums)
-    ]
+    sums = []
+    for column in kept.sums or [np.empty(0)] * len(record.sums):
+        of_new_series = np.zeros(len(names) - len(column))
+        sums.append(np.concatenate([column, of_new_series]))
     for column, values in zip(sums, record.sums, strict=True):
         column[record.at] = values
-    keys, last = with_rows(
-        kept.keys, dict(enumerate(kept.last)), record.keys, dict(enumerate(record.last))
-    )
+    last_before = dict(enumerate(kept.last))
+    last_changed = dict(enumerate(record.last))
+    keys, last = with_rows(kept.keys, last_before, record.keys, last_changed)
     return KeptTotals(names, sums, keys, [*last.values()])
 
 
-def with_producers(
-    checkpoint: Checkpoint, record: Record
-) -> tuple[Sequence[tuple[str, str]], KeptTotals]:
-    """The names beside the keys of the totals, which are the agent's own."""
+def with_producers(checkpoint: Checkpoint, record: Record) -> Checkpoint:
+    """The checkpoint with the producers' totals of `record`, and with the names beside their keys."""
     kept = checkpoint.producer_totals
     names = dict(zip(kept.keys.tolist(), checkpoint.producers, strict=True))
     names |= {key: (session, name) for key, session, name in record.producer_names}
     totals = with_totals(kept, record.producers)
-    return [names.get(key, ("", "")) for key in totals.keys.tolist()], totals
+    return replace(
+        checkpoint,
+        producer_totals=totals,
+        producers=[names.get(key, ("", "")) for key in totals.keys.tolist()],
+    )
 
 
 def with_rows(
@@ -498,19 +575,21 @@ def with_rows(
     new: Mapping[NameT, Column],
     only: Keys | None = None,
 ) -> tuple[Keys, dict[NameT, Column]]:
-    """`columns` by `keys`, ascending, with the rows of `new`. only: no other rows than these are taken."""
-    taken = (
-        np.arange(len(new_keys))
-        if only is None
-        else np.flatnonzero(positions_of(only, new_keys) >= 0)
-    )
+    """`columns` by `keys`, ascending, with the rows of `new`, which are by `new_keys`.
+
+    Args:
+        only: No other rows than these are taken; None: all.
+    """
+    taken = np.arange(len(new_keys))
+    if only is not None:
+        taken = np.flatnonzero(positions_of(only, new_keys) >= 0)
     all_keys = np.union1d(keys, new_keys[taken]).astype(np.int64)
     origin = positions_of(keys, all_keys)
-    at = positions_of(all_keys, new_keys[taken])
-    found = {
+    rows = positions_of(all_keys, new_keys[taken])
+    merged = {
         name: take_or_fill(column, origin, np.nan) for name, column in columns.items()
     }
     for name, values in new.items():
-        column = found.setdefault(name, np.full(len(all_keys), np.nan))
-        column[at] = values[taken]
-    return all_keys, found
+        column = merged.setdefault(name, np.full(len(all_keys), np.nan))
+        column[rows] = values[taken]
+    return all_keys, merged
