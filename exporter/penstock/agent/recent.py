@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,20 +96,17 @@ class SeriesBuffer:
         """Rows that went are forgotten; where there are too many for the step, fewer moments are kept from now on."""
         if index is self._index and self._values is not None:
             return
-        rows = len(self._names) * len(index) * np.dtype(np.float32).itemsize
-        step = next(
-            (step for step in STEPS if int(HOUR / step) * rows <= self._limit), None
-        )
+        bytes_of_moment = len(self._names) * len(index) * np.dtype(np.float32).itemsize
+        fitting = (s for s in STEPS if int(HOUR / s) * bytes_of_moment <= self._limit)
+        step = next(fitting, None)
         if step is None:
             self._values = None
         elif self._values is None:
             self._values = self._begin(step, len(index))
         else:
-            values = (
-                self._coarsened(self._values, step)
-                if step > self._step
-                else self._values
-            )
+            values = self._values
+            if step > self._step:
+                values = self._coarsened(values, step)
             self._values = take_or_fill(values, self._origin(index), np.nan)
         self._index = index
 
@@ -141,25 +139,21 @@ class SeriesBuffer:
 
     def course(
         self,
-        at: Sequence[int] | Positions,
+        rows: Sequence[int] | Positions,
         index: Index[Any],
         points: int | None = None,
     ) -> RecentSamples | None:
-        """Of the rows `at` positions in `index`, the last `points` moments; None while nothing is kept."""
+        """The last `points` moments of `rows`, which are positions in `index`; None while nothing is kept."""
         if self._values is None or self._slot < 0:
             return None
-        mine = self._index.positions(index.keys[np.asarray(at, np.intp)])
+        own_rows = self._index.positions(index.keys[np.asarray(rows, np.intp)])
         kept = self._values.shape[1]
-        wanted = (
-            np.arange(self._slot - min(points or kept, kept) + 1, self._slot + 1) % kept
-        )
-        found = self._values[:, wanted[:, None], mine[None, :]]
-        found[:, :, mine < 0] = np.nan
-        return RecentSamples(
-            self._step,
-            self._end,
-            {name: found[n].T for n, name in enumerate(self._names)},
-        )
+        first = self._slot - min(points or kept, kept) + 1
+        moments = np.arange(first, self._slot + 1) % kept
+        values = self._values[:, moments[:, None], own_rows[None, :]]
+        values[:, :, own_rows < 0] = np.nan
+        by_name = {name: values[n].T for n, name in enumerate(self._names)}
+        return RecentSamples(self._step, self._end, by_name)
 
 
 @dataclass(slots=True)
@@ -183,31 +177,27 @@ class Recent:
 
     def of_broker(self, index: Index[Any]) -> RecentSamples | None:
         """The sums of all queues, as one row."""
-        found = self.of("queue", range(len(index)), index)
-        if found is None:
+        samples = self.of("queue", range(len(index)), index)
+        if samples is None:
             return None
-        sums = {name: np.nansum(of, axis=0) for name, of in found.values.items()}
-        read = {name: ~np.isnan(of).all(axis=0) for name, of in found.values.items()}
-        return replace(
-            found,
-            values={
-                name: np.where(read[name], of, np.nan)[None]
-                for name, of in sums.items()
-            },
-        )
+        sums: dict[str, Values] = {}
+        for name, values in samples.values.items():
+            was_read = ~np.isnan(values).all(axis=0)
+            total = np.nansum(values, axis=0)
+            sums[name] = np.where(was_read, total, np.nan)[None]
+        return replace(samples, values=sums)
 
     def of(
         self,
         table: str,
-        at: Sequence[int] | Positions,
+        rows: Sequence[int] | Positions,
         index: Index[Any],
         points: int | None = None,
     ) -> RecentSamples | None:
         """Of queues or clients, as `SeriesBuffer.course`."""
+        buffer = self.queues if table == "queue" else self.clients
         with self._lock:
-            return (self.queues if table == "queue" else self.clients).course(
-                at, index, points
-            )
+            return buffer.course(rows, index, points)
 
 
 # --- as answers
@@ -216,19 +206,24 @@ class Recent:
 def numbers(values: Values | Column) -> list[float | int | None]:
     """As JSON shows them: None where nothing was read."""
     # Thousands a page: much quicker than `number`.
-    return [
-        None if v != v else int(v) if v.is_integer() else round(v, 3)  # noqa: PLR0124
-        for v in values.tolist()
-    ]
+    shown: list[float | int | None] = []
+    for value in values.tolist():
+        if value != value:  # noqa: PLR0124 - NaN
+            shown.append(None)
+        elif value.is_integer():
+            shown.append(int(value))
+        else:
+            shown.append(round(value, 3))
+    return shown
 
 
 def time_series_values(
     series: RecentSamples | None, row: int
 ) -> answers.TimeSeries | None:
-    """Of one of its rows."""
+    """The samples of one row."""
     if series is None:
         return None
-    values = {name: numbers(of[row]) for name, of in series.values.items()}
+    values = {name: numbers(rows[row]) for name, rows in series.values.items()}
     return answers.TimeSeries(series.step, round(series.end, 3), **values)
 
 
@@ -240,34 +235,61 @@ def queue_recent(
     events: Iterable[Event],
     seconds: float = HOUR,
 ) -> answers.Recent:
-    """Of its clients those with a condition first, then those that buffered most; without a name of the broker.
-    seconds: of its conditions. NotFound: there is no such queue.
+    """The last hour of a queue; without a name, of the broker.
+
+    Of its clients, those with a condition come first, then those that buffered most.
+
+    Args:
+        recent: What is kept of the last hour.
+        view: The last poll.
+        queue: The name of the queue, or "".
+        address: Its address where the name alone may not do.
+        events: The log of changes.
+        seconds: For how long conditions are shown.
+
+    Raises:
+        NotFound: There is no such queue.
     """
     index = view.table("queue").index
-    if queue:
-        series, i = find_queue(view, queue, address)
-        named = series.broker, series.address, series.queue
-        course = recent.of("queue", [i], index)
-    else:
-        series = None
-        named = (view.policy.broker, "", "")
+    if not queue:
+        name = (view.policy.broker, "", "")
         course = recent.of_broker(index)
-    here = [one for one in view.conditions if (one.address, one.queue) == named[1:]]
+        return _recent_of(name, view, course, events, seconds)
+    series, row = find_queue(view, queue, address)
+    name = (series.broker, series.address, series.queue)
+    answer = _recent_of(name, view, recent.of("queue", [row], index), events, seconds)
+    with_condition = {
+        condition.client
+        for condition in view.conditions
+        if (condition.address, condition.queue) == name[1:]
+    }
+    clients, left_out = clients_recent(recent, view, series, with_condition)
+    return structs.replace(answer, clients=clients, clients_left_out=left_out)
+
+
+def _recent_of(
+    name: tuple[str, str, str],
+    view: BrokerView,
+    course: RecentSamples | None,
+    events: Iterable[Event],
+    seconds: float,
+) -> answers.Recent:
+    """The last hour of the broker, address and queue in `name`, without clients."""
+    own_conditions = [
+        condition
+        for condition in view.conditions
+        if (condition.address, condition.queue) == name[1:]
+    ]
+    own_events = (event for event in events if (event.address, event.queue) == name[1:])
     begin = view.snapshot.stamp - seconds
-    own = (one for one in events if (one.address, one.queue) == named[1:])
-    clients, left_out = (
-        clients_recent(recent, view, series, {one.client for one in here})
-        if series
-        else ([], 0)
-    )
     return answers.Recent(
-        *named,
+        *name,
         begin=round(begin, 3),
         end=round(view.snapshot.stamp, 3),
         course=time_series_values(course, 0),
-        clients=clients,
-        clients_left_out=left_out,
-        episodes=episodes(own, here, begin),
+        clients=[],
+        clients_left_out=0,
+        episodes=episodes(own_events, own_conditions, begin),
     )
 
 
@@ -279,42 +301,62 @@ RATES = frozenset({"rate_in", "rate_out"})
 """Means; all else are the highest."""
 
 
-def with_history(found: answers.Recent, past: "Past") -> answers.Recent:
-    """What history has, and behind it what memory does. A step is two polls at least, so that each has a value."""
+def with_history(answer: answers.Recent, past: "Past") -> answers.Recent:
+    """What history has, and behind it what memory does."""
     samples = {
         name: (stamps, values)
         for name, (stamps, values) in past.samples.items()
         if len(stamps)
     }
+    step = _step_of_chart(answer, samples)
+    if answer.course is not None:
+        samples = _with_memory(samples, answer.course)
+    points = math.ceil((answer.end - answer.begin) / step)
+    begin = answer.end - points * step
+    course = None
+    if samples:
+        series = {
+            name: numbers(
+                thinned(stamps, values, begin, step, points, mean=name in RATES)
+            )
+            for name, (stamps, values) in samples.items()
+        }
+        course = answers.TimeSeries(round(step, 3), answer.end, **series)
+    return structs.replace(
+        answer, begin=round(begin, 3), course=course, source="history", note=past.note
+    )
+
+
+Samples = dict[str, tuple[Column, Column]]
+"""Stamps and values of each column."""
+
+
+def _step_of_chart(answer: answers.Recent, samples: Samples) -> float:
+    """Seconds between two points: two polls at least, so that each has a value."""
     intervals = [
         float(np.median(np.diff(stamps)))
         for stamps, _ in samples.values()
         if len(stamps) > 1
     ]
-    step = max(
-        [(found.end - found.begin) / POINTS, *(2 * interval for interval in intervals)]
-    )
-    if (course := found.course) is not None:
-        step = max(step, course.step)
-        for name in QUEUE_COLUMNS:
-            values = np.array(getattr(course, name), np.float64)
-            stamps = course.end - course.step * np.arange(len(values))[::-1]
-            old = samples.get(name, (np.empty(0), np.empty(0)))
-            newer = stamps > (old[0][-1] if len(old[0]) else -np.inf)
-            samples[name] = (
-                np.append(old[0], stamps[newer]),
-                np.append(old[1], values[newer]),
-            )
-    points = math.ceil((found.end - found.begin) / step)
-    begin = found.end - points * step
-    made = {
-        name: numbers(thinned(*of, begin, step, points, mean=name in RATES))
-        for name, of in samples.items()
-    }
-    course = answers.TimeSeries(round(step, 3), found.end, **made) if made else None
-    return structs.replace(
-        found, begin=round(begin, 3), course=course, source="history", note=past.note
-    )
+    of_polls = [2 * interval for interval in intervals]
+    of_memory = [] if answer.course is None else [answer.course.step]
+    return max([(answer.end - answer.begin) / POINTS, *of_polls, *of_memory])
+
+
+def _with_memory(samples: Samples, course: answers.TimeSeries) -> Samples:
+    """`samples` of history, and behind them those that memory has of later moments."""
+    joined = dict(samples)
+    for name in QUEUE_COLUMNS:
+        values = np.array(getattr(course, name), np.float64)
+        stamps = course.end - course.step * np.arange(len(values))[::-1]
+        old_stamps, old_values = samples.get(name, (np.empty(0), np.empty(0)))
+        newest = old_stamps[-1] if len(old_stamps) else -np.inf
+        is_newer = stamps > newest
+        joined[name] = (
+            np.append(old_stamps, stamps[is_newer]),
+            np.append(old_values, values[is_newer]),
+        )
+    return joined
 
 
 def thinned(
@@ -326,41 +368,47 @@ def thinned(
     *,
     mean: bool,
 ) -> Column:
-    """One value a step, the highest or the mean of those that are known."""
-    known = ~np.isnan(values) & (stamps > begin) & (stamps <= begin + points * step)
-    at = np.minimum(((stamps[known] - begin) // step).astype(np.intp), points - 1)
-    found = np.full(points, np.nan)
-    if mean:
-        counts = np.bincount(at, minlength=points)
-        np.divide(
-            np.bincount(at, values[known], points), counts, out=found, where=counts > 0
-        )
-        return found
-    np.fmax.at(found, at, values[known])
-    return found
+    """(points,) One value a step, the highest or the mean of its samples; NaN where it has none."""
+    end = begin + points * step
+    usable = ~np.isnan(values) & (stamps > begin) & (stamps <= end)
+    steps = ((stamps[usable] - begin) // step).astype(np.intp)
+    steps = np.minimum(steps, points - 1)
+    thin = np.full(points, np.nan)
+    if not mean:
+        np.fmax.at(thin, steps, values[usable])
+        return thin
+    counts = np.bincount(steps, minlength=points)
+    sums = np.bincount(steps, values[usable], points)
+    np.divide(sums, counts, out=thin, where=counts > 0)
+    return thin
 
 
 def clients_recent(
-    recent: Recent, view: BrokerView, series: QueueSeries, troubled: Collection[str]
+    recent: Recent,
+    view: BrokerView,
+    series: QueueSeries,
+    with_condition: Collection[str],
 ) -> tuple[list[RecentClient], int]:
+    """The last hour of the clients of a queue, the worst first; and how many are left out."""
     table: Table[ClientSeries] = view.tables.get("client", Table(Index.empty()))
-    at = [
-        i
-        for i, row in enumerate(table.index)
-        if (row.address, row.queue) == (series.address, series.queue)
+    rows = [
+        row
+        for row, client in enumerate(table.index)
+        if (client.address, client.queue) == (series.address, series.queue)
     ]
-    kept = recent.of("client", at, table.index)
-    names = [table.index.rows[i].client for i in at]
-    most = (
-        np.zeros(len(at))
-        if kept is None
-        else np.nan_to_num(kept.values["buffered"]).max(axis=1, initial=0)
-    )
-    order = sorted(range(len(at)), key=lambda n: (names[n] not in troubled, -most[n]))
-    shown = [
-        RecentClient(names[n], time_series_values(kept, n)) for n in order[:MAX_CLIENTS]
-    ]
-    return shown, max(len(at) - MAX_CLIENTS, 0)
+    names = [table.index.rows[row].client for row in rows]
+    samples = recent.of("client", rows, table.index)
+    most_buffered = np.zeros(len(rows))
+    if samples is not None:
+        buffered = np.nan_to_num(samples.values["buffered"])
+        most_buffered = buffered.max(axis=1, initial=0)
+
+    def order(n: int) -> tuple[bool, float]:
+        return names[n] not in with_condition, -most_buffered[n]
+
+    worst = sorted(range(len(rows)), key=order)[:MAX_CLIENTS]
+    clients = [RecentClient(names[n], time_series_values(samples, n)) for n in worst]
+    return clients, max(len(rows) - MAX_CLIENTS, 0)
 
 
 def episodes(
@@ -368,10 +416,13 @@ def episodes(
 ) -> list[SeverityEpisode]:
     """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
 
-    events: of the queue, those since `begin` at least, oldest first. active: its conditions now.
+    Args:
+        events: Of the queue, those since `begin` at least, oldest first.
+        active: The conditions of the queue now.
+        begin: Seconds since 1970.
     """
     under_way: dict[tuple[str, str], tuple[str, float]] = {}
-    found: list[SeverityEpisode] = []
+    all_episodes: list[SeverityEpisode] = []
     for event in events:
         name = (event.condition, event.client)
         since = event.time if event.since is None else event.since
@@ -379,22 +430,20 @@ def episodes(
             under_way[name] = event.severity, since
         elif event.change is Change.CONDITION_OFF:
             severity, since = under_way.pop(name, (event.severity, since))
-            found.append(SeverityEpisode(*name, severity, since, event.time))
+            all_episodes.append(SeverityEpisode(*name, severity, since, event.time))
         elif event.change is Change.SEVERITY:
-            severity, since = under_way.pop(
-                name, (event.detail.partition(" ")[0], since)
-            )
-            found.append(SeverityEpisode(*name, severity, since, event.time))
+            severity_before = event.detail.partition(" ")[0]
+            severity, since = under_way.pop(name, (severity_before, since))
+            all_episodes.append(SeverityEpisode(*name, severity, since, event.time))
             under_way[name] = event.severity, event.time
-    for one in active:
-        if not one.silenced:
-            severity, since = under_way.get(
-                (one.name, one.client), (one.severity.name.lower(), one.since)
-            )
-            found.append(
-                SeverityEpisode(one.name, one.client, severity, round(since, 3), None)
-            )
-    return sorted(
-        (one for one in found if one.to is None or one.to > begin),
-        key=lambda one: one.since,
-    )
+    for condition in active:
+        if condition.silenced:
+            continue
+        name = (condition.name, condition.client)
+        now = (condition.severity.name.lower(), condition.since)
+        severity, since = under_way.get(name, now)
+        all_episodes.append(SeverityEpisode(*name, severity, round(since, 3), None))
+    recent_episodes = [
+        episode for episode in all_episodes if episode.to is None or episode.to > begin
+    ]
+    return sorted(recent_episodes, key=attrgetter("since"))
