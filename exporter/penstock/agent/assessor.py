@@ -277,10 +277,10 @@ class Assessor:
             )
             return snapshot
         if checkpoint.broker in ("", self.name):
-            told = conditions_of(checkpoint.told)
+            conditions = conditions_of(checkpoint.told)
             summary = self._summary or StatusSummary(self.name)
             self._summary = replace(
-                summary, conditions=told, incidents=checkpoint.incidents
+                summary, conditions=conditions, incidents=checkpoint.incidents
             )
         return with_late(checkpoint, snapshot)
 
@@ -294,10 +294,13 @@ class Assessor:
         if snapshot is None:
             return None
         if self._restored:
-            found = checkpoint_of(self.state, snapshot, self.policy)
-            told = [(name, *how) for name, how in self._told.items()]
-            return found and replace(
-                found, told=told, snapshot=snapshot, failing_since=self.failing_since
+            checkpoint = checkpoint_of(self.state, snapshot, self.policy)
+            conditions = [(name, *how) for name, how in self._told.items()]
+            return checkpoint and replace(
+                checkpoint,
+                told=conditions,
+                snapshot=snapshot,
+                failing_since=self.failing_since,
             )
         if not is_passive(snapshot):
             return None
@@ -431,6 +434,6 @@ def with_noted(
 
 
 def conditions_of(
-    told: Sequence[tuple[ConditionKey, Severity, float]],
+    conditions: Sequence[tuple[ConditionKey, Severity, float]],
 ) -> dict[ConditionKey, tuple[Severity, float]]:
-    return {name: (severity, since) for name, severity, since in told}
+    return {name: (severity, since) for name, severity, since in conditions}

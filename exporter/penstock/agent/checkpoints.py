@@ -83,9 +83,11 @@ class Checkpoints:
 
     def of(self, names: Collection[str]) -> list[Checkpoint]:
         """What is known of these brokers, and of those with their node ids."""
-        known = self.known()
-        nodes = {checkpoint.node for checkpoint in known if checkpoint.broker in names}
-        return [checkpoint for checkpoint in known if checkpoint.node in nodes]
+        checkpoints = self.known()
+        nodes = {
+            checkpoint.node for checkpoint in checkpoints if checkpoint.broker in names
+        }
+        return [checkpoint for checkpoint in checkpoints if checkpoint.node in nodes]
 
     def take_over(self, directory: Path) -> None:
         """Take in what a worker process of an earlier agent left in its directory. Raises ConfigError as `load`."""
@@ -93,10 +95,10 @@ class Checkpoints:
             return
         left = Checkpoints(StateDatabase(directory), self._workers, self._on_save)
         left.load()
-        known = left.known()
-        self._store.take_in(known, time.time())
+        checkpoints = left.known()
+        self._store.take_in(checkpoints, time.time())
         self.journal.add_missing(left.journal.last(KEPT))
-        if known and self._store.flush(
+        if checkpoints and self._store.flush(
             time.time()
         ):  # else its database may be unreadable
             left._store.database.remove()

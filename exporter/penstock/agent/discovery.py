@@ -6,7 +6,7 @@ import glob
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -68,17 +68,17 @@ def read_files(
     for path in paths[:MAX_FILES]:
         signature = file_signature(path)
         left -= signature[0]
-        files[path] = one = _read(
+        files[path] = file = _read(
             path, (*signature, left < 0), profiles, now, before.get(path)
         )
-        if one.fault:
-            faults[str(path)] = one.fault
-    found = [pair for one in files.values() for pair in one.found]
-    if len(found) > MAX_TARGETS:
+        if file.fault:
+            faults[str(path)] = file.fault
+    brokers = [pair for file in files.values() for pair in file.found]
+    if len(brokers) > MAX_TARGETS:
         faults[pattern] = (
-            f"names {len(found)} brokers, of which the first {MAX_TARGETS} are watched"
+            f"names {len(brokers)} brokers, of which the first {MAX_TARGETS} are watched"
         )
-    return files, found[:MAX_TARGETS], faults
+    return files, brokers[:MAX_TARGETS], faults
 
 
 def _read(
@@ -110,11 +110,11 @@ def _read(
             targets = load_targets(file, profiles)
         except ConfigError as error:
             fault = str(error)
-    found: Found = []
+    brokers: Found = []
     for target in targets:  # the profiles may be others than when these were read
         with contextlib.suppress(ValueError):  # the file is refused for it
-            found.append((target.profile_of(profiles), target.broker(profiles)))
-    return ReadFile(signature, profiles, now, fault, targets, found)
+            brokers.append((target.profile_of(profiles), target.broker(profiles)))
+    return ReadFile(signature, profiles, now, fault, targets, brokers)
 
 
 log = logging.getLogger(__name__)
@@ -194,54 +194,68 @@ class Discovery:
 
     async def brokers(self, config: Config, now: float) -> tuple[Broker, ...]:
         """All brokers at `now` (seconds of a clock that never goes back), the configured ones first, names unique."""
-        found = await self.look(config, now)
-        self.keep(found)
-        return found.brokers
+        brokers = await self.look(config, now)
+        self.keep(brokers)
+        return brokers.brokers
 
     async def look(self, config: Config, now: float) -> FoundBrokers:
         """What there is at `now`, beside what was kept and is gone; to be kept as soon as it is watched."""
         faults: dict[str, str] = {}
         taken = {broker.name: "the configuration" for broker in config.brokers}
-        found: dict[str, Remembered] = {}
+        discovered: dict[str, Remembered] = {}
         sources = await self._sources(config, now, faults)
         for source, brokers in sources:
             for profile, broker in brokers:
-                before = found.get(broker.name)
+                before = discovered.get(broker.name)
                 clash = f"broker {broker.name} of {source}"
                 if taken.setdefault(broker.name, source) != source:
                     faults[clash] = f"its name is taken by {taken[broker.name]}"
                     continue
                 if before is not None and before.broker != broker:
                     faults[clash] = "is there twice and differs; the last one counts"
-                found[broker.name] = Remembered(now, source, profile, broker)
+                discovered[broker.name] = Remembered(now, source, profile, broker)
         self._tell(faults, now)
+        absent = self._absent(config, now, sources, taken, discovered)
+        # What was there before keeps its place in the order.
+        remembered: dict[str, Remembered] = {}
+        for name in self._remembered:
+            if name in discovered or name in absent:
+                remembered[name] = discovered.get(name) or absent[name]
+        remembered |= discovered
+        still_watched = (entry.broker for entry in remembered.values())
+        return FoundBrokers((*config.brokers, *still_watched), remembered)
+
+    def _absent(
+        self,
+        config: Config,
+        now: float,
+        sources: Sequence[Source],
+        taken: Collection[str],
+        discovered: Mapping[str, Remembered],
+    ) -> dict[str, Remembered]:
+        """The brokers that were there a while ago, and go on to be watched though no source has them now."""
         names = {source for source, _ in sources}
         profiles = list(config.discovery.profiles.values())
-        # A broker that has another name now is not gone; one whose profile has changed may not be asked as before.
-        present = {(one.source, one.broker.url) for one in found.values()}
-        gone = {
-            name: one
-            for name, one in self._remembered.items()
-            if name not in taken
-            and one.source in names
-            and one.profile in profiles
-            and (one.source, one.broker.url) not in present
-            and now - one.at <= config.discovery.forget
-        }
-        # What was there before keeps its place in the order.
-        remembered = {
-            name: found.get(name) or gone[name]
-            for name in self._remembered
-            if name in found or name in gone
-        }
-        remembered |= found
-        return FoundBrokers(
-            (*config.brokers, *(one.broker for one in remembered.values())), remembered
-        )
+        present = {(entry.source, entry.broker.url) for entry in discovered.values()}
 
-    def keep(self, found: FoundBrokers) -> None:
+        def stays(name: str, entry: Remembered) -> bool:
+            if name in taken or now - entry.at > config.discovery.forget:
+                return False
+            # A broker whose profile has changed may not be asked as before.
+            if entry.source not in names or entry.profile not in profiles:
+                return False
+            # A broker that has another name now is not gone.
+            return (entry.source, entry.broker.url) not in present
+
+        return {
+            name: entry
+            for name, entry in self._remembered.items()
+            if stays(name, entry)
+        }
+
+    def keep(self, brokers: FoundBrokers) -> None:
         """Go on from what is watched now."""
-        self._remembered = found.remembered
+        self._remembered = brokers.remembered
         self._refused = ""
 
     def refused(self, why: str) -> bool:
@@ -255,7 +269,7 @@ class Discovery:
         self, config: Config, now: float, faults: dict[str, str]
     ) -> list[Source]:
         profiles = config.discovery.profiles
-        found = [
+        sources = [
             await self._in_dns(target, profiles[target.profile], now, faults)
             for target in config.discovery.dns
         ]
@@ -269,8 +283,8 @@ class Discovery:
                 )
                 self.failures += len(wrong)
                 faults.update(wrong)
-                found.append((pattern, of_files))
-        return found
+                sources.append((pattern, of_files))
+        return sources
 
     async def _in_dns(
         self, target: DnsTarget, profile: Profile, now: float, faults: dict[str, str]
@@ -281,14 +295,14 @@ class Discovery:
         )
         if resolved.fault:
             faults[source] = resolved.fault
-        found: list[tuple[Profile, Broker]] = []
+        brokers: list[tuple[Profile, Broker]] = []
         for name, place in named(profile, resolved.places).items():
             try:
-                found.append((profile, profile.broker(name, *place)))
+                brokers.append((profile, profile.broker(name, *place)))
             except ValueError as error:
                 self.failures += 1
                 faults[f"{source}: {name}"] = str(error)
-        return source, found
+        return source, brokers
 
     async def _resolve(
         self, before: ResolvedName, target: DnsTarget, now: float
@@ -304,21 +318,23 @@ class Discovery:
             return ResolvedName(now, before.places, before.fault or why)
 
     def _tell(self, faults: Mapping[str, str], now: float) -> None:
-        for what, why in faults.items():
-            if self.faults.get(what) != why:
-                log.warning("discovery: %s: %s; what was known before stays", what, why)
+        for subject, fault in faults.items():
+            if self.faults.get(subject) != fault:
+                log.warning(
+                    "discovery: %s: %s; what was known before stays", subject, fault
+                )
         new = {
-            what: why
-            for what, why in faults.items()
-            if what in self._unreported or what not in self.faults
+            subject: fault
+            for subject, fault in faults.items()
+            if subject in self._unreported or subject not in self.faults
         }
         self.faults = faults
         self._unreported = new
         if new and now - self._reported_at >= REPORT_SECONDS:
-            (what, why), *more = new.items()
+            (subject, fault), *more = new.items()
             others = f"; and {len(more)} more" if more else ""
             self.report(
-                f"discovery: {what}: {why.splitlines()[0]}; what was known before stays{others}"
+                f"discovery: {subject}: {fault.splitlines()[0]}; what was known before stays{others}"
             )
             self._unreported = {}
             self._reported_at = now
@@ -371,18 +387,18 @@ async def _services(name: str) -> list[SourcePlace]:
         return []
     except (dns.exception.DNSException, OSError) as error:
         raise NotResolved(str(error)) from None
-    found = [
+    places = [
         SourcePlace(record.target.to_text(omit_final_dot=True), record.port)
         for record in answer
     ]
     return [
-        place for place in found if place.host not in ("", ".")
+        place for place in places if place.host not in ("", ".")
     ]  # the root says: no such service here
 
 
 async def _addresses(name: str) -> list[SourcePlace]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
+        addresses = await asyncio.get_running_loop().getaddrinfo(
             name, None, type=socket.SOCK_STREAM
         )
     except socket.gaierror as error:
@@ -394,4 +410,4 @@ async def _addresses(name: str) -> list[SourcePlace]:
         raise NotResolved(error.strerror or str(error)) from None
     except UnicodeError:
         raise NotResolved("is no name that DNS can have") from None
-    return [SourcePlace(str(address[0])) for *_, address in found]
+    return [SourcePlace(str(address[0])) for *_, address in addresses]

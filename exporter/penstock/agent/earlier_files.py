@@ -101,9 +101,9 @@ def read_earlier_files(directory: Path) -> EarlierState:
     for name in EVENT_FILES:
         with problems.noting(directory / name):
             logged.extend(read_events(directory / name))
-    known = set(logged)
+    logged_events = set(logged)
     published = [event for record in records for event in record.events]
-    unlogged = [event for event in published if event not in known]
+    unlogged = [event for event in published if event not in logged_events]
     return EarlierState(
         with_records(state, records),
         logged + unlogged,

@@ -72,11 +72,13 @@ class Fleet:
     def plan(self, config: Config) -> Callable[[], None]:
         """The step to `config`, which is to be done. Whatever is raised, nothing has changed."""
         elsewhere = self.elsewhere()
-        here = [broker for broker in config.brokers if broker.name not in elsewhere]
-        policies = {broker.name: policy_of(config, broker) for broker in here}
+        own_brokers = [
+            broker for broker in config.brokers if broker.name not in elsewhere
+        ]
+        policies = {broker.name: policy_of(config, broker) for broker in own_brokers}
         opened: list[tuple[Broker, Poller]] = []
         try:
-            for broker in here:
+            for broker in own_brokers:
                 if self._differs(config, broker):
                     opened.append((broker, self._open_poller(config, broker)))  # noqa: PERF401 - one may raise
         except BaseException:

@@ -53,10 +53,10 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
         self: "Lookups", broker: str, /, *given: P.args, **named: P.kwargs
     ) -> AnswerT:
         others = self.elsewhere()
-        what = look_up.__name__
+        name = look_up.__name__
         answer: AnswerT
         if broker in others:
-            answer = others[broker].ask(what, broker, *given, named=named)
+            answer = others[broker].ask(name, broker, *given, named=named)
             return answer
         if broker or not others:
             return look_up(self, broker, *given, **named)
@@ -64,9 +64,9 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
         if not isinstance(query, ListQuery):
             return look_up(self, broker, *given, **named)
         first = lists.first_rows(query)
-        here = cast("Any", look_up)(self, "", first, *more, **named)
+        own_answer = cast("Any", look_up)(self, "", first, *more, **named)
         answer = lists.merged(
-            [here, *self.asked(what, "", first, *more, named=named)],
+            [own_answer, *self.asked(name, "", first, *more, named=named)],
             query,
             self._names(),
         )
@@ -214,21 +214,21 @@ class Lookups:
         return explain(view, queue, address=address, client=client, failing=failing)
 
     def asked(
-        self, what: str, *given: Any, named: Mapping[str, Any] | None = None
+        self, look_up: str, *given: Any, named: Mapping[str, Any] | None = None
     ) -> Iterator[Any]:
         """The answers of the other processes that give one."""
         for other in set(self.elsewhere().values()):
             with contextlib.suppress(Busy):
-                yield other.ask(what, *given, named=named)
+                yield other.ask(look_up, *given, named=named)
 
     def address_sums(self, address: str) -> list[objects.AddressSum]:
         """On each broker of this process of which something is known, however old."""
-        known = [
+        names = [
             name
             for name, polled in self._fleet.polled.items()
             if polled.poller.assessor.last_view is not None
         ]
-        views = [self._last_view(name) for name in known]
+        views = [self._last_view(name) for name in names]
         return [objects.address_sum(view, address, failing) for view, failing in views]
 
     def _parts(self, address: str) -> dict[str, objects.AddressSum]:
@@ -239,24 +239,24 @@ class Lookups:
         return objects.clusters(self._parts("").values())
 
     def _cluster(self, broker: str) -> answers.ObjectView:
-        for one in self.clusters():
-            if broker in one.name.split(", "):
-                return one
+        for cluster in self.clusters():
+            if broker in cluster.name.split(", "):
+                return cluster
         raise NotFound(
             f"broker {broker!r} is in no pair or cluster",
             "GET /api/v1/clusters has all of them",
         )
 
     def _sum_of_address(self, address: str) -> answers.ObjectView:
-        found = self._parts(address)
+        parts = self._parts(address)
         missing = [
-            broker for broker in self._fleet.config.brokers if broker.name not in found
+            broker for broker in self._fleet.config.brokers if broker.name not in parts
         ]
         why = {
             broker.name: self._state(broker).error or "it was not asked yet"
             for broker in missing
         }
-        return objects.sum_of_address(address, found.values(), why)
+        return objects.sum_of_address(address, parts.values(), why)
 
     @where_polled
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
@@ -304,20 +304,22 @@ class Lookups:
         self, broker: str, queue: str, address: str | None, seconds: float = 0.0
     ) -> answers.Recent:
         reader = self._history() if seconds else None
-        found: answers.Recent = self.in_memory(
+        answer: answers.Recent = self.in_memory(
             broker, queue, address, seconds if reader else HOUR
         )
         if reader is None:
-            return found
+            return answer
         config = self._fleet.config
-        (shown,) = [
+        (is_shown,) = [
             policy_of(config, one).of_queue
             for one in config.brokers
             if one.name == broker
         ]
         return with_history(
-            found,
-            reader.past(broker, found.address, found.queue, found.end, seconds, shown),
+            answer,
+            reader.past(
+                broker, answer.address, answer.queue, answer.end, seconds, is_shown
+            ),
         )
 
     @where_polled
@@ -366,12 +368,12 @@ class Lookups:
         """Of this broker; when empty of all that are known, but for those whose node another one serves now."""
         if broker:
             return [self._last_view(broker)[0]]
-        known = [
-            one.broker.name
-            for one in self._fleet.in_order()
-            if one.poller.assessor.last_view is not None
+        names = [
+            polled.broker.name
+            for polled in self._fleet.in_order()
+            if polled.poller.assessor.last_view is not None
         ]
-        views = [self._last_view(name)[0] for name in known]
+        views = [self._last_view(name)[0] for name in names]
         served = {view.node_id for view in views if view.stale is UNSET} - {""}
         return [
             view for view in views if view.stale is UNSET or view.node_id not in served

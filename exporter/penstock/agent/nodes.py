@@ -101,11 +101,11 @@ class Nodes:
             process,
         )
 
-    def resumed(self, name: str, known: Checkpoint) -> Takeover | None:
+    def resumed(self, name: str, checkpoint: Checkpoint) -> Takeover | None:
         """From whom it took over as an earlier agent saw it; that goes on while the process is the same."""
         own = self._seen[name]
-        took = known.snapshot.observation.takeover if known.snapshot else None
-        if took and own.role is Role.ACTIVE and same_process(known, own.process):
+        took = checkpoint.snapshot.observation.takeover if checkpoint.snapshot else None
+        if took and own.role is Role.ACTIVE and same_process(checkpoint, own.process):
             self._seen[name] = replace(own, first=took.time, messages=took.messages)
             unpolled = SeenNode(None if took.alone else Role.PASSIVE)
             other = self._seen.get(took.broker, unpolled)
@@ -204,29 +204,29 @@ class Nodes:
             () if snapshot.broker is None else self.kept(node_of(snapshot.broker, name))
         )
 
-    def _follows(self, name: str, known: Checkpoint, was_passive: bool) -> bool:
+    def _follows(self, name: str, checkpoint: Checkpoint, was_passive: bool) -> bool:
         """Whether `name`, which is active, took over from the name that `known` is of."""
         own = self._seen[name]
         others = (
-            [known.broker]
-            if known.broker
-            else [one for one in self._seen.copy() if one != name]
+            [checkpoint.broker]
+            if checkpoint.broker
+            else [candidate for candidate in self._seen.copy() if candidate != name]
         )
         watched = self.watched()
-        for other in (one for one in others if one in watched):
+        for other in (candidate for candidate in others if candidate in watched):
             seen = self._seen.get(other)
             if seen is None:
                 raise Undecided
             if seen.role is Role.ACTIVE and seen.node_id == own.node_id:
-                if seen.last > own.first or not known.broker:
+                if seen.last > own.first or not checkpoint.broker:
                     return False
                 raise Undecided
         # An older file has no name: what it knows is of this one, or of its pair.
-        begun = own.process.clock - own.process.uptime > known.now
+        begun = own.process.clock - own.process.uptime > checkpoint.now
         return (
-            not known.broker
+            not checkpoint.broker
             or own.was_passive
             or was_passive
             or begun
-            or same_process(known, own.process)
+            or same_process(checkpoint, own.process)
         )

@@ -64,8 +64,8 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
                 yield octets[some].tobytes()
         case Mapping():
             yield b"\xdf" + len(value).to_bytes(4)
-            for one in chain.from_iterable(value.items()):
-                yield from packed_in_pieces(one)
+            for part in chain.from_iterable(value.items()):
+                yield from packed_in_pieces(part)
         case list() | tuple():
             yield b"\xdd" + len(value).to_bytes(4)
             for some in pieces(len(value) if len(value) > FEW else 0):
@@ -77,7 +77,7 @@ def packed_in_pieces(value: Any) -> Iterator[bytes]:
             yield from packed_in_pieces(_rows_by_key(value))
         case _ if is_dataclass(value):
             yield from packed_in_pieces(
-                {one.name: getattr(value, one.name) for one in fields(value)}
+                {part.name: getattr(value, part.name) for part in fields(value)}
             )
         case _:
             yield pack(value)
@@ -114,5 +114,5 @@ def _from_bytes(kind: Any, value: Any) -> Any:
         rows = msgspec.convert(value["rows"], list[get_args(kind)[0]])  # type: ignore[misc]
         keys = np.frombuffer(value["keys"], np.int64)
         return Index.empty().advance(keys, lambda new: [rows[i] for i in new])[0]
-    (of,) = get_args(get_args(kind)[1])
-    return np.frombuffer(value, of)
+    (dtype,) = get_args(get_args(kind)[1])
+    return np.frombuffer(value, dtype)

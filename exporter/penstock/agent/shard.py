@@ -27,9 +27,9 @@ class Shard:
 
 def parse_shard(text: str) -> Shard:
     """`2/3`, or `penstock-2/3` with the pod's name of a StatefulSet. ConfigError says what is allowed."""
-    found = re.fullmatch(r"(?:.+-)?([0-9]{1,4})/([0-9]{1,4})", text)
-    if not found or not int(found[1]) < int(found[2]) <= MOST:
+    match = re.fullmatch(r"(?:.+-)?([0-9]{1,4})/([0-9]{1,4})", text)
+    if not match or not int(match[1]) < int(match[2]) <= MOST:
         raise ConfigError(
             f"--shard {text!r} is none; write ORDINAL/COUNT such as 0/3, or POD-ORDINAL/COUNT"
         )
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))

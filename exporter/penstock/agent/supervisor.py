@@ -163,10 +163,10 @@ class Agent:
         ]
 
     async def _start(self) -> None:
-        found = await self._look(self._written)
-        config = self._written.model_copy(update={"brokers": self._own(found)})
+        brokers = await self._look(self._written)
+        config = self._written.model_copy(update={"brokers": self._own(brokers)})
         self._pool.assign(self._pool.large_by(self._checkpoints.known(), config), {})
-        await self._put_in_force(self._written, found)
+        await self._put_in_force(self._written, brokers)
         self._self_metrics.config_loaded(time.time())
         self._record(Change.AGENT_START, f"version {__version__}")
         self.service_manager.ready(IN_FORCE)
@@ -202,8 +202,8 @@ class Agent:
                 await others
         except TimeoutError:
             ended = False
-            what = "the work under way did not end within %g s: %s; counters, conditions and events are saved"
-            log.warning(what, STOP_SECONDS, unwritten)
+            message = "the work under way did not end within %g s: %s; counters, conditions and events are saved"
+            log.warning(message, STOP_SECONDS, unwritten)
         finally:
             self._workers.shutdown(wait=ended)
             if ended:  # else it may still write: the end of the process gives the directory back
@@ -240,15 +240,15 @@ class Agent:
     async def _reload_all(self) -> None:
         try:
             written = await asyncio.to_thread(self._load)
-            found = await self._look(written)
-            users = [*self._own(found), *written.discovery.profiles.values()]
+            discovered = await self._look(written)
+            users = [*self._own(discovered), *written.discovery.profiles.values()]
             faults = [
                 *await asyncio.to_thread(file_faults, users),
                 *await self._take_web_configuration(),
             ]
             if faults:
                 raise ConfigError(*faults)  # noqa: TRY301 - reported as any other refusal
-            await self._put_in_force(written, found)
+            await self._put_in_force(written, discovered)
         except Exception as error:
             if not isinstance(error, ConfigError):
                 log.exception("the reload failed unexpectedly; please report this")
@@ -330,11 +330,11 @@ class Agent:
     async def _discover(self) -> None:
         """Watch what is found now; one failed look must not be the last."""
         try:
-            found = await self._look(self._written)
-            if self._own(found) == self._fleet.config.brokers:
-                self._discovery.keep(found)
+            discovered = await self._look(self._written)
+            if self._own(discovered) == self._fleet.config.brokers:
+                self._discovery.keep(discovered)
                 return
-            await self._put_in_force(self._written, found)
+            await self._put_in_force(self._written, discovered)
         except ConfigError as error:
             if self._discovery.refused(str(error)):
                 log.error("what discovery found cannot be watched: %s", error)  # noqa: TRY400 - expected
@@ -352,12 +352,12 @@ class Agent:
     async def _look(self, config: Config) -> FoundBrokers:
         return await self._discovery.look(config, time.monotonic())
 
-    def _own(self, found: FoundBrokers) -> tuple[Broker, ...]:
+    def _own(self, discovered: FoundBrokers) -> tuple[Broker, ...]:
         """Those that are this agent's to poll."""
         shard = self._shard
         return tuple(
             broker
-            for broker in found.brokers
+            for broker in discovered.brokers
             if shard is None or shard.owns(broker.name)
         )
 
@@ -378,12 +378,12 @@ class Agent:
 
     async def _move(self, names: Sequence[str]) -> None:
         """Let worker processes poll these from now on; what they show stays until more is shown from there."""
-        shown = {
-            name: one.poller.assessor.blocks.published
-            for name, one in self._fleet.polled.items()
+        published = {
+            name: polled.poller.assessor.blocks.published
+            for name, polled in self._fleet.polled.items()
         }
         before = self._pool.assigned
-        self._pool.assign(names, shown)
+        self._pool.assign(names, published)
         try:
             await self._put_in_force(self._written, await self._look(self._written))
         except Exception:
@@ -393,22 +393,24 @@ class Agent:
 
     # --- first planned, then done
 
-    async def _put_in_force(self, config: Config, found: FoundBrokers) -> None:
+    async def _put_in_force(self, config: Config, discovered: FoundBrokers) -> None:
         """What is refused is refused while nothing has changed; what is done then, in one step, no one can cancel."""
         switch_history = await asyncio.to_thread(
             self._history.plan, config.history, self._storage
         )
         trends = self._trends_of(config.history.trends or "")
-        own = config.model_copy(update={"brokers": self._own(found)})
+        own = config.model_copy(update={"brokers": self._own(discovered)})
         switch_fleet = self._fleet.plan(
             own
         )  # the last, because it opens connections, which are in use from here on
         switch_history()
         switch_fleet()
         self._pool.show(own)
-        self._discovery.keep(found)
+        self._discovery.keep(discovered)
         watched = {broker.name: broker.labels for broker in own.brokers}
-        self._self_metrics.watched(watched, [broker.name for broker in found.brokers])
+        self._self_metrics.watched(
+            watched, [broker.name for broker in discovered.brokers]
+        )
         if trends.file != self._trends.file:
             self._trends = trends
             self.exposition.set_broker(
@@ -456,11 +458,13 @@ class Agent:
             self._loop.call_soon_threadsafe(self._checkpoints.save_soon)
 
     def _counted(self) -> Mapping[str, float]:
-        found = {
+        counts = {
             "failures": self._discovery.failures,
             "faults": len(self._discovery.faults),
         }
-        discovery = {f"discovery_{name}": float(count) for name, count in found.items()}
+        discovery = {
+            f"discovery_{name}": float(count) for name, count in counts.items()
+        }
         return self._pool.numbers(
             {**discovery, **self._history.numbers(), **self.refused_logins.numbers()}
         )

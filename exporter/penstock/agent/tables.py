@@ -148,12 +148,13 @@ class SeriesBudget:
                 ~unhealthy(tables, table),
             )
         )
-        at = np.sort(order[np.cumsum(count[order]) <= share * count.sum()])
-        shown, _ = before.advance(
-            index.keys[at], lambda new: index.rows[at[new]].tolist()
+        rows = np.sort(order[np.cumsum(count[order]) <= share * count.sum()])
+        index_shown, _ = before.advance(
+            index.keys[rows], lambda new: index.rows[rows[new]].tolist()
         )
         return Table(
-            shown, {column: values[at] for column, values in table.columns.items()}
+            index_shown,
+            {column: values[rows] for column, values in table.columns.items()},
         )
 
 

@@ -134,7 +134,7 @@ def decoded(content: bytes) -> Gauges:
 
 def tables(gauges: Gauges) -> Tables:
     """The rows as tables of the catalogue; rows that it does not know are left out."""
-    found: dict[str, Table[Any]] = {}
+    tables_by_name: dict[str, Table[Any]] = {}
     for name in SHOWN:
         rows = {
             tuple(one.labels.get(label, "") for label in TABLES[name]): one
@@ -146,8 +146,10 @@ def tables(gauges: Gauges) -> Tables:
             name: np.array([gauge_value(row.values.get(name)) for row in rows.values()])
             for name in columns
         }
-        found[name] = Table(Index.of([ROWS[name](*labels) for labels in rows]), values)
-    return found
+        tables_by_name[name] = Table(
+            Index.of([ROWS[name](*labels) for labels in rows]), values
+        )
+    return tables_by_name
 
 
 def gauge_value(value: float | str | None) -> float:

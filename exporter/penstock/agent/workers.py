@@ -32,8 +32,8 @@ class Workers:
 
     def shutdown(self, *, wait: bool) -> None:
         """Take no more jobs. wait: for the job under way; those that wait for their turn are never done."""
-        for one in (self.small, self.large):
-            one.shutdown(wait=wait, cancel_futures=True)
+        for executor in (self.small, self.large):
+            executor.shutdown(wait=wait, cancel_futures=True)
 
 
 class Lane(Executor):

@@ -12,17 +12,17 @@ _NONE = Samples((), 0)
 
 
 def changed(before: Published, now: Published) -> Families:
-    found = {}
+    families = {}
     for name, samples in now.families.items():
         places = {
-            id(one): at
-            for at, one in enumerate(before.families.get(name, _NONE).fragments)
+            id(fragment): place
+            for place, fragment in enumerate(before.families.get(name, _NONE).fragments)
         }
-        found[name] = (
-            [places.get(id(one), one) for one in samples.fragments],
+        families[name] = (
+            [places.get(id(fragment), fragment) for fragment in samples.fragments],
             samples.count,
         )
-    return found
+    return families
 
 
 def applied(before: Published, families: Families) -> Published:

@@ -67,7 +67,7 @@ class WorkerProcess:
 
     def ask(
         self,
-        what: str,
+        question: str,
         *given: Any,
         seconds: float = 0.0,
         named: Mapping[str, Any] | None = None,
@@ -80,9 +80,9 @@ class WorkerProcess:
             if not self._sending.acquire(timeout=seconds or ANSWER_SECONDS):
                 raise TimeoutError
             try:
-                if self._connection is None or (self.silent and what != "status"):
+                if self._connection is None or (self.silent and question != "status"):
                     raise ConnectionError
-                self._connection.send((number, what, given, named or {}))
+                self._connection.send((number, question, given, named or {}))
             except (
                 BlockingIOError
             ):  # it has a part of the question, and would take the next for the rest
@@ -158,25 +158,25 @@ class WorkerProcess:
 
     def _live(self) -> str:
         """From its start to its end; why that came."""
-        ours, theirs = Pipe()
-        with ours:
-            with theirs:
-                with socket.socket(fileno=os.dup(ours.fileno())) as sending:
+        own_end, worker_end = Pipe()
+        with own_end:
+            with worker_end:
+                with socket.socket(fileno=os.dup(own_end.fileno())) as sending:
                     limit = struct.pack("@ll", int(HUNG_SECONDS), 0)
                     sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-                command = (*self._command, str(theirs.fileno()))
+                command = (*self._command, str(worker_end.fileno()))
                 self._process = process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()]
+                    command, pass_fds=[worker_end.fileno()]
                 )
             self._received.clear()
             self.silent = False
             self.starts = self.starts + 1
             self.answered = time.monotonic()
             self.ended = np.inf
-            self._connection = ours
+            self._connection = own_end
             try:
                 while True:
-                    self._take(*ours.recv())
+                    self._take(*own_end.recv())
             except (EOFError, OSError):
                 pass
             with self._sending:
@@ -201,8 +201,8 @@ class WorkerProcess:
         self.silent = False
         self.answered = time.monotonic()
         if number is None:
-            shown, events = content
-            for broker, families in shown.items():
+            changes, events = content
+            for broker, families in changes.items():
                 published = applied(self._received.get(broker, NOTHING), families)
                 self._received[broker] = self.blocks[broker].published = published
             self._journal.add_missing(events)

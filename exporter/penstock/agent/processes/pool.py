@@ -99,16 +99,19 @@ class WorkerPool:
 
     # --- which are large
 
-    def large_by(self, known: Iterable[Checkpoint], config: Config) -> list[str]:
+    def large_by(self, checkpoints: Iterable[Checkpoint], config: Config) -> list[str]:
         """Those of the configuration that are large by what an earlier agent left."""
         self._intervals = intervals = {
             broker.name: config.interval_of(broker) for broker in config.brokers
         }
-        for one in (one for one in known if one.broker in intervals):
-            self._shares[one.broker] = share_of(
-                len(one.queue_keys) + len(one.consumer_keys), intervals[one.broker]
+        for checkpoint in (
+            checkpoint for checkpoint in checkpoints if checkpoint.broker in intervals
+        ):
+            self._shares[checkpoint.broker] = share_of(
+                len(checkpoint.queue_keys) + len(checkpoint.consumer_keys),
+                intervals[checkpoint.broker],
             )
-            self._nodes[one.broker] = one.node
+            self._nodes[checkpoint.broker] = checkpoint.node
         return self._large(intervals)
 
     def large_of(self, pollers: Iterable[Poller]) -> list[str]:
@@ -135,13 +138,13 @@ class WorkerPool:
         """
         if not self.most or len(self._intervals) < 2:
             return []
-        found = {
+        large = {
             name for name in names if self._shares.get(name, 0.0) > LARGE
         } | self.assigned.keys()
-        nodes = {self._nodes[name] for name in found if name in self._nodes}
-        found |= {name for name in names if self._nodes.get(name) in nodes}
+        nodes = {self._nodes[name] for name in large if name in self._nodes}
+        large |= {name for name in names if self._nodes.get(name) in nodes}
         return sorted(
-            found.intersection(names) - self.assigned.keys(),
+            large.intersection(names) - self.assigned.keys(),
             key=lambda name: -self._shares.get(name, 0.0),
         )
 
@@ -282,33 +285,31 @@ class WorkerPool:
             )
             if self._given.get(worker.name) == (wanted := (worker.starts, config)):
                 return
-            known = self.checkpoints.of(names)
+            checkpoints = self.checkpoints.of(names)
             since = time.time() - HOUR
             events = [
-                one
+                event
                 for name in names
-                for one in self.journal.last(MOST_EVENTS, since=since, broker=name)
+                for event in self.journal.last(MOST_EVENTS, since=since, broker=name)
             ]
-            worker.ask("give", config, known, events, seconds=GIVE_SECONDS)
-            self.checkpoints.drop(known)
+            worker.ask("give", config, checkpoints, events, seconds=GIVE_SECONDS)
+            self.checkpoints.drop(checkpoints)
             self._tidy = TIDY
             self._given[worker.name] = wanted
 
-    def numbers(self, here: Mapping[str, float]) -> dict[str, float]:
+    def numbers(self, own_numbers: Mapping[str, float]) -> dict[str, float]:
         """The agent's own metrics with what they count: of what is a time or a success the least, of others the sum."""
-        found = dict(here)
-        for name, value in (
-            pair
-            for numbers in self._numbers.copy().values()
-            for pair in numbers.items()
-        ):
-            least = name.endswith(("success", "timestamp"))
-            found[name] = (
-                min(found.get(name, value), value)
-                if least
-                else found.get(name, 0.0) + value
-            )
-        return found
+        numbers_by_name = dict(own_numbers)
+        for numbers in self._numbers.copy().values():
+            for name, value in numbers.items():
+                before = numbers_by_name.get(name)
+                if before is None:
+                    numbers_by_name[name] = value
+                elif name.endswith(("success", "timestamp")):
+                    numbers_by_name[name] = min(before, value)
+                else:
+                    numbers_by_name[name] = before + value
+        return numbers_by_name
 
     def stop(self) -> None:
         if self.workers:

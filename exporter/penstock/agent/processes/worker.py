@@ -65,9 +65,9 @@ class WorkerAgent(Agent):
     def _answer(self) -> None:
         try:
             while not self._stopped.is_set():
-                number, what, given, named = self._connection.recv()
+                number, question, arguments, named = self._connection.recv()
                 try:
-                    value = self._answered(what, given, named)
+                    value = self._answered(question, arguments, named)
                 except PenstockError as error:
                     value = error
                 except Exception as error:
@@ -79,27 +79,27 @@ class WorkerAgent(Agent):
                     )
                 with self._sending:
                     self._connection.send((number, value))
-                if what == "stop":
+                if question == "stop":
                     self._loop.call_soon_threadsafe(self._stopped.set)
         except (EOFError, OSError):
             os._exit(1)  # what no kill may take back is in the state database
 
     def _answered(
-        self, what: str, given: Sequence[Any], named: Mapping[str, Any]
+        self, question: str, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
-        if what in ("give", "stop"):
+        if question in ("give", "stop"):
             return asyncio.run_coroutine_threadsafe(
-                getattr(self, what)(*given), self._loop
+                getattr(self, question)(*arguments), self._loop
             ).result()
-        return getattr(self if what == "status" else self.lookups, what)(
-            *given, **named
+        return getattr(self if question == "status" else self.lookups, question)(
+            *arguments, **named
         )
 
     async def give(
-        self, config: Config, known: Sequence[Checkpoint], events: Sequence[Event]
+        self, config: Config, checkpoints: Sequence[Checkpoint], events: Sequence[Event]
     ) -> None:
         """Poll as this says, which names all brokers and none to be found; known, events: of those that come here."""
-        await self._checkpoints.take_in(known, self._assessors())
+        await self._checkpoints.take_in(checkpoints, self._assessors())
         await asyncio.to_thread(self._journal.add_missing, events)
         await self._turns.run("give", partial(self._take, config))
         # A process before this one may have recorded some and not sent them.
@@ -124,26 +124,26 @@ class WorkerAgent(Agent):
         )
 
     def _on_change(self, events: Iterable[Event]) -> None:
-        found = list(events)
-        super()._on_change(found)
-        self._send(found)
+        listed = list(events)
+        super()._on_change(listed)
+        self._send(listed)
 
     def _send(self, events: Sequence[Event]) -> None:
         """What all brokers show, as far as it is not known, and these."""
         with self._sending:
-            shown = {
+            published = {
                 poller.name: poller.assessor.blocks.published
                 for poller in self.pollers()
             }
-            shown = {
-                name: one
-                for name, one in shown.items()
-                if one.families or name in self._sent
+            published = {
+                name: blocks
+                for name, blocks in published.items()
+                if blocks.families or name in self._sent
             }
-            shown |= dict.fromkeys(self._sent.keys() - shown.keys(), NOTHING)
-            parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in shown.items()
+            published |= dict.fromkeys(self._sent.keys() - published.keys(), NOTHING)
+            parts = {name: changed(self._sent.get(name, NOTHING), now) for name, now in published.items()
                      if now is not self._sent.get(name)}  # fmt: skip
-            self._sent = shown
+            self._sent = published
             self._connection.send((None, parts, events))
         del parts
         allocator.give_back()  # a poll, and what was sent of it, need much for a moment
