@@ -4,10 +4,12 @@
 metrics.md: the catalogue; cli.md: the commands' own help; conditions.md: a section for each condition, below a mark;
 findings.md: the table of rules, between two marks; incidents.md: what to do about each kind, between two marks;
 actions.md: all actions, below a mark; runbooks: the thresholds of each alert, and the actions that fit it, before what
-clears it, and on their first page a table of all alerts, between two marks.
+clears it, and on their first page a table of all alerts, between two marks; pictures/rooms.svg: the rooms of the
+package and what each imports.
 """
 
 import re
+import runpy
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -415,6 +417,8 @@ def of_alert(
     yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
 
 
+ROOMS = runpy.run_path(str(Path(__file__).parent / "rooms.py"))
+"""Of a script beside this one, which is in no package."""
 RUNBOOK_PAGES = tuple(f"runbooks/{name}.md" for name in RUNBOOKS)
 PAGES: Mapping[str, Callable[[str], str]] = {
     "metrics.md": metrics,
@@ -424,6 +428,7 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "incidents.md": incidents,
     "actions.md": actions,
     "runbooks/README.md": runbooks,
+    "pictures/rooms.svg": ROOMS["rooms_picture"],
     **dict.fromkeys(RUNBOOK_PAGES, runbook),
 }
 """By page: what it is to be, of what it is."""
