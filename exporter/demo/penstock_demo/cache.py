@@ -75,12 +75,12 @@ def require_java() -> str:
         raise DemoError(
             f"Java is {where}; install Java 17 or newer. Debian, Ubuntu: apt-get install openjdk-17-jdk-headless"
         )
-    said = subprocess.run(
+    output = subprocess.run(
         [java, "-version"], check=False, capture_output=True, text=True
     ).stderr
-    version = re.search(r'version "(\d+)', said)
+    version = re.search(r'version "(\d+)', output)
     if version is None or int(version[1]) < _JAVA_NEEDED:
-        first = said.partition("\n")[0] or "no answer"
+        first = output.partition("\n")[0] or "no answer"
         raise DemoError(
             f"{java} is too old or not a Java ({first}); install Java {_JAVA_NEEDED} or newer"
         )
@@ -102,8 +102,8 @@ def _first_error(output: str) -> str:
     lines = [
         line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", output).splitlines()
     ]  # without colours
-    said = [line for line in lines if line not in ("", "[ERROR]")]
+    messages = [line for line in lines if line not in ("", "[ERROR]")]
     return next(
-        (line for line in said if line.startswith("[ERROR]")),
-        "".join(said[:1]) or "it said nothing",
+        (line for line in messages if line.startswith("[ERROR]")),
+        "".join(messages[:1]) or "it said nothing",
     )

@@ -103,9 +103,9 @@ def generate(store: Store, fleet: Fleet) -> Truth:
             _write(store, FATE, world.fate_rows(samples))
             if fleet.consumers:
                 _write(store, CONSUMER, world.consumer_rows(samples))
-        told = world.condition_rows(day)
-        if told is not None:
-            _write(store, CONDITION, told)
+        conditions = world.condition_rows(day)
+        if conditions is not None:
+            _write(store, CONDITION, conditions)
     return world.truth
 
 
@@ -122,8 +122,8 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
     seconds = rows["stamp"].cast(pa.int64()).to_numpy() // 1_000_000
     for hour in np.unique(seconds // 3600).tolist():
         part = rows.filter(pa.array(seconds // 3600 == hour))
-        at = np.datetime64(hour * 3600, "s")
-        day = str(at.astype("datetime64[D]"))
+        begin = np.datetime64(hour * 3600, "s")
+        day = str(begin.astype("datetime64[D]"))
         clock = f"{hour % 24:02d}"
         store.write_table(
             f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet",
@@ -176,11 +176,17 @@ class _World:
         self.window = np.full(size, 100.0)
         self.power = np.full(size, 1.6)
         if fleet.consumers and fleet.queues > 4:
-            at = np.arange(size) % fleet.queues
-            self.window[at == 1], self.window[at == 2] = 20_000.0, 2.0
-            self.power[at == 2], self.power[at == 3] = 0.95, 0.75
-            self.rate[at == 1], self.rate[at == 3] = 0.5, 8.0
-            self.rate[at == 2] = 6.0
+            place = np.arange(size) % fleet.queues
+            hoarding = place == 1
+            narrow = place == 2
+            too_slow = place == 3
+            self.window[hoarding] = 20_000.0
+            self.window[narrow] = 2.0
+            self.power[narrow] = 0.95
+            self.power[too_slow] = 0.75
+            self.rate[hoarding] = 0.5
+            self.rate[narrow] = 6.0
+            self.rate[too_slow] = 8.0
 
     def day(self, number: int) -> dict[str, NDArray[np.float64]]:
         fleet = self.fleet
@@ -194,20 +200,20 @@ class _World:
         hour = (stamps // 3600 + 72) % WEEK  # 1970-01-01 was a Thursday
         grown = (1 + self.truth.growth) ** ((stamps - fleet.start) / (7 * DAY))[:, None]
         lam = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
-        came = random.poisson(lam * fleet.interval).astype(float)
+        arrivals = random.poisson(lam * fleet.interval).astype(float)
         power = (
             np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02)
             * fleet.interval
         )
-        served = np.broadcast_to(power, came.shape).copy()
+        served = np.broadcast_to(power, arrivals.shape).copy()
         for queue, since, until in self.stalled:
             served[(stamps >= since) & (stamps < until), queue] = 0.0
-        found = self._run(stamps, came, served)
+        samples = self._run(stamps, arrivals, served)
         if random.random() < fleet.gaps:
             hours = random.integers(0, 24)
             keep = (stamps - begin) // 3600 != hours
-            found = {name: values[keep] for name, values in found.items()}
-        return found
+            samples = {name: values[keep] for name, values in samples.items()}
+        return samples
 
     def _plan_stalls(self, begin: int) -> None:
         self.stalled = [one for one in self.stalled if one[2] > begin]
@@ -221,9 +227,9 @@ class _World:
             self.truth.stalls.append((queue, since, until))
 
     def _run(
-        self, stamps: NDArray[np.int64], came: Any, served: Any
+        self, stamps: NDArray[np.int64], arrivals: Any, served: Any
     ) -> dict[str, NDArray[np.float64]]:
-        steps, size = came.shape
+        steps, size = arrivals.shape
         out = {
             name: np.empty((steps, size))
             for name in (*self.counters, "messages", "inc", "lost", "lost_before")
@@ -233,7 +239,7 @@ class _World:
         for step in range(steps):
             if step == restarts_at and restart.any():
                 self._restart(restart, int(stamps[step]))
-            depth = self.depth + came[step]
+            depth = self.depth + arrivals[step]
             left = np.minimum(depth, served[step])
             depth = depth - left
             lost = np.where(
@@ -241,15 +247,17 @@ class _World:
             )
             self.depth = depth - lost
             for name, by in (
-                ("added", came[step]),
+                ("added", arrivals[step]),
                 ("acknowledged", left),
                 ("evicted", lost),
             ):
                 self.counters[name] = self.counters[name] + by
             for name, values in self.counters.items():
                 out[name][step] = values
-            out["messages"][step], out["inc"][step] = self.depth, self.inc
-            out["lost_before"][step], self.lost = self.lost, self.lost + lost
+            out["messages"][step] = self.depth
+            out["inc"][step] = self.inc
+            out["lost_before"][step] = self.lost
+            self.lost = self.lost + lost
             out["lost"][step] = self.lost
         # A window that is small is empty at every other poll, however much waits.
         dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
@@ -349,11 +357,15 @@ class _World:
             for name in ("lost", "lost_before")
         }
         numbers = {
-            "messages": totals["lost"], "most": totals["lost"], "before": totals["lost_before"],
-            "sid": np.tile([series_id(b, q, q, "evicted", c) for b, q, c in named], steps),
+            "messages": totals["lost"],
+            "most": totals["lost"],
+            "before": totals["lost_before"],
+            "sid": np.tile(
+                [series_id(b, q, q, "evicted", c) for b, q, c in named], steps
+            ),
             "key": np.tile(np.arange(len(pick)), steps),
             "inc": np.full(steps * len(pick), self.fleet.start * 1000.0),
-        }  # fmt: skip
+        }
         stamp = np.repeat(samples["stamp"], len(pick))
         return _table(
             FATE,
@@ -377,9 +389,11 @@ class _World:
         ]
         code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
         words = {
-            "broker": [broker for broker, _ in names], "queue": [queue for _, queue in names], "client": clients,
+            "broker": [broker for broker, _ in names],
+            "queue": [queue for _, queue in names],
+            "client": clients,
             "consumer": [str(number) for number in range(len(pick))],
-        }  # fmt: skip
+        }
         text = {
             name: pa.DictionaryArray.from_arrays(code, pa.array(column))
             for name, column in words.items()
@@ -407,8 +421,11 @@ class _World:
         steps = len(samples["stamp"])
         brokers = self.fleet.brokers
         stamp = np.repeat(samples["stamp"], brokers)
-        held = samples["messages"] * self.size_of
-        used = held.reshape(steps, brokers, -1).sum(axis=2).ravel() + 0.05 * GIB
+        bytes_of_messages = samples["messages"] * self.size_of
+        used = (
+            bytes_of_messages.reshape(steps, brokers, -1).sum(axis=2).ravel()
+            + 0.05 * GIB
+        )
         since = (samples["stamp"] - self.fleet.start) / (7 * DAY)
         code = pa.array(np.tile(np.arange(brokers, dtype=np.int32), steps))
         numbers = {
@@ -468,25 +485,38 @@ class _World:
         queue, since, until = stall
         broker, name = self.names[queue]
         every = self.fleet.interval
-        told, ended = (-(-at // every) * every for at in (since + 60, until))
-        if told == ended:  # over before a poll could report it
+        raised, ended = (-(-moment // every) * every for moment in (since + 60, until))
+        if raised == ended:  # over before a poll could report it
             return
         first_of_hours = (
             -(-hour // every) * every
-            for hour in range((told // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY)
+            for hour in range(
+                (raised // TOLD_EVERY + 1) * TOLD_EVERY, ended, TOLD_EVERY
+            )
         )
-        holds = [("hold", at, at) for at in first_of_hours if told < at < ended]
-        for event, at, stamp in (
-            ("enter", since + 60, told),
+        holds = [
+            ("hold", moment, moment)
+            for moment in first_of_hours
+            if raised < moment < ended
+        ]
+        for event, moment, stamp in (
+            ("enter", since + 60, raised),
             *holds,
             ("leave", until, ended),
         ):
             yield {
-                "stamp": stamp, "broker": broker, "event": event, "condition": "stalled",
-                "address": name, "queue": name, "client": f"{name.split('.')[0]}-worker", "severity": "critical",
-                "evidence": json.dumps({"age": at - since, "held": 100}), "since": since,
+                "stamp": stamp,
+                "broker": broker,
+                "event": event,
+                "condition": "stalled",
+                "address": name,
+                "queue": name,
+                "client": f"{name.split('.')[0]}-worker",
+                "severity": "critical",
+                "evidence": json.dumps({"age": moment - since, "held": 100}),
+                "since": since,
                 "seen": stamp if event != "leave" else stamp - every,
-            }  # fmt: skip
+            }
 
 
 def _table(
@@ -499,17 +529,17 @@ def _table(
     """Rows of a kind; columns that are not given are null."""
     rows = len(stamp)
     columns = []
-    for one in kind.schema:
-        if one.name == "stamp":
-            columns.append(pa.array((stamp * 1e6).astype(np.int64)).cast(one.type))
-        elif one.name in text:
-            columns.append(text[one.name])
-        elif one.name in constants:
-            columns.append(constant(constants[one.name], rows))
-        elif one.name in numbers:
-            columns.append(_number(numbers[one.name], one.type))
+    for column in kind.schema:
+        if column.name == "stamp":
+            columns.append(pa.array((stamp * 1e6).astype(np.int64)).cast(column.type))
+        elif column.name in text:
+            columns.append(text[column.name])
+        elif column.name in constants:
+            columns.append(constant(constants[column.name], rows))
+        elif column.name in numbers:
+            columns.append(_number(numbers[column.name], column.type))
         else:
-            columns.append(pa.nulls(rows, one.type))
+            columns.append(pa.nulls(rows, column.type))
     return pa.table(
         columns,
         schema=kind.schema.with_metadata({b"penstock.history": str(VERSION).encode()}),

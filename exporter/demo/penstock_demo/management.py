@@ -215,7 +215,7 @@ class Management:
             f"of-{name}",
             url,
         )
-        said = {
+        bridge = {
             "name": name,
             "queue_name": queue,
             "forwarding_address": target or queue,
@@ -225,7 +225,7 @@ class Management:
             "reconnect_attempts": -1,
             "initial_connect_attempts": -1,
         }
-        self.call(self.broker, "createBridge(java.lang.String)", _json(_dashed(said)))
+        self.call(self.broker, "createBridge(java.lang.String)", _json(_dashed(bridge)))
 
     def create_divert(self, name: str, source: str, target: str) -> None:
         """What is sent to `source` goes to `target` too."""

@@ -51,14 +51,16 @@ class TourScenario(Scenario):
 
     def describe(self) -> Sequence[Highlight]:
         """The timetable."""
-        at = 0.0
-        found = []
-        for one in CHAPTERS:
-            at += SETTLE
-            what = f"minute {at / 60:g} to {(at + one.seconds) / 60:g}: {one.what}"
-            found.append(Highlight(what, one.queue, one.client, one.expect))
-            at += one.seconds
-        return found
+        seconds = 0.0
+        highlights = []
+        for chapter in CHAPTERS:
+            seconds += SETTLE
+            text = f"minute {seconds / 60:g} to {(seconds + chapter.seconds) / 60:g}: {chapter.what}"
+            highlights.append(
+                Highlight(text, chapter.queue, chapter.client, chapter.expect)
+            )
+            seconds += chapter.seconds
+        return highlights
 
     def begin(self, chapter: Chapter) -> None:
         """Replace the consumer of the chapter's queue by one that has the fault."""
@@ -89,21 +91,21 @@ class TourScenario(Scenario):
         starting.callback(self._close)
 
     def _close(self) -> None:
-        for one in self._consumers.values():
-            one.close()
+        for consumer in self._consumers.values():
+            consumer.close()
 
     def _consumer(self, chapter: Chapter, *, healthy: bool = False) -> ExitStack:
         endpoint = self.broker.endpoint(chapter.client)
-        found = ExitStack()
+        stack = ExitStack()
         if chapter.fault == "uncommitted" and not healthy:
             assert self.directory is not None  # noqa: S101 - it has started
-            found.enter_context(
+            stack.enter_context(
                 OpenTransaction(
                     endpoint, chapter.queue, self.directory, client_id=chapter.client
                 )
             )
         else:
-            found.enter_context(
+            stack.enter_context(
                 StompConsumer(
                     endpoint,
                     chapter.queue,
@@ -112,7 +114,7 @@ class TourScenario(Scenario):
                     work=0.01,
                 )
             )
-        return found
+        return stack
 
 
 async def tour(

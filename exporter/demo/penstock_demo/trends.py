@@ -70,14 +70,14 @@ class Progress:
 )
 def demo(directory: Path, days: int, queues: int) -> None:
     """Imagine the history of two brokers in DIRECTORY and report on it."""
-    shown = Progress(lambda line: say(line, err=True))
-    shown(f"imagining {days} days of 2 brokers with {queues} queues each")
+    progress = Progress(lambda line: say(line, err=True))
+    progress(f"imagining {days} days of 2 brokers with {queues} queues each")
     generate(
         Store(str(directory / "history")),
         Fleet(brokers=2, queues=queues, days=days, interval=300, consumers=2),
     )
     results = directory / "trends"
-    job.run(str(directory / "history"), str(results), None, shown)
+    job.run(str(directory / "history"), str(results), None, progress)
     say(str(results / report.REPORT))
 
 

@@ -57,9 +57,9 @@ async def _answer(
     status = 200
     try:
         async with look_ups.turn(line_of(request.query)):
-            given = _given(route, request)
+            arguments = _given(route, request)
             body = await asyncio.to_thread(
-                lambda: msgspec.json.encode(route.look_up(agent, given))
+                lambda: msgspec.json.encode(route.look_up(agent, arguments))
             )
     except Hinted as error:
         status = status_of(error)
@@ -80,52 +80,60 @@ def status_of(error: Hinted) -> int:
 
 def _given(route: Route, request: web.Request) -> Given:
     """The parameters, if they are known ones and none is missing. Raises BadRequest."""
-    names = [one.name for one in route.parameters if one.place == "query"]
+    names = [
+        parameter.name for parameter in route.parameters if parameter.place == "query"
+    ]
     for name in request.query:
         if name not in names:
             allowed = f"allowed: {', '.join(names)}" if names else "there are none"
             raise BadRequest(f"unknown parameter {name[:40]!r}", allowed)
-    given = {**request.query, **request.match_info}
-    required(given, *(one.name for one in route.parameters if one.required))
-    return given
+    arguments = {**request.query, **request.match_info}
+    required(
+        arguments,
+        *(parameter.name for parameter in route.parameters if parameter.required),
+    )
+    return arguments
 
 
 # --- look-ups
 
 
-def _rows(given: Given, sorts: Sequence[str] = (WORST,)) -> tuple[str, ListQuery]:
-    return given.get("broker", ""), parameters.list_query(given, sorts)
+def _rows(arguments: Given, sorts: Sequence[str] = (WORST,)) -> tuple[str, ListQuery]:
+    return arguments.get("broker", ""), parameters.list_query(arguments, sorts)
 
 
-def _explain(agent: AgentView, given: Given) -> answers.Explanation:
+def _explain(agent: AgentView, arguments: Given) -> answers.Explanation:
     return agent.explain(
-        given["broker"], given["queue"], given.get("address"), given.get("client")
+        arguments["broker"],
+        arguments["queue"],
+        arguments.get("address"),
+        arguments.get("client"),
     )
 
 
-def _recent(agent: AgentView, given: Given) -> answers.Recent:
-    if "address" in given:
-        required(given, "queue")
+def _recent(agent: AgentView, arguments: Given) -> answers.Recent:
+    if "address" in arguments:
+        required(arguments, "queue")
     return agent.recent(
-        given["broker"],
-        given.get("queue", ""),
-        given.get("address"),
-        parameters.span(given),
+        arguments["broker"],
+        arguments.get("queue", ""),
+        arguments.get("address"),
+        parameters.span(arguments),
     )
 
 
-def _events(agent: AgentView, given: Given) -> answers.EventList:
+def _events(agent: AgentView, arguments: Given) -> answers.EventList:
     try:
-        since = float(given.get("since", "0"))
+        since = float(arguments.get("since", "0"))
     except ValueError:
         since = math.nan
     if not math.isfinite(since):
         raise BadRequest(
             "since is no time", "seconds since 1970, as in since=1795219200"
         )
-    limit = whole(given, LIMIT, DEFAULT_ROWS)
-    broker = given.get("broker", "")
-    queue = given.get("queue", "")
+    limit = whole(arguments, LIMIT, DEFAULT_ROWS)
+    broker = arguments.get("broker", "")
+    queue = arguments.get("queue", "")
     return answers.EventList(
         agent.events(since=since, limit=limit, broker=broker, queue=queue)
     )

@@ -68,12 +68,12 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """`:19771`, `host:19771`, `[::1]:19771`, `[fe80::1%eth0]:19771`. ConfigError says what is allowed."""
-    found = _ADDRESS.fullmatch(plain_zone(text))
-    if not found or int(found["port"]) > 65535:
+    match = _ADDRESS.fullmatch(plain_zone(text))
+    if not match or int(match["port"]) > 65535:
         raise ConfigError(
             f"listen address {text!r} is none; write :{DEFAULT_PORT}, host:port or [::1]:port"
         )
-    return Address(found["v6"] or found["host"] or "", int(found["port"]))
+    return Address(match["v6"] or match["host"] or "", int(match["port"]))
 
 
 @asynccontextmanager
@@ -110,12 +110,12 @@ async def serve(
     app.on_response_prepare.append(limit.answers)
     with ExitStack() as opened:
         sockets = [
-            opened.enter_context(one)
+            opened.enter_context(opened_socket)
             for text in listen_addresses
-            for one in open_sockets(parse_address(text))
+            for opened_socket in open_sockets(parse_address(text))
         ]
-        for one in sockets:
-            one.setsockopt(
+        for opened_socket in sockets:
+            opened_socket.setsockopt(
                 socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES
             )  # accepted ones inherit it
         await runner.setup()
@@ -130,7 +130,9 @@ async def serve(
                 await closing.enter_async_context(
                     _running(authentication.watch(sites.renew))
                 )
-            yield tuple(Address(*one.getsockname()[:2]) for one in sockets)
+            yield tuple(
+                Address(*opened_socket.getsockname()[:2]) for opened_socket in sockets
+            )
 
 
 def hide_versions() -> None:
@@ -164,16 +166,16 @@ class _Sites:
         begun = []
         handshake = None if context is None else HANDSHAKE_SECONDS
         try:
-            for one in self._sockets:
+            for listening in self._sockets:
                 accepting = loop.create_server(
                     self._limit,
-                    sock=one.dup(),
+                    sock=listening.dup(),
                     ssl=context,
                     ssl_handshake_timeout=handshake,
                     backlog=ACCEPTED_AT_ONCE,
                 )
                 begun.append(await accepting)
-                one.listen(
+                listening.listen(
                     BACKLOG
                 )  # asyncio takes as many at once as may wait: the one few, the other many
         except OSError:
@@ -206,23 +208,23 @@ def open_sockets(address: Address) -> list[socket.socket]:
     try:
         if not address.host:
             return [_everywhere(address.port)]
-        found = socket.getaddrinfo(
+        resolved = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
         raise _cannot_listen(address, error) from None
     sockets: list[socket.socket] = []
     for family, name in dict.fromkeys(
-        (family, name) for family, _, _, _, name in found
+        (family, name) for family, _, _, _, name in resolved
     ):
         try:
             sockets.append(socket.create_server(name, family=family))
         except OSError as error:
             # A host may stand for addresses of both families on a machine that has only one.
-            if error.errno in _NO_SUCH_ADDRESS and len(found) > 1:
+            if error.errno in _NO_SUCH_ADDRESS and len(resolved) > 1:
                 continue
-            for one in sockets:
-                one.close()
+            for opened in sockets:
+                opened.close()
             raise _cannot_listen(address, error) from None
     if not sockets:
         raise PenstockError(

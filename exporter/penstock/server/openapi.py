@@ -74,16 +74,20 @@ def _get(route: Route, answer: Schema, error: Schema) -> Schema:
     }
 
 
-def _parameter(one: Parameter) -> Schema:
+def _parameter(parameter: Parameter) -> Schema:
     schema = {
         "type": "string",
-        **({"minLength": 1} if one.required and one.place == "query" else {}),
-        **one.schema,
+        **(
+            {"minLength": 1}
+            if parameter.required and parameter.place == "query"
+            else {}
+        ),
+        **parameter.schema,
     }
     return {
-        "name": one.name,
-        "in": one.place,
-        "required": one.required,
-        "description": one.meaning,
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.required,
+        "description": parameter.meaning,
         "schema": schema,
     }

@@ -51,9 +51,9 @@ RANGE = Parameter(
 )
 
 
-def span(given: Given) -> float:
+def span(arguments: Given) -> float:
     """Seconds of the range that is asked for, 0 where none is. Raises BadRequest."""
-    name = given.get(RANGE.name)
+    name = arguments.get(RANGE.name)
     if name is not None and name not in RANGES:
         raise BadRequest(
             f"range {name[:40]!r} is not known", f"one of {', '.join(RANGES)}"
@@ -67,34 +67,38 @@ def sort(sorts: Sequence[str]) -> Parameter:
 
 
 def list_query(
-    given: Given, sorts: Sequence[str], rows: int = DEFAULT_ROWS
+    arguments: Given, sorts: Sequence[str], rows: int = DEFAULT_ROWS
 ) -> ListQuery:
     """The rows that are asked for, `rows` unless given. Raises BadRequest."""
-    sort = given.get("sort", WORST)
+    sort = arguments.get("sort", WORST)
     if sort.removeprefix("-") not in sorts:
         raise BadRequest(
             f"sort {sort[:40]!r} is not known",
             f"one of {', '.join(sorts)}; -NAME is the other way round",
         )
-    texts = {name: given.get(name, "") for name in _TEXTS}
+    texts = {name: arguments.get(name, "") for name in _TEXTS}
     return ListQuery(
-        **texts, sort=sort, limit=whole(given, LIMIT, rows), offset=whole(given, OFFSET)
+        **texts,
+        sort=sort,
+        limit=whole(arguments, LIMIT, rows),
+        offset=whole(arguments, OFFSET),
     )
 
 
-def required(given: Given, *names: str) -> list[str]:
+def required(arguments: Given, *names: str) -> list[str]:
     """Their values. Raises BadRequest where one is missing."""
     for name in names:
-        if not given.get(name):
+        if not arguments.get(name):
             raise BadRequest(
-                f"{name} is missing", "&".join(f"{one}=NAME" for one in names)
+                f"{name} is missing",
+                "&".join(f"{parameter}=NAME" for parameter in names),
             )
-    return [given[name] for name in names]
+    return [arguments[name] for name in names]
 
 
-def whole(given: Given, parameter: Parameter, default: int = 0) -> int:
+def whole(arguments: Given, parameter: Parameter, default: int = 0) -> int:
     """A whole number. Raises BadRequest where it is none or out of bounds."""
-    text = given.get(parameter.name, str(default))
+    text = arguments.get(parameter.name, str(default))
     least = parameter.schema["minimum"]
     most = parameter.schema["maximum"]
     if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:

@@ -67,17 +67,17 @@ class Passwords:
         digest = hmac.digest(
             self._key, b"\0".join((user.encode(), hashed, password)), "sha256"
         )
-        if (known := self._known(user, digest)) is not None:
-            return known
+        if (login := self._known(user, digest)) is not None:
+            return login
         try:
             # Guesses at a user, or from an address, delay one another.
             async with self._lines.turn(
                 (user if user in self._hashes else None, request.remote)
             ):
                 if (
-                    known := self._known(user, digest)
+                    login := self._known(user, digest)
                 ) is not None or request.transport is None:
-                    return known or Login.MISSING
+                    return login or Login.MISSING
                 return await self._checked(user, hashed, password, digest)
         except LineFull:
             return Login.UNCHECKED
@@ -168,13 +168,13 @@ class Lines:
                 return
         self._taken = False
 
-    def _taken_from(self, key: object, at: int) -> asyncio.Future[None]:
+    def _taken_from(self, key: object, place: int) -> asyncio.Future[None]:
         """Out of this line, which then comes last."""
         line = self._lines.pop(key)
-        one = line.pop(at)
+        waiting = line.pop(place)
         if line:
             self._lines[key] = line
-        return one
+        return waiting
 
 
 def _refuse(waiting: asyncio.Future[None]) -> None:

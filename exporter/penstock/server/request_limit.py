@@ -42,9 +42,9 @@ class RequestLimit:
             self._under_way[line] -= 1
 
 
-def line_of(given: Mapping[str, str]) -> str:
+def line_of(arguments: Mapping[str, str]) -> str:
     """Where a request waits: none waits for those that read history, which may take seconds."""
-    return "history" if "range" in given else ""
+    return "history" if "range" in arguments else ""
 
 
 class FairScheduler:
@@ -64,8 +64,8 @@ class FairScheduler:
 
     def _next(self) -> None:
         for _ in range(min(self._at_once, len(self._waiting))):
-            one = self._waiting.popleft()
-            if not one.done():
-                one.set_result(None)
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next)
