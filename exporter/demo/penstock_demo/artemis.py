@@ -195,7 +195,7 @@ def ha_pair(
 
 
 def _failing_back(broker_xml: str) -> str:
-    """Of a replicated pair: the live one asks for a backup that is active before it is, however often that happens."""
+    """Let the live broker of a replicated pair ask for an active backup before it is active, each time."""
     asks = "<check-for-active-server>true</check-for-active-server>"
     again = "<allow-failback>true</allow-failback>"
     again += (

@@ -70,7 +70,7 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """What it printed, over all its starts."""
+        """The file of its output, over all its starts."""
         return self._process.log
 
     def endpoint(self, user: str = "admin") -> Endpoint:

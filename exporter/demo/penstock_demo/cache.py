@@ -1,4 +1,4 @@
-"""What is downloaded once and kept: `$PENSTOCK_CACHE`, else `~/.cache/penstock`. Safe under several processes."""
+"""Downloads are kept in `$PENSTOCK_CACHE`, else `~/.cache/penstock`. Several processes may share it."""
 
 import fcntl
 import os

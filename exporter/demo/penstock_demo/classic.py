@@ -162,7 +162,7 @@ class ClassicBroker(Broker):
 
 
 def client_jars(home: Path) -> list[Path]:
-    """What a JMS client needs."""
+    """Return the jars that a JMS client needs."""
     return [
         *(home / "lib").glob("*.jar"),
         *(home / "lib" / "optional").glob("*log4j*.jar"),

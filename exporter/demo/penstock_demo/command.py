@@ -141,7 +141,7 @@ def tell(
     addresses: Sequence[Address],
     kept: Path | None,
 ) -> None:
-    """What runs, what is to be seen, and where to look."""
+    """Print what runs, what is to be seen, and where to look."""
     for highlight in highlights:
         where = (
             f"{highlight.queue}, {highlight.client}"

@@ -1,4 +1,4 @@
-"""What can go wrong while a demo is set up."""
+"""Errors that can come while a demo is set up."""
 
 from penstock.core.errors import PenstockError
 

@@ -72,7 +72,7 @@ class Fleet:
 
 @dataclass(slots=True)
 class Truth:
-    """What was imagined, to compare with. stalls: (queue number, begin, end), seconds since 1970."""
+    """The imagined values, to compare with. `stalls`: (queue number, begin, end), seconds since 1970."""
 
     growth: NDArray[np.float64]
     rate: NDArray[np.float64]
@@ -329,7 +329,7 @@ class _World:
         )
 
     def fate_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
-        """What rings evicted, a quarter of it by a client."""
+        """Return the messages that rings evicted, a quarter of them by a client."""
         steps = len(samples["stamp"])
         rings = np.flatnonzero(~np.isnan(self.ring))
         pick = np.tile(rings, 2)

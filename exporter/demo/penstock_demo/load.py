@@ -30,7 +30,7 @@ _RECEIVED_HEARTBEAT_MS = 10_000
 
 @dataclass(slots=True)
 class Counts:
-    """What one client did, in messages; `last_ack` is time.time() of its last acknowledgement, 0 = none."""
+    """The messages of one client; `last_ack` is time.time() of its last acknowledgement, 0 = none."""
 
     sent: int = 0
     refused: int = 0

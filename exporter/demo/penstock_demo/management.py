@@ -1,4 +1,4 @@
-"""What the demo and the tests change on an Artemis broker, through Jolokia. Blocking; the exporter never uses this."""
+"""Changes an Artemis broker through Jolokia, for the demo and the tests. Blocking; the exporter never uses this."""
 
 import base64
 import http.client
@@ -228,7 +228,7 @@ class Management:
         self.call(self.broker, "createBridge(java.lang.String)", _json(_dashed(bridge)))
 
     def create_divert(self, name: str, source: str, target: str) -> None:
-        """What is sent to `source` goes to `target` too."""
+        """Copy what is sent to `source` to `target`."""
         operation = (
             f"createDivert({_TEXT},{_TEXT},{_TEXT},{_TEXT},boolean,{_TEXT},{_TEXT})"
         )

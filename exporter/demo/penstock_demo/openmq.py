@@ -155,12 +155,12 @@ class OpenMQBroker(Broker):
 
     @property
     def client_jars(self) -> list[Path]:
-        """What a JMS client needs."""
+        """Return the jars that a JMS client needs."""
         return [self.home / "lib" / "imq.jar", self.home / "lib" / "jms.jar"]
 
     @property
     def jmx_jar(self) -> Path:
-        """What a JMX client needs where the broker has `imq.hostname`."""
+        """Return the jar that a JMX client needs where the broker has `imq.hostname`."""
         return self.home / "lib" / "imqjmx.jar"
 
 

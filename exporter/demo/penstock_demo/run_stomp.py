@@ -72,7 +72,7 @@ class StompScenario(ABC):
         self._running.close()
 
     def describe(self) -> Sequence[Highlight]:
-        """What was injected and what Penstock should say about it; the healthy part first."""
+        """Return the injected faults and what Penstock should say about them; the healthy part first."""
         healthy = [
             Highlight(
                 f"{flow.rate:g} messages a second, all consumed",

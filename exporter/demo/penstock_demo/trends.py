@@ -39,7 +39,7 @@ class Progress:
         self._say(f"[{duration(round(passed))}{left}] {step}")
 
     def share(self, step: str) -> float:
-        """Of the whole time, what is over when this step begins; 0 where nothing is known."""
+        """Return the share of the whole time that is over when this step begins; 0 where nothing is known."""
         begin = next(
             (share for name, share in STEPS.items() if step.startswith(name)), 0.0
         )

@@ -1,5 +1,6 @@
-"""What is known of one broker: each poll assessed after the one before, also over a restart of the agent; and what
-`/metrics` shows of it, and until when.
+"""Keeps what is known of one broker. Assesses each poll after the one before, also over a restart of the agent.
+
+It also says what `/metrics` shows of the broker, and until when.
 """
 
 import logging
@@ -197,7 +198,7 @@ class Assessor:
             self.state = replace(self.state, judgement=judgement)
 
     def forget(self) -> None:
-        """What was read is too old to be used; the state goes on with the next poll."""
+        """Forget the last poll, which is too old to be used; the state goes on with the next one."""
         self.view = None
         self._last_good = LastGood()
         self.collectors = {}
@@ -223,7 +224,7 @@ class Assessor:
         return left
 
     def _show_as_left(self) -> None:
-        """What an earlier agent knew last, of a broker that has not answered this one."""
+        """Show what an earlier agent knew last, for a broker that has not answered this one."""
         recall = self.recall
         self.recall = lambda _: None
         checkpoint = recall(self.name)
@@ -289,7 +290,7 @@ class Assessor:
         return self._summary.conditions if self._summary else {}
 
     def checkpoint(self) -> Checkpoint | None:
-        """What to keep over a restart of the agent; None before the first complete poll and while nothing is known."""
+        """Return what is kept over a restart of the agent; None before the first complete poll."""
         snapshot = self.snapshot
         if snapshot is None:
             return None
@@ -319,7 +320,7 @@ class Assessor:
         )
 
     def record(self, sequence: int) -> tuple[Record | None, Written | None]:
-        """What the last poll changed of what is kept, None where nothing is, and what is written with it."""
+        """Return the record of the last poll, None where nothing changed, and what is written with it."""
         snapshot = self.snapshot if self._restored else None
         return record_of(
             self.written, self.state, snapshot, self.policy, self._told, sequence
@@ -331,7 +332,7 @@ class Assessor:
             self.written = written_as(checkpoint, self.state, self._told, sequence)
 
     def changes(self, poll: PollResult) -> Iterable[Event]:
-        """What changed since this was called last; to be called once after each poll."""
+        """Return the events since the last call; to be called once after each poll."""
         if poll.result is Result.FAILED:
             self.nodes.failed(self.name)
         before = self._summary or StatusSummary(self.name)
@@ -416,7 +417,7 @@ def held_back(snapshot: Snapshot) -> Snapshot:
 def with_noted(
     snapshot: Snapshot, nodes: Nodes, name: str, series: LeftOut | None
 ) -> Snapshot:
-    """With who else serves its node id, or did before, and the series that were left out of the poll before."""
+    """Return the snapshot with the other brokers of its node id, and with the series left out of the poll before."""
     noted = replace(
         snapshot.observation, rivals=nodes.rivals(name), takeover=nodes.takeover(name)
     )

@@ -1,4 +1,6 @@
-"""What of a state outlives the agent: `checkpoint_of` takes it out, `restore` puts it back at the next first poll.
+"""A checkpoint keeps the part of a state that outlives the agent.
+
+`checkpoint_of` takes it out, `restore` puts it back at the next first poll.
 
 Things are named by their names, or by the broker's ids where its process is still the same. Times are the broker's.
 """
@@ -76,7 +78,10 @@ MOST_MEMBERS = 200
 
 @dataclass(frozen=True, slots=True)
 class SavedTimeouts(Generic[NameT]):
-    """Of row `at // BINS` the weight of bin `at % BINS`; the other columns by row, of `spells` LONG_GAPS a row."""
+    """Learned timeouts by row.
+
+    `weights[i]` belongs to bin `at[i] % BINS` of row `at[i] // BINS`. `spells` has LONG_GAPS numbers a row.
+    """
 
     names: Sequence[NameT] = ()
     at: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -117,7 +122,7 @@ class KeptTotals:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is kept of one broker. queues, consumers: columns by the broker's ids."""
+    """All that is kept of one broker. `queues` and `consumers` are columns by the broker's ids."""
 
     node_id: str
     """With the name, as `identity` says; in older files alone."""
@@ -195,7 +200,10 @@ def node_of(broker: Broker, name: str) -> str:
 
 
 def identity(broker: Broker, name: str) -> str:
-    """By what it is kept: a node id may be that of several brokers, a name that of one after the other."""
+    """Return the key of a broker's checkpoint.
+
+    A node id may belong to several brokers, and a name to one broker after the other.
+    """
     return f"{broker.node_id} {name}" if broker.node_id else f"name:{name}"
 
 
@@ -214,7 +222,7 @@ def same_process(checkpoint: Checkpoint, now: Process) -> bool:
 def checkpoint_of(
     state: State, snapshot: Snapshot, policy: Policy
 ) -> Checkpoint | None:
-    """What to keep of `state`, which `snapshot` led to; None while there is nothing."""
+    """Return what is kept of `state`, which `snapshot` led to; None while there is nothing."""
     broker = snapshot.broker
     judgement = state.judgement
     if broker is None:
@@ -286,12 +294,12 @@ def young(warm_up: WarmUp) -> list[tuple[tuple[str, ...], int]]:
 
 
 def unrouted(judgement: Judgement) -> list[SavedUnrouted]:
-    """What reached no queue, for each address that has any."""
+    """Return the messages that reached no queue, for each address that has any."""
     return list(judgement.account.bare.totals.items())
 
 
 def ring_losers(judgement: Judgement) -> list[SavedLoss]:
-    """What each ring lost by each of its clients."""
+    """Return the messages that each ring lost by each of its clients."""
     losers: list[SavedLoss] = []
     for ring, losses in judgement.account.ring_losses.by_client.items():
         losers += [(ring, client, loss) for client, loss in losses.items()]
@@ -377,7 +385,7 @@ def saved_debounce(debounce: Debounce) -> SavedDebounce:
 
 
 def saved_debounces(judgement: Judgement) -> dict[str, SavedDebounce]:
-    """Of each condition that is active anywhere, by its name."""
+    """Return the conditions that are active anywhere, by name."""
     return {
         name: saved_debounce(debounce)
         for name, debounce in judgement.debounced.items()
@@ -492,7 +500,10 @@ def with_late(checkpoint: Checkpoint, snapshot: Snapshot) -> Snapshot:
 
 
 def with_keys_of(checkpoint: Checkpoint, queues: Index[QueueRow]) -> Checkpoint:
-    """By the keys that the queues have now, where keys are the agent's own; without those of queues that are gone."""
+    """Return the checkpoint by the keys that the queues have now, where keys are the agent's own.
+
+    Queues that are gone are left out.
+    """
     if not checkpoint.queue_names:
         return checkpoint
     rows = zip(queues.keys.tolist(), queues, strict=True)
@@ -573,7 +584,10 @@ def restored_totals(
 def restored_reloaded(
     checkpoint: Checkpoint, queues: Index[Any], policy: Policy
 ) -> Reloaded:
-    """Of another process too: the depths of the queues show which of their messages were reloaded."""
+    """Restore the reloaded messages, also of another process.
+
+    The depths of the queues show which of their messages were reloaded.
+    """
     columns = by_rows(queues, checkpoint.queue_keys, checkpoint.queues)
     nothing = np.full(len(queues), np.nan)
     own = checkpoint.role is Role.ACTIVE and checkpoint.broker in ("", policy.broker)
@@ -641,7 +655,7 @@ def restored_timeouts(
 
 
 def restored_normal(checkpoint: Checkpoint) -> Normal:
-    """What is normal at each hour of the week."""
+    """Restore what is normal at each hour of the week."""
     flows = checkpoint.flows
     absences = checkpoint.absences
     if not flows.names:
@@ -708,7 +722,7 @@ def continued(
 
 
 def losses_by_ring(losers: Sequence[SavedLoss]) -> dict[int, dict[str, Loss]]:
-    """What each client made a ring lose, by the ring's key and the client's name."""
+    """Return the loss that each client caused, by the ring's key and the client's name."""
     by_client: dict[int, dict[str, Loss]] = {}
     for ring, client, loss in losers:
         by_client.setdefault(ring, {})[client] = loss

@@ -1,4 +1,4 @@
-"""What outlives the agent: restored when a broker is first polled, saved now and then, and at the end."""
+"""Checkpoints are restored when a broker is first polled, saved now and then, and at the end."""
 
 import asyncio
 import contextlib
@@ -82,7 +82,7 @@ class Checkpoints:
         return () if self._nothing_is_kept else self._store.known()
 
     def of(self, names: Collection[str]) -> list[Checkpoint]:
-        """What is known of these brokers, and of those with their node ids."""
+        """Return the checkpoints of these brokers, and of those with their node ids."""
         checkpoints = self.known()
         nodes = {
             checkpoint.node for checkpoint in checkpoints if checkpoint.broker in names

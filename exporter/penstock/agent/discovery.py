@@ -35,7 +35,13 @@ Found = list[tuple[Profile, Broker]]
 
 
 class ReadFile(NamedTuple):
-    """What a file names. targets: as read last; found: the same as the profiles ask them; fault: why it is not used."""
+    """The brokers that a file names.
+
+    Attributes:
+        targets: As they were read last.
+        found: The same with their profiles.
+        fault: Why the file is not used; "" where it is.
+    """
 
     signature: tuple[int, ...]
     profiles: Mapping[str, Profile]
@@ -199,7 +205,7 @@ class Discovery:
         return brokers.brokers
 
     async def look(self, config: Config, now: float) -> FoundBrokers:
-        """What there is at `now`, beside what was kept and is gone; to be kept as soon as it is watched."""
+        """Return the brokers at `now`, and those that are gone for a while; to be kept as soon as they are watched."""
         faults: dict[str, str] = {}
         taken = {broker.name: "the configuration" for broker in config.brokers}
         discovered: dict[str, Remembered] = {}
@@ -368,7 +374,7 @@ def named(profile: Profile, places: Iterable[SourcePlace]) -> dict[str, SourcePl
 
 
 async def resolve(target: DnsTarget) -> list[SourcePlace]:
-    """What DNS answers now; nothing when there is no such name. NotResolved when there is no answer."""
+    """Ask DNS now; nothing when there is no such name. NotResolved when there is no answer."""
     return await (
         _services(target.dns)
         if target.records is Records.SRV

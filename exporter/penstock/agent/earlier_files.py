@@ -1,4 +1,4 @@
-"""What versions before the state database wrote: read here, and written no more.
+"""Files of versions before the state database are read here, and written no more.
 
 `state.bin` has a checkpoint of each broker, `state.journal` what the polls after it changed, `events.jsonl` and
 `agent-events.jsonl` (each with a full one before it, `….1`) the log of changes as JSON lines.
@@ -54,7 +54,7 @@ class RecordWithEvents(Record):
 
 @dataclass(frozen=True, slots=True)
 class EarlierState:
-    """What the files say together."""
+    """The contents of all files together."""
 
     brokers: Sequence[Checkpoint]
     events: Sequence[Event]

@@ -72,7 +72,7 @@ class HistorySink:
         return offered
 
     def reader(self) -> "HistoryReader | None":
-        """Of what is published; None where no history is written."""
+        """Return a reader of the published history; None where none is written."""
         return None if self._writer is None else self._writer.reader
 
     def numbers(self) -> Mapping[str, float]:
@@ -89,7 +89,7 @@ class HistorySink:
 
 
 def take_over(place: Path, storage: Path) -> None:
-    """What a worker process of an earlier agent left there is published with the agent's own, under the same names."""
+    """Publish what a worker process of an earlier agent left, with the agent's own, under the same names."""
     for segment in sorted((place / SPOOL).glob("[!_]*/")):
         try:
             make_directory(storage / SPOOL)

@@ -1,4 +1,4 @@
-"""What the server and the terminal ask of a running agent: answered here, or by the process that polls the broker."""
+"""Look-ups answer the questions of the server and the terminal, here or in the process that polls the broker."""
 
 import contextlib
 import time
@@ -326,7 +326,7 @@ class Lookups:
     def in_memory(
         self, broker: str, queue: str, address: str | None, seconds: float
     ) -> answers.Recent:
-        """Of the last hour; conditions of so many `seconds`, as far back as events are kept."""
+        """Return the last hour; conditions of so many `seconds`, as far back as events are kept."""
         view, _ = self._last_view(broker)
         events = self._journal.last(
             KEPT, since=view.snapshot.stamp - seconds, broker=broker, queue=queue
@@ -339,7 +339,7 @@ class Lookups:
         return self._journal.last(limit, since=since, broker=broker, queue=queue)
 
     def _last_view(self, broker: str) -> tuple[BrokerView, Failing | None]:
-        """What was known last, however old; and why that is not how it is now."""
+        """Return the last view, however old, and why that is not how the broker is now."""
         poller = self._poller(broker)
         view = poller.assessor.last_view
         last = poller.last
@@ -365,7 +365,7 @@ class Lookups:
         return polled[broker].poller
 
     def _views(self, broker: str) -> list[BrokerView]:
-        """Of this broker; when empty of all that are known, but for those whose node another one serves now."""
+        """Return the views of this broker; "": of all, without those whose node another one serves now."""
         if broker:
             return [self._last_view(broker)[0]]
         names = [

@@ -1,4 +1,4 @@
-"""What earlier versions left in the directory is taken into the state database, once.
+"""The files of earlier versions are taken into the state database, once.
 
 The files get another name and stay for a week, so that an earlier version goes on with them when they are renamed back.
 """

@@ -18,7 +18,7 @@ from penstock.transports.tls import TlsFiles, ssl_context
 
 
 def file_faults(brokers: Iterable[Broker]) -> Sequence[str]:
-    """What is wrong with files that these name, a sentence for each fault; that of many brokers names the first."""
+    """Return a sentence for each fault of the files that these brokers name; one of many brokers names the first."""
     affected = defaultdict[str, list[str]](list)
     checked: dict[TlsFiles, str] = {}
     for broker in brokers:
@@ -86,7 +86,12 @@ def named_files(brokers: Iterable[Broker]) -> set[Path]:
 
 @dataclass(frozen=True, slots=True)
 class FileNews:
-    """What a look found. changed: files that hold something else, or are gone; faults: what cannot be used now."""
+    """The result of a look at the files.
+
+    Attributes:
+        changed: Files with other contents, or gone.
+        faults: Why a file cannot be used now.
+    """
 
     changed: tuple[Path, ...] = ()
     faults: tuple[str, ...] = ()

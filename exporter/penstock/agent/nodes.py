@@ -120,7 +120,7 @@ class Nodes:
         self._seen[name] = replace(self._seen.get(name, SeenNode()), role=None)
 
     def forget(self, name: str) -> None:
-        """What was seen of it is too old to be used."""
+        """Forget a broker whose last poll is too old to be used."""
         before = self._seen.get(name, SeenNode())
         self._seen[name] = SeenNode(
             None, before.node_id, last=before.last, was_passive=before.was_passive
@@ -186,7 +186,7 @@ class Nodes:
         )
 
     def recalled(self, name: str, snapshot: Snapshot) -> Checkpoint | None:
-        """What is known of its own name, else of the one that it took over from. Raises Undecided."""
+        """Return the checkpoint of its own name, else of the one that it took over from. Raises Undecided."""
         own = self.own(name, snapshot)
         if own is not None and own.was_active:
             return own

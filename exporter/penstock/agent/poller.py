@@ -165,7 +165,7 @@ class Poller:
         return poll
 
     def _unexpected(self, error: Exception) -> PollResult:
-        """Of an error that is no PenstockError; logged in full when it is another than at the poll before."""
+        """Return the result of a poll with an unexpected error; it is logged in full when it is a new one."""
         poll = PollResult(
             Result.FAILED, f"unexpected {type(error).__name__}; the log has the details"
         )

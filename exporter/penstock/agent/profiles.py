@@ -1,4 +1,4 @@
-"""What is normal by the history: the file of profiles, read again when it has changed."""
+"""Profiles say what is normal by the history; their file is read again when it has changed."""
 
 import logging
 import threading

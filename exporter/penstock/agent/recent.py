@@ -194,7 +194,7 @@ class Recent:
         index: Index[Any],
         points: int | None = None,
     ) -> RecentSamples | None:
-        """Of queues or clients, as `SeriesBuffer.course`."""
+        """Return the last moments of queues or clients, as `SeriesBuffer.course`."""
         buffer = self.queues if table == "queue" else self.clients
         with self._lock:
             return buffer.course(rows, index, points)
@@ -302,7 +302,7 @@ RATES = frozenset({"rate_in", "rate_out"})
 
 
 def with_history(answer: answers.Recent, past: "Past") -> answers.Recent:
-    """What history has, and behind it what memory does."""
+    """Return the answer with the samples of history, and behind them those of memory."""
     samples = {
         name: (stamps, values)
         for name, (stamps, values) in past.samples.items()
@@ -414,7 +414,7 @@ def clients_recent(
 def episodes(
     events: Iterable[Event], active: Sequence[ActiveCondition], begin: float
 ) -> list[SeverityEpisode]:
-    """What was active since `begin`, in the order of its beginnings; silenced conditions are left out.
+    """Return the conditions since `begin`, in the order of their beginnings, without silenced ones.
 
     Args:
         events: Of the queue, those since `begin` at least, oldest first.

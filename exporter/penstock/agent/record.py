@@ -1,4 +1,6 @@
-"""What one poll changed of what is kept: `record_of` takes it out, `applied` adds it to the checkpoint that it follows.
+"""A record has what one poll changed.
+
+`record_of` takes it out of the state, `applied` adds it to the checkpoint that it follows.
 
 A record rests on a checkpoint of the same run of the agent, its base: series are numbered as they are there, then as
 they come. Its numbers are totals and no differences: sums and the last value of each thing go together.
@@ -39,7 +41,7 @@ Lines = NDArray[np.float64]
 
 
 class TotalsRecord(msgspec.Struct, omit_defaults=True):
-    """What changed of a `Totals`.
+    """The changes of a `Totals`.
 
     Attributes:
         names: Of the series that are numbered from here on.
@@ -112,7 +114,7 @@ class Numbered(Generic[SeriesT]):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the base and the records after it say of a broker, and of which process of it."""
+    """The contents of a base and the records after it, and the broker process that they belong to."""
 
     key: str
     base: int
@@ -137,7 +139,7 @@ def record_of(
     told: Told,
     sequence: int,
 ) -> tuple[Record | None, Written | None]:
-    """What is to be written of a poll before it is shown, None for nothing, and what is written then.
+    """Return the record to write before a poll is shown, None for nothing, and what is written then.
 
     Args:
         before: What is written already; None before the first record.
@@ -258,7 +260,7 @@ def record_conditions(
 
 
 def written_as(whole: Checkpoint, state: State, told: Told, base: int) -> Written:
-    """What is written once a checkpoint of `state` has been."""
+    """Return what is written once a checkpoint of `state` has been."""
     clients = state.consumers.totals
     queues = state.queues.totals
     producers = state.producers.totals
@@ -313,7 +315,7 @@ def totals_record(
     named: Mask | None = None,
     things: Mask | None = None,
 ) -> tuple[TotalsRecord | None, Numbered[SeriesT]]:
-    """What changed, None for nothing, and what is written then.
+    """Return the changes, None for nothing, and what is written then.
 
     Args:
         before: The totals as they were written last.

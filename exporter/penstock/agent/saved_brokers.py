@@ -9,7 +9,12 @@ from sqlite3 import Connection
 
 @dataclass(frozen=True, slots=True)
 class SavedBroker:
-    """What is saved of one broker. sequence: of the checkpoint. changes: bodies of the records, the oldest first."""
+    """The saved state of one broker.
+
+    Attributes:
+        sequence: The number of the checkpoint.
+        changes: Bodies of the records, the oldest first.
+    """
 
     sequence: int
     body: bytes

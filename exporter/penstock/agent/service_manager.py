@@ -1,4 +1,4 @@
-"""What the agent reports to the service manager that started it: systemd, or another one that gives NOTIFY_SOCKET."""
+"""The agent reports to the service manager that started it: systemd, or another one that gives NOTIFY_SOCKET."""
 
 import logging
 import os

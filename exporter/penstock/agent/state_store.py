@@ -1,4 +1,4 @@
-"""What is known of each broker, over restarts of the agent: its checkpoint, and what the polls after it changed."""
+"""The store keeps the checkpoint of each broker, and what the polls after it changed, over restarts of the agent."""
 
 import logging
 import math

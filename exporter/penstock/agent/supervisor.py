@@ -125,7 +125,7 @@ class Agent:
         self.web_configuration: WebConfiguration | None = None
 
     def pollers(self) -> list[Poller]:
-        """Of all brokers, in the configuration's order; may be called in any thread."""
+        """Return the pollers of all brokers, in the configuration's order; may be called in any thread."""
         return [polled.poller for polled in self._fleet.in_order()]
 
     async def start(self) -> None:
@@ -282,7 +282,7 @@ class Agent:
     # --- the files that it names
 
     async def _look_at_files_regularly(self) -> None:
-        """What has changed is used by the readers of the brokers; here it is reported."""
+        """Report files that have changed; the readers of the brokers use them by themselves."""
         while True:
             try:
                 news = await asyncio.to_thread(
@@ -353,7 +353,7 @@ class Agent:
         return await self._discovery.look(config, time.monotonic())
 
     def _own(self, discovered: FoundBrokers) -> tuple[Broker, ...]:
-        """Those that are this agent's to poll."""
+        """Return the brokers that are this agent's to poll."""
         shard = self._shard
         return tuple(
             broker
@@ -394,7 +394,10 @@ class Agent:
     # --- first planned, then done
 
     async def _put_in_force(self, config: Config, discovered: FoundBrokers) -> None:
-        """What is refused is refused while nothing has changed; what is done then, in one step, no one can cancel."""
+        """Change to another configuration.
+
+        A refusal comes while nothing has changed; the change itself is one step that no one can cancel.
+        """
         switch_history = await asyncio.to_thread(
             self._history.plan, config.history, self._storage
         )
@@ -418,7 +421,7 @@ class Agent:
             )  # beside the brokers; a broker's name is never empty
 
     def _trends_of(self, named: str) -> Trends:
-        """What shows what the trend job wrote there. Raises ConfigError."""
+        """Return the reader of what the trend job wrote there. Raises ConfigError."""
         if "://" in named:
             return StoredTrends(named)
         file = (

@@ -171,7 +171,7 @@ def samples(name: str, table: Table[Any]) -> NDArray[np.int64]:
 
 
 def unhealthy(tables: Mapping[str, Table[Any]], table: Table[Any]) -> NDArray[np.bool_]:
-    """Of the rows of a table, whether their queue, or a queue of their address, has a condition."""
+    """(rows,) Whether the queue of a row, or a queue of its address, has a condition."""
     causes: Table[Any] | None = tables.get("queue_cause")
     ill = [] if causes is None else causes.index.rows[causes["unhealthy"] > 0].tolist()
     if not ill or not len(table):

@@ -146,7 +146,7 @@ def _handler(runner: web.AppRunner) -> asyncio.Protocol:
 
 
 class _Sites:
-    """What accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
+    """Accepts connections on the sockets. Connections that are open are left alone when it is renewed."""
 
     def __init__(
         self,

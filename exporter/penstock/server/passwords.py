@@ -109,7 +109,7 @@ class Passwords:
 
 
 def _give_way() -> None:
-    """Of this thread: polls and answers get a core first."""
+    """Let polls and answers have a core before this thread."""
     if sys.platform == "linux":  # elsewhere a priority is the whole process's
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 

@@ -101,7 +101,7 @@ def _configured(name: str) -> str:
 
 
 def _name(host: str) -> str:
-    """Of `name:port`."""
+    """Return the name of `name:port`."""
     return _plain(_PORT.sub("", host))
 
 

@@ -1,4 +1,4 @@
-"""What the server must know of the agent, and nothing more."""
+"""The server's view of the agent, and nothing more."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -55,7 +55,7 @@ class AgentView(Protocol):
     def recent(
         self, broker: str, queue: str, address: str | None, seconds: float = 0.0
     ) -> answers.Recent:
-        """Of a queue, or of the broker where it is empty. seconds: from the history; 0: the last hour in memory."""
+        """Return the course of a queue; "": of the broker. seconds: from the history; 0: the last hour in memory."""
 
     def thing(self, broker: str, kind: str, name: str) -> answers.ObjectView:
         """All about a broker, or its address or connection (`kind`) of this name. No broker: the cluster of `name`."""

@@ -27,7 +27,7 @@ TEXTS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong and, where the answer shows it, which port or scheme was meant."""
+    """Say what went wrong and, where the answer shows it, which port or scheme was meant."""
     cause = getattr(error, "certificate_error", getattr(error, "os_error", error))
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"

@@ -100,7 +100,7 @@ class RecordingFile:
                     return
 
     def end_poll(self) -> None:
-        """What was written since the last one is whole."""
+        """End a poll: what was written since the last one is whole."""
         if self._member is not None:
             with self._writing():
                 self._member.close()
@@ -114,7 +114,7 @@ class RecordingFile:
         self._in_poll = False
 
     def close(self) -> None:
-        """Of a poll that has not ended the part that there is stays."""
+        """Close the file; of a poll that has not ended, the part that there is stays."""
         self._in_poll = False
         try:
             self.end_poll()

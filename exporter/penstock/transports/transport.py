@@ -27,7 +27,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What to look at when a broker of this kind refuses, over HTTP or JMX, and where its Jolokia is."""
+    """Hints for a broker of this kind that refuses, over HTTP or JMX, and where its Jolokia is."""
 
     refused: str = "check username and password"
     refused_jmx: str = "check username and password"
@@ -68,7 +68,7 @@ class Transport(Protocol):
 
 
 class PassingOn:
-    """What transports have in common that pass everything on to another."""
+    """The common part of transports that pass everything on to another."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""What a broker shows, sent from one process to another as far as it changed."""
+"""The blocks of a broker are sent from one process to another as far as they changed."""
 
 from collections.abc import Mapping, Sequence
 

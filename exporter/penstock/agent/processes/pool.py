@@ -50,7 +50,7 @@ SHOWN = "\0workers"
 
 
 def share_of(rows: int, interval: float) -> float:
-    """What a broker of so many queues and consumers takes of a processor, by what others of its size take."""
+    """Estimate the share of a processor that a broker of so many queues and consumers takes."""
     return rows * ROW_SECONDS / interval
 
 
@@ -100,7 +100,7 @@ class WorkerPool:
     # --- which are large
 
     def large_by(self, checkpoints: Iterable[Checkpoint], config: Config) -> list[str]:
-        """Those of the configuration that are large by what an earlier agent left."""
+        """Return the configured brokers that are large by what an earlier agent left."""
         self._intervals = intervals = {
             broker.name: config.interval_of(broker) for broker in config.brokers
         }
@@ -115,7 +115,7 @@ class WorkerPool:
         return self._large(intervals)
 
     def large_of(self, pollers: Iterable[Poller]) -> list[str]:
-        """Those that have turned out to be."""
+        """Return the brokers that have turned out to be large."""
         read = {poller.name: poller for poller in pollers if poller.assessor.node}
         for name, poller in read.items():
             self._nodes[name] = poller.assessor.node
@@ -132,7 +132,9 @@ class WorkerPool:
         return self._large(read)
 
     def _large(self, names: Collection[str]) -> list[str]:
-        """Of these, the largest first, with those that serve the node id of one that is polled elsewhere.
+        """Return the large ones of these brokers, the largest first.
+
+        Those that serve the node id of one that is polled elsewhere count as large.
 
         One that is alone keeps none waiting but those who scrape it, and has no need of more memory.
         """
@@ -184,7 +186,7 @@ class WorkerPool:
     # --- what they poll, and how they are
 
     def show(self, config: Config) -> None:
-        """Of these brokers those that they poll."""
+        """Give each worker process its part of these brokers."""
         self._config = config
         self._intervals = {
             broker.name: config.interval_of(broker) for broker in config.brokers

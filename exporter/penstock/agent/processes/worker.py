@@ -111,7 +111,7 @@ class WorkerAgent(Agent):
         )
 
     def status(self) -> tuple[Mapping[str, str], Mapping[str, float], float, float]:
-        """By broker it polls the node id, "" while unknown; what it counts of the agent's own metrics; CPU s, bytes."""
+        """Return each broker's node id ("" while unknown), the agent's own metrics, CPU seconds, bytes of memory."""
         nodes = {poller.name: poller.assessor.node for poller in self.pollers()}
         saved = float(self._checkpoints.success)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -129,7 +129,7 @@ class WorkerAgent(Agent):
         self._send(listed)
 
     def _send(self, events: Sequence[Event]) -> None:
-        """What all brokers show, as far as it is not known, and these."""
+        """Send what brokers show, as far as it changed, and these events."""
         with self._sending:
             published = {
                 poller.name: poller.assessor.blocks.published
